@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,12 +23,14 @@ __all__ = [
     "StoreError",
     "TargetError",
     "UsageError",
+    "findable",
     "reason_of",
     "unknown_name",
     "why_no_file",
 ]
 
 
+SHOWN = 40  # characters of a path that is too long
 MOST_NAMES, FEW = 40, 8  # of a longer list, an error shows only the first few
 
 
@@ -156,6 +159,33 @@ def why_no_file(path: Path) -> str:
     if path.is_symlink():
         return "is a symbolic link that leads to no file"
     return "does not exist"
+
+
+def findable(path: str | Path) -> Path:
+    """A path that somebody gave, before anything looks for it.
+
+    Args:
+        path: A path; whether anything is there does not matter.
+
+    Returns:
+        The path.
+
+    Raises:
+        UsageError: If no file system could hold it.
+    """
+    try:
+        Path(path).lstat()
+    except ValueError:
+        raise UsageError(
+            f"the path {str(path)!r} holds a null character; name one without."
+        ) from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise UsageError(
+                f"the path that begins with {str(path)[:SHOWN]!r} has {len(str(path))} characters, "
+                "more than the file system allows; name a shorter one."
+            ) from None
+    return Path(path)
 
 
 def unknown_name(what: str, got: str, known: Iterable[str]) -> UsageError:

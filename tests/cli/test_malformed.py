@@ -159,7 +159,7 @@ MISTAKES: list[tuple[tuple[str, ...], int, str]] = [
     (("gate", "run", "--max-epsilon", "1", "--junit", "app.py/x"), 2, "another file with --junit."),
     (("report", "run", "--out", "folder"), 2, "'folder' cannot be written (it is a folder); name"),
     (("report", "run", "--out", "app.py/x"), 2, "'app.py/x' cannot be written (file exists); name"),
-    (("report", "run", "--out", ""), 2, "'.' cannot be written (it is a folder); name another"),
+    (("report", "run", "--out", ""), 2, "it is empty; name a file or folder"),
     (("compare", "run", "run", "--html", "app.py/x"), 2, "cannot be written (file exists); name a"),
     (("tune", *LEAKY, "--reflection-model", "none", "--out", "app.py"), 2, "used (not a directory"),
     # records, ledgers, servers

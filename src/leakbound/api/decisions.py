@@ -20,7 +20,7 @@ from leakbound.attribution import (
 from leakbound.auditing import AuditResult, load_result, make_spec
 from leakbound.auditing.build import open_models
 from leakbound.auditing.system_calls import runner_of
-from leakbound.errors import UsageError
+from leakbound.errors import UsageError, findable
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.gating.gate import MAX_DELTA, Gate, GateResult, check_gate
 from leakbound.models import Model
@@ -151,7 +151,7 @@ def kind_of_record(one: object) -> str:
     if not isinstance(one, str | Path):
         return "audit"
     for kind in ("sweep", "influence"):
-        if Path(one).name == f"{kind}.json" or (Path(one) / f"{kind}.json").is_file():
+        if Path(one).name == f"{kind}.json" or (findable(one) / f"{kind}.json").is_file():
             return kind
     return "audit"
 

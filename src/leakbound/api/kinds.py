@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 
-from leakbound.errors import UsageError
+from leakbound.errors import UsageError, findable
 from leakbound.models import Model, open_model
 
 __all__ = ["opened_model", "require_model", "require_numbers", "require_path"]
@@ -83,8 +83,10 @@ def require_path(name: str, value: object, must: str) -> Path:
         The path.
 
     Raises:
-        UsageError: If it is neither a text nor a path.
+        UsageError: If it is neither a text nor a path, or an empty text.
     """
     if not isinstance(value, str | Path):
         raise UsageError(f"{name} is {type(value).__name__}; it must be {must}.")
-    return Path(value)
+    if value == "":
+        raise UsageError(f"{name} is empty; it must be {must}.")
+    return findable(value)

@@ -21,7 +21,7 @@ from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.attribution.old_records import upgraded
 from leakbound.attribution.prompts import TEMPLATE
-from leakbound.errors import StoreError, reason_of
+from leakbound.errors import StoreError, findable, reason_of
 
 __all__ = [
     "BOUNDED_NOTES",
@@ -402,7 +402,7 @@ def load_influence(path: str | Path) -> InfluenceRecord:
     Raises:
         StoreError: If there is no record, or it is not an influence record.
     """
-    file = Path(path) / "influence.json" if Path(path).is_dir() else Path(path)
+    file = Path(path) / "influence.json" if findable(path).is_dir() else Path(path)
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         return InfluenceRecord.model_validate(upgraded(found))

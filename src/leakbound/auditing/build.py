@@ -24,9 +24,8 @@ from leakbound.models import (
     WithEmbedder,
     WithJudge,
     open_embedder,
-    open_model,
 )
-from leakbound.models.address import is_address
+from leakbound.models.address import is_address, open_shared
 from leakbound.systems import load_system
 from leakbound.tasks import Context, Mechanism, Task
 
@@ -197,13 +196,13 @@ def open_models(
         An opened model.
     """
     system = spec.system
-    model = open_model(system.model, system.trust_remote_code, endpoint, local)
+    model = open_shared(system.model, system.trust_remote_code, endpoint, local)
     if system.embedder:
         model = WithEmbedder(model, open_embedder(system.embedder))
     if not system.judge_model:
         return model
     return WithJudge(
-        model, open_model(system.judge_model, system.trust_remote_code, endpoint, local)
+        model, open_shared(system.judge_model, system.trust_remote_code, endpoint, local)
     )
 
 

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from leakbound.errors import StoreError, reason_of
+from leakbound.errors import StoreError, findable, reason_of
 
 __all__ = [
     "TRIALS", "VERSION", "Settings", "damaged", "is_run", "make_folder", "newer",
@@ -137,7 +137,7 @@ def read_manifest(folder: Path) -> Settings:
     Raises:
         StoreError: If it is damaged, or of a newer version.
     """
-    path = folder / MANIFEST
+    path = findable(folder / MANIFEST)
     if not path.is_file():
         return {}
     try:

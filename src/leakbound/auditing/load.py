@@ -10,7 +10,7 @@ from leakbound.auditing.folder import read_manifest
 from leakbound.auditing.intact import require_intact
 from leakbound.auditing.old_results import upgraded
 from leakbound.auditing.result import VERSION, AuditResult
-from leakbound.errors import StoreError, UsageError, reason_of, why_no_file
+from leakbound.errors import StoreError, UsageError, findable, reason_of, why_no_file
 
 __all__ = ["load_result"]
 
@@ -25,14 +25,14 @@ def load_result(path: str | Path) -> AuditResult:
         The result.
 
     Raises:
-        UsageError: If `path` is not a path.
+        UsageError: If `path` is not a path, or longer than the file system allows.
         StoreError: If there is none, if it cannot be read, if it was edited, or if the trials that
             are stored beside it are not those that it was computed from. A result without trials
             beside it loads as it is.
     """
     if not isinstance(path, str | Path):
         raise UsageError(f"path is {path!r}; it must be a run folder or a record.json, as text.")
-    file = Path(path) / "record.json" if Path(path).is_dir() else Path(path)
+    file = Path(path) / "record.json" if findable(path).is_dir() else Path(path)
     if not file.is_file():
         what = "holds no record.json" if Path(path).is_dir() else why_no_file(file)
         raise StoreError(

@@ -149,6 +149,10 @@ def _require_named(manifest: Manifest) -> None:
 
 
 def _run_in(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise StoreError(
+            f"{str(folder)!r} is not a folder; give the folders that `audit --shard` wrote."
+        )
     inside = (
         []
         if read_manifest(folder)

@@ -17,7 +17,7 @@ from leakbound.auditing.commitments import COMMITMENT, Commitment, read_commitme
 from leakbound.auditing.folder import TRIALS, Settings, stable_json
 from leakbound.auditing.intact import has_tables, reading
 from leakbound.auditing.keys import DIGITS, is_keyed, keyed
-from leakbound.errors import StoreError, UsageError
+from leakbound.errors import StoreError, UsageError, findable
 
 __all__ = ["Verification", "verify_run"]
 
@@ -59,7 +59,7 @@ def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
         StoreError: If the folder holds no trials, or they cannot be read.
         UsageError: If an anchor is none.
     """
-    if not (folder / TRIALS).is_file():
+    if not (findable(folder) / TRIALS).is_file():
         raise StoreError(
             f"{str(folder)!r} holds no {TRIALS}, so there is nothing to verify; give the folder of "
             "a run."

@@ -66,6 +66,15 @@ class SectionedCommand(click.Command):
         if self.first:
             self.params.append(_help_all())
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; an empty path, as of an unset variable, is not this folder."""
+        given = self.make_parser(ctx).parse_args(list(args))[0]
+        for param in self.params:
+            values = given.get(param.name or "", ())
+            if isinstance(param.type, click.Path) and "" in _texts(values):
+                raise click.BadParameter("it is empty; name a file or folder", ctx, param)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, with what it prints as --json, --quiet and --verbose say."""
         with output(ctx):
@@ -86,6 +95,10 @@ class SectionedCommand(click.Command):
         _write(ctx, formatter, "First options", shown)
         formatter.write_paragraph()
         formatter.write_text(_others([p for p in params if p not in shown]))
+
+
+def _texts(values: object) -> Sequence[object]:
+    return values if isinstance(values, list | tuple) else [values]
 
 
 def _help_all() -> click.Option:

@@ -40,11 +40,12 @@ from leakbound.cli.influence_options import (
     unit_settings,
 )
 from leakbound.cli.local_options import local_options
+from leakbound.cli.model_options import require_taken
 from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError, UsageError, reason_of
-from leakbound.models import Endpoint, Local, Model, open_model
-from leakbound.models.address import require_address
+from leakbound.models import Endpoint, Local, Model
+from leakbound.models.address import open_shared, require_address
 from leakbound.models.names import model_names
 from leakbound.report.influence.page import influence_page
 from leakbound.report.influence.terminal import influence_summary, print_heat
@@ -149,6 +150,7 @@ def command(
     names, cluster = addresses(models), cluster_of(ray, workers)
     for name in names:
         require_address(name)
+    require_taken(names)
     with stopping(out):
         done = [
             _measured(
@@ -157,7 +159,7 @@ def command(
                 settings,
                 home,
                 redact,
-                partial(open_model, endpoint=endpoint, local=local),
+                partial(open_shared, endpoint=endpoint, local=local),
                 cluster,
             )
             for name, home in _homes(names, out).items()

@@ -27,10 +27,12 @@ from leakbound.cli.influence_options import (
     stopping,
 )
 from leakbound.cli.local_options import local_options
+from leakbound.cli.model_options import require_taken
 from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError, reason_of
-from leakbound.models import Local, Model, open_model
+from leakbound.models import Local, Model
+from leakbound.models.address import open_shared
 from leakbound.models.names import model_names
 from leakbound.report.influence.study import study_page, study_table
 
@@ -112,6 +114,7 @@ def command(
     same command resumes.
     """
     settings = InfluenceSettings(lams=(lam,), temperature=temperature, **sampling(flags))
+    require_taken(addresses(models))
     runs = runs_of(name, addresses(models), settings, numbers("--values", values, float))
     cases = list(islice(read_cases(file, query) if file else notes(limit or BUNDLED), limit))
     out = out or Path(f"influence-{name}")
@@ -150,7 +153,7 @@ class _Bench:
     def _opened(self, address: str) -> Model:
         if self._model is None or self._model[0] != address:
             self._model = None
-            self._model = address, open_model(address, local=self.local)
+            self._model = address, open_shared(address, local=self.local)
         return self._model[1]
 
     def drop(self) -> None:

@@ -17,6 +17,7 @@ from leakbound.auditing.presets import PRESETS, with_preset
 from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, make_spec, merge_keys
 from leakbound.cli.component_options import component_options, flag_type, read_flags
 from leakbound.cli.help_pages import in_section
+from leakbound.cli.model_options import require_taken
 from leakbound.errors import UsageError
 
 __all__ = ["overrides", "pilot_check", "spec_from", "spec_options"]
@@ -154,6 +155,10 @@ def spec_from(
     own = given.get("address") is not None  # a system has no mechanism to choose
     spec = make_spec(given if own else merge_keys(defaults, given))
     pilot_check(flags)(spec)
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None and spec.system.address is None:
+        reflection = ctx.params.get("reflection_model")
+        require_taken([spec.system.model, spec.system.judge_model, reflection])
     return spec
 
 

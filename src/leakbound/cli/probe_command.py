@@ -8,6 +8,7 @@ import click
 
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
+from leakbound.cli.model_options import require_taken
 from leakbound.cli.output import emit
 from leakbound.models import Endpoint, open_model
 from leakbound.models.openai.endpoint import key_from_environment
@@ -29,6 +30,7 @@ def command(address: str, endpoint: Endpoint) -> int:
     record, which --capabilities of other commands reads; here --capabilities is ignored. Ends with
     0, or with 4 if nothing answers.
     """
+    require_taken([address])
     record = _probed(address, endpoint)
     click.echo(probe_table(record))
     emit(json.loads(record.model_dump_json()))

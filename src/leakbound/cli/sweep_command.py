@@ -21,6 +21,7 @@ from leakbound.cli.collect_options import (
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.local_options import local_options
+from leakbound.cli.model_options import require_taken
 from leakbound.cli.options import overrides, pilot_check, spec_options
 from leakbound.cli.output import emit
 from leakbound.cli.progress import progress
@@ -140,6 +141,7 @@ def command(
     opener = partial(open_models, endpoint=endpoint, local=local)
     caching = CachingOpener(collecting.opener(opener))
     _require_one_source(flags, grid)
+    _require_taken(base, grid)
     plan = plan_sweep(base, grid, caching, repeat, utility, skip_invalid, pilot_check(flags))
     plan = plan if shard is None else plan.shard(*shard)
     sweep = Sweep(plan, out, caching, lambda prepared: collecting.runner(prepared, opener))
@@ -163,6 +165,14 @@ def finish_sweep(
     code = _exit_code(record, errors)
     emit({"exit_code": code, "report": out / "sweep.html", "record": record})
     return code
+
+
+def _require_taken(base: Mapping[str, object], grid: Grid) -> None:
+    """Refuse options of models that no point takes; a system is asked in its own way."""
+    if not (base.get("address") or grid.get("address")):
+        models = grid.get("model") or [base.get("model", "pocket")]
+        judges = grid.get("judge_model") or [base.get("judge_model")]
+        require_taken([one for one in (*models, *judges) if isinstance(one, str)])
 
 
 def _session(cluster: Cluster | None) -> AbstractContextManager[None]:

@@ -12,6 +12,7 @@ from leakbound.cli.options import spec_from, spec_options
 from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.cli.system_options import call_options, rate_option
+from leakbound.errors import UsageError
 from leakbound.models import Endpoint
 from leakbound.tuning import Tuned, save_attack, tune
 
@@ -59,6 +60,7 @@ __all__ = ["command"]
     show_default=True,
     help="attack file to write",
 )
+@click.option("--force", is_flag=True, help="overwrite an existing attack file")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -74,6 +76,7 @@ def command(
     pilot_pairs: int,
     reflection_model: str | None,
     save: Path,
+    force: bool,
     out: Path,
     rate: float | None,
     disposable_store: bool,
@@ -84,13 +87,16 @@ def command(
     --config.
 
     Queries are scored on pilot pairs that share no random numbers and no canary with the audit of
-    the same seed. The same command resumes, and asks nothing twice.
+    the same seed. The same command resumes, and asks nothing twice; an attack file that is there is
+    only replaced with --force.
     """
     spec = spec_from(config, assignments, flags)
     if not save.absolute().parent.is_dir():
         raise click.UsageError(
             f"the folder of --save {str(save)!r} does not exist; name a file in one that does."
         )
+    if save.exists() and not force:
+        raise UsageError(f"{str(save)!r} exists; add --force, or name another file with --save.")
     tuned = tune(
         spec,
         max_calls=max_calls,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import difflib
 import importlib.util
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import cast
 
 from leakbound._catalogue import opener_of, schemes
 from leakbound._install import install_hint
-from leakbound.errors import TargetError, UsageError
+from leakbound.errors import TargetError, UsageError, findable
 from leakbound.models.model import Model
 from leakbound.models.openai import Endpoint, open_endpoint
 
@@ -22,6 +21,7 @@ __all__ = [
     "lacks_torch",
     "open_embedder",
     "open_model",
+    "open_shared",
     "require_address",
 ]
 
@@ -74,7 +74,7 @@ def open_model(
         The model. An endpoint is not contacted yet.
 
     Raises:
-        UsageError: For an address of another form.
+        UsageError: For an address of another form, or an option that its model does not take.
         TargetError: If the model cannot be loaded.
     """
     if not isinstance(address, str):
@@ -82,6 +82,32 @@ def open_model(
             f"the model address is {type(address).__name__}; it must be a text such as 'pocket'. "
             "Pass an opened model itself, without an address."
         )
+    require_address(address)
+    _require_taken(address, trust_remote_code, endpoint, local)
+    return open_shared(address, trust_remote_code, endpoint, local)
+
+
+def open_shared(
+    address: str,
+    trust_remote_code: bool = False,
+    endpoint: Endpoint | None = None,
+    local: Local | None = None,
+) -> Model:
+    """Open one of several models that share their options, of which each takes its own.
+
+    Args:
+        address: As in `open_model`.
+        trust_remote_code: As in `open_model`.
+        endpoint: As in `open_model`.
+        local: As in `open_model`.
+
+    Returns:
+        The model.
+
+    Raises:
+        UsageError: For an address of another form.
+        TargetError: If the model cannot be loaded.
+    """
     kind, _, rest = address.partition("/")
     if kind == "openai" and rest:
         return open_endpoint(rest, endpoint or Endpoint())
@@ -90,6 +116,27 @@ def open_model(
     require_address(address)
     _require_torch()
     return _open_local(address, rest, trust_remote_code, local or Local())
+
+
+def _require_taken(
+    address: str, trust_remote_code: bool, endpoint: Endpoint | None, local: Local | None
+) -> None:
+    """Refuse options that the model at an address does not take."""
+    kind = address.partition("/")[0]
+    here = ["local"] if kind in (*BUNDLED, "hf") else []
+    takes = ["endpoint"] if kind == "openai" else here + ["trust_remote_code"] * (kind == "hf")
+    given = {
+        "endpoint": endpoint not in (None, Endpoint()),
+        "local": local not in (None, Local()),
+        "trust_remote_code": trust_remote_code,
+    }
+    for name in given:
+        if given[name] and name not in takes:
+            options = " and ".join(takes) or "no options"
+            raise UsageError(
+                f"{name} is given, and would be ignored: the model {address!r} takes {options}. "
+                "Leave it out."
+            )
 
 
 def require_address(address: str) -> None:
@@ -115,7 +162,7 @@ def _meant(address: str) -> str:
     near = difflib.get_close_matches(address, BUNDLED, n=1)
     if near:
         return f"Did you mean {near[0]!r}?"
-    if address and Path(address).is_dir():
+    if address and findable(address).is_dir():
         return f"Did you mean 'hf/{address}'?"
     return "A local folder is written hf/./folder."
 
@@ -127,7 +174,6 @@ def is_address(text: str) -> bool:
         text: A possible address.
 
     Returns:
-        True for the forms in `ADDRESSES` and those of installed packages. Nothing is opened.
         True for the forms in `ADDRESSES` and those of installed packages; nothing is opened.
     """
     kind, _, rest = text.partition("/")

@@ -58,7 +58,13 @@ def has_shards(folder: Path) -> bool:
     Returns:
         False for a run folder.
     """
-    return any(NAME.fullmatch(file.name) for file in folder.iterdir())
+    return bool(_names(folder))
+
+
+def _names(folder: Path) -> list[re.Match[str]]:
+    """The names of its shards; a device has none."""
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [match for file in files if (match := NAME.fullmatch(file.name))]
 
 
 def merge_sweeps(folders: Sequence[Path], out: Path) -> SweepRecord:
@@ -95,7 +101,7 @@ class _Shard:
 
 
 def _shards_in(folder: Path) -> Iterator[_Shard]:
-    names = [match for file in sorted(folder.iterdir()) if (match := NAME.fullmatch(file.name))]
+    names = _names(folder)
     if not names:
         raise StoreError(
             f"{str(folder)!r} holds no shard of a sweep; give the folders that `sweep --shard` "

@@ -13,7 +13,7 @@ from leakbound._notebook import card
 from leakbound.auditing.result import AuditResult, GuaranteeData
 from leakbound.auditing.subject import ClaimSource
 from leakbound.auditing.verdict import Claim, Reason, Verdict
-from leakbound.errors import StoreError, reason_of
+from leakbound.errors import StoreError, findable, reason_of
 from leakbound.gating.rates import Rate, rates_of
 from leakbound.stats import Estimate
 from leakbound.sweeping.grid import Changes, Grid
@@ -245,7 +245,7 @@ def load_sweep(path: str | Path) -> SweepRecord:
     Raises:
         StoreError: If there is none, or it cannot be read.
     """
-    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+    file = Path(path) / FILE if findable(path).is_dir() else Path(path)
     if not file.is_file():
         raise StoreError(
             f"{str(path)!r} holds no {FILE}; give the folder that leakbound sweep wrote."

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from leakbound._catalogue import opener_of
-from leakbound.errors import UsageError
+from leakbound.errors import UsageError, findable
 from leakbound.systems.callable import as_system
 from leakbound.systems.calls import CallOptions
 from leakbound.systems.http_store import load_http_system
@@ -93,7 +93,7 @@ def _behind_http(
             f"the system http:{file} takes no options, and {', '.join(given)} is given; write it "
             "into the file."
         )
-    if file.is_dir():
+    if findable(file).is_dir():
         raise UsageError(f"the file {str(file)!r} of the system is a folder; name a file.")
     if not file.is_file():
         raise UsageError(

@@ -12,7 +12,7 @@ from functools import reduce
 from pathlib import Path
 from types import ModuleType
 
-from leakbound.errors import TargetError, UsageError
+from leakbound.errors import TargetError, UsageError, findable
 from leakbound.systems.failures import place_of
 from leakbound.systems.sources import package_root, source_files
 
@@ -57,7 +57,7 @@ def find_object(place: str, attribute: str) -> UserObject:
         TargetError: If it cannot be imported.
     """
     _forget_changed()
-    file = Path(place)
+    file = findable(place)
     plain = file.suffix == ".py" or len(file.parts) > 1 or file.is_file()
     if file.is_dir() and not (file / "__init__.py").is_file():
         plain = True  # no package

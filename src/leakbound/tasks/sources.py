@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from leakbound.errors import DataError, why_no_file
+from leakbound.errors import DataError, findable, why_no_file
 from leakbound.tasks.delimited import csv_rows
 from leakbound.tasks.hub import hub_rows
 from leakbound.tasks.image_folders import folder_rows
@@ -49,7 +49,7 @@ def source_rows(address: str, delimiter: str | None = None) -> list[SourceRow]:
     if address.startswith(HUB):
         where, split = _parts(address)
         return hub_rows(where, split=split)
-    file = Path(address)
+    file = findable(address)
     if file.is_dir():
         return at_least_one(address, [SourceRow(*row) for row in folder_rows(file)])
     if "://" in address:

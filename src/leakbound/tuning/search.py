@@ -22,7 +22,8 @@ from leakbound.auditing.spec import AuditSpec, make_spec
 from leakbound.auditing.store import run_id, write_private
 from leakbound.auditing.system_calls import paced
 from leakbound.errors import StoreError, UsageError, reason_of
-from leakbound.models import Complete, Endpoint, Model, open_model
+from leakbound.models import Complete, Endpoint, Model
+from leakbound.models.address import open_shared
 from leakbound.systems import CallOptions, SystemMechanism
 from leakbound.tasks import Context
 from leakbound.tuning.pilot import PERFECT, SPENT, OutOfCalls, Pilot, require_start
@@ -188,7 +189,7 @@ def _reflector(
     if reflection == NONE:
         return None
     if isinstance(reflection, str) and reflection != prepared.spec.system.model:
-        return open_model(reflection, endpoint=endpoint)
+        return open_shared(reflection, endpoint=endpoint)
     found = prepared.model if reflection is None or isinstance(reflection, str) else reflection
     if found is prepared.model and not (prepared.mechanism.needs and Complete in found.supports):
         raise UsageError(

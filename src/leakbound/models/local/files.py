@@ -12,7 +12,7 @@ from io import StringIO
 from pathlib import Path
 
 from leakbound._install import install_hint
-from leakbound.errors import TargetError, reason_of
+from leakbound.errors import TargetError, findable, reason_of
 from leakbound.models.hub import hub_host, is_reachable
 from leakbound.models.local.memory import weight_bytes
 
@@ -105,7 +105,7 @@ def find_files(address: str) -> ModelFiles:
     Raises:
         TargetError: If something is missing, which the message names.
     """
-    path = Path(address)
+    path = findable(address)
     if path.is_file():
         _check_file(path)
         return ModelFiles(address, str(path.parent), True, path.name)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from leakbound.errors import LeakboundError, StoreError, UsageError, reason_of
+from leakbound.errors import LeakboundError, StoreError, UsageError, findable, reason_of
 
 __all__ = ["WAIT", "Database", "SqliteStorage", "Storage", "SqlValue", "unusable"]
 
@@ -146,7 +146,7 @@ class SqliteStorage:
                 f"the ledger or key file is {path!r}; it must be the path of a file, or for a "
                 "ledger postgresql://USER@HOST/DATABASE."
             )
-        self.path = Path(path)
+        self.path = findable(path)
 
     @property
     def address(self) -> str:
