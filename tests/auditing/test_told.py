@@ -17,7 +17,7 @@ PAIRS = 30
 
 
 def told(
-    replies: list[tuple[ReplyFacts, ReplyFacts]], scores: tuple[float, float] = (0, 0)
+    replies: list[tuple[ReplyFacts | None, ReplyFacts | None]], scores: tuple[float, float] = (0, 0)
 ) -> Told:
     """What is found in pairs whose scores are all alike."""
     high, low = (np.full(len(replies), one, float) for one in scores)
@@ -48,6 +48,11 @@ def test_each_measurement_that_differs_is_found(leak: ReplyFacts) -> None:
     found = told([(leak, plain)] * PAIRS)
     assert len(found["answer"]) == 8
     assert told([(plain, plain)] * PAIRS) == {}
+
+
+def test_pairs_without_any_reply_tell_nothing() -> None:
+    """As of a mechanism whose aggregates are counts, or of answers that were not kept."""
+    assert told([(None, None)] * PAIRS) == {}
 
 
 def test_less_than_a_millisecond_tells_nothing() -> None:

@@ -123,7 +123,7 @@ class _Measured:
         """Pairs that the best measurement tells apart; None if the score tells them better."""
         tests = [*self._tests()]
         p_value, best = min(tests, key=lambda one: one[0], default=(1.0, _nothing))
-        by_replies = min(1.0, p_value * (len(tests) + self._strings_seen))
+        by_replies = min(1.0, p_value * max(1, len(tests) + self._strings_seen))
         if by_replies > LEVEL or by_replies >= rank_test(*self._scores, two_sided):
             return None
         return self._apart(best)
