@@ -103,3 +103,15 @@ def test_one_lost_reply_does_not_hide_a_measurement() -> None:
     assert numbers[0] < 1e-12
     assert whole[0] <= numbers[0]
     assert shown[0] == 1.0
+
+
+def test_a_time_that_the_length_does_not_explain_is_found() -> None:
+    """Each reply takes 20 ms a token, and half a second more where the record is held."""
+    rng = np.random.default_rng(3)
+
+    def reply(more: float) -> ReplyFacts:
+        tokens = int(rng.integers(50, 800))
+        return ReplyFacts("No.", seconds=2 + 0.02 * tokens + more, tokens=tokens)
+
+    assert told([(reply(0.5), reply(0.0)) for _ in range(PAIRS)])
+    assert not told([(reply(0.0), reply(0.0)) for _ in range(PAIRS)])

@@ -18,6 +18,9 @@ from leakbound.tasks import ANSWER
 
 __all__ = ["largest_of", "largest_seen", "learned", "reach_sentence"]
 
+# A few replies that come again are known by heart, and those of other pairs vary: a witness learns
+# from twice as many what it learns from these.
+LEARNED = 2
 REPLIES = (
     "only measurements of whole replies (their length, wording, failures) showed the control "
     "canaries, and the score of the attack did not. What could be certified is what they certify "
@@ -26,8 +29,8 @@ REPLIES = (
 TOLD = (
     "measurements of whole replies (their length, wording, failures) tell the contexts of the "
     "pairs apart better than the score of the attack does. What could be certified is no more than "
-    "what they certify if the replies of every pair differ as those of the controls do, and as "
-    "those of the pairs that they tell apart."
+    "what they certify if the replies of every pair differ as those of the controls do, and than "
+    "what half as many pairs certify that differ as those that they tell apart."
 )
 
 
@@ -102,13 +105,18 @@ def largest_seen(
     Returns:
         What a perfect attack certifies; where replies alone showed the control and its score did
         not, or told the pairs apart better, no more than what they certify if those of every pair
-        differ as those of the controls do, or as those of the pairs that they tell apart.
+        differ as those of the controls do, nor than what half as many pairs certify that differ
+        as those that they tell apart.
     """
     perfect = estimator.largest_certifiable(design, pairs)
     if not (check.by_replies_alone or name in told) or "replies" not in estimator.reads:
         return perfect
-    ways = [one for one in (replies_in(batch, name), told.get(name, ())) if one]
-    found = [reach_of_replies(design, estimator, pairs, one) for one in ways]
+    controls, found = replies_in(batch, name), list[Bounds]()
+    if controls:
+        found.append(reach_of_replies(design, estimator, pairs, controls))
+    if name in told:
+        fewer = pairs // LEARNED
+        found.append(reach_of_replies(replace(design, pairs=fewer), estimator, fewer, told[name]))
     known = found if check.by_replies_alone else [perfect, *found]
     return min(known, key=lambda one: one.epsilon)
 

@@ -17,6 +17,7 @@ from leakbound.estimators.base import ReplyPair
 from leakbound.stats import rank_test
 from leakbound.stats.witness import StoredReply
 from leakbound.stats.witness.features import SCALARS, ReplyFeatures, features
+from leakbound.stats.witness.pool import EXPLAINED, Line
 from leakbound.tasks import ANSWER
 
 __all__ = ["RepliesTold", "Told", "unread"]
@@ -133,19 +134,25 @@ class _Measured:
         return len(self._strings[0].keys() | self._strings[1].keys())
 
     def _tests(self) -> Iterator[tuple[float, Measurement]]:
-        """Of all numbers, of whether they are shown, and of the string that differs most."""
+        """Of all numbers, of whether they are shown, of what others do not explain of some, and
+        of the string that differs most."""
         if not self._scalars[0]:
             return
-        shown, there = p_values_of(np.stack(self._scalars[0]), np.stack(self._scalars[1]))
+        member, nonmember = np.stack(self._scalars[0]), np.stack(self._scalars[1])
+        shown, there = p_values_of(member, nonmember)
         for at in np.flatnonzero(~np.isnan(shown)):
             yield float(shown[at]), partial(_number, int(at))
         for at in np.flatnonzero(~np.isnan(there)):
             yield float(there[at]), partial(_lacks, int(at))
-        member, nonmember = self._strings
-        differs = {one: abs(member[one] - nonmember[one]) for one in {*member, *nonmember}}
+        yield from _unexplained(member, nonmember)
+        yield from self._string()
+
+    def _string(self) -> Iterator[tuple[float, Measurement]]:
+        there, elsewhere = self._strings
+        differs = {one: abs(there[one] - elsewhere[one]) for one in {*there, *elsewhere}}
         if differs:
             name = max(differs, key=lambda one: (differs[one], one))
-            p_value = rank_test(self._holding(member[name]), self._holding(nonmember[name]), True)
+            p_value = rank_test(self._holding(there[name]), self._holding(elsewhere[name]), True)
             yield p_value, partial(_holds, name)
 
     def _holding(self, count: int) -> list[float]:
@@ -160,6 +167,22 @@ class _Measured:
         ]
         sign = np.sign(np.nansum([np.sign(difference) for difference, _ in pairs]))
         return [shown for difference, shown in pairs if difference * sign > 0][:APART]
+
+
+def _unexplained(member: Floats, nonmember: Floats) -> Iterator[tuple[float, Measurement]]:
+    """p-values of what is left of a number that others should explain, such as the time of so many
+    tokens."""
+    for of, by in EXPLAINED:
+        line = Line.fit(np.concatenate([member, nonmember]), of, by)
+        left = np.stack([line.beyond(member), line.beyond(nonmember)])
+        known = np.isfinite(left).all(axis=0)
+        if known.any():
+            high, low = left[:, known].tolist()
+            yield rank_test(high, low, two_sided=True), partial(_beyond, line)
+
+
+def _beyond(line: Line, reply: ReplyFeatures) -> float:
+    return float(line.beyond(_coarse(reply)[None])[0])
 
 
 def _coarse(reply: ReplyFeatures) -> Floats:
