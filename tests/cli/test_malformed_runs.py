@@ -77,7 +77,7 @@ COMMANDS: list[tuple[tuple[str, ...], int, str]] = [
     ((*AUDIT, "--system", "python:app.py:leaky", "--out", "x" * 300), 2, "a path is longer than"),
     (("plan", "--model", "hf/no-weights"), 4, "has no weights; it must hold *.safetensors beside"),
     (("plan", "--model", "hf/no-config"), 4, "has no config.json; give a folder saved with save"),
-    (("plan", "--model", "hf/./nowhere"), 4, "the model folder './nowhere' does not exist; give"),
+    (("plan", "--model", "hf/./nowhere"), 4, "the model './nowhere' does not exist; give a"),
     (("plan", "--model", "gpt-4"), 2, "it must be one of pocket, pocket-vision, hf/<folder or id>"),
     (("plan", "--embedder", "/nowhere"), 4, "the folder '/nowhere' of the embedding model does no"),
     *[((*OPENAI, "--base-url", url), 2, "is not a web address; it must be like http://127.0.0.1")
@@ -100,7 +100,7 @@ COMMANDS: list[tuple[tuple[str, ...], int, str]] = [
      "nan is not in the range 0<=x<=1."),
     (("influence", "--text", "a", "--model", "pocket,nope"), 2, "the model address 'nope' is not"),
     (("influence", "--text", "a", "--memory", "4XB"), 2, "it must be a size such as 4GB or 512MB."),
-    (("init", "rows.jsonl", "http://127.0.0.1:9/x"), 2, "is the address of a server; name its"),
+    (("init", "rows.jsonl", "http://127.0.0.1:9/x"), 4, "could not be asked (no connection); st"),
     (("init", "rows.jsonl", "--out", "rows.jsonl"), 2, "exists; add --force, or name another file"),
     (("init", "rows.jsonl", "app.py"), 2, "name the object in it that answers, as python:app.py:"),
     (("list", "mechanism"), 2, "Did you mean 'mechanisms'?"),

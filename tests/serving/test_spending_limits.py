@@ -51,7 +51,9 @@ def test_a_service_with_a_guarantee_refuses_limits(name: str, limit: float, tmp_
 def test_the_commands_refuse_limits_before_a_row_is_read(
     command: Any, rest: list[str], option: str
 ) -> None:
-    given = ["--mechanism", "report_noisy_max", "--data", "missing.jsonl", option, "1", *rest]
+    model = ["--model", "openai/m", "--base-url", "http://127.0.0.1:9/v1"]
+    what = ["--mechanism", "report_noisy_max", "--data", "missing.jsonl", option, "1"]
+    given = [*model, *what, *rest]
     refused = CliRunner().invoke(command.command, given).exception
     assert isinstance(refused, UsageError)
     assert f"{option} would count" in str(refused)
