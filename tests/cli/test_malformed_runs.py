@@ -74,7 +74,7 @@ COMMANDS: list[tuple[tuple[str, ...], int, str]] = [
     ((*AUDIT, "--system", "python:app.py:leaky", "--mechanism", "few_shot", "--shard", "3/2"), 2,
      "--shard got '3/2'; it must be i/N with 1 <= i <= N, such as 1/4."),
     ((*AUDIT, "--system", "python:app.py:leaky", "--rate", "nan"), 2, "rate is nan; it must be a"),
-    ((*AUDIT, "--system", "python:app.py:leaky", "--out", "x" * 300), 2, "more than the file system"),
+    ((*AUDIT, "--system", "python:app.py:leaky", "--out", "x" * 300), 2, "more than the file syst"),
     (("plan", "--model", "hf/no-weights"), 4, "has no weights; it must hold *.safetensors beside"),
     (("plan", "--model", "hf/no-config"), 4, "has no config.json; give a folder saved with save"),
     (("plan", "--model", "hf/./nowhere"), 4, "the model './nowhere' does not exist; give a"),
