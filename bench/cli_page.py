@@ -35,6 +35,14 @@ Every command, and every command of `export` and `ledger`, takes `--json` (one J
 text: verdicts, counts, and the files that it wrote), `-q` (`--quiet`: errors and warnings only),
 `-v` (`--verbose`: version and options on standard error) and `-h` (`--help`).
 
+Your shell completes commands and options once its configuration file holds one of these lines:
+
+```text
+eval "$(_LEAKBOUND_COMPLETE=bash_source leakbound)"          # ~/.bashrc
+eval "$(_LEAKBOUND_COMPLETE=zsh_source leakbound)"           # ~/.zshrc
+_LEAKBOUND_COMPLETE=fish_source leakbound | source           # ~/.config/fish/config.fish
+```
+
 {codes}
 """
 SHARED = """## Shared options

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import get_completion_class
 from click.testing import CliRunner, Result
 
 from leakbound.cli.help_pages import SectionedCommand
@@ -120,3 +121,13 @@ def test_verbose_names_the_options_and_who_gave_them(monkeypatch: pytest.MonkeyP
     assert "--epsilon (commandline)" in done.stderr
     assert "leakbound 0." in done.stderr
     assert "--delta" not in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_as_the_reference_says(shell: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    assert f"_LEAKBOUND_COMPLETE={shell}_source leakbound" in page
+    kind = get_completion_class(shell)
+    assert kind is not None
+    made = kind(group, {}, "leakbound", "_LEAKBOUND_COMPLETE")
+    assert {one.value for one in made.get_completions([], "aud")} == {"audit", "audit-log"}

@@ -60,6 +60,7 @@ class Sources:
             if kind in found:
                 raise UsageError(
                     f"{found[kind]!r} and {name!r} are both read as {NAMES[kind]}; name one."
+                    f"{_meant(name)}"
                 )
             found[kind] = name
         named = cls(found.get("data"), found.get("system"), found.get("model"), found.get("url"))
@@ -86,6 +87,11 @@ class Sources:
         """Flat keys of a configuration, as far as something was named."""
         named = {"data": self.data, "address": self.address, "model": self.model}
         return {key: value for key, value in named.items() if value is not None}
+
+
+def _meant(name: str) -> str:
+    """An object in a file of Python, without the word before it."""
+    return f" Did you mean 'python:{name}'?" if ".py:" in name else ""
 
 
 def _kind(name: str) -> str:
