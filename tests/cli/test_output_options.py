@@ -100,6 +100,7 @@ def test_a_shard_prints_where_it_is_and_that_it_has_no_verdict() -> None:
     assert (swept["shard"], len(swept["record"]["points"])) == ([1, 2], 1)
 
 
+@pytest.mark.slow
 def test_a_report_prints_its_files_and_records() -> None:
     run(*AUDIT)
     found = facts("report", "runs", "--out", "page.html")
@@ -156,6 +157,7 @@ def test_a_broken_ledger_is_json_and_a_sentence() -> None:
     assert "has problems" in str(done.exception)
 
 
+@pytest.mark.slow
 def test_a_count_of_generations_is_json() -> None:
     Path("all.csv").write_text("context,response\na b c,a b c\nx y z,none of it\n")
     assert facts("score-generations", "all.csv")["generations"] == 2
@@ -193,6 +195,7 @@ def test_influence_prints_what_it_wrote() -> None:
     assert model["record"] == json.loads((Path(model["folder"]) / "influence.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_study_prints_its_files_and_its_record() -> None:
     pytest.importorskip("torch")
     found = facts("influence-study", "temperature", "--values", "1", "--limit", "1",

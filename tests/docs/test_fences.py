@@ -65,7 +65,9 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    "page", marked("sh", "sweeps.md", "vision.md", "influence.md"), ids=lambda page: page.name
+    "page",
+    marked("sh", "sweeps.md", "vision.md", "influence.md", "runs.md", "systems.md"),
+    ids=lambda page: page.name,
 )
 def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
     """`make` targets exist; `leakbound` commands end as the fence says (a comment `# exit N`)."""

@@ -38,6 +38,7 @@ def test_the_document_most_like_the_question_stands_last(rag: Any) -> None:
     assert found[-1] == documents[3]
 
 
+@pytest.mark.slow  # CI runs it
 def test_its_audit_refutes_a_claim_of_one(tmp_path: Path) -> None:
     spec = make_spec(
         {"system": f"python:{FILE}:RagSystem", "shots": 12, "pairs": 40, "epsilon": 1.0}
