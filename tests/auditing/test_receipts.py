@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from conftest import said
+from in_process import run
 
 from leakbound.auditing import chain, load_result, make_spec, prepare, run_audit
 from leakbound.auditing.commitments import COMMITMENT, commit, read_commitment
 from leakbound.auditing.keys import keyed
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.verify import verify_run
-from leakbound.cli.main import group
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Scripted
 from leakbound.tasks import Context
@@ -295,10 +294,6 @@ def test_what_cannot_be_verified_is_a_sentence(done: Path, tmp_path: Path) -> No
         verify_run(tmp_path)
     with pytest.raises(UsageError, match="at least 16 hexadecimal digits"):
         verify_run(done, ["abc"])
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(group, args, prog_name="leakbound", standalone_mode=False)
 
 
 def test_a_run_is_committed_to_and_verified_without_torch(

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from in_process import run
 
 import leakbound
 from leakbound.attribution import load_influence
 from leakbound.auditing.merge import merge
-from leakbound.cli.main import group
 from leakbound.errors import StoreError, UsageError, findable
 from leakbound.serving.ledger import Ledger
 from leakbound.sweeping import has_shards, load_sweep, merge_sweeps
@@ -19,10 +18,6 @@ from leakbound.sweeping import has_shards, load_sweep, merge_sweeps
 LONG = "x" * 5000
 DEVICE = Path("/dev/null")
 ANSWER = "def answer(context, query): return 'no'\n"
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(group, args, prog_name="leakbound", standalone_mode=False)
 
 
 @pytest.fixture(autouse=True)

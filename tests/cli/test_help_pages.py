@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 from click.shell_completion import get_completion_class
-from click.testing import CliRunner, Result
+from in_process import run
 
 from leakbound.cli.help_pages import SectionedCommand
 from leakbound.cli.main import COMMANDS, SECTIONS, group
@@ -19,10 +19,6 @@ from leakbound.mechanisms import MECHANISMS
 from leakbound.privacy import NonPrivate
 
 SYSTEM = Path(__file__).parents[2] / "examples" / "user_system.py"
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(group, args, prog_name="leakbound", standalone_mode=False)
 
 
 def command_of(name: str) -> click.Command:

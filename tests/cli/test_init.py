@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from in_process import run
 
 from leakbound.cli.main import group
 from leakbound.errors import DataError, UsageError
@@ -32,10 +32,6 @@ def mute(context, query):
 def broken(context, query):
     raise ValueError(context[0].text)
 """
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(group, args, prog_name="leakbound", standalone_mode=False)
 
 
 @pytest.fixture(autouse=True)

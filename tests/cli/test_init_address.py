@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from in_process import run
 from loopback.running import nobody, running
 
-from leakbound.cli.main import group
 from leakbound.errors import TargetError, UsageError
 
 Json = Any
@@ -92,10 +91,6 @@ def served(answer: Callable[[Json], Answer]) -> Iterator[tuple[Service, str]]:
     service = Service(answer)
     with running(service) as base:
         yield service, base
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(group, args, prog_name="leakbound", standalone_mode=False)
 
 
 def refused(*args: str) -> str:

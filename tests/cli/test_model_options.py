@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from in_process import run
 
 import leakbound
 from leakbound.cli.main import group
@@ -18,7 +19,7 @@ URL = "http://127.0.0.1:9/v1"
 
 def refused(*args: str) -> str:
     """Why a command is refused before it does anything."""
-    done = CliRunner().invoke(group, args, prog_name="leakbound", standalone_mode=False)
+    done = run(*args)
     assert isinstance(done.exception, UsageError), done.output
     return str(done.exception)
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from in_process import run
 
 import leakbound
 from leakbound.cli.main import group
@@ -41,10 +41,6 @@ def leaves(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...]
 
 
 LEAVES = dict(leaves(group))
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(group, args, prog_name="leakbound", standalone_mode=False)
 
 
 def facts(*args: str, code: int = 0) -> Any:

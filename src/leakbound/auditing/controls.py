@@ -14,7 +14,7 @@ from leakbound.estimators import PairedScores
 from leakbound.estimators.base import ReplyPair
 from leakbound.stats import rank_test
 from leakbound.stats.witness import StoredReply
-from leakbound.stats.witness.features import SCALARS, ReplyFeatures, features
+from leakbound.stats.witness.features import SCALARS, measured
 
 __all__ = ["LEVEL", "ControlCheck", "check_controls", "p_values_of"]
 
@@ -164,5 +164,5 @@ def p_values_of(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
 
 
 def _scalars(reply: StoredReply) -> Floats:
-    found = (reply if isinstance(reply, ReplyFeatures) else features(reply)).scalars
-    return np.where([name.startswith(OF_LENGTH) for name in SCALARS], np.nan, found)
+    kept = [not name.startswith(OF_LENGTH) for name in SCALARS]
+    return np.where(kept, measured(reply).scalars, np.nan)

@@ -15,8 +15,7 @@ from leakbound.auditing.verdict import Obstacle
 from leakbound.estimators import Estimator, Observations
 from leakbound.estimators.base import ReplyPair
 from leakbound.stats import rank_test
-from leakbound.stats.witness import StoredReply
-from leakbound.stats.witness.features import SCALARS, ReplyFeatures, features
+from leakbound.stats.witness.features import SCALARS, ReplyFeatures, measured
 from leakbound.stats.witness.pool import EXPLAINED, Line
 from leakbound.tasks import ANSWER
 
@@ -74,15 +73,15 @@ class RepliesTold:
             The same with measurements in the place of replies.
         """
         if not observations.channels:
-            return self._measured(ANSWER, observations)
-        parts = {name: self._measured(name, one) for name, one in observations.channels.items()}
+            return self._of_channel(ANSWER, observations)
+        parts = {name: self._of_channel(name, one) for name, one in observations.channels.items()}
         return replace(observations, channels=parts)
 
-    def _measured(self, name: str, part: Observations) -> Observations:
+    def _of_channel(self, name: str, part: Observations) -> Observations:
         if not part.reply_pairs:
             return part
         pairs = tuple(
-            ((_features(one, canary), _features(other, canary)), canary)
+            ((one and measured(one, canary), other and measured(other, canary)), canary)
             for (one, other), canary in part.reply_pairs
         )
         found = replace(part, reply_pairs=pairs)
@@ -204,9 +203,3 @@ def _holds(name: str, reply: ReplyFeatures) -> float:
 
 def _nothing(reply: ReplyFeatures) -> float:
     return 0.0
-
-
-def _features(reply: StoredReply | None, canary: str) -> ReplyFeatures | None:
-    if reply is None or isinstance(reply, ReplyFeatures):
-        return reply
-    return features(reply, canary)

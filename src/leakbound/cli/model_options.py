@@ -9,12 +9,12 @@ from click.core import ParameterSource
 
 from leakbound.cli.help_pages import Option
 from leakbound.errors import UsageError
-from leakbound.models.address import BUNDLED, is_address
+from leakbound.models.address import BUNDLED, is_address, options_taken
 
 __all__ = ["require_taken"]
 
 SERVER, HERE = "Model behind an address", "Local model"  # headings of the options
-TAKE = {SERVER: ("openai",), HERE: ("hf", *BUNDLED)}
+GO_INTO = {SERVER: "endpoint", HERE: "local"}  # parameters of open_model
 KINDS = {SERVER: "openai/<model>", HERE: f"{', '.join(BUNDLED)} or hf/<folder or id>"}
 
 
@@ -28,11 +28,12 @@ def require_taken(addresses: Iterable[str | None]) -> None:
         UsageError: If an option would be ignored.
     """
     named = [one for one in addresses if one and is_address(one)]
-    kinds = {one.partition("/")[0] for one in named}
-    for section, takes in TAKE.items():
+    taken = {option for one in named for option in options_taken(one)}
+    for section, option in GO_INTO.items():
         given = _flags(section, given=True)
-        if given and named and not kinds & set(takes):
-            _refuse(given[0], section, named)
+        if given and named and option not in taken:
+            others = [flag for at, one in GO_INTO.items() if one in taken for flag in _flags(at)]
+            _refuse(given[0], section, named, others)
 
 
 def _flags(section: str, given: bool = False) -> list[str]:
@@ -47,9 +48,7 @@ def _flags(section: str, given: bool = False) -> list[str]:
     ]  # fmt: skip
 
 
-def _refuse(flag: str, section: str, named: list[str]) -> None:
-    kinds = {one.partition("/")[0] for one in named}
-    others = [one for other, takes in TAKE.items() if kinds & set(takes) for one in _flags(other)]
+def _refuse(flag: str, section: str, named: list[str], others: list[str]) -> None:
     taken = f"takes {', '.join(others)}" if others else "takes no such options"
     raise UsageError(
         f"{flag} is an option of {KINDS[section]}, and would be ignored: "

@@ -22,6 +22,7 @@ __all__ = [
     "open_embedder",
     "open_model",
     "open_shared",
+    "options_taken",
     "require_address",
 ]
 
@@ -118,13 +119,28 @@ def open_shared(
     return _open_local(address, rest, trust_remote_code, local or Local())
 
 
+def options_taken(address: str) -> tuple[str, ...]:
+    """The parameters of `open_model` that the model at an address takes.
+
+    Args:
+        address: As in `open_model`.
+
+    Returns:
+        Names among "endpoint", "local" and "trust_remote_code".
+    """
+    kind = address.partition("/")[0]
+    if kind == "openai":
+        return ("endpoint",)
+    if kind == "hf":
+        return ("local", "trust_remote_code")
+    return ("local",) if kind in BUNDLED else ()
+
+
 def _require_taken(
     address: str, trust_remote_code: bool, endpoint: Endpoint | None, local: Local | None
 ) -> None:
     """Refuse options that the model at an address does not take."""
-    kind = address.partition("/")[0]
-    here = ["local"] if kind in (*BUNDLED, "hf") else []
-    takes = ["endpoint"] if kind == "openai" else here + ["trust_remote_code"] * (kind == "hf")
+    takes = options_taken(address)
     given = {
         "endpoint": endpoint not in (None, Endpoint()),
         "local": local not in (None, Local()),

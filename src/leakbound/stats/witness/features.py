@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from leakbound.stats.witness.lexicon import LANGUAGES, PATTERNS, WORD_LISTS
 
-__all__ = ["SCALARS", "ReplyFacts", "ReplyFeatures", "features"]
+__all__ = ["SCALARS", "ReplyFacts", "ReplyFeatures", "features", "measured"]
 
 Floats = npt.NDArray[np.float64]
 MOST_ARGUMENTS = 8  # arguments of a tool call that become strings; a call may hold a document
@@ -98,6 +98,19 @@ def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
     strings = dict.fromkeys([*_strings(parts), *_tool_strings(reply, tools)])
     openings = tuple(f"opening:{' '.join(words[:2])}" for words in parts.each)
     return ReplyFeatures(scalars, tuple(strings), openings, dict(reply.scores or {}))
+
+
+def measured(reply: ReplyFacts | ReplyFeatures, canary: str = "") -> ReplyFeatures:
+    """Measure a reply, unless that was done before.
+
+    Args:
+        reply: The reply, or what was measured of it.
+        canary: Text of the canary of this pair; not used for what was measured.
+
+    Returns:
+        Its features.
+    """
+    return reply if isinstance(reply, ReplyFeatures) else features(reply, canary)
 
 
 @dataclass(frozen=True, slots=True)

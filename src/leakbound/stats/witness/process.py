@@ -12,7 +12,7 @@ from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.witness.corpus import Corpus
-from leakbound.stats.witness.features import ReplyFacts, ReplyFeatures, features
+from leakbound.stats.witness.features import ReplyFacts, ReplyFeatures, measured
 from leakbound.stats.witness.horizon import BEYOND, LARGEST, StakePlan, plan_stakes
 from leakbound.stats.witness.panel import Panel
 from leakbound.stats.witness.stakes import Portfolio, Record
@@ -108,7 +108,7 @@ class WitnessProcess:
             ArithmeticError: If an e-value would become negative, which no reply can cause.
         """
         self._stake()
-        pair = [self._corpus.encode(_measured(r, canary)) for r in (reply_in, reply_out)]
+        pair = [self._corpus.encode(measured(r, canary)) for r in (reply_in, reply_out)]
         if self._panel is not None:
             x, y = (self._panel.values(reply) for reply in pair)
             for test in self._tests.values():
@@ -259,10 +259,6 @@ class _Test:
                 "too large or a witness lies outside [0, 1]."
             )
         self.log_e += math.log(factor)
-
-
-def _measured(reply: ReplyFacts | ReplyFeatures, canary: str) -> ReplyFeatures:
-    return reply if isinstance(reply, ReplyFeatures) else features(reply, canary)
 
 
 def _readable(claim: Guarantee, delta: float) -> float:
