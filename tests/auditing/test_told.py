@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 from leakbound.auditing.controls import p_values_of
 from leakbound.auditing.told import RepliesTold, Told
 from leakbound.estimators import Observations, PairedScores
-from leakbound.stats.witness import ReplyFacts
+from leakbound.stats.witness import ReplyFacts, StoredReply, masked
 from leakbound.stats.witness.features import ReplyFeatures, features
 
 PAIRS = 30
+WORDS = ("open", "desk", "red", "late", "card", "note")
 
 
 def told(
-    replies: list[tuple[ReplyFacts | None, ReplyFacts | None]], scores: tuple[float, float] = (0, 0)
+    replies: list[tuple[StoredReply | None, StoredReply | None]],
+    scores: tuple[float, float] = (0, 0),
 ) -> Told:
     """What is found in pairs whose scores are all alike."""
     high, low = (np.full(len(replies), one, float) for one in scores)
@@ -30,7 +32,7 @@ def told(
 
 def words(seed: int, many: int = 12) -> str:
     rng = np.random.default_rng(seed)
-    return " ".join(rng.choice(["open", "desk", "red", "late", "card", "note"], many)) + "."
+    return " ".join(rng.choice(WORDS, many)) + "."
 
 
 @pytest.mark.parametrize(
@@ -115,3 +117,35 @@ def test_a_time_that_the_length_does_not_explain_is_found() -> None:
 
     assert told([(reply(0.5), reply(0.0)) for _ in range(PAIRS)])
     assert not told([(reply(0.0), reply(0.0)) for _ in range(PAIRS)])
+
+
+@pytest.mark.parametrize("store", ["all", "canary_only"])
+def test_numbers_that_a_reply_shows_are_compared(store: str) -> None:
+    """A store that prints how well its best match fits, and never what it holds."""
+    rng = np.random.default_rng(1)
+
+    def reply(low: int, high: int) -> StoredReply:
+        found = ReplyFacts(f"Best match 0.{rng.integers(low, high)} of {rng.integers(9)} rows.")
+        return found if store == "all" else masked(found)
+
+    assert told([(reply(90, 99), reply(30, 60)) for _ in range(PAIRS)])
+    assert not told([(reply(30, 60), reply(30, 60)) for _ in range(PAIRS)])
+
+
+def test_rare_words_and_the_order_of_sentences_are_compared() -> None:
+    rng = np.random.default_rng(2)
+    lines = [f"{name} is here." for name in "ABCDEFGH"]
+
+    def ordered(by_name: bool) -> ReplyFacts:
+        some = sorted(rng.choice(8, 5, replace=False))
+        mixed = some[::2] + some[1::2] if by_name else rng.permutation(some)
+        return ReplyFacts(" ".join(lines[at] for at in mixed))
+
+    def worded(new: bool) -> ReplyFacts:
+        word = "".join(rng.choice(list("bcdfgh"), 5)) if new else rng.choice(WORDS)
+        return ReplyFacts(f"It was {word}.")
+
+    assert told([(ordered(True), ordered(False)) for _ in range(4 * PAIRS)])
+    assert not told([(ordered(False), ordered(False)) for _ in range(4 * PAIRS)])
+    assert told([(worded(at % 3 == 0), worded(False)) for at in range(4 * PAIRS)])
+    assert not told([(worded(False), worded(False)) for at in range(4 * PAIRS)])

@@ -4,10 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leakbound.stats.witness import ReplyFacts
 from leakbound.stats.witness.corpus import Corpus
 from leakbound.stats.witness.features import SCALARS, features
+from leakbound.stats.witness.numerals import NUMBERS, coarse, numbers_in
 from leakbound.stats.witness.order import OrderModel
 from leakbound.stats.witness.panel import Panel
 from leakbound.stats.witness.pool import POOL, PoolModel
@@ -34,6 +37,12 @@ def number(name: str, reply: ReplyFacts, canary: str = "") -> float:
         ("foreign_less_english", "Die Ware ist bei der Post.", "The goods are at the post."),
         ("non_ascii", "Größe", "size"),
         ("sentences", "One. Two. Three.", "One."),
+        ("number_1", "Match 0.97 of 1.", "Match 0.41 of 1."),
+        ("number_2", "Row 7: 12 ms", "Row 7: 3 ms"),
+        ("number_3", "1, 2, 3", "1, 2, 2"),
+        ("last_number", "Of 4,000 rows 97 %.", "Of 4,000 rows 41 %."),
+        ("largest_number", "0.3 0.97 0.1 0.2", "0.3 0.41 0.1 0.2"),
+        ("smallest_number", "log p -1.5 -2.5", "log p -1.5 -9.5"),
         ("order_alphabet", "Ape. Bee. Cat.", "Cat. Bee. Ape."),
     ],
 )
@@ -64,10 +73,44 @@ def test_numerals_are_one_word() -> None:
     assert features(ReplyFacts("pay 12")).strings == features(ReplyFacts("pay 998")).strings
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("none", []),
+        ("a1b2", [1, 2]),
+        ("1,234,567.5 and 1,5", [1234567.5, 1.5]),
+        ("3-5, -5 and −2", [3, 5, -5, -2]),
+        ("1e-3 2E2 3e2a", [0.001, 200, 3, 2]),
+        ("97% 12 %", [0.97, 0.12]),
+        ("at 12:30", [12.3]),
+        ("9" * 400, [1e15]),
+        ("٣", [3]),
+    ],
+)
+def test_numerals_are_read_in_order(text: str, values: list[float]) -> None:
+    assert numbers_in(text) == pytest.approx(values)
+
+
+@given(st.text(), st.floats(-1e15, 1e15))
+def test_any_numeral_is_finite_and_its_stored_form_coarse(text: str, value: float) -> None:
+    assert all(map(math.isfinite, numbers_in(text)))
+    stored = coarse(value)
+    assert coarse(stored) == stored
+    assert abs(stored - value) <= max(0.005, abs(value) / 2) + 1e-9
+    assert len({f"{coarse(one):g}" for one in np.linspace(1, 10, 500)}) == 10
+
+
 @pytest.mark.parametrize("text", ["", " \n ", "...", "\x00", "😀" * 3, "a" * 5000, "1. 2. 3."])
 def test_any_text_has_finite_features(text: str) -> None:
     scalars = dict(zip(SCALARS, features(ReplyFacts(text)).scalars, strict=True))
-    missing = {"canary_words", "seconds", "tokens", "seconds_per_token", "tokens_per_word"}
+    missing = {
+        *NUMBERS,
+        "canary_words",
+        "seconds",
+        "tokens",
+        "seconds_per_token",
+        "tokens_per_word",
+    }
     assert all(np.isfinite(v) for name, v in scalars.items() if name not in missing)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +13,9 @@ from leakbound.auditing.verdict import Obstacle
 from leakbound.estimators import Estimator, Observations
 from leakbound.estimators.base import ReplyPair
 from leakbound.stats import rank_test
+from leakbound.stats.witness.corpus import Corpus
 from leakbound.stats.witness.features import SCALARS, ReplyFeatures, measured
-from leakbound.stats.witness.pool import EXPLAINED, Line
+from leakbound.stats.witness.pool import PoolModel
 from leakbound.tasks import ANSWER
 
 __all__ = ["RepliesTold", "Told", "unread"]
@@ -24,11 +23,11 @@ __all__ = ["RepliesTold", "Told", "unread"]
 LEVEL = 0.01  # so rarely is a system that tells nothing held to what its replies can certify
 KEPT = 64  # of so many first pairs the replies are kept
 APART = 8  # of these, so many that are told apart: as many as there are control pairs
+DECIMALS = 9  # of what is computed; equal replies may differ in the last places
 TIMES = np.array([name.startswith("seconds") for name in SCALARS])
 Floats = npt.NDArray[np.float64]
 Shown = Sequence[tuple[ReplyPair, str]]
 Told = Mapping[str, Shown]
-Measurement = Callable[[ReplyFeatures], float]
 
 
 def unread(told: Told, estimator: Estimator) -> Iterator[Obstacle]:
@@ -104,102 +103,65 @@ class _Measured:
 
     def __init__(self) -> None:
         self._scores: tuple[list[float], list[float]] = ([], [])
-        self._scalars: tuple[list[Floats], list[Floats]] = ([], [])
-        self._strings: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-        self._kept: list[tuple[ReplyPair, str]] = []
+        self._corpus = Corpus()  # both replies of each pair that has both
+        self._kept: list[tuple[ReplyPair, str]] = []  # the first of these pairs
 
     def add(self, part: Observations, pairs: Shown) -> None:
         if part.trial_scores is not None:
             self._scores[0].extend(part.trial_scores.member.tolist())
             self._scores[1].extend(part.trial_scores.nonmember.tolist())
-        self._kept += pairs[: KEPT - len(self._kept)]
-        for both in (one for one, _ in pairs if None not in one):
-            for of, reply in enumerate(both):
-                if isinstance(reply, ReplyFeatures):
-                    self._scalars[of].append(_coarse(reply))
-                    self._strings[of].update(reply.strings)
+        for both, canary in pairs:
+            known = [one for one in both if isinstance(one, ReplyFeatures)]
+            if len(known) == len(both):
+                self._corpus.replies += [self._corpus.encode(_coarse(one)) for one in known]
+                self._kept += [(both, canary)] * (len(self._kept) < KEPT)
 
     def told(self, two_sided: bool) -> Shown | None:
         """Pairs that the best measurement tells apart; None if the score tells them better."""
         tests = [*self._tests()]
-        p_value, best = min(tests, key=lambda one: one[0], default=(1.0, _nothing))
-        by_replies = min(1.0, p_value * max(1, len(tests) + self._strings_seen))
+        p_value, best = min(tests, key=lambda one: one[0], default=(1.0, np.zeros(0)))
+        by_replies = min(1.0, p_value * max(1, len(tests) + len(self._corpus.names)))
         if by_replies > LEVEL or by_replies >= rank_test(*self._scores, two_sided):
             return None
         return self._apart(best)
 
-    @property
-    def _strings_seen(self) -> int:
-        return len(self._strings[0].keys() | self._strings[1].keys())
-
-    def _tests(self) -> Iterator[tuple[float, Measurement]]:
-        """Of all numbers, of whether they are shown, of what others do not explain of some, and
-        of the string that differs most."""
-        if not self._scalars[0]:
+    def _tests(self) -> Iterator[tuple[float, Floats]]:
+        """p-value, and member less nonmember for each pair, of all measurements, of whether they
+        are shown, and of the string that differs most."""
+        if not self._corpus.replies:
             return
-        member, nonmember = np.stack(self._scalars[0]), np.stack(self._scalars[1])
-        shown, there = p_values_of(member, nonmember)
+        scalars = np.stack([one.scalars for one in self._corpus.replies])
+        pooled = PoolModel.fit(self._corpus)[1].round(DECIMALS)
+        numbers = np.column_stack([scalars, np.where(np.isfinite(pooled), pooled, np.nan)])
+        shown, there = p_values_of(numbers[::2], numbers[1::2])
         for at in np.flatnonzero(~np.isnan(shown)):
-            yield float(shown[at]), partial(_number, int(at))
+            yield float(shown[at]), _differences(numbers[:, at])
         for at in np.flatnonzero(~np.isnan(there)):
-            yield float(there[at]), partial(_lacks, int(at))
-        yield from _unexplained(member, nonmember)
+            yield float(there[at]), _differences(np.isnan(numbers[:, at]).astype(float))
         yield from self._string()
 
-    def _string(self) -> Iterator[tuple[float, Measurement]]:
-        there, elsewhere = self._strings
-        differs = {one: abs(there[one] - elsewhere[one]) for one in {*there, *elsewhere}}
-        if differs:
-            name = max(differs, key=lambda one: (differs[one], one))
-            p_value = rank_test(self._holding(there[name]), self._holding(elsewhere[name]), True)
-            yield p_value, partial(_holds, name)
+    def _string(self) -> Iterator[tuple[float, Floats]]:
+        replies, size = self._corpus.replies, len(self._corpus.names)
+        there, elsewhere = (
+            np.bincount(np.concatenate([one.strings for one in replies[of::2]]), minlength=size)
+            for of in (0, 1)
+        )
+        if size:
+            differs = int(np.argmax(np.abs(there - elsewhere)))
+            holds = np.array([float(differs in one.strings) for one in replies])
+            yield rank_test(holds[::2].tolist(), holds[1::2].tolist(), True), _differences(holds)
 
-    def _holding(self, count: int) -> list[float]:
-        return [1.0] * count + [0.0] * (len(self._scalars[0]) - count)
-
-    def _apart(self, best: Measurement) -> Shown:
+    def _apart(self, differences: Floats) -> Shown:
         """Those of the kept pairs that it tells apart in the direction of most of them."""
-        pairs = [
-            (best(both[0]) - best(both[1]), (both, canary))
-            for both, canary in self._kept
-            if isinstance(both[0], ReplyFeatures) and isinstance(both[1], ReplyFeatures)
-        ]
-        sign = np.sign(np.nansum([np.sign(difference) for difference, _ in pairs]))
-        return [shown for difference, shown in pairs if difference * sign > 0][:APART]
+        kept = differences[: len(self._kept)]
+        sign = np.sign(np.nansum(np.sign(kept)))
+        return [self._kept[at] for at in np.flatnonzero(kept * sign > 0)][:APART]
 
 
-def _unexplained(member: Floats, nonmember: Floats) -> Iterator[tuple[float, Measurement]]:
-    """p-values of what is left of a number that others should explain, such as the time of so many
-    tokens."""
-    for of, by in EXPLAINED:
-        line = Line.fit(np.concatenate([member, nonmember]), of, by)
-        left = np.stack([line.beyond(member), line.beyond(nonmember)])
-        known = np.isfinite(left).all(axis=0)
-        if known.any():
-            high, low = left[:, known].tolist()
-            yield rank_test(high, low, two_sided=True), partial(_beyond, line)
+def _differences(numbers: Floats) -> Floats:
+    return np.asarray(numbers[::2] - numbers[1::2])
 
 
-def _beyond(line: Line, reply: ReplyFeatures) -> float:
-    return float(line.beyond(_coarse(reply)[None])[0])
-
-
-def _coarse(reply: ReplyFeatures) -> Floats:
-    """Its numbers; times in whole milliseconds, since a function in this process shows less."""
-    return np.where(TIMES, reply.scalars.round(3), reply.scalars)
-
-
-def _number(at: int, reply: ReplyFeatures) -> float:
-    return float(_coarse(reply)[at])
-
-
-def _lacks(at: int, reply: ReplyFeatures) -> float:
-    return float(np.isnan(reply.scalars[at]))
-
-
-def _holds(name: str, reply: ReplyFeatures) -> float:
-    return float(name in reply.strings)
-
-
-def _nothing(reply: ReplyFeatures) -> float:
-    return 0.0
+def _coarse(reply: ReplyFeatures) -> ReplyFeatures:
+    """Times in whole milliseconds, since a function in this process shows less."""
+    return replace(reply, scalars=np.where(TIMES, reply.scalars.round(3), reply.scalars))

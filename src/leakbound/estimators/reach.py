@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import cycle, islice
 
 import numpy as np
@@ -35,12 +36,13 @@ def reach_of_replies(
 
     Returns:
         Its bounds where all scores are equal. The controls come again and again, and are known by
-        heart after the first time, so as many pairs are left out.
+        heart after the first time, so as many pairs are left out, of what is planned too.
     """
-    tested, values = estimator.tested_pairs(design, pairs) - len(shown), estimator.begin(design)
+    tested = estimator.tested_pairs(design, pairs) - len(shown)
     if tested <= 0 or not shown:
         return Bounds(0.0, 0.0)
-    silent, drawn = np.zeros(tested), np.zeros((tested, 1))
+    shorter = replace(design, pairs=max(1, design.pairs - len(shown)), first_look=None)
+    values, silent, drawn = estimator.begin(shorter), np.zeros(tested), np.zeros((tested, 1))
     values.observe(
         Observations(
             design.pilot,

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.stats.witness.lexicon import LANGUAGES, PATTERNS, WORD_LISTS
+from leakbound.stats.witness.numerals import numbers_of
 
 __all__ = ["SCALARS", "ReplyFacts", "ReplyFeatures", "features", "measured"]
 
@@ -115,7 +116,8 @@ def measured(reply: ReplyFacts | ReplyFeatures, canary: str = "") -> ReplyFeatur
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Sentences of a text and their words, in lower case. Every numeral becomes the word "#"."""
+    """Sentences of a text and their words, in lower case. Every numeral becomes the word "#";
+    what the numerals say is measured apart."""
 
     text: str
     sentences: list[str]
@@ -146,6 +148,7 @@ def _values(
         "order_alphabet": _rising([s.lower() for s in parts.sentences]),
         "order_length": _rising([float(len(s)) for s in parts.sentences]),
         "canary_words": _overlap(parts, canary),
+        **numbers_of(parts.text),
         **_metadata(reply, parts, tools),
     }
 

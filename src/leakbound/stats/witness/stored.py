@@ -1,9 +1,10 @@
 """What a run stores of a reply: the whole reply, or its measurements without its words.
 
 An interrupted run resumes from what it stored, so the witness never sees more than that. If the
-text is not stored, the witness sees the numbers, which are computed from the whole reply before it
-is dropped, and the strings that are on public lists. These are words such as "sorry" and "the" in
-seven languages, ASCII punctuation, and the usual finish reasons. Tool names, other words, their
+text is not stored, the witness sees the measurements, which are computed from the whole reply
+before it is dropped, and the strings that are on public lists. These are words such as "sorry" and
+"the" in seven languages, ASCII punctuation, and the usual finish reasons. Of six numbers that the
+text shows, the first digit is kept, or two decimal places below 1. Tool names, other words, their
 order and anything derived from them, including hashes, are not stored: a hash under a key that the
 run holds could confirm a guess.
 """
@@ -17,9 +18,11 @@ from dataclasses import asdict
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from leakbound.stats.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
 from leakbound.stats.witness.lexicon import LANGUAGES, WORD_LISTS
+from leakbound.stats.witness.numerals import NUMBERS, coarse
 
 __all__ = [
     "FINISH_REASONS", "StoredReply", "masked", "reply_from_json", "reply_to_json", "shows_metadata",
@@ -49,7 +52,8 @@ def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) ->
         answers: Public answers whose scores are kept. Other scores are dropped.
 
     Returns:
-        All numbers, and the strings that are on public lists.
+        All measurements, with the numbers that the text shows rounded (`numerals.coarse`), and the
+        strings that are on public lists.
 
     Examples:
         >>> masked(ReplyFacts("The code is 7, Mallory.")).strings
@@ -60,7 +64,9 @@ def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) ->
     whole = features(reply, canary)
     kept = [_public(text) for text in whole.strings]
     scores = {name: whole.scores[name] for name in answers if name in whole.scores}
-    return ReplyFeatures(whole.scalars, tuple(dict.fromkeys(s for s in kept if s)), (), scores)
+    return ReplyFeatures(
+        _coarse(whole.scalars), tuple(dict.fromkeys(s for s in kept if s)), (), scores
+    )
 
 
 def shows_metadata(reply: StoredReply | None) -> bool:
@@ -83,6 +89,11 @@ def shows_metadata(reply: StoredReply | None) -> bool:
     numbers = dict(zip(SCALARS, found.scalars, strict=True))
     reasons = {text for text in found.strings if text.startswith("finish:")}
     return not math.isnan(numbers["tokens"]) or numbers["tools"] > 0 or reasons != {"finish:None"}
+
+
+def _coarse(scalars: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    each = zip(SCALARS, scalars.tolist(), strict=True)
+    return np.array([coarse(value) if name in NUMBERS else value for name, value in each])
 
 
 def _public(text: str) -> str | None:
