@@ -10,7 +10,7 @@ from leakbound.estimators.base import Claim, ReplyPair
 from leakbound.estimators.reach import reach_of_replies
 from leakbound.stats.witness import ReplyFacts
 
-WORDS = "open desk red late card note door lamp book tree".split()
+WORDS = ["open", "desk", "red", "late", "card", "note", "door", "lamp", "book", "tree"]
 
 
 def shown(seed: int) -> list[tuple[ReplyPair, str]]:
