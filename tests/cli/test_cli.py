@@ -45,7 +45,7 @@ MISTAKES = [
         "has no field 'kind'; it has text, label",
     ),
     (("audit", "--data", "empty.jsonl"), 2, "holds no rows"),
-    (("audit", "--data", "one.jsonl"), 2, "one and the same label"),
+    (("audit", "--data", "one.jsonl"), 2, "the same label"),
     (("audit", "--query", "memberships"), 2, "Did you mean 'membership'"),
     (("audit", "--mechanism", "noisy_max"), 2, "Did you mean 'report_noisy_max'"),
     (("audit", "--canary", "hexx"), 2, "Did you mean 'hex'"),

@@ -84,8 +84,8 @@ READ: list[tuple[str, str]] = [
     ("twice.jsonl", "line 1 of 'twice.jsonl' has two fields of one name; rename one of them."),
     ("cut.jsonl", "line 40 of 'cut.jsonl' is not JSON"),
     ("open.csv", "cannot be read as CSV (unexpected end of data); check its quotes."),
-    ("one-label.jsonl", "all rows have one and the same label"),
-    ("alike.jsonl", "all rows have one and the same label"),
+    ("one-label.jsonl", "all rows have the same label"),
+    ("alike.jsonl", "all rows have the same label"),
     ("few.jsonl", "4 examples a context and one held-out row need 5 rows, and the data has 2"),
     ("spaces.jsonl", "line 41 of 'spaces.jsonl' has an empty field 'text'; drop the row or fill"),
     ("no-label.jsonl", "none of them a usual name for the label; name it with --label-field."),
@@ -114,7 +114,7 @@ READ: list[tuple[str, str]] = [
 ]  # fmt: skip
 FIELDS: list[tuple[tuple[str, ...], str]] = [
     (("--labels", "a,c"), "some rows have a label that is none of those given with --labels (a,c)"),
-    (("--labels", "a,a "), "labels is 'a,a ', one and the same label; it must name at least two"),
+    (("--labels", "a,a "), "labels is 'a,a ', the same label twice; it must name at least two"),
     (("--labels", "a;b"), "labels is 'a;b'; it must name at least two labels, such as work,home"),
     (("--input-field", "nope"), "has no field 'nope'; it has text, label. Name the field that"),
     (("--label-field", "text"), "the field 'text' is both the input and the label; name another"),

@@ -55,7 +55,7 @@ TEXTS: list[tuple[str, str, str]] = [
     ("numbers", "labels: [1, 2]", "labels is [1, 2]; it must be a list of texts"),
     ("one", "labels: [a]", "labels is ['a']; it must name at least two labels, such as work,home"),
     ("none", "labels: []", "labels is []; it must name at least two labels"),
-    ("same", "labels: [a, ' a']", "labels is ['a', ' a'], one and the same label; it must name"),
+    ("same", "labels: [a, ' a']", "labels is ['a', ' a'], the same label twice; it must name"),
     ("model", "model: {kind: openai, name: x}", "it must be a string."),
     ("app", "system: app.py", "Did you mean 'python:app.py:OBJECT'?"),
     ("part", "system: {kind: http}", "'kind' is not known in system. Known keys: mechanism, addr"),

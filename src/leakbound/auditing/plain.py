@@ -93,8 +93,8 @@ def odds_sentence(result: AuditResult) -> str:
     times = "a million" if factor > 1e6 else cut(factor, 1)
     where = "store" if "builds" in result.counts else "context"
     return (
-        f"For one person: {_seen(result)} can multiply the odds that their record is in the "
-        f"{where} by {times} or more."
+        f"For one person: {_seen(result)} can multiply or divide the odds that their record "
+        f"is in the {where} by {times} or more."
     )
 
 

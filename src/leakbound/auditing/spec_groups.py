@@ -226,7 +226,7 @@ class Design(FrozenSpec):
         if len(found) < 2 or "" in found:
             same = len(parts) > 1 and len(found) == 1 and "" not in found
             raise ValueError(
-                f"labels is {value!r}{', one and the same label' if same else ''}; it must name at "
+                f"labels is {value!r}{', the same label twice' if same else ''}; it must name at "
                 "least two labels, such as work,home, none of them empty."
             )
         return found

@@ -17,10 +17,11 @@ from leakbound.cli.help_pages import cli_command
 from leakbound.cli.ledger_options import LEDGER, Accounts, accounts_options
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import spec_from, spec_options
-from leakbound.cli.output import emit
+from leakbound.cli.output import emit, is_quiet
 from leakbound.cli.screen import say
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Endpoint, Local, Scripted
+from leakbound.models.address import BUNDLED
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.private import require_unlimited
@@ -126,6 +127,17 @@ def _require_all_rows(spec: AuditSpec) -> None:
         )
 
 
+def _tell_bundled(spec: AuditSpec) -> None:
+    """Say on standard error what is not the user's own."""
+    design = spec.design
+    rows = design.data is None and design.rows is None and design.task in (None, "help_desk")
+    lines = ["the rows are bundled with leakbound; --data FILE names yours."] * rows
+    if spec.system.model in BUNDLED:
+        lines.append("the model is bundled with leakbound; --model ADDRESS names yours.")
+    for line in [] if is_quiet() else lines:
+        say(f"leakbound: {line}", err=True)
+
+
 def _with_shots(spec: AuditSpec, shots: int) -> AuditSpec:
     return spec.model_copy(update={"design": spec.design.model_copy(update={"shots": shots})})
 
@@ -157,6 +169,7 @@ def open_private(
     Raises LeakboundError with a sentence for whatever cannot be used.
     """
     spec, rows, task = read_private(config, assignments, endpoint, flags)
+    _tell_bundled(spec)
     mechanism = build_served(spec, task)
     model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
     total = spec.decision.epsilon if budget is None else budget

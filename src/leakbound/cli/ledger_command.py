@@ -28,7 +28,7 @@ from leakbound.serving.ledger.tables import GivenAnswer
 
 __all__ = ["command"]
 
-PRIVATE = "Of operators alone: who took part, and whose budget is spent, is private."
+PRIVATE = "For operators only: who took part, and whose budget is spent, is private."
 
 
 def _ledger_options(function: Callable[..., object]) -> Callable[..., object]:

@@ -166,7 +166,7 @@ def require_classes(task: Task, rows: Context) -> None:
     """
     if task.labels and len({row.label for row in rows}) < 2:
         raise DataError(
-            "all rows have one and the same label; a classification data set needs at least two "
+            "all rows have the same label; a classification data set needs at least two "
             "classes. Check the label field, or choose --task generation."
         )
 
