@@ -273,5 +273,5 @@ def test_mistakes_get_sentences(tmp_path: Path, data_file: Path) -> None:
         run("tight/fig5", tmp_path, "--html", str(tmp_path / "x.html"))
     with pytest.raises(StoreError, match="cannot be made"):
         run("poetry/fig4", data_file)
-    with pytest.raises(UsageError, match="without --task"):
+    with pytest.raises(UsageError, match="without --labels and --task"):
         run("influence/fig8", tmp_path, "--task", "subj")

@@ -73,6 +73,7 @@ USUAL = Scale()
     default=None,
     help="private rows, or the contexts of an influence recipe [default: bundled ones]",
 )
+@click.option("--labels", default=None, help="public labels of the rows of --data: work,home")
 @click.option("--task", default=None, help="a task by name (leakbound list tasks)")
 @click.option("--data-dir", default=None, help="folder of the rows of named tasks")
 @click.option("--embedder", default=None, help="sentence-transformers id or folder for embeddings")
@@ -115,6 +116,7 @@ def command(
     html: Path | None,
     models: tuple[str, ...],
     data: str | None,
+    labels: str | None,
     task: str | None,
     data_dir: str | None,
     embedder: str | None,
@@ -138,7 +140,7 @@ def command(
     """
     recipes = load_recipes()
     _check_choice(names, every, html, recipes)
-    source = _given(data=data, task=task, data_dir=data_dir)
+    source = _given(data=data, labels=labels, task=task, data_dir=data_dir)
     asked = _Sizes(quick, _given(**sizes))
     run = _Run(out, models, source, embedder, judge_model, asked, endpoint)
     if every or len(names) > 1:
@@ -239,6 +241,7 @@ class _Run:
         return found
 
     def _context(self, recipe: Recipe) -> RecipeContext:
+        _require_labels(recipe, self.source)
         own = {} if {"data", "task"} & self.source.keys() else _given(task=recipe.task)
         return RecipeContext(
             self.out,
@@ -256,6 +259,16 @@ class _Run:
         if address not in self.opened:
             self.opened[address] = open_models(spec, endpoint=self.endpoint)
         return self.opened[address]
+
+
+def _require_labels(recipe: Recipe, source: Mapping[str, str]) -> None:
+    """Private voting must not take its labels from private rows, which a recipe finds out late."""
+    of_rows = recipe.needs == "model" and not recipe.name.startswith("influence/")
+    if of_rows and "data" in source and not {"labels", "task"} & source.keys():
+        raise UsageError(
+            "--data names rows without their public labels; add --labels work,home, or --task "
+            "generation for free text."
+        )
 
 
 def _given(**options: T | None) -> dict[str, T]:

@@ -79,7 +79,7 @@ def cases_of(context: RecipeContext) -> list[Case]:
     if set(context.source) - {"data"}:
         raise UsageError(
             "influence takes contexts from a .jsonl, .csv or text file; give it with --data, "
-            "without --task."
+            "without --labels and --task."
         )
     if context.source:
         return list(islice(read_cases(Path(context.source["data"])), context.scale.contexts))
