@@ -20,10 +20,11 @@ WORDS = ("open", "desk", "red", "late", "card", "note")
 def told(
     replies: list[tuple[StoredReply | None, StoredReply | None]],
     scores: tuple[float, float] = (0, 0),
+    epsilon: float = 1.0,
 ) -> Told:
     """What is found in pairs whose scores are all alike."""
     high, low = (np.full(len(replies), one, float) for one in scores)
-    seen = RepliesTold(two_sided=False)
+    seen = RepliesTold(two_sided=False, epsilon=epsilon)
     trials = PairedScores(high, low)
     pairs = tuple((both, "canary") for both in replies)
     seen.measured(Observations(0, len(replies), trial_scores=trials, reply_pairs=pairs))
@@ -90,7 +91,7 @@ def test_replies_that_do_not_depend_on_the_canary_tell_nothing(seed: int) -> Non
 
 def test_replies_are_measured_once() -> None:
     pairs = (((ReplyFacts("a b."), None), "canary"),)
-    found = RepliesTold(False).measured(Observations(0, 1, reply_pairs=pairs))
+    found = RepliesTold(False, 1.0).measured(Observations(0, 1, reply_pairs=pairs))
     (one, other), canary = (found.reply_pairs or ())[0]
     assert isinstance(one, ReplyFeatures)
     np.testing.assert_array_equal(one.scalars, features(ReplyFacts("a b."), "canary").scalars)
@@ -149,3 +150,35 @@ def test_rare_words_and_the_order_of_sentences_are_compared() -> None:
     assert not told([(ordered(False), ordered(False)) for _ in range(4 * PAIRS)])
     assert told([(worded(at % 3 == 0), worded(False)) for at in range(4 * PAIRS)])
     assert not told([(worded(False), worded(False)) for at in range(4 * PAIRS)])
+
+
+@pytest.mark.parametrize("leak", ["count", "length", "confidence"])
+def test_what_only_both_replies_of_a_pair_show_is_found(leak: str) -> None:
+    """One more than the same system says without the record: less than queries differ by."""
+    rng = np.random.default_rng(4)
+
+    def reply(query: int, held: bool) -> ReplyFacts:
+        if leak == "count":
+            return ReplyFacts(f"I found {query + held} notes.")
+        if leak == "length":
+            return ReplyFacts("The desk is open" + " and red" * (query + held) + ".")
+        return ReplyFacts(f"Confidence 0.{query + 5 * held + 10}.")
+
+    queries = rng.integers(1, 60, PAIRS)
+    assert told([(reply(int(q), True), reply(int(q), False)) for q in queries]) == {"answer": ()}
+    by_chance = rng.random(PAIRS) < 0.5
+    each = zip(queries.tolist(), by_chance, strict=True)
+    assert told([(reply(q, bool(b)), reply(q, not b)) for q, b in each]) == {}
+
+
+def test_what_the_claim_allows_in_pairs_is_not_held_against_a_system() -> None:
+    """Laplace noise of scale 1 on a count: epsilon 1, and the larger count in three of four."""
+    rng = np.random.default_rng(5)
+    counts = [50 + 40 * rng.random() for _ in range(10 * PAIRS)]
+
+    def reply(count: float) -> ReplyFacts:
+        return ReplyFacts(f"About {count + rng.laplace():.3f} notes.")
+
+    pairs = [(reply(count + 1), reply(count)) for count in counts]
+    assert told(pairs, epsilon=1.0) == {}
+    assert told(pairs, epsilon=0.1) == {"answer": ()}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leakbound.stats.witness import ReplyFacts
 from leakbound.stats.witness.corpus import Corpus
 from leakbound.stats.witness.features import SCALARS, features
-from leakbound.stats.witness.numerals import NUMBERS, coarse, numbers_in
+from leakbound.stats.witness.numerals import NUMBERS, coarse, numbers_of, numerals_in
 from leakbound.stats.witness.order import OrderModel
 from leakbound.stats.witness.panel import Panel
 from leakbound.stats.witness.pool import POOL, PoolModel
@@ -88,16 +88,43 @@ def test_numerals_are_one_word() -> None:
     ],
 )
 def test_numerals_are_read_in_order(text: str, values: list[float]) -> None:
-    assert numbers_in(text) == pytest.approx(values)
+    assert [one.value for one in numerals_in(text)] == pytest.approx(values)
 
 
-@given(st.text(), st.floats(-1e15, 1e15))
-def test_any_numeral_is_finite_and_its_stored_form_coarse(text: str, value: float) -> None:
-    assert all(map(math.isfinite, numbers_in(text)))
-    stored = coarse(value)
-    assert coarse(stored) == stored
-    assert abs(stored - value) <= max(0.005, abs(value) / 2) + 1e-9
-    assert len({f"{coarse(one):g}" for one in np.linspace(1, 10, 500)}) == 10
+@given(st.text(), st.sampled_from(NUMBERS), st.floats(-1e15, 1e15))
+def test_any_numeral_is_finite_and_its_stored_form_coarse(
+    text: str, name: str, value: float
+) -> None:
+    assert all(math.isfinite(one.value) for one in numerals_in(text))
+    stored = coarse(name, value)
+    assert math.isnan(stored) == (name.startswith("number_") or name == "last_number")
+    assert math.isnan(stored) or coarse(name, stored) == stored
+    assert not abs(stored - value) > max(0.005, abs(value) / 2) + 1e-9
+
+
+def test_digits_that_stand_apart_are_not_stored() -> None:
+    numbers = numbers_of("the code is 4 8 2 1 and the amount 52,310")
+    kept = {name: coarse(name, value) for name, value in numbers.items()}
+    assert {value for value in kept.values() if not math.isnan(value)} == {50000.0, 1.0}
+
+
+HITS = "1. article 412, page 3 (similarity {:.2f})\n2. article 97, page 14 (similarity 0.31)"
+
+
+@pytest.mark.parametrize(
+    ("reply", "name"),
+    [
+        (HITS, "largest_fraction"),
+        ('[{{"id": 71, "n": 4, "m": 2, "score": {}}}, {{"id": 12, "score": 0.2}}]',
+         "first_labelled"),
+        ("hit 3 of 12 in 40 ms at L2 distance {}", "largest_decimal"),
+        ("doc 412 p. 3 ({:.0%}), doc 9 p. 2 (12%)", "first_decimal"),
+    ],
+)  # fmt: skip
+def test_a_similarity_is_measured_wherever_it_stands(reply: str, name: str) -> None:
+    high, low = reply.format(0.88), reply.format(0.37)
+    assert (numbers_of(high)[name], numbers_of(low)[name]) == (0.88, 0.37)
+    assert (coarse(name, 0.88), coarse(name, 0.37)) == (0.88, 0.37)
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "...", "\x00", "😀" * 3, "a" * 5000, "1. 2. 3."])

@@ -115,6 +115,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("scores", [1, 2], "returned scores as list; it must be a mapping of answers to numbers"),
     ("scores", {"a": "kite"}, "returned scores as dict; it must be a mapping"),
     ("scores", {1: 0.5}, "returned scores as dict"),
+    ("scores", {"a": 10**400}, "returned scores as dict; it must be a mapping"),
     ("seconds", -1, "returned seconds as int; it must be a finite number of at least 0, or None"),
     ("seconds", math.inf, "returned seconds as float"),
     ("seconds", True, "returned seconds as bool"),
@@ -242,3 +243,18 @@ def test_a_run_keeps_metadata_and_private_words_only_if_it_may(tmp_path: Path, k
     for row in stored:
         process.observe(*(reply_of(aggregate) or ReplyFacts("") for aggregate in row.both))
     assert process.pairs == 4
+
+
+@pytest.mark.parametrize("keep", ["all", "canary_only"])
+def test_a_reply_that_ends_within_a_character_is_audited(tmp_path: Path, keep: str) -> None:
+    """As of a service that cuts an emoji in two. Before, the record could not be written."""
+    rows = [Example(f"note {i} of the desk", "ab"[i % 2]) for i in range(20)]
+    given: dict[str, Any] = {"pairs": 4, "shots": 4, "store_text": keep, "out": tmp_path}
+
+    def cut(context: Context, query: str) -> dict[str, Any]:
+        half = f"{context[0].input} \ud83d"
+        return {"text": half, "finish_reason": half, "channels": {"logs": half}}
+
+    result = leakbound.audit(rows, system=cut, query="repeat", canary="hex", **given)
+    assert result.counts["pairs"] == 4
+    leakbound.audit(rows, system=cut, channels=("all",), **given)

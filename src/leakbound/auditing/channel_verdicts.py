@@ -9,7 +9,7 @@ from leakbound.auditing.channels import ChannelResult, StoredBatch
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.obstacles import blind_sentence
 from leakbound.auditing.reach import largest_seen
-from leakbound.auditing.told import Told
+from leakbound.auditing.told import Told, unread
 from leakbound.auditing.verdict import Obstacle, conclude
 from leakbound.estimators import EProcess, TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues, channel_design
@@ -43,7 +43,8 @@ def channel_results(
     found = []
     for name, part in seen.parts.items():
         bounds, check = _bounds(own, part), checks.get(name, ControlCheck(0, None))
-        why = (*against, *blind_sentence(attack, check))
+        its_told = {name: told[name]} if name in told else {}
+        why = (*against, *blind_sentence(attack, check), *unread(its_told, estimator))
         its = channel_design(design, name)
         largest = largest_seen(its, estimator, tested, check, batch, told, name)
         slow = check.by_replies_alone or name in told

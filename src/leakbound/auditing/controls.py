@@ -135,7 +135,7 @@ def _least(member: Floats, nonmember: Floats) -> float:
     """The smallest p-value of all measurements, corrected for their number."""
     found = np.concatenate(p_values_of(member, nonmember))
     known = found[~np.isnan(found)]
-    return min(1.0, known.size * float(known.min(initial=1.0)))
+    return min(1.0, max(1, known.size) * float(known.min(initial=1.0)))
 
 
 def p_values_of(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
@@ -148,15 +148,17 @@ def p_values_of(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
     Returns:
         (measurements,) two-sided p-values of the numbers, of the pairs that show them in both
         contexts, and (measurements,) of whether replies show them; NaN where there is nothing to
-        compare.
+        compare, or all are alike. That does not depend on which reply is of which context, so only
+        the others count as tests.
     """
     lacks = np.isnan(member), np.isnan(nonmember)
     both = ~(lacks[0] | lacks[1])
     mixed = ~both.all(axis=0) & ~(lacks[0] & lacks[1]).all(axis=0)
     numbers, shown = np.full((2, member.shape[1]), np.nan)
     for at in np.flatnonzero(both.any(axis=0)):
-        kept = both[:, at]
-        numbers[at] = rank_test(member[kept, at].tolist(), nonmember[kept, at].tolist(), True)
+        high, low = (side[both[:, at], at] for side in (member, nonmember))
+        if (np.append(high, low) != high[0]).any():
+            numbers[at] = rank_test(high.tolist(), low.tolist(), True)
     for at in np.flatnonzero(mixed):
         there, elsewhere = (side[:, at].astype(float).tolist() for side in lacks)
         shown[at] = rank_test(there, elsewhere, True)

@@ -47,7 +47,7 @@ def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Told) -> tupl
     """
     if verdict == "violation":
         return ()
-    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if told else ()
+    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if any(told.values()) else ()
 
 
 def learned(seen: OnePass, controls: ControlCheck) -> bool:
@@ -109,12 +109,12 @@ def largest_seen(
         as those that they tell apart.
     """
     perfect = estimator.largest_certifiable(design, pairs)
-    if not (check.by_replies_alone or name in told) or "replies" not in estimator.reads:
+    if not (check.by_replies_alone or told.get(name)) or "replies" not in estimator.reads:
         return perfect
     controls, found = replies_in(batch, name), list[Bounds]()
     if controls:
         found.append(reach_of_replies(design, estimator, pairs, controls))
-    if name in told:
+    if told.get(name):
         fewer = pairs // LEARNED
         found.append(reach_of_replies(replace(design, pairs=fewer), estimator, fewer, told[name]))
     known = found if check.by_replies_alone else [perfect, *found]

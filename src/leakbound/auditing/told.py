@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -12,10 +13,10 @@ from leakbound.auditing.controls import p_values_of
 from leakbound.auditing.verdict import Obstacle
 from leakbound.estimators import Estimator, Observations
 from leakbound.estimators.base import ReplyPair
-from leakbound.stats import rank_test
+from leakbound.stats import rank_test, sign_test
 from leakbound.stats.witness.corpus import Corpus
 from leakbound.stats.witness.features import SCALARS, ReplyFeatures, measured
-from leakbound.stats.witness.pool import PoolModel
+from leakbound.stats.witness.pool import POOL, PoolModel
 from leakbound.tasks import ANSWER
 
 __all__ = ["RepliesTold", "Told", "unread"]
@@ -24,7 +25,14 @@ LEVEL = 0.01  # so rarely is a system that tells nothing held to what its replie
 KEPT = 64  # of so many first pairs the replies are kept
 APART = 8  # of these, so many that are told apart: as many as there are control pairs
 DECIMALS = 9  # of what is computed; equal replies may differ in the last places
+IN_PAIRS = (
+    "a measurement of whole replies (their length, wording, numbers) differs in the same direction "
+    "in nearly every pair, by less than it varies from query to query. What decides looks at each "
+    "reply by itself, so it cannot bound this leak; keep the replies with --store-text all, and "
+    "compare those of a pair."
+)
 TIMES = np.array([name.startswith("seconds") for name in SCALARS])
+TIMED = np.append(TIMES, [name.startswith("seconds") for name in POOL])
 Floats = npt.NDArray[np.float64]
 Shown = Sequence[tuple[ReplyPair, str]]
 Told = Mapping[str, Shown]
@@ -40,7 +48,9 @@ def unread(told: Told, estimator: Estimator) -> Iterator[Obstacle]:
     Yields:
         The reason code with its sentence.
     """
-    if told and "replies" not in estimator.reads:
+    if any(not shown for shown in told.values()):
+        yield "attack_blind", IN_PAIRS
+    elif told and "replies" not in estimator.reads:
         yield (
             "attack_blind",
             "measurements of whole replies (their length, wording, failures) tell the contexts of "
@@ -57,10 +67,13 @@ class RepliesTold:
 
     Args:
         two_sided: Whether scores may be higher or lower with the canary.
+        epsilon: The claimed epsilon.
     """
 
-    def __init__(self, two_sided: bool) -> None:
+    def __init__(self, two_sided: bool, epsilon: float) -> None:
         self._two_sided, self._seen = two_sided, dict[str, _Measured]()
+        # of X, Y with (epsilon, 0)-DP: P(X > Y) <= e^(2 epsilon) P(Y > X), as both change places
+        self._share = 1 / (1 + math.exp(-2 * epsilon))
 
     def measured(self, observations: Observations) -> Observations:
         """Measure the replies of some pairs, once for all that read them.
@@ -92,9 +105,11 @@ class RepliesTold:
 
         Returns:
             For each channel whose replies tell the contexts apart better than the score does, the
-            replies and canaries of some pairs that they tell apart (PRIVATE).
+            replies and canaries of some pairs that they tell apart (PRIVATE); none where only both
+            replies of a pair show it, in a larger share of pairs than the claim allows.
         """
-        found = {name: one.told(self._two_sided) for name, one in self._seen.items()}
+        each = self._seen.items()
+        found = {name: one.told(self._two_sided, self._share) for name, one in each}
         return {name: shown for name, shown in found.items() if shown is not None}
 
 
@@ -116,23 +131,28 @@ class _Measured:
                 self._corpus.replies += [self._corpus.encode(_coarse(one)) for one in known]
                 self._kept += [(both, canary)] * (len(self._kept) < KEPT)
 
-    def told(self, two_sided: bool) -> Shown | None:
-        """Pairs that the best measurement tells apart; None if the score tells them better."""
-        tests = [*self._tests()]
-        p_value, best = min(tests, key=lambda one: one[0], default=(1.0, np.zeros(0)))
-        by_replies = min(1.0, p_value * max(1, len(tests) + len(self._corpus.names)))
-        if by_replies > LEVEL or by_replies >= rank_test(*self._scores, two_sided):
-            return None
-        return self._apart(best)
-
-    def _tests(self) -> Iterator[tuple[float, Floats]]:
-        """p-value, and member less nonmember for each pair, of all measurements, of whether they
-        are shown, and of the string that differs most."""
+    def told(self, two_sided: bool, share: float) -> Shown | None:
+        """Pairs that the best measurement tells apart, none if it takes both replies of a pair;
+        None if the score tells them better."""
         if not self._corpus.replies:
-            return
+            return None
+        numbers, by_score = self._numbers(), rank_test(*self._scores, two_sided)
+        tests = [*self._tests(numbers)]
+        p_value, best = min(tests, key=lambda one: one[0])
+        if _tells(p_value * (len(tests) + len(self._corpus.names)), by_score):
+            return self._apart(best)
+        p_value = _in_pairs(numbers[:, ~TIMED], share)
+        return () if _tells(p_value, by_score) else None
+
+    def _numbers(self) -> Floats:
+        """(replies, measurements) of all replies."""
         scalars = np.stack([one.scalars for one in self._corpus.replies])
         pooled = PoolModel.fit(self._corpus)[1].round(DECIMALS)
-        numbers = np.column_stack([scalars, np.where(np.isfinite(pooled), pooled, np.nan)])
+        return np.column_stack([scalars, np.where(np.isfinite(pooled), pooled, np.nan)])
+
+    def _tests(self, numbers: Floats) -> Iterator[tuple[float, Floats]]:
+        """p-value, and member less nonmember for each pair, of all measurements, of whether they
+        are shown, and of the string that differs most."""
         shown, there = p_values_of(numbers[::2], numbers[1::2])
         for at in np.flatnonzero(~np.isnan(shown)):
             yield float(shown[at]), _differences(numbers[:, at])
@@ -146,7 +166,7 @@ class _Measured:
             np.bincount(np.concatenate([one.strings for one in replies[of::2]]), minlength=size)
             for of in (0, 1)
         )
-        if size:
+        if size:  # a masked reply may hold none
             differs = int(np.argmax(np.abs(there - elsewhere)))
             holds = np.array([float(differs in one.strings) for one in replies])
             yield rank_test(holds[::2].tolist(), holds[1::2].tolist(), True), _differences(holds)
@@ -156,6 +176,23 @@ class _Measured:
         kept = differences[: len(self._kept)]
         sign = np.sign(np.nansum(np.sign(kept)))
         return [self._kept[at] for at in np.flatnonzero(kept * sign > 0)][:APART]
+
+
+def _tells(p_value: float, by_score: float) -> bool:
+    return p_value <= LEVEL and p_value < by_score
+
+
+def _in_pairs(numbers: Floats, share: float) -> float:
+    """The least p-value that a measurement differs in one direction, times their number, of those
+    that do so in a larger share of pairs than the claim allows."""
+    signs = np.sign(_differences(numbers))
+    differ = signs[:, (signs > 0).any(axis=0) | (signs < 0).any(axis=0)]
+    found = [
+        sign_test(one.tolist())
+        for one in differ.T
+        if max((one > 0).sum(), (one < 0).sum()) > share * (abs(one) > 0).sum()
+    ]
+    return float(min(1.0, max(1, differ.shape[1]) * min(found, default=1.0)))
 
 
 def _differences(numbers: Floats) -> Floats:

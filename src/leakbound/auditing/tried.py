@@ -53,6 +53,8 @@ def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
                     "votes or scores before the answer", white, "--access white_box"),
         AttackClass("Is the text of a record repeated?", "repeated text", texts,
                     "--query repeat --canary hex"),
+        *[AttackClass("Words of the answers that are on no public list", "unusual words",
+                      spec.get("store_text") == "all", "--store-text all")] * texts,
         AttackClass("Several answers about one context", "several answers", several,
                     "--answers 9"),
         AttackClass("Records of a store or memory that many queries share",

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from leakbound._text import whole
 from leakbound.errors import UsageError
 from leakbound.stats.witness import ReplyFacts
 from leakbound.systems.protocol import Reply
@@ -74,7 +75,7 @@ def is_channel(name: str) -> bool:
 def _text(value: object) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return whole(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def require_channels(names: Sequence[str]) -> None:

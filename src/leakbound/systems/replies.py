@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, cast
 
+from leakbound._text import whole
 from leakbound.errors import TargetError
 from leakbound.models.blocking import run_blocking
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
@@ -65,7 +66,7 @@ number of at least 0, or None.
     found = {part: _checked(_part(answer, part), part, name) for part in METADATA}
     given = cast("float | None", found["seconds"])
     return Reply(
-        text=text,
+        text=whole(text),
         scores=cast("Mapping[str, float] | None", found["scores"]),
         seconds=seconds if given is None else given,
         tokens=cast("int | None", found["tokens"]),
@@ -223,7 +224,10 @@ def _scores(value: object) -> dict[str, float] | None:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else None
+    try:
+        return float(value) if isinstance(value, Real) and not isinstance(value, bool) else None
+    except OverflowError:  # of a whole number of more than 308 digits
+        return None
 
 
 def _seconds(value: object) -> float | None:
@@ -237,7 +241,7 @@ def _tokens(value: object) -> int | None:
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    return whole(value) if isinstance(value, str) else None
 
 
 def _tool_calls(value: object) -> tuple[JsonValue, ...] | None:

@@ -17,6 +17,7 @@ __all__ = ["DELIMITERS", "csv_rows"]
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 LONGEST_FIELD = 1 << 30  # characters; the file is in memory, so a limit protects nothing
+MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 LONGEST_NAME = 60  # characters; what is longer is a text, not the name of a field
 
 
@@ -46,7 +47,7 @@ def csv_rows(file: Path, delimiter: str | None = None) -> Iterator[SourceRow]:
     with _long_fields():
         for cells in filter(None, reader):
             place = f"line {above + reader.line_num} of {str(file)!r}"
-            _require_fit(place, names, cells)
+            _require_fit(place, names, cells, mark)
             pairs = zip_longest(names, cells[: len(names)])
             yield SourceRow(place, {name: cell for name, cell in pairs if name})
 
@@ -130,10 +131,11 @@ def _places(columns: Sequence[int]) -> str:
     return f"column {' and '.join(map(str, columns[:2]))}{' and more' * (len(columns) > 2)}"
 
 
-def _require_fit(place: str, names: Sequence[str], cells: Sequence[str]) -> None:
+def _require_fit(place: str, names: Sequence[str], cells: Sequence[str], mark: str) -> None:
     if any(cell.strip() for cell in cells[len(names) :]):
+        what = MARKS.get(mark, f"{mark!r}")
         raise DataError(
-            f"{place} has more fields than the first line names; put fields with commas into "
+            f"{place} has more fields than the first line names; put fields with {what} into "
             "quotes."
         )
     if [cell.strip() for cell in cells] == names:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from leakbound._text import whole
 from leakbound.models.openai.faults import Fault
 
 if TYPE_CHECKING:
@@ -106,9 +107,8 @@ def read_generated(reply: Mapping[str, JsonValue]) -> Generated:
         raise Fault("a reply that ended in an error", of_prompt=True)
     message = choice.get("message")
     found = _of_message(message) if isinstance(message, dict) else _of_text(choice)
-    if ended == "content_filter":
-        found = Generated(found.text, found.reasoning, "content_filter")
-    return Generated(found.text, found.reasoning, found.outcome, ended == "length")
+    outcome: AnswerKind = "content_filter" if ended == "content_filter" else found.outcome
+    return Generated(whole(found.text), whole(found.reasoning), outcome, ended == "length")
 
 
 def _of_text(choice: Mapping[str, JsonValue]) -> Generated:

@@ -3,9 +3,10 @@
 An interrupted run resumes from what it stored, so the witness never sees more than that. If the
 text is not stored, the witness sees the measurements, which are computed from the whole reply
 before it is dropped, and the strings that are on public lists. These are words such as "sorry" and
-"the" in seven languages, ASCII punctuation, and the usual finish reasons. Of six numbers that the
-text shows, the first digit is kept, or two decimal places below 1. Tool names, other words, their
-order and anything derived from them, including hashes, are not stored: a hash under a key that the
+"the" in seven languages, ASCII punctuation, and the usual finish reasons. Of the numbers that
+the text shows, the largest and the smallest, of all, of decimals and of those after words such as
+"score", are kept rounded (`numerals.coarse`). Tool names, other words, their order and anything
+derived from them, including hashes, are not stored: a hash under a key that the
 run holds could confirm a guess.
 """
 
@@ -93,7 +94,7 @@ def shows_metadata(reply: StoredReply | None) -> bool:
 
 def _coarse(scalars: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     each = zip(SCALARS, scalars.tolist(), strict=True)
-    return np.array([coarse(value) if name in NUMBERS else value for name, value in each])
+    return np.array([coarse(name, value) if name in NUMBERS else value for name, value in each])
 
 
 def _public(text: str) -> str | None:
