@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakbound.auditing.controls import p_values_of
-from leakbound.auditing.told import RepliesTold, Told
+from leakbound.auditing.told import Apart, RepliesTold, Told
 from leakbound.estimators import Observations, PairedScores
+from leakbound.estimators.base import Claim
 from leakbound.stats.witness import ReplyFacts, StoredReply, masked
 from leakbound.stats.witness.features import ReplyFeatures, features
 
 PAIRS = 30
+ONLY_IN_PAIRS = {"answer": Apart(None, in_pairs=True)}
 WORDS = ("open", "desk", "red", "late", "card", "note")
 
 
@@ -21,10 +23,11 @@ def told(
     replies: list[tuple[StoredReply | None, StoredReply | None]],
     scores: tuple[float, float] = (0, 0),
     epsilon: float = 1.0,
+    delta: float = 1e-5,
 ) -> Told:
     """What is found in pairs whose scores are all alike."""
     high, low = (np.full(len(replies), one, float) for one in scores)
-    seen = RepliesTold(two_sided=False, epsilon=epsilon)
+    seen = RepliesTold(two_sided=False, claim=Claim(epsilon, delta))
     trials = PairedScores(high, low)
     pairs = tuple((both, "canary") for both in replies)
     seen.measured(Observations(0, len(replies), trial_scores=trials, reply_pairs=pairs))
@@ -49,7 +52,7 @@ def words(seed: int, many: int = 12) -> str:
 def test_each_measurement_that_differs_is_found(leak: ReplyFacts) -> None:
     plain = ReplyFacts("The desk is open.", seconds=1.0)
     found = told([(leak, plain)] * PAIRS)
-    assert len(found["answer"]) == 8
+    assert len(found["answer"].shown or ()) == 8
     assert told([(plain, plain)] * PAIRS) == {}
 
 
@@ -73,7 +76,8 @@ def test_a_score_that_tells_as_much_is_not_overruled() -> None:
 
 def test_of_a_partial_leak_the_pairs_that_differ_are_kept() -> None:
     plain, leak = ReplyFacts("No."), ReplyFacts("", finish_reason="error")
-    shown = told([(leak if at % 2 else plain, plain) for at in range(4 * PAIRS)])["answer"]
+    shown = told([(leak if at % 2 else plain, plain) for at in range(4 * PAIRS)])["answer"].shown
+    assert shown is not None
     assert len(shown) == 8
     for (one, other), _ in shown:
         assert isinstance(one, ReplyFeatures)
@@ -91,7 +95,7 @@ def test_replies_that_do_not_depend_on_the_canary_tell_nothing(seed: int) -> Non
 
 def test_replies_are_measured_once() -> None:
     pairs = (((ReplyFacts("a b."), None), "canary"),)
-    found = RepliesTold(False, 1.0).measured(Observations(0, 1, reply_pairs=pairs))
+    found = RepliesTold(False, Claim(1.0, 1e-5)).measured(Observations(0, 1, reply_pairs=pairs))
     (one, other), canary = (found.reply_pairs or ())[0]
     assert isinstance(one, ReplyFeatures)
     np.testing.assert_array_equal(one.scalars, features(ReplyFacts("a b."), "canary").scalars)
@@ -165,7 +169,7 @@ def test_what_only_both_replies_of_a_pair_show_is_found(leak: str) -> None:
         return ReplyFacts(f"Confidence 0.{query + 5 * held + 10}.")
 
     queries = rng.integers(1, 60, PAIRS)
-    assert told([(reply(int(q), True), reply(int(q), False)) for q in queries]) == {"answer": ()}
+    assert told([(reply(int(q), True), reply(int(q), False)) for q in queries]) == ONLY_IN_PAIRS
     by_chance = rng.random(PAIRS) < 0.5
     each = zip(queries.tolist(), by_chance, strict=True)
     assert told([(reply(q, bool(b)), reply(q, not b)) for q, b in each]) == {}
@@ -181,4 +185,4 @@ def test_what_the_claim_allows_in_pairs_is_not_held_against_a_system() -> None:
 
     pairs = [(reply(count + 1), reply(count)) for count in counts]
     assert told(pairs, epsilon=1.0) == {}
-    assert told(pairs, epsilon=0.1) == {"answer": ()}
+    assert told(pairs, epsilon=0.1)["answer"].in_pairs

@@ -136,7 +136,7 @@ class OnePass:
         self.observers = dict(_begun(prepared.estimator, self.design))
         self.tally, self.first = Tally(withheld_by(prepared.mechanism)), list[Pair]()
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False
-        self.told = RepliesTold(prepared.two_sided, self.design.claim.epsilon)
+        self.told = RepliesTold(prepared.two_sided, self.design.claim)
         known = any(isinstance(estimator, Exact) for estimator in self.observers)
         self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
         self._releaser = _releaser(prepared, self.design, [*self.observers])

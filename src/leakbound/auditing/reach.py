@@ -47,7 +47,7 @@ def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Told) -> tupl
     """
     if verdict == "violation":
         return ()
-    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if any(told.values()) else ()
+    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if _alone(told) else ()
 
 
 def learned(seen: OnePass, controls: ControlCheck) -> bool:
@@ -84,7 +84,7 @@ def largest_of(
     else:
         found = largest_seen(design, estimator, seen.seen, controls, batch, told)
     epsilon = max((one.epsilon or 0.0 for one in bounds), default=0.0)
-    return replace(found, epsilon=max(found.epsilon, epsilon)) if told else found
+    return replace(found, epsilon=max(found.epsilon, epsilon)) if _alone(told) else found
 
 
 def largest_seen(
@@ -109,16 +109,22 @@ def largest_seen(
         as those that they tell apart.
     """
     perfect = estimator.largest_certifiable(design, pairs)
-    if not (check.by_replies_alone or told.get(name)) or "replies" not in estimator.reads:
+    shown = told[name].shown if name in told else None
+    if not (check.by_replies_alone or shown is not None) or "replies" not in estimator.reads:
         return perfect
     controls, found = replies_in(batch, name), list[Bounds]()
     if controls:
         found.append(reach_of_replies(design, estimator, pairs, controls))
-    if told.get(name):
+    if shown is not None:
         fewer = pairs // LEARNED
-        found.append(reach_of_replies(replace(design, pairs=fewer), estimator, fewer, told[name]))
+        found.append(reach_of_replies(replace(design, pairs=fewer), estimator, fewer, shown))
     known = found if check.by_replies_alone else [perfect, *found]
     return min(known, key=lambda one: one.epsilon)
+
+
+def _alone(told: Told) -> bool:
+    """Are there replies that tell the contexts apart by themselves?"""
+    return any(one.shown is not None for one in told.values())
 
 
 def _by_channel(

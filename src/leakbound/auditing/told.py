@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,30 +12,47 @@ import numpy.typing as npt
 from leakbound.auditing.controls import p_values_of
 from leakbound.auditing.verdict import Obstacle
 from leakbound.estimators import Estimator, Observations
-from leakbound.estimators.base import ReplyPair
+from leakbound.estimators.base import Claim, ReplyPair
 from leakbound.stats import rank_test, sign_test
 from leakbound.stats.witness.corpus import Corpus
 from leakbound.stats.witness.features import SCALARS, ReplyFeatures, measured
 from leakbound.stats.witness.pool import POOL, PoolModel
 from leakbound.tasks import ANSWER
 
-__all__ = ["RepliesTold", "Told", "unread"]
+__all__ = ["Apart", "RepliesTold", "Told", "unread"]
 
 LEVEL = 0.01  # so rarely is a system that tells nothing held to what its replies can certify
 KEPT = 64  # of so many first pairs the replies are kept
 APART = 8  # of these, so many that are told apart: as many as there are control pairs
+MOST_LOG = 150.0  # of odds that no number of pairs shows
 DECIMALS = 9  # of what is computed; equal replies may differ in the last places
 IN_PAIRS = (
-    "a measurement of whole replies (their length, wording, numbers) differs in the same direction "
-    "in nearly every pair, by less than it varies from query to query. What decides looks at each "
-    "reply by itself, so it cannot bound this leak; keep the replies with --store-text all, and "
-    "compare those of a pair."
+    "a measurement of whole replies (their length, wording, numbers) differs in one direction in "
+    "more pairs than the claim allows. What decides looks at each reply by itself, so it may not "
+    "bound this leak; keep the replies with --store-text all, and compare those of a pair."
 )
 TIMES = np.array([name.startswith("seconds") for name in SCALARS])
 TIMED = np.append(TIMES, [name.startswith("seconds") for name in POOL])
 Floats = npt.NDArray[np.float64]
 Shown = Sequence[tuple[ReplyPair, str]]
-Told = Mapping[str, Shown]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Apart:
+    """How the replies of a channel tell the contexts of pairs apart.
+
+    Attributes:
+        shown: Replies and canaries of some pairs that one of two replies tells apart by itself
+            (PRIVATE); None if the score tells them apart as well.
+        in_pairs: Whether a measurement differs in one direction in more pairs than the claim
+            allows.
+    """
+
+    shown: Shown | None
+    in_pairs: bool
+
+
+Told = Mapping[str, Apart]
 
 
 def unread(told: Told, estimator: Estimator) -> Iterator[Obstacle]:
@@ -48,9 +65,9 @@ def unread(told: Told, estimator: Estimator) -> Iterator[Obstacle]:
     Yields:
         The reason code with its sentence.
     """
-    if any(not shown for shown in told.values()):
+    if any(one.in_pairs for one in told.values()):
         yield "attack_blind", IN_PAIRS
-    elif told and "replies" not in estimator.reads:
+    if any(one.shown is not None for one in told.values()) and "replies" not in estimator.reads:
         yield (
             "attack_blind",
             "measurements of whole replies (their length, wording, failures) tell the contexts of "
@@ -67,13 +84,12 @@ class RepliesTold:
 
     Args:
         two_sided: Whether scores may be higher or lower with the canary.
-        epsilon: The claimed epsilon.
+        claim: The claim.
     """
 
-    def __init__(self, two_sided: bool, epsilon: float) -> None:
+    def __init__(self, two_sided: bool, claim: Claim) -> None:
         self._two_sided, self._seen = two_sided, dict[str, _Measured]()
-        # of X, Y with (epsilon, 0)-DP: P(X > Y) <= e^(2 epsilon) P(Y > X), as both change places
-        self._share = 1 / (1 + math.exp(-2 * epsilon))
+        self._claim = claim
 
     def measured(self, observations: Observations) -> Observations:
         """Measure the replies of some pairs, once for all that read them.
@@ -104,13 +120,11 @@ class RepliesTold:
         """Compare what the replies and the scores of each channel tell.
 
         Returns:
-            For each channel whose replies tell the contexts apart better than the score does, the
-            replies and canaries of some pairs that they tell apart (PRIVATE); none where only both
-            replies of a pair show it, in a larger share of pairs than the claim allows.
+            Those channels whose replies tell the contexts apart better than the score does.
         """
         each = self._seen.items()
-        found = {name: one.told(self._two_sided, self._share) for name, one in each}
-        return {name: shown for name, shown in found.items() if shown is not None}
+        found = {name: one.told(self._two_sided, self._claim) for name, one in each}
+        return {name: one for name, one in found.items() if one.in_pairs or one.shown is not None}
 
 
 class _Measured:
@@ -131,18 +145,16 @@ class _Measured:
                 self._corpus.replies += [self._corpus.encode(_coarse(one)) for one in known]
                 self._kept += [(both, canary)] * (len(self._kept) < KEPT)
 
-    def told(self, two_sided: bool, share: float) -> Shown | None:
-        """Pairs that the best measurement tells apart, none if it takes both replies of a pair;
-        None if the score tells them better."""
+    def told(self, two_sided: bool, claim: Claim) -> Apart:
+        """What measurements tell better than the score does."""
         if not self._corpus.replies:
-            return None
+            return Apart(None, False)
         numbers, by_score = self._numbers(), rank_test(*self._scores, two_sided)
         tests = [*self._tests(numbers)]
         p_value, best = min(tests, key=lambda one: one[0])
-        if _tells(p_value * (len(tests) + len(self._corpus.names)), by_score):
-            return self._apart(best)
-        p_value = _in_pairs(numbers[:, ~TIMED], share)
-        return () if _tells(p_value, by_score) else None
+        alone = _tells(p_value * (len(tests) + len(self._corpus.names)), by_score)
+        in_pairs = _tells(_in_pairs(numbers[:, ~TIMED], claim), by_score)
+        return Apart(self._apart(best) if alone else None, in_pairs)
 
     def _numbers(self) -> Floats:
         """(replies, measurements) of all replies."""
@@ -182,17 +194,21 @@ def _tells(p_value: float, by_score: float) -> bool:
     return p_value <= LEVEL and p_value < by_score
 
 
-def _in_pairs(numbers: Floats, share: float) -> float:
+def _in_pairs(numbers: Floats, claim: Claim) -> float:
     """The least p-value that a measurement differs in one direction, times their number, of those
-    that do so in a larger share of pairs than the claim allows."""
+    that do so more often than the claim allows.
+
+    Of X, Y with (epsilon, 0)-DP, P(X > Y) <= e^(2 epsilon) P(Y > X), as both change places. That
+    limit is compared with what is seen, without a margin: at the claim itself, a system may be
+    inconclusive by chance.
+    """
     signs = np.sign(_differences(numbers))
-    differ = signs[:, (signs > 0).any(axis=0) | (signs < 0).any(axis=0)]
-    found = [
-        sign_test(one.tolist())
-        for one in differ.T
-        if max((one > 0).sum(), (one < 0).sum()) > share * (abs(one) > 0).sum()
-    ]
-    return float(min(1.0, max(1, differ.shape[1]) * min(found, default=1.0)))
+    up, down = (signs > 0).sum(axis=0), (signs < 0).sum(axis=0)
+    factor = math.exp(min(claim.epsilon, MOST_LOG))
+    allowed = factor**2 * np.minimum(up, down) + (1 + factor) * claim.delta * len(signs)
+    more = np.flatnonzero(np.maximum(up, down) > allowed)
+    found = min((sign_test(signs[:, at].tolist()) for at in more), default=1.0)
+    return float(min(1.0, max(1, (up + down > 0).sum()) * found))
 
 
 def _differences(numbers: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 __all__ = ["NUMBERS", "Numeral", "coarse", "numbers_of", "numerals_in"]
@@ -22,12 +22,14 @@ LABELS = frozenset({
     "probability", "rank", "ranking", "rating", "relevance", "result", "results", "score", "scores",
     "similarity", "total",
 })  # fmt: skip
+LONGEST_LABEL = 40  # characters that are looked at before a number
 MOST = 1e15  # larger numbers, such as identifiers, count as this one
-_NUMERAL = re.compile(
-    r"(?P<sign>(?<!\w)[-−])?(?P<whole>\d+)(?P<rest>(?:[.,:]\d+)*)"
+_RUN = re.compile(
+    r"(?P<sign>(?<!\w)[-−])?(?P<run>\d+(?:[ .,:/-]\d+)*)"
     r"(?P<power>[eE][-+]?\d{1,3}\b)?(?P<percent>\s?%)?"
 )
-_GROUP, _MARK = re.compile(r",(?=\d{3}(?!\d))"), re.compile("[.,:]")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_DECIMAL, _TWO = re.compile(r"\d+[.,]\d+"), re.compile(r"\d+[:/]\d+")
 _WORD = re.compile(r"([^\W\d_]+)[^\w%]*$")
 
 
@@ -36,8 +38,8 @@ class Numeral:
     """A number as a text shows it.
 
     Attributes:
-        value: What it says; a percentage as a fraction. Of numerals with several marks, such as
-            times and dates, the first is taken for a decimal point.
+        value: What it says; a percentage as a fraction. Digits that stand together but are no
+            number, such as those of a date, a telephone number or a spaced PIN, are read as one.
         decimal: Whether it has a decimal mark, a percent sign or an exponent.
         labelled: Whether the word before it is one of `LABELS`.
     """
@@ -57,12 +59,13 @@ def numerals_in(text: str) -> list[Numeral]:
         The numerals, in order.
 
     Examples:
-        >>> [one.value for one in numerals_in("97 % of 1,200 at 0.5, best -3e-2")]
-        [0.97, 1200.0, 0.5, -0.03]
+        >>> [one.value for one in numerals_in("97 % of 1,200 at 0.5, best -3e-2; 06 12 34 56")]
+        [0.97, 1200.0, 0.5, -0.03, 6123456.0]
     """
     found, end = list[Numeral](), 0
-    for match in _NUMERAL.finditer(text):
-        found.append(_read(match, text[max(end, match.start() - 40) : match.start()]))
+    for match in _RUN.finditer(text):
+        word = _WORD.search(text[max(end, match.start() - LONGEST_LABEL) : match.start()])
+        found += _numerals(match, word is not None and word[1].lower() in LABELS)
         end = match.end()
     return found
 
@@ -91,39 +94,46 @@ def numbers_of(text: str) -> dict[str, float]:
     ))  # fmt: skip
 
 
-def coarse(name: str, value: float) -> float:
+def coarse(value: float) -> float:
     """What may be stored of a number whose text may not.
 
     Args:
-        name: One of `NUMBERS`.
         value: The number; NaN where none is shown.
 
     Returns:
-        Nothing (NaN) of places, which would tell digits that stand apart, such as those of a PIN;
-        of decimals, and of numbers after a word of `LABELS`, two places below 10 and two digits
-        above; of other numbers the first digit.
+        The number to two digits; below 10 to two decimal places.
 
     Examples:
-        >>> coarse("number_1", 4821.0), coarse("largest_number", 4821.0)
-        (nan, 5000.0)
-        >>> [coarse("first_decimal", one) for one in (0.973, 1.257, 52.31)]
-        [0.97, 1.26, 52.0]
+        >>> [coarse(one) for one in (0.973, 1.257, 52.31, 4821.0)]
+        [0.97, 1.26, 52.0, 4800.0]
     """
-    if name in PLACES or name == "last_number" or math.isnan(value):
-        return math.nan
-    if name in (*DECIMALS, *LABELLED):
-        return round(value, 2) if abs(value) < 10 else float(f"{value:.1e}")
-    return float(f"{value:.0e}") if abs(value) >= 1 else round(value, 2)
+    return round(value, 2) if math.isnan(value) or abs(value) < 10 else float(f"{value:.1e}")
 
 
-def _read(found: re.Match[str], before: str) -> Numeral:
-    parts: Mapping[str, str] = found.groupdict("")
-    whole, *rest = _MARK.split(_GROUP.sub("", parts["whole"] + parts["rest"]))
-    size = min(float(f"{whole}.{''.join(rest)}0{parts['power']}"), MOST)
-    value = (-size if parts["sign"] else size) / (100 if parts["percent"] else 1)
-    word = _WORD.search(before)
-    decimal = bool(rest or parts["power"] or parts["percent"]) and ":" not in parts["rest"]
-    return Numeral(value, decimal, word is not None and word[1].lower() in LABELS)
+def _numerals(found: re.Match[str], labelled: bool) -> Iterator[Numeral]:
+    parts = found.groupdict("")
+    pieces = [*_pieces(parts["run"])]
+    for at, (digits, decimal) in enumerate(pieces):
+        last = at == len(pieces) - 1
+        power, percent = (parts["power"], parts["percent"]) if last else ("", "")
+        size = min(float(f"{digits}{power}"), MOST) / (100 if percent else 1)
+        sign = -1 if parts["sign"] and at == 0 else 1
+        yield Numeral(sign * size, decimal or bool(power or percent), labelled and at == 0)
+
+
+def _pieces(run: str) -> Iterator[tuple[str, bool]]:
+    """Digits and perhaps a decimal point of each number of a run, and whether it has one."""
+    if " " in run and not run.replace(" ", "").isdecimal():
+        for piece in run.split(" "):
+            yield from _pieces(piece)
+    elif _GROUPED.fullmatch(run):
+        yield run.replace(",", ""), "." in run
+    elif _DECIMAL.fullmatch(run):
+        yield run.replace(",", "."), True
+    elif _TWO.fullmatch(run):
+        yield from ((one, False) for one in re.split("[:/]", run))
+    else:
+        yield re.sub(r"\D", "", run), False
 
 
 def _first(values: Iterable[float]) -> float:

@@ -4,9 +4,8 @@ An interrupted run resumes from what it stored, so the witness never sees more t
 text is not stored, the witness sees the measurements, which are computed from the whole reply
 before it is dropped, and the strings that are on public lists. These are words such as "sorry" and
 "the" in seven languages, ASCII punctuation, and the usual finish reasons. Of the numbers that
-the text shows, the largest and the smallest, of all, of decimals and of those after words such as
-"score", are kept rounded (`numerals.coarse`). Tool names, other words, their order and anything
-derived from them, including hashes, are not stored: a hash under a key that the
+the text shows, some are kept, to two digits (`numerals.coarse`). Tool names, other words, their
+order and anything derived from them, including hashes, are not stored: a hash under a key that the
 run holds could confirm a guess.
 """
 
@@ -94,7 +93,7 @@ def shows_metadata(reply: StoredReply | None) -> bool:
 
 def _coarse(scalars: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     each = zip(SCALARS, scalars.tolist(), strict=True)
-    return np.array([coarse(name, value) if name in NUMBERS else value for name, value in each])
+    return np.array([coarse(value) if name in NUMBERS else value for name, value in each])
 
 
 def _public(text: str) -> str | None:
