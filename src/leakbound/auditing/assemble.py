@@ -32,6 +32,7 @@ from leakbound.auditing.told import Told, unread
 from leakbound.auditing.trial_views import shown_prompt, trial_views
 from leakbound.auditing.verdict import Conclusion, Verdict, conclude
 from leakbound.estimators import Estimator, PairedScores, TrialDesign
+from leakbound.estimators.base import exceeds
 from leakbound.estimators.by_channel import ChannelEValues
 from leakbound.estimators.e_process import EValues
 from leakbound.estimators.two_sided import TwoSidedEValues
@@ -77,7 +78,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     against = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state),
-        *unread(told, estimator),
+        *unread(told, estimator, exceeds(largest, design)),
         *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
     )
     slow = bool(told) or learned(seen, controls)

@@ -12,6 +12,7 @@ from leakbound.auditing.reach import largest_seen
 from leakbound.auditing.told import Told, unread
 from leakbound.auditing.verdict import Obstacle, conclude
 from leakbound.estimators import EProcess, TrialDesign
+from leakbound.estimators.base import exceeds
 from leakbound.estimators.by_channel import ChannelEValues, channel_design
 from leakbound.estimators.e_process import EValues
 from leakbound.stats import Estimate
@@ -43,10 +44,14 @@ def channel_results(
     found = []
     for name, part in seen.parts.items():
         bounds, check = _bounds(own, part), checks.get(name, ControlCheck(0, None))
-        its_told = {name: told[name]} if name in told else {}
-        why = (*against, *blind_sentence(attack, check), *unread(its_told, estimator))
         its = channel_design(design, name)
         largest = largest_seen(its, estimator, tested, check, batch, told, name)
+        its_told = {name: told[name]} if name in told else {}
+        why = (
+            *against,
+            *blind_sentence(attack, check),
+            *unread(its_told, estimator, exceeds(largest, own)),
+        )
         slow = check.by_replies_alone or name in told
         said = conclude(own, estimator, bounds, None, tested, largest, why, by_replies=slow)
         at = part.process.rejected_at

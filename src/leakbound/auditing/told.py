@@ -55,17 +55,19 @@ class Apart:
 Told = Mapping[str, Apart]
 
 
-def unread(told: Told, estimator: Estimator) -> Iterator[Obstacle]:
+def unread(told: Told, estimator: Estimator, enough: bool) -> Iterator[Obstacle]:
     """Do replies tell something that what decides does not read?
 
     Args:
         told: What `RepliesTold` found.
         estimator: What decides.
+        enough: Whether so many pairs could have certified a violation; more pairs may bound what
+            single replies tell.
 
     Yields:
         The reason code with its sentence.
     """
-    if any(one.in_pairs for one in told.values()):
+    if any(one.in_pairs and (enough or one.shown is None) for one in told.values()):
         yield "attack_blind", IN_PAIRS
     if any(one.shown is not None for one in told.values()) and "replies" not in estimator.reads:
         yield (
