@@ -156,12 +156,18 @@ def test_rare_words_and_the_order_of_sentences_are_compared() -> None:
     assert not told([(worded(False), worded(False)) for at in range(4 * PAIRS)])
 
 
+@pytest.mark.parametrize("keep", [masked, lambda reply: reply], ids=["masked", "whole"])
 @pytest.mark.parametrize("leak", ["count", "length", "confidence"])
-def test_what_only_both_replies_of_a_pair_show_is_found(leak: str) -> None:
+def test_what_only_both_replies_of_a_pair_show_is_found(
+    leak: str, keep: Callable[[ReplyFacts], StoredReply]
+) -> None:
     """One more than the same system says without the record: less than queries differ by."""
     rng = np.random.default_rng(4)
 
-    def reply(query: int, held: bool) -> ReplyFacts:
+    def reply(query: int, held: bool) -> StoredReply:
+        return keep(whole(query, held))
+
+    def whole(query: int, held: bool) -> ReplyFacts:
         if leak == "count":
             return ReplyFacts(f"I found {query + held} notes.")
         if leak == "length":
@@ -186,3 +192,16 @@ def test_what_the_claim_allows_in_pairs_is_not_held_against_a_system() -> None:
     pairs = [(reply(count + 1), reply(count)) for count in counts]
     assert told(pairs, epsilon=1.0) == {}
     assert told(pairs, epsilon=0.1)["answer"].in_pairs
+
+
+def test_what_pairs_show_is_found_beside_what_single_replies_tell() -> None:
+    """Each reply is longer with the record, by nearly as much as queries differ."""
+    rng = np.random.default_rng(6)
+    queries = rng.integers(1, 40, 2 * PAIRS).tolist()
+
+    def reply(size: int) -> ReplyFacts:
+        return ReplyFacts("open " * size)
+
+    found = told([(reply(one + 25), reply(one)) for one in queries])["answer"]
+    assert found.shown is not None
+    assert found.in_pairs
