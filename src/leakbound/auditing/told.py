@@ -155,7 +155,7 @@ class _Measured:
         tests = [*self._tests(numbers)]
         p_value, best = min(tests, key=lambda one: one[0])
         alone = _tells(p_value * (len(tests) + len(self._corpus.names)), by_score)
-        in_pairs = _tells(_in_pairs(numbers[:, ~TIMED], claim), by_score)
+        in_pairs = _in_pairs(numbers[:, ~TIMED], claim) <= LEVEL
         return Apart(self._apart(best) if alone else None, in_pairs)
 
     def _numbers(self) -> Floats:

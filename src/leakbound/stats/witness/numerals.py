@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 __all__ = ["NUMBERS", "Numeral", "coarse", "numbers_of", "numerals_in"]
 
@@ -24,12 +26,17 @@ LABELS = frozenset({
 })  # fmt: skip
 LONGEST_LABEL = 40  # characters that are looked at before a number
 MOST = 1e15  # larger numbers, such as identifiers, count as this one
-_RUN = re.compile(
-    r"(?P<sign>(?<!\w)[-−])?(?P<run>\d+(?:[ .,:/-]\d+)*)"
-    r"(?P<power>[eE][-+]?\d{1,3}\b)?(?P<percent>\s?%)?"
+_NUMERAL = re.compile(
+    r"(?P<sign>(?<!\w)[-−])?(?P<digits>"
+    r"\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?"  # 1,234.5
+    r"|(?<![\d.])\d+\.\d+(?!\.?\d)"
+    r"|(?<!\S)\d+,\d+(?![\d,\]]|\.\d)"  # a decimal comma
+    r"|\d+)(?P<power>[eE][-+]?\d{1,3}\b)?(?P<percent>\s?%)?"
 )
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_DECIMAL, _TWO = re.compile(r"\d+[.,]\d+"), re.compile(r"\d+[:/]\d+")
+_LETTER = re.compile(r"[^\W\d_]")
+WIDEST_GAP = 4  # most characters between two numbers of a row
+ROW = 3  # fewest numbers of a row that may be a date, a telephone number or a spaced PIN
 _WORD = re.compile(r"([^\W\d_]+)[^\w%]*$")
 
 
@@ -38,15 +45,16 @@ class Numeral:
     """A number as a text shows it.
 
     Attributes:
-        value: What it says; a percentage as a fraction. Digits that stand together but are no
-            number, such as those of a date, a telephone number or a spaced PIN, are read as one.
+        value: What it says; a percentage as a fraction.
         decimal: Whether it has a decimal mark, a percent sign or an exponent.
         labelled: Whether the word before it is one of `LABELS`.
+        in_row: Whether it is one of three or more numbers without a letter between them.
     """
 
     value: float
     decimal: bool
     labelled: bool
+    in_row: bool
 
 
 def numerals_in(text: str) -> list[Numeral]:
@@ -59,27 +67,27 @@ def numerals_in(text: str) -> list[Numeral]:
         The numerals, in order.
 
     Examples:
-        >>> [one.value for one in numerals_in("97 % of 1,200 at 0.5, best -3e-2; 06 12 34 56")]
-        [0.97, 1200.0, 0.5, -0.03, 6123456.0]
+        >>> [one.value for one in numerals_in("97 % of 1,200 at 0.5, best -3e-2; 12 ms")]
+        [0.97, 1200.0, 0.5, -0.03, 12.0]
     """
-    found, end = list[Numeral](), 0
-    for match in _RUN.finditer(text):
-        word = _WORD.search(text[max(end, match.start() - LONGEST_LABEL) : match.start()])
-        found += _numerals(match, word is not None and word[1].lower() in LABELS)
-        end = match.end()
-    return found
+    found = [*_NUMERAL.finditer(text)]
+    ends = [0, *(one.end() for one in found)]
+    gaps = [text[end : one.start()] for end, one in zip(ends, found, strict=False)]
+    rows = _rows(gaps)
+    return [_read(*each) for each in zip(found, gaps, rows, strict=True)]
 
 
-def numbers_of(text: str) -> dict[str, float]:
+def numbers_of(text: str, stored: bool = False) -> dict[str, float]:
     """Measure the numbers of a text.
 
     Args:
         text: Any text.
+        stored: Whether whole numbers in a row are left out, since they may be parts of a code.
 
     Returns:
         For each of `NUMBERS` its value; NaN where the text shows no such number.
     """
-    found = numerals_in(text)
+    found = [one for one in numerals_in(text) if not (stored and one.in_row and not one.decimal)]
     values = [one.value for one in found]
     decimals = [one.value for one in found if one.decimal]
     fractions = [value for value in decimals if abs(value) <= 1]
@@ -110,30 +118,26 @@ def coarse(value: float) -> float:
     return round(value, 2) if math.isnan(value) or abs(value) < 10 else float(f"{value:.1e}")
 
 
-def _numerals(found: re.Match[str], labelled: bool) -> Iterator[Numeral]:
+def _rows(gaps: Sequence[str]) -> list[bool]:
+    """Of each number, by what stands before it: is it in a row of at least three?"""
+    apart = [len(gap) > WIDEST_GAP or _LETTER.search(gap) is not None for gap in gaps]
+    row = list(accumulate(apart[1:], initial=0)) if gaps else []
+    sizes = Counter(row)
+    return [sizes[one] >= ROW for one in row]
+
+
+def _read(found: re.Match[str], before: str, in_row: bool) -> Numeral:
     parts = found.groupdict("")
-    pieces = [*_pieces(parts["run"])]
-    for at, (digits, decimal) in enumerate(pieces):
-        last = at == len(pieces) - 1
-        power, percent = (parts["power"], parts["percent"]) if last else ("", "")
-        size = min(float(f"{digits}{power}"), MOST) / (100 if percent else 1)
-        sign = -1 if parts["sign"] and at == 0 else 1
-        yield Numeral(sign * size, decimal or bool(power or percent), labelled and at == 0)
-
-
-def _pieces(run: str) -> Iterator[tuple[str, bool]]:
-    """Digits and perhaps a decimal point of each number of a run, and whether it has one."""
-    if " " in run and not run.replace(" ", "").isdecimal():
-        for piece in run.split(" "):
-            yield from _pieces(piece)
-    elif _GROUPED.fullmatch(run):
-        yield run.replace(",", ""), "." in run
-    elif _DECIMAL.fullmatch(run):
-        yield run.replace(",", "."), True
-    elif _TWO.fullmatch(run):
-        yield from ((one, False) for one in re.split("[:/]", run))
-    else:
-        yield re.sub(r"\D", "", run), False
+    grouped = _GROUPED.fullmatch(parts["digits"]) is not None
+    digits = parts["digits"].replace(",", "" if grouped else ".")
+    size = min(float(f"{digits}{parts['power']}"), MOST) / (100 if parts["percent"] else 1)
+    word = _WORD.search(before[-LONGEST_LABEL:])
+    return Numeral(
+        value=-size if parts["sign"] else size,
+        decimal="." in digits or bool(parts["power"] or parts["percent"]),
+        labelled=word is not None and word[1].lower() in LABELS,
+        in_row=in_row,
+    )
 
 
 def _first(values: Iterable[float]) -> float:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from leakbound.stats.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
 from leakbound.stats.witness.lexicon import LANGUAGES, WORD_LISTS
-from leakbound.stats.witness.numerals import NUMBERS, coarse
+from leakbound.stats.witness.numerals import coarse, numbers_of
 
 __all__ = [
     "FINISH_REASONS", "StoredReply", "masked", "reply_from_json", "reply_to_json", "shows_metadata",
@@ -65,7 +65,7 @@ def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) ->
     kept = [_public(text) for text in whole.strings]
     scores = {name: whole.scores[name] for name in answers if name in whole.scores}
     return ReplyFeatures(
-        _coarse(whole.scalars), tuple(dict.fromkeys(s for s in kept if s)), (), scores
+        _coarse(whole.scalars, reply.text), tuple(dict.fromkeys(s for s in kept if s)), (), scores
     )
 
 
@@ -91,9 +91,10 @@ def shows_metadata(reply: StoredReply | None) -> bool:
     return not math.isnan(numbers["tokens"]) or numbers["tools"] > 0 or reasons != {"finish:None"}
 
 
-def _coarse(scalars: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _coarse(scalars: npt.NDArray[np.float64], text: str) -> npt.NDArray[np.float64]:
+    kept = numbers_of(text, stored=True)
     each = zip(SCALARS, scalars.tolist(), strict=True)
-    return np.array([coarse(value) if name in NUMBERS else value for name, value in each])
+    return np.array([coarse(kept[name]) if name in kept else value for name, value in each])
 
 
 def _public(text: str) -> str | None:
