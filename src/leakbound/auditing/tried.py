@@ -53,7 +53,7 @@ def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
                     "votes or scores before the answer", white, "--access white_box"),
         AttackClass("Is the text of a record repeated?", "repeated text", texts,
                     "--query repeat --canary hex"),
-        *[AttackClass("Unusual words, and numbers to more than two digits",
+        *[AttackClass("Unusual words, rows of whole numbers, and more than two digits of a number",
                       "unusual words and exact numbers",
                       spec.get("store_text") == "all", "--store-text all")] * texts,
         AttackClass("Several answers about one context", "several answers", several,
