@@ -15,6 +15,7 @@ import pytest
 
 import leakbound
 from leakbound.auditing.store import RunStore
+from leakbound.auditing.tried import tried_sentence
 from leakbound.errors import TargetError
 from leakbound.models import Scripted
 from leakbound.privacy import PureDP
@@ -257,4 +258,6 @@ def test_a_reply_that_ends_within_a_character_is_audited(tmp_path: Path, keep: s
 
     result = leakbound.audit(rows, system=cut, query="repeat", canary="hex", **given)
     assert result.counts["pairs"] == 4
+    untried = tried_sentence(result).partition("Not tried")[2]
+    assert ("unusual words and exact numbers" in untried) == (keep != "all")
     leakbound.audit(rows, system=cut, channels=("all",), **given)
