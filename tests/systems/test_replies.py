@@ -259,5 +259,5 @@ def test_a_reply_that_ends_within_a_character_is_audited(tmp_path: Path, keep: s
     result = leakbound.audit(rows, system=cut, query="repeat", canary="hex", **given)
     assert result.counts["pairs"] == 4
     untried = tried_sentence(result).partition("Not tried")[2]
-    assert ("unusual words and exact numbers" in untried) == (keep != "all")
+    assert ("words and numbers that are not stored" in untried) == (keep != "all")
     leakbound.audit(rows, system=cut, channels=("all",), **given)

@@ -53,8 +53,9 @@ def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
                     "votes or scores before the answer", white, "--access white_box"),
         AttackClass("Is the text of a record repeated?", "repeated text", texts,
                     "--query repeat --canary hex"),
-        *[AttackClass("Unusual words, rows of whole numbers, and more than two digits of a number",
-                      "unusual words and exact numbers",
+        *[AttackClass("What is not stored of replies: words but about 170 common ones, their "
+                      "order, rows of whole numbers, more than two digits, names of tools",
+                      "words and numbers that are not stored",
                       spec.get("store_text") == "all", "--store-text all")] * texts,
         AttackClass("Several answers about one context", "several answers", several,
                     "--answers 9"),

@@ -35,7 +35,6 @@ _NUMERAL = re.compile(
 )
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _LETTER = re.compile(r"[^\W\d_]")
-WIDEST_GAP = 4  # most characters between two numbers of a row
 ROW = 3  # fewest numbers of a row that may be a date, a telephone number or a spaced PIN
 _WORD = re.compile(r"([^\W\d_]+)[^\w%]*$")
 
@@ -120,7 +119,7 @@ def coarse(value: float) -> float:
 
 def _rows(gaps: Sequence[str]) -> list[bool]:
     """Of each number, by what stands before it: is it in a row of at least three?"""
-    apart = [len(gap) > WIDEST_GAP or _LETTER.search(gap) is not None for gap in gaps]
+    apart = [_LETTER.search(gap) is not None for gap in gaps]
     row = list(accumulate(apart[1:], initial=0)) if gaps else []
     sizes = Counter(row)
     return [sizes[one] >= ROW for one in row]
