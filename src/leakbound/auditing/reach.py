@@ -8,7 +8,7 @@ from dataclasses import replace
 from leakbound.auditing.channels import StoredBatch, replies_in
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.one_pass import OnePass
-from leakbound.auditing.told import Told
+from leakbound.auditing.told import Told, tells_alone
 from leakbound.auditing.verdict import Verdict
 from leakbound.estimators import Bounds, EProcess, Estimator, TrialDesign
 from leakbound.estimators.by_channel import channel_design
@@ -47,7 +47,7 @@ def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Told) -> tupl
     """
     if verdict == "violation":
         return ()
-    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if _alone(told) else ()
+    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if tells_alone(told) else ()
 
 
 def learned(seen: OnePass, controls: ControlCheck) -> bool:
@@ -84,7 +84,7 @@ def largest_of(
     else:
         found = largest_seen(design, estimator, seen.seen, controls, batch, told)
     epsilon = max((one.epsilon or 0.0 for one in bounds), default=0.0)
-    return replace(found, epsilon=max(found.epsilon, epsilon)) if _alone(told) else found
+    return replace(found, epsilon=max(found.epsilon, epsilon)) if tells_alone(told) else found
 
 
 def largest_seen(
@@ -120,11 +120,6 @@ def largest_seen(
         found.append(reach_of_replies(replace(design, pairs=fewer), estimator, fewer, shown))
     known = found if check.by_replies_alone else [perfect, *found]
     return min(known, key=lambda one: one.epsilon)
-
-
-def _alone(told: Told) -> bool:
-    """Are there replies that tell the contexts apart by themselves?"""
-    return any(one.shown is not None for one in told.values())
 
 
 def _by_channel(

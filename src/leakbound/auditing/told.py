@@ -19,7 +19,7 @@ from leakbound.stats.witness.features import SCALARS, ReplyFeatures, measured
 from leakbound.stats.witness.pool import POOL, PoolModel
 from leakbound.tasks import ANSWER
 
-__all__ = ["Apart", "RepliesTold", "Told", "unread"]
+__all__ = ["Apart", "RepliesTold", "Told", "tells_alone", "unread"]
 
 LEVEL = 0.01  # so rarely is a system that tells nothing held to what its replies can certify
 KEPT = 64  # of so many first pairs the replies are kept
@@ -42,8 +42,8 @@ class Apart:
     """How the replies of a channel tell the contexts of pairs apart.
 
     Attributes:
-        shown: Replies and canaries of some pairs that one of two replies tells apart by itself
-            (PRIVATE); None if the score tells them apart as well.
+        shown: Replies and canaries of some pairs that a measurement of single replies tells apart
+            (PRIVATE); None if none does better than the score.
         in_pairs: Whether a measurement differs in one direction in more pairs than the claim
             allows.
     """
@@ -53,6 +53,18 @@ class Apart:
 
 
 Told = Mapping[str, Apart]
+
+
+def tells_alone(told: Told) -> bool:
+    """Do single replies of any channel tell the contexts apart better than its score does?
+
+    Args:
+        told: What `RepliesTold` found.
+
+    Returns:
+        Whether some do.
+    """
+    return any(one.shown is not None for one in told.values())
 
 
 def unread(told: Told, estimator: Estimator, enough: bool) -> Iterator[Obstacle]:
@@ -69,7 +81,7 @@ def unread(told: Told, estimator: Estimator, enough: bool) -> Iterator[Obstacle]
     """
     if any(one.in_pairs and (enough or one.shown is None) for one in told.values()):
         yield "attack_blind", IN_PAIRS
-    if any(one.shown is not None for one in told.values()) and "replies" not in estimator.reads:
+    if tells_alone(told) and "replies" not in estimator.reads:
         yield (
             "attack_blind",
             "measurements of whole replies (their length, wording, failures) tell the contexts of "

@@ -17,7 +17,6 @@ __all__ = ["DELIMITERS", "csv_rows"]
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 LONGEST_FIELD = 1 << 30  # characters; the file is in memory, so a limit protects nothing
-MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 LONGEST_NAME = 60  # characters; what is longer is a text, not the name of a field
 
 
@@ -133,7 +132,7 @@ def _places(columns: Sequence[int]) -> str:
 
 def _require_fit(place: str, names: Sequence[str], cells: Sequence[str], mark: str) -> None:
     if any(cell.strip() for cell in cells[len(names) :]):
-        what = MARKS.get(mark, f"{mark!r}")
+        what = next((f"{name}s" for name, one in DELIMITERS.items() if one == mark), repr(mark))
         raise DataError(
             f"{place} has more fields than the first line names; put fields with {what} into "
             "quotes."

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from leakbound._text import whole
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, StoreError
 from leakbound.serving.http.conversation import query_text
 from leakbound.serving.http.fields import Payload, check_fields, longest_answer
@@ -276,7 +277,7 @@ class ServiceCalls:
             secrets.token_hex(12),
             int(time.time()),
             self.private.name,
-            answer.text.encode(errors="replace").decode(),  # lone surrogates cannot be sent
+            whole(answer.text),  # half a character cannot be sent
             _finite(answer.spent),
             _finite(answer.remaining),
             answer.delta,
