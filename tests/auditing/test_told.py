@@ -14,7 +14,8 @@ from leakbound.auditing.told import Apart, RepliesTold, Told
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Claim
 from leakbound.stats.witness import ReplyFacts, StoredReply, masked
-from leakbound.stats.witness.features import ReplyFeatures, features
+from leakbound.stats.witness.features import SCALARS, ReplyFeatures, features
+from leakbound.stats.witness.numerals import NUMBERS
 
 PAIRS = 30
 ONLY_IN_PAIRS = {"answer": Apart(None, in_pairs=True)}
@@ -137,6 +138,33 @@ def test_numbers_that_a_reply_shows_are_compared(store: str) -> None:
 
     assert told([(reply(90, 99), reply(30, 60)) for _ in range(PAIRS)])
     assert not told([(reply(30, 60), reply(30, 60)) for _ in range(PAIRS)])
+
+
+@pytest.mark.parametrize(
+    ("leak", "plain"),
+    [
+        ("The request is approved.", "The request is rejected."),
+        ("Sentiment: positive", "Sentiment: negative"),
+        ("Risk: high", "Risk: mild"),
+        ("✅ ready", "❌ ready"),
+        ("91/100 [1] [2]", "41/100 [1] [2]"),
+        ("A match of 4/5 (3, 4)", "A match of 1/5 (3, 4)"),
+    ],
+)
+def test_status_words_marks_and_shares_are_stored_and_compared(leak: str, plain: str) -> None:
+    found = masked(ReplyFacts(leak)), masked(ReplyFacts(plain))
+    assert told([found] * PAIRS)
+    assert not told([(found[1], found[1])] * PAIRS)
+
+
+def test_numbers_that_may_be_parts_of_a_code_are_not_stored() -> None:
+    def stored(text: str) -> dict[str, float]:
+        found = zip(SCALARS, masked(ReplyFacts(text)).scalars, strict=True)
+        return {name: value for name, value in found if name in NUMBERS and not np.isnan(value)}
+
+    for text in ("key a7b2c9", "3/10/2024", "030 12 34 55", "é5"):
+        assert stored(text) == {}, text
+    assert set(stored("rated 4/5 on the 3/10/2024").values()) == {0.8}
 
 
 def test_rare_words_and_the_order_of_sentences_are_compared() -> None:

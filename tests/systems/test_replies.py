@@ -182,7 +182,7 @@ def test_evidence_of_earlier_versions_reads_as_before() -> None:
 
 def test_a_masked_reply_keeps_every_number_and_no_private_word() -> None:
     whole = ReplyFacts(
-        "Sorry, the code of Kestrel is 7-Kestrel 😀!",
+        "Sorry, the code of Kestrel is 7-Kestrel 🦅!",
         seconds=0.5,
         tokens=9,
         finish_reason="kestrel",

@@ -28,7 +28,7 @@ from leakbound.auditing.result import (
 )
 from leakbound.auditing.result_curves import EValuePath, curves_of, path_of
 from leakbound.auditing.state_check import StateCheck
-from leakbound.auditing.told import Told, unread
+from leakbound.auditing.told import Told, tells_alone, unread
 from leakbound.auditing.trial_views import shown_prompt, trial_views
 from leakbound.auditing.verdict import Conclusion, Verdict, conclude
 from leakbound.estimators import Estimator, PairedScores, TrialDesign
@@ -81,7 +81,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         *unread(told, estimator, exceeds(largest, design)),
         *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
     )
-    slow = bool(told) or learned(seen, controls)
+    slow = tells_alone(told) or learned(seen, controls)
     exact = _exact(found)
     conclusion = conclude(design, estimator, bounds, exact, tested, largest, against, slow)
     channels = _channels(seen, tested, state, told)

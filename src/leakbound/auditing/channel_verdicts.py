@@ -9,7 +9,7 @@ from leakbound.auditing.channels import ChannelResult, StoredBatch
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.obstacles import blind_sentence
 from leakbound.auditing.reach import largest_seen
-from leakbound.auditing.told import Told, unread
+from leakbound.auditing.told import Told, tells_alone, unread
 from leakbound.auditing.verdict import Obstacle, conclude
 from leakbound.estimators import EProcess, TrialDesign
 from leakbound.estimators.base import exceeds
@@ -52,7 +52,7 @@ def channel_results(
             *blind_sentence(attack, check),
             *unread(its_told, estimator, exceeds(largest, own)),
         )
-        slow = check.by_replies_alone or name in told
+        slow = check.by_replies_alone or tells_alone(its_told)
         said = conclude(own, estimator, bounds, None, tested, largest, why, by_replies=slow)
         at = part.process.rejected_at
         found.append(ChannelResult(name, said.verdict, said.reason, bounds[0], at, check))

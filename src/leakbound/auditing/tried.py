@@ -53,8 +53,8 @@ def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
                     "votes or scores before the answer", white, "--access white_box"),
         AttackClass("Is the text of a record repeated?", "repeated text", texts,
                     "--query repeat --canary hex"),
-        *[AttackClass("What is not stored of replies: words but about 170 common ones, their "
-                      "order, rows of whole numbers, more than two digits, names of tools",
+        *[AttackClass("What is not stored of replies: words but about 600 common ones, their "
+                      "order, parts of dates and codes, more than two digits, names of tools",
                       "words and numbers that are not stored",
                       spec.get("store_text") == "all", "--store-text all")] * texts,
         AttackClass("Several answers about one context", "several answers", several,

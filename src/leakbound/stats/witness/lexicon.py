@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LANGUAGES", "PATTERNS", "WORD_LISTS"]
+__all__ = ["LANGUAGES", "PATTERNS", "STATUS_MARKS", "STATUS_WORDS", "WORD_LISTS"]
 
 _STOP_WORDS = {
     "en": "the of and to in is for on with at this your you it by be are from we",
@@ -29,6 +29,58 @@ _WORD_LISTS = {
     "courtesy": "please thank thanks kindly welcome dear hello regards",
 }
 WORD_LISTS = {name: frozenset(words.split()) for name, words in _WORD_LISTS.items()}
+# words that say how something stands, and name nobody
+_STATUS = """
+yes no true false on off ok okay done none null nil nan unknown known unclear undecided
+
+found missing present absent available unavailable exist exists existing match matches matched
+matching mismatch hit hits miss misses result results record records entry entries document
+documents item items source sources file files case cases ticket tickets note notes row rows
+reference references duplicate duplicates unique same different similar dissimilar identical equal
+unequal exact partial whole seen unseen familiar unfamiliar new old listed unlisted included
+excluded includes contains contained mentioned stored known recorded registered unregistered
+
+approved approve accepted accept rejected reject denied deny declined decline refused refuse granted
+revoked withdrawn allowed allow disallowed blocked block permitted forbidden authorized
+unauthorized eligible ineligible qualified disqualified
+
+open opened closed resolved unresolved solved unsolved pending waiting queued running started
+stopped finished complete completed incomplete ready busy active inactive enabled disabled
+processed processing delivered undelivered received sent returned paid unpaid overdue late early
+expired current outdated cancelled canceled suspended escalated assigned unassigned archived
+deleted draft final confirmed unconfirmed verified unverified checked unchecked reviewed scheduled
+
+success successful successfully succeeded failure failed fail fails pass passed passes error errors
+warning warnings alert info debug fatal exception timeout invalid valid correct incorrect right
+wrong accurate inaccurate supported unsupported working broken healthy unhealthy stable unstable
+online offline up down
+
+high higher highest low lower lowest medium moderate average minor major severe critical urgent
+mild strong stronger weak weaker good better best bad worse worst great poor excellent fair large
+larger small smaller big little long short fast slow full empty more less most least many few
+several some any all both each every single multiple always often sometimes rarely seldom usually
+above below over under within outside near close far
+
+positive negative neutral mixed normal abnormal safe unsafe clean dirty flagged unflagged spam ham
+suspicious legitimate fraud fraudulent genuine fake harmful harmless risky risk public private
+internal external restricted sensitive relevant irrelevant related unrelated important unimportant
+common rare typical atypical usual unusual expected unexpected sure unsure certain uncertain
+confident likely unlikely possible impossible probable improbable agree agrees agreed disagree
+disagrees disagreed entailment contradiction
+
+zero one two three four five six seven eight nine ten eleven twelve twenty hundred thousand once
+twice first second third fourth fifth last next previous only already yet still again also instead
+however but so because therefore
+score rank rating level status confidence similarity relevance distance probability count total
+number
+
+answer question here there that which how when where who what why can could will would should must
+does did has had have was were been being if then than or as an a i he she they them their its
+"""
+STATUS_WORDS = frozenset(_STATUS.split())
+STATUS_MARKS = frozenset(
+    "✅✔✓☑❌✖✗✘❎⚠⛔🚫❗❓🔴🟠🟡🟢🔵⚪⚫🟩🟥🟨👍👎⭐★☆🚩🔒🔓🎉😀🙂😐🙁😞→←↑↓•–—…“”‘’«»€£°±×≈≤≥"
+)
 PATTERNS = {
     "hedges": re.compile(
         r"\b(?:perhaps|maybe|probabl[ey]|possibly|likely|might|could be|may be|(?:it )?seems?|"

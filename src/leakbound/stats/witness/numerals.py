@@ -27,7 +27,8 @@ LABELS = frozenset({
 LONGEST_LABEL = 40  # characters that are looked at before a number
 MOST = 1e15  # larger numbers, such as identifiers, count as this one
 _NUMERAL = re.compile(
-    r"(?P<sign>(?<!\w)[-−])?(?P<digits>"
+    r"(?P<share>(?<![\w/.,-])\d+(?:\.\d+)?)\s?/\s?(?P<of>5|10|20|100)(?![\w/-]|[.,]\d)"  # 4.5/5
+    r"|(?P<sign>(?<!\w)[-−])?(?P<digits>"
     r"\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?"  # 1,234.5
     r"|(?<![\d.])\d+\.\d+(?!\.?\d)"
     r"|(?<!\S)\d+,\d+(?![\d,\]]|\.\d)"  # a decimal comma
@@ -44,16 +45,18 @@ class Numeral:
     """A number as a text shows it.
 
     Attributes:
-        value: What it says; a percentage as a fraction.
-        decimal: Whether it has a decimal mark, a percent sign or an exponent.
+        value: What it says; a percentage, and 4 of "4/5", as a fraction.
+        decimal: Whether it has a decimal mark, a percent sign or an exponent, or is so much of 5,
+            10, 20 or 100.
         labelled: Whether the word before it is one of `LABELS`.
-        in_row: Whether it is one of three or more numbers without a letter between them.
+        of_code: Whether it may be a part of a code or a date: a whole number right after a letter,
+            or one of three or more numbers without a letter between them.
     """
 
     value: float
     decimal: bool
     labelled: bool
-    in_row: bool
+    of_code: bool
 
 
 def numerals_in(text: str) -> list[Numeral]:
@@ -66,8 +69,8 @@ def numerals_in(text: str) -> list[Numeral]:
         The numerals, in order.
 
     Examples:
-        >>> [one.value for one in numerals_in("97 % of 1,200 at 0.5, best -3e-2; 12 ms")]
-        [0.97, 1200.0, 0.5, -0.03, 12.0]
+        >>> [one.value for one in numerals_in("97 % of 1,200 at 0.5, best -3e-2; 12 ms, 4/5")]
+        [0.97, 1200.0, 0.5, -0.03, 12.0, 0.8]
     """
     found = [*_NUMERAL.finditer(text)]
     ends = [0, *(one.end() for one in found)]
@@ -81,12 +84,12 @@ def numbers_of(text: str, stored: bool = False) -> dict[str, float]:
 
     Args:
         text: Any text.
-        stored: Whether whole numbers in a row are left out, since they may be parts of a code.
+        stored: Whether numbers that may be parts of a code are left out.
 
     Returns:
         For each of `NUMBERS` its value; NaN where the text shows no such number.
     """
-    found = [one for one in numerals_in(text) if not (stored and one.in_row and not one.decimal)]
+    found = [one for one in numerals_in(text) if not (stored and one.of_code)]
     values = [one.value for one in found]
     decimals = [one.value for one in found if one.decimal]
     fractions = [value for value in decimals if abs(value) <= 1]
@@ -127,15 +130,19 @@ def _rows(gaps: Sequence[str]) -> list[bool]:
 
 def _read(found: re.Match[str], before: str, in_row: bool) -> Numeral:
     parts = found.groupdict("")
+    word = _WORD.search(before[-LONGEST_LABEL:])
+    labelled = word is not None and word[1].lower() in LABELS
+    if parts["of"]:
+        return Numeral(min(float(parts["share"]), MOST) / int(parts["of"]), True, labelled, False)
     grouped = _GROUPED.fullmatch(parts["digits"]) is not None
     digits = parts["digits"].replace(",", "" if grouped else ".")
     size = min(float(f"{digits}{parts['power']}"), MOST) / (100 if parts["percent"] else 1)
-    word = _WORD.search(before[-LONGEST_LABEL:])
+    decimal = "." in digits or bool(parts["power"] or parts["percent"])
     return Numeral(
         value=-size if parts["sign"] else size,
-        decimal="." in digits or bool(parts["power"] or parts["percent"]),
-        labelled=word is not None and word[1].lower() in LABELS,
-        in_row=in_row,
+        decimal=decimal,
+        labelled=labelled,
+        of_code=not decimal and (in_row or before[-1:].isalpha()),
     )
 
 

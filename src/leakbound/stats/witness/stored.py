@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.stats.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
-from leakbound.stats.witness.lexicon import LANGUAGES, WORD_LISTS
+from leakbound.stats.witness.lexicon import LANGUAGES, STATUS_MARKS, STATUS_WORDS, WORD_LISTS
 from leakbound.stats.witness.numerals import coarse, numbers_of
 
 __all__ = [
@@ -36,9 +36,10 @@ FINISH_REASONS = frozenset({
     "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn", "safety", "eos", "error",
 })  # fmt: skip
 OTHER_REASON = "finish:other"
-_WORDS = frozenset().union(*LANGUAGES.values(), *WORD_LISTS.values(), {"#"})
+_WORDS = frozenset().union(*LANGUAGES.values(), *WORD_LISTS.values(), STATUS_WORDS, {"#"})
+_MARKS = frozenset({*string.punctuation, *STATUS_MARKS, "\n"})
 PUBLIC = frozenset({
-    *(f"word:{word}" for word in _WORDS), *(f"mark:{mark}" for mark in (*string.punctuation, "\n")),
+    *(f"word:{word}" for word in _WORDS), *(f"mark:{mark}" for mark in _MARKS),
     *(f"finish:{reason}" for reason in FINISH_REASONS),
 })  # fmt: skip
 
