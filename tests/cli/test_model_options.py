@@ -97,3 +97,13 @@ def test_open_model_names_the_options_that_exist(
 def test_models_that_share_options_each_take_their_own() -> None:
     assert open_shared("openai/m", endpoint=Endpoint((URL,)), local=Local(dtype="float16"))
     assert leakbound.open_model("openai/m", endpoint=Endpoint((URL,)), local=Local())
+
+
+def test_a_model_beside_a_system_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("app.py").write_text("def answer(context, query): return 'no'\n")
+    words = ("plan", "--system", "python:app.py:answer", "--pairs", "10", "--model", "openai/m")
+    with pytest.raises(UsageError, match="asks its own model, and the model openai/m is named"):
+        CliRunner().invoke(group, words, standalone_mode=False, catch_exceptions=False)

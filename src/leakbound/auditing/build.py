@@ -159,6 +159,11 @@ def build_served(spec: AuditSpec, task: Task) -> Mechanism:
 
 def _require_no_options(spec: AuditSpec) -> None:
     named, default = spec.system.mechanism, AuditSpec().system.mechanism
+    if spec.system.model != AuditSpec().system.model:
+        raise UsageError(
+            f"the application {spec.system.address!r} asks its own model, and the model "
+            f"{spec.system.model} is named beside it; leave one of them out."
+        )
     if named.kind == default.kind and named.options:
         raise UsageError(
             f"{next(iter(named.options))} is an option of a mechanism, and the application "
