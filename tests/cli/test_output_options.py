@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -220,6 +222,24 @@ def test_a_server_prints_where_it_listens(monkeypatch: pytest.MonkeyPatch) -> No
     assert (found["budget"], found["tls"]) == (4.0, False)
     assert found["epsilon_of_one_answer"] == pytest.approx(1.0, abs=1e-3)
     assert found["answers_left"] >= 4
+
+
+def test_a_server_leaves_log_handlers_and_their_streams_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A library's handler closes its stream with itself, which may be that of the terminal."""
+
+    class Closing(logging.StreamHandler[Any]):
+        def close(self) -> None:
+            self.stream.close()
+            super().close()
+
+    handler = Closing(io.StringIO())
+    try:
+        test_a_server_prints_where_it_listens(monkeypatch)
+        assert not handler.stream.closed
+    finally:
+        handler.close()
 
 
 def test_no_character_of_json_commands_a_terminal() -> None:

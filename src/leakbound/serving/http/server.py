@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from typing import ClassVar
 import h11
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.logging import AccessFormatter, DefaultFormatter
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from leakbound.errors import UsageError, reason_of
@@ -23,6 +26,7 @@ __all__ = ["Listener", "listen", "run_server"]
 
 CONNECTIONS = 256  # far more than the clients of a service that answers one call at a time
 GRACE = 2.0  # seconds to send a refusal, to read the rest of a refused body, or to close TLS
+LEVEL = "%(levelprefix)s"  # of a log line
 KEEP_ALIVE = 5  # seconds that a connection may be idle between two requests
 
 
@@ -217,12 +221,13 @@ def listen(
     Raises:
         UsageError: If the address cannot be used.
     """
+    _log_as_uvicorn_does()
     protocol = type("ServiceProtocol", (TimedProtocol,), {"timeout": listener.timeout})
     server = AnnouncedServer(uvicorn.Config(
         app, host=listener.host, port=listener.port, http=protocol, ws="none",
         server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE, ssl_certfile=listener.certificate,
-        ssl_keyfile=listener.key,
+        ssl_keyfile=listener.key, log_config=None,
     ), listening)  # fmt: skip
     with suppress(KeyboardInterrupt, SystemExit):  # uvicorn raises SystemExit if it cannot listen
         run_server(server, listener.timeout)
@@ -231,3 +236,18 @@ def listen(
             f"the server cannot listen on {listener.host}, port {listener.port}; choose another "
             "--port or --host (--port 0 takes a free one)."
         )
+
+
+def _log_as_uvicorn_does() -> None:
+    """Its own configuration closes every log handler of this process, and some close their stream,
+    as those of absl-py do."""
+    said = f"{LEVEL} %(message)s"
+    asked = f'{LEVEL} %(client_addr)s - "%(request_line)s" %(status_code)s'
+    for name, formatter, stream in (
+        ("uvicorn", DefaultFormatter(said), sys.stderr),
+        ("uvicorn.access", AccessFormatter(asked), sys.stdout),
+    ):
+        handler, logger = logging.StreamHandler(stream), logging.getLogger(name)
+        handler.setFormatter(formatter)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO)
