@@ -149,6 +149,7 @@ def test_numbers_that_a_reply_shows_are_compared(store: str) -> None:
         ("✅ ready", "❌ ready"),
         ("91/100 [1] [2]", "41/100 [1] [2]"),
         ("A match of 4/5 (3, 4)", "A match of 1/5 (3, 4)"),
+        ("\u76f8\u4f3c\u5ea697\u5206", "\u76f8\u4f3c\u5ea641\u5206"),  # a script without spaces
     ],
 )
 def test_status_words_marks_and_shares_are_stored_and_compared(leak: str, plain: str) -> None:
@@ -162,9 +163,18 @@ def test_numbers_that_may_be_parts_of_a_code_are_not_stored() -> None:
         found = zip(SCALARS, masked(ReplyFacts(text)).scalars, strict=True)
         return {name: value for name, value in found if name in NUMBERS and not np.isnan(value)}
 
-    for text in ("key a7b2c9", "3/10/2024", "030 12 34 55", "é5"):
+    codes = ("key a7b2c9", "3/10/2024", "030 12 34 55", "é5", "born 24/5 84", "born 7/10 1984",
+             "PIN 4/5 3/5 2/5 1/5", "tel 030/20 48 21", "born 3.12. 84")  # fmt: skip
+    for text in codes:
         assert stored(text) == {}, text
     assert set(stored("rated 4/5 on the 3/10/2024").values()) == {0.8}
+
+
+@given(st.permutations(["the", "pin", "is", "four", "eight", "two", "one"]))
+def test_neither_order_nor_spelled_codes_are_stored(said: list[str]) -> None:
+    found = masked(ReplyFacts(" ".join(said))).strings
+    assert [*found] == ["finish:None", "word:is", "word:the"]
+    assert "word:four" in masked(ReplyFacts("four notes, and two of them")).strings
 
 
 def test_rare_words_and_the_order_of_sentences_are_compared() -> None:

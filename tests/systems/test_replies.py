@@ -261,3 +261,22 @@ def test_a_reply_that_ends_within_a_character_is_audited(tmp_path: Path, keep: s
     untried = tried_sentence(result).partition("Not tried")[2]
     assert ("words and numbers that are not stored" in untried) == (keep != "all")
     leakbound.audit(rows, system=cut, channels=("all",), **given)
+
+
+@pytest.mark.parametrize("keep", ["canary_only", "all"])
+def test_more_than_an_answer_is_read_whatever_the_query(tmp_path: Path, keep: str) -> None:
+    """The attack reads yes and no; what stands beside them tells whether a record is there."""
+
+    def desk(context: Context, query: str) -> str:
+        quoted = query.split('"')[1]
+        holds = sum(quoted in str(row.input) for row in context)
+        return f"yes ({keep})" if holds > 1 else f"no ({'approved' if holds else 'rejected'})"
+
+    rows = [(f"row {number}", "ab"[number % 2]) for number in range(40)]
+    result = leakbound.audit(
+        rows, system=desk, pairs=60, shots=6, epsilon=0.5, store_text=keep, out=tmp_path / "run"
+    )  # fmt: skip
+    assert result.verdict == "violation"
+    tried, _, untried = tried_sentence(result).partition("Not tried")
+    named = "words and numbers that are not stored"
+    assert (named in tried, named in untried) == (keep == "all", keep != "all")

@@ -78,7 +78,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     against = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state),
-        *unread(told, estimator, exceeds(largest, design)),
+        *unread(told, estimator, design.replies, exceeds(largest, design)),
         *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
     )
     slow = tells_alone(told) or learned(seen, controls)

@@ -50,7 +50,7 @@ def channel_results(
         why = (
             *against,
             *blind_sentence(attack, check),
-            *unread(its_told, estimator, exceeds(largest, own)),
+            *unread(its_told, estimator, its.replies, exceeds(largest, own)),
         )
         slow = check.by_replies_alone or tells_alone(its_told)
         said = conclude(own, estimator, bounds, None, tested, largest, why, by_replies=slow)

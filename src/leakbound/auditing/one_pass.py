@@ -43,7 +43,7 @@ from leakbound.estimators import (
 from leakbound.estimators.by_channel import ByChannel
 from leakbound.estimators.profile import Profile, ProfileSum
 from leakbound.stats import Estimate, NoiseFit
-from leakbound.stats.witness import shows_metadata
+from leakbound.stats.witness import shows_more
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Aggregate, Vector, Votes, reply_of
 
@@ -171,7 +171,7 @@ class OnePass:
         if self._ready and wanted:
             shown = channels_shown(wanted, self.control_rows)
             self._begin_again(replace(self.design, channels=shown))
-        elif self._ready and self._controls_show_metadata():
+        elif self._ready and self._controls_show_more():
             self._begin_again(replace(self.design, replies=True))
         return self._ready
 
@@ -181,11 +181,12 @@ class OnePass:
         self.observers = dict(_begun(self.prepared.estimator, design))
         self._releaser = _releaser(self.prepared, design, [*self.observers])
 
-    def _controls_show_metadata(self) -> bool:
+    def _controls_show_more(self) -> bool:
         if self.design.replies or not isinstance(self.prepared.mechanism, SystemMechanism):
             return False
         replies = (reply_of(one) for row in self.control_rows for one in row.both)
-        return any(map(shows_metadata, replies))
+        answers = self.prepared.task.answers(self.prepared.pairs[0].asked.query)
+        return any(shows_more(one, answers) for one in replies)
 
     def _batches(self, rows: list[EvidenceRow]) -> Iterator[list[EvidenceRow]]:
         for start in range(0, len(rows), self._plan.size):

@@ -110,7 +110,8 @@ def largest_seen(
     """
     perfect = estimator.largest_certifiable(design, pairs)
     shown = told[name].shown if name in told else None
-    if not (check.by_replies_alone or shown is not None) or "replies" not in estimator.reads:
+    reads = design.replies and "replies" in estimator.reads
+    if not (reads and (check.by_replies_alone or shown is not None)):
         return perfect
     controls, found = replies_in(batch, name), list[Bounds]()
     if controls:

@@ -31,6 +31,10 @@ IN_PAIRS = (
     "more pairs than the claim allows. What decides looks at each reply by itself, so it may not "
     "bound this leak; keep the replies with --store-text all, and compare those of a pair."
 )
+BETTER = (
+    "measurements of whole replies (their length, wording, failures, time) tell the contexts of "
+    "the pairs apart better than the score of the attack does"
+)
 TIMES = np.array([name.startswith("seconds") for name in SCALARS])
 TIMED = np.append(TIMES, [name.startswith("seconds") for name in POOL])
 Floats = npt.NDArray[np.float64]
@@ -67,12 +71,13 @@ def tells_alone(told: Told) -> bool:
     return any(one.shown is not None for one in told.values())
 
 
-def unread(told: Told, estimator: Estimator, enough: bool) -> Iterator[Obstacle]:
+def unread(told: Told, estimator: Estimator, replies: bool, enough: bool) -> Iterator[Obstacle]:
     """Do replies tell something that what decides does not read?
 
     Args:
         told: What `RepliesTold` found.
         estimator: What decides.
+        replies: Whether the design lets it read replies.
         enough: Whether so many pairs could have certified a violation; more pairs may bound what
             single replies tell.
 
@@ -81,13 +86,16 @@ def unread(told: Told, estimator: Estimator, enough: bool) -> Iterator[Obstacle]
     """
     if any(one.in_pairs and (enough or one.shown is None) for one in told.values()):
         yield "attack_blind", IN_PAIRS
-    if tells_alone(told) and "replies" not in estimator.reads:
-        yield (
-            "attack_blind",
-            "measurements of whole replies (their length, wording, failures) tell the contexts of "
-            "the pairs apart better than the score of the attack does, and the estimator "
-            f"{estimator.name} reads scores alone; audit with --estimator e_process.",
-        )
+    if tells_alone(told) and not (replies and "replies" in estimator.reads):
+        yield "attack_blind", f"{BETTER}, {_how_to_read(estimator)}"
+
+
+def _how_to_read(estimator: Estimator) -> str:
+    if "replies" in estimator.reads:
+        return "and this audit reads the answers alone; audit with --query recall."
+    return (
+        f"and the estimator {estimator.name} reads scores alone; audit with --estimator e_process."
+    )
 
 
 class RepliesTold:

@@ -44,6 +44,7 @@ def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
     attack, spec = result.attack, result.spec
     white = attack["access"] == "white_box"
     texts = reads_texts(attack)
+    own = result.provenance["model"] == attack["mechanism"]  # an application's replies may say more
     several = spec.get("answers", 1) > 1 or attack["query"] in SEVERAL
     shared = "builds" in result.counts or spec.get("layout") == "session"
     return (
@@ -56,7 +57,7 @@ def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
         *[AttackClass("What is not stored of replies: words but about 600 common ones, their "
                       "order, parts of dates and codes, more than two digits, names of tools",
                       "words and numbers that are not stored",
-                      spec.get("store_text") == "all", "--store-text all")] * texts,
+                      spec.get("store_text") == "all", "--store-text all")] * (texts or own),
         AttackClass("Several answers about one context", "several answers", several,
                     "--answers 9"),
         AttackClass("Records of a store or memory that many queries share",

@@ -7,14 +7,14 @@ from leakbound.stats.witness.stored import (
     masked,
     reply_from_json,
     reply_to_json,
-    shows_metadata,
+    shows_more,
 )
 
 __all__ = [
     "ReplyFacts",
     "ReplyFeatures",
     "StoredReply",
-    "shows_metadata",
+    "shows_more",
     "WitnessProcess",
     "masked",
     "reply_from_json",

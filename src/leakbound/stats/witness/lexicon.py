@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LANGUAGES", "PATTERNS", "STATUS_MARKS", "STATUS_WORDS", "WORD_LISTS"]
+__all__ = [
+    "LANGUAGES", "NUMBER_WORDS", "PATTERNS", "STATUS_MARKS", "STATUS_WORDS", "WORD_LISTS",
+]  # fmt: skip
 
 _STOP_WORDS = {
     "en": "the of and to in is for on with at this your you it by be are from we",
@@ -68,9 +70,8 @@ common rare typical atypical usual unusual expected unexpected sure unsure certa
 confident likely unlikely possible impossible probable improbable agree agrees agreed disagree
 disagrees disagreed entailment contradiction
 
-zero one two three four five six seven eight nine ten eleven twelve twenty hundred thousand once
-twice first second third fourth fifth last next previous only already yet still again also instead
-however but so because therefore
+once twice first second third fourth fifth last next previous only already yet still again also
+instead however but so because therefore
 score rank rating level status confidence similarity relevance distance probability count total
 number
 
@@ -78,6 +79,8 @@ answer question here there that which how when where who what why can could will
 does did has had have was were been being if then than or as an a i he she they them their its
 """
 STATUS_WORDS = frozenset(_STATUS.split())
+_NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve twenty hundred"
+NUMBER_WORDS = frozenset(_NUMBERS.split())
 STATUS_MARKS = frozenset(
     "✅✔✓☑❌✖✗✘❎⚠⛔🚫❗❓🔴🟠🟡🟢🔵⚪⚫🟩🟥🟨👍👎⭐★☆🚩🔒🔓🎉😀🙂😐🙁😞→←↑↓•–—…“”‘’«»€£°±×≈≤≥"
 )

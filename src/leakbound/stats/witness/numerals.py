@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 __all__ = ["NUMBERS", "Numeral", "coarse", "numbers_of", "numerals_in"]
 
@@ -25,16 +24,23 @@ LABELS = frozenset({
     "similarity", "total",
 })  # fmt: skip
 LONGEST_LABEL = 40  # characters that are looked at before a number
+_UNSPACED = "\u0e00"  # from here on scripts that put numbers right after words, as Chinese does
 MOST = 1e15  # larger numbers, such as identifiers, count as this one
+_SHARE = (  # 4.5/5: no more than 5, 10 or 100, before "/" and that number
+    r"(?:[0-4](?:\.\d+)?|5)(?=\s?/\s?5\b)|(?:\d(?:\.\d+)?|10)(?=\s?/\s?10\b)"
+    r"|(?:\d{1,2}(?:\.\d+)?|100)(?=\s?/\s?100\b)"
+)
+_DATE = r"(?!(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.\s?\d)"  # 3.12. 84
 _NUMERAL = re.compile(
-    r"(?P<share>(?<![\w/.,-])\d+(?:\.\d+)?)\s?/\s?(?P<of>5|10|20|100)(?![\w/-]|[.,]\d)"  # 4.5/5
+    rf"(?<![\w/.,-])(?P<share>{_SHARE})\s?/\s?(?P<of>\d+)(?![\w/-]|[.,]\d)"
     r"|(?P<sign>(?<!\w)[-−])?(?P<digits>"
     r"\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?"  # 1,234.5
-    r"|(?<![\d.])\d+\.\d+(?!\.?\d)"
+    rf"|(?<![\d.]){_DATE}\d+\.\d+(?!\.?\d)"
     r"|(?<!\S)\d+,\d+(?![\d,\]]|\.\d)"  # a decimal comma
     r"|\d+)(?P<power>[eE][-+]?\d{1,3}\b)?(?P<percent>\s?%)?"
 )
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_OPEN = re.compile(r"[(\[]")
 _LETTER = re.compile(r"[^\W\d_]")
 ROW = 3  # fewest numbers of a row that may be a date, a telephone number or a spaced PIN
 _WORD = re.compile(r"([^\W\d_]+)[^\w%]*$")
@@ -47,10 +53,11 @@ class Numeral:
     Attributes:
         value: What it says; a percentage, and 4 of "4/5", as a fraction.
         decimal: Whether it has a decimal mark, a percent sign or an exponent, or is so much of 5,
-            10, 20 or 100.
+            10 or 100.
         labelled: Whether the word before it is one of `LABELS`.
-        of_code: Whether it may be a part of a code or a date: a whole number right after a letter,
-            or one of three or more numbers without a letter between them.
+        of_code: Whether it may be a part of a code or a date: a whole number right after a letter
+            of an alphabet, or one of three or more numbers without a letter between them, of which
+            a share has two.
     """
 
     value: float
@@ -75,7 +82,7 @@ def numerals_in(text: str) -> list[Numeral]:
     found = [*_NUMERAL.finditer(text)]
     ends = [0, *(one.end() for one in found)]
     gaps = [text[end : one.start()] for end, one in zip(ends, found, strict=False)]
-    rows = _rows(gaps)
+    rows = _rows([one["of"] is not None for one in found], gaps)
     return [_read(*each) for each in zip(found, gaps, rows, strict=True)]
 
 
@@ -120,12 +127,17 @@ def coarse(value: float) -> float:
     return round(value, 2) if math.isnan(value) or abs(value) < 10 else float(f"{value:.1e}")
 
 
-def _rows(gaps: Sequence[str]) -> list[bool]:
-    """Of each number, by what stands before it: is it in a row of at least three?"""
-    apart = [_LETTER.search(gap) is not None for gap in gaps]
-    row = list(accumulate(apart[1:], initial=0)) if gaps else []
-    sizes = Counter(row)
-    return [sizes[one] >= ROW for one in row]
+def _rows(shares: Sequence[bool], gaps: Sequence[str]) -> list[bool]:
+    """Of each number, by what stands before it: is it in a row of at least three? A bracket after a
+    share that begins a row ends it, as in "91/100 [1]"."""
+    rows, row, first_share = list[int](), 0, False
+    for share, gap in zip(shares, gaps, strict=False):
+        apart = not rows or _LETTER.search(gap) or (first_share and _OPEN.search(gap))
+        first_share = bool(apart) and share
+        row += bool(apart)
+        rows.append(row)
+    sizes = Counter(one for one, share in zip(rows, shares, strict=True) for _ in range(1 + share))
+    return [sizes[one] >= ROW for one in rows]
 
 
 def _read(found: re.Match[str], before: str, in_row: bool) -> Numeral:
@@ -133,7 +145,7 @@ def _read(found: re.Match[str], before: str, in_row: bool) -> Numeral:
     word = _WORD.search(before[-LONGEST_LABEL:])
     labelled = word is not None and word[1].lower() in LABELS
     if parts["of"]:
-        return Numeral(min(float(parts["share"]), MOST) / int(parts["of"]), True, labelled, False)
+        return Numeral(min(float(parts["share"]), MOST) / int(parts["of"]), True, labelled, in_row)
     grouped = _GROUPED.fullmatch(parts["digits"]) is not None
     digits = parts["digits"].replace(",", "" if grouped else ".")
     size = min(float(f"{digits}{parts['power']}"), MOST) / (100 if parts["percent"] else 1)
@@ -142,7 +154,7 @@ def _read(found: re.Match[str], before: str, in_row: bool) -> Numeral:
         value=-size if parts["sign"] else size,
         decimal=decimal,
         labelled=labelled,
-        of_code=not decimal and (in_row or before[-1:].isalpha()),
+        of_code=not decimal and (in_row or (before[-1:].isalpha() and before[-1] < _UNSPACED)),
     )
 
 

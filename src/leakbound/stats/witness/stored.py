@@ -2,11 +2,11 @@
 
 An interrupted run resumes from what it stored, so the witness never sees more than that. If the
 text is not stored, the witness sees the measurements, which are computed from the whole reply
-before it is dropped, and the strings that are on public lists. These are words such as "sorry" and
-"the" in seven languages, ASCII punctuation, and the usual finish reasons. Of the numbers that
-the text shows, some are kept, to two digits (`numerals.coarse`). Tool names, other words, their
-order and anything derived from them, including hashes, are not stored: a hash under a key that the
-run holds could confirm a guess.
+before it is dropped, and the strings that are on public lists, in alphabetical order. These are
+words such as "sorry" and "the" in seven languages and "approved" in English, punctuation, and the
+usual finish reasons. Of the numbers that the text shows, some are kept, to two digits
+(`numerals.coarse`). Tool names, other words, their order and anything derived from them, including
+hashes, are not stored: a hash under a key that the run holds could confirm a guess.
 """
 
 from __future__ import annotations
@@ -21,11 +21,17 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.stats.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
-from leakbound.stats.witness.lexicon import LANGUAGES, STATUS_MARKS, STATUS_WORDS, WORD_LISTS
-from leakbound.stats.witness.numerals import coarse, numbers_of
+from leakbound.stats.witness.lexicon import (
+    LANGUAGES,
+    NUMBER_WORDS,
+    STATUS_MARKS,
+    STATUS_WORDS,
+    WORD_LISTS,
+)
+from leakbound.stats.witness.numerals import ROW, coarse, numbers_of
 
 __all__ = [
-    "FINISH_REASONS", "StoredReply", "masked", "reply_from_json", "reply_to_json", "shows_metadata",
+    "FINISH_REASONS", "StoredReply", "masked", "reply_from_json", "reply_to_json", "shows_more",
 ]  # fmt: skip
 
 StoredReply: TypeAlias = ReplyFacts | ReplyFeatures
@@ -36,12 +42,15 @@ FINISH_REASONS = frozenset({
     "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn", "safety", "eos", "error",
 })  # fmt: skip
 OTHER_REASON = "finish:other"
-_WORDS = frozenset().union(*LANGUAGES.values(), *WORD_LISTS.values(), STATUS_WORDS, {"#"})
+_WORDS = frozenset().union(
+    *LANGUAGES.values(), *WORD_LISTS.values(), STATUS_WORDS, NUMBER_WORDS, {"#"}
+)
 _MARKS = frozenset({*string.punctuation, *STATUS_MARKS, "\n"})
 PUBLIC = frozenset({
     *(f"word:{word}" for word in _WORDS), *(f"mark:{mark}" for mark in _MARKS),
     *(f"finish:{reason}" for reason in FINISH_REASONS),
 })  # fmt: skip
+PUBLIC_KEPT = PUBLIC | {OTHER_REASON}
 
 
 def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) -> ReplyFeatures:
@@ -58,38 +67,41 @@ def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) ->
 
     Examples:
         >>> masked(ReplyFacts("The code is 7, Mallory.")).strings
-        ('word:the', 'word:is', 'word:#', 'mark:,', 'mark:.', 'finish:None')
+        ('finish:None', 'mark:,', 'mark:.', 'word:#', 'word:is', 'word:the')
     """
     if isinstance(reply, ReplyFeatures):
         return reply
     whole = features(reply, canary)
-    kept = [_public(text) for text in whole.strings]
     scores = {name: whole.scores[name] for name in answers if name in whole.scores}
-    return ReplyFeatures(
-        _coarse(whole.scalars, reply.text), tuple(dict.fromkeys(s for s in kept if s)), (), scores
-    )
+    return ReplyFeatures(_coarse(whole.scalars, reply.text), _public(whole.strings), (), scores)
 
 
-def shows_metadata(reply: StoredReply | None) -> bool:
-    """Whether a system returns more than text: tokens, a finish reason or tool calls.
+def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
+    """Whether a system returns more than one of the answers: a longer text, tokens, a finish reason
+    or tool calls.
 
     Args:
         reply: A stored reply; None if nothing is shown.
+        answers: The answers that the query allows; a mark may follow them.
 
     Returns:
         Whether the reply has any of them. Seconds do not count, because the audit measures them
         itself.
 
     Examples:
-        >>> [shows_metadata(ReplyFacts("yes", seconds=0.1, tokens=n)) for n in (None, 1)]
+        >>> [shows_more(ReplyFacts(text), ("yes", "no")) for text in ("Yes.", "yes (2)")]
         [False, True]
+        >>> shows_more(ReplyFacts("yes", tokens=1), ("yes", "no"))
+        True
     """
     if reply is None:
         return False
     found = features(reply) if isinstance(reply, ReplyFacts) else reply
-    numbers = dict(zip(SCALARS, found.scalars, strict=True))
+    numbers = dict(zip(SCALARS, found.scalars.tolist(), strict=True))
     reasons = {text for text in found.strings if text.startswith("finish:")}
-    return not math.isnan(numbers["tokens"]) or numbers["tools"] > 0 or reasons != {"finish:None"}
+    longer = numbers["chars"] > max(map(len, answers), default=0) + 1
+    metadata = not math.isnan(numbers["tokens"]) or numbers["tools"] > 0
+    return longer or metadata or reasons != {"finish:None"}
 
 
 def _coarse(scalars: npt.NDArray[np.float64], text: str) -> npt.NDArray[np.float64]:
@@ -98,10 +110,11 @@ def _coarse(scalars: npt.NDArray[np.float64], text: str) -> npt.NDArray[np.float
     return np.array([coarse(kept[name]) if name in kept else value for name, value in each])
 
 
-def _public(text: str) -> str | None:
-    if text in PUBLIC:
-        return text
-    return OTHER_REASON if text.startswith("finish:") else None
+def _public(strings: Sequence[str]) -> tuple[str, ...]:
+    """Those on public lists, sorted; no words for numbers where they may spell a code."""
+    kept = {OTHER_REASON if s.startswith("finish:") and s not in PUBLIC else s for s in strings}
+    numbers = {text for text in kept if text.removeprefix("word:") in NUMBER_WORDS}
+    return tuple(sorted(kept & PUBLIC_KEPT - (numbers if len(numbers) >= ROW else set())))
 
 
 def reply_to_json(reply: StoredReply) -> Json:
