@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import leakbound
-from leakbound.attacks.protocols import blot_word
+from leakbound.attacks.redaction import repeated
 from leakbound.errors import UsageError
 from leakbound.estimators import EProcess, Observations, TrialDesign
 from leakbound.estimators.base import Claim
@@ -104,7 +104,7 @@ def test_observations_and_queries_show_no_text() -> None:
 
 @pytest.mark.parametrize(("word", "kept"), [("7", "█"), ("e", "█"), ("4e71", "4e71")])
 def test_short_words_of_other_rows_are_no_part_of_a_canary(word: str, kept: str) -> None:
-    assert blot_word(word, "94e71b3c7d") == kept
+    assert repeated(word, "94e71b3c7d") == kept
 
 
 def copies(context: Context, query: str) -> int:

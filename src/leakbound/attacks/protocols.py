@@ -10,17 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.attacks.chances import categorical_chances
+from leakbound.attacks.redaction import repeated
 from leakbound.models.content import Content
 from leakbound.stats import CategoricalLaw, OutputDistribution, ThresholdRule
 from leakbound.tasks import Access, Context, Example, Outputs, Query, Task
 
-__all__ = [
-    "BLOT", "AuditQuery", "Canary", "Floats", "RenderedQuery", "Score", "blot_word",
-]  # fmt: skip
+__all__ = ["AuditQuery", "Canary", "Floats", "RenderedQuery", "Score"]
 
 Floats = npt.NDArray[np.float64]
-BLOT = "█"
-FRAGMENT = 3  # characters: shorter words of other rows stand in many a canary by chance
 
 
 class Canary(Protocol):
@@ -94,37 +91,17 @@ class RenderedQuery:
         return "RenderedQuery(<private>)"
 
     def kept(self, text: str) -> str:
-        """What may be kept of a free answer: every score of it must stay as it is.
+        """What may be kept of a free answer: its scores must stay as they are.
+
+        `overlap` alone loses what longer words of other rows share with a target of one word.
 
         Args:
             text: The answer (PRIVATE).
 
         Returns:
-            The answer with every word blotted out that has nothing of the target in it.
+            The words of the target in it, with one blot in place of whatever stands between them.
         """
-        return " ".join(blot_word(word, self.target) for word in text.split())
-
-
-def blot_word(word: str, target: str) -> str:
-    """A word of the target stays; of one that holds the whole target, the target alone:
-
-    the rest may be of another row.
-
-    Args:
-        word: A word of an answer (PRIVATE).
-        target: The text that the answer gives away if it leaks (PRIVATE).
-
-    Returns:
-        As many characters.
-
-    Examples:
-        >>> blot_word("code:7f31.", "7f31"), blot_word("Mallory", "7f31")
-        ('█████7f31█', '███████')
-    """
-    plain, known = word.casefold(), target.casefold()
-    before, found, after = plain.partition(known) if known else (plain, "", "")
-    whole = plain in known.split() or (len(plain) >= FRAGMENT and plain in known)
-    return word if whole else BLOT * len(before) + found + BLOT * len(after)
+        return repeated(text, self.target)
 
 
 class AuditQuery(Protocol):

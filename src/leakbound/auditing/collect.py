@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from leakbound.attacks import RenderedQuery
-from leakbound.attacks.protocols import blot_word
+from leakbound.attacks.redaction import repeated
 from leakbound.auditing.chain import LATE
 from leakbound.auditing.design import Controls, Pair
 from leakbound.auditing.store import EvidenceRow, RunStore
@@ -279,14 +279,14 @@ def _asked(
 
 
 def _masked(row: EvidenceRow, pair: Pair, answers: tuple[str, ...]) -> EvidenceRow:
-    """The row with every word of a free answer blotted out that has nothing of the canary in it."""
+    """The row with everything of a free answer blotted out that has nothing of the canary in it."""
     hide = partial(hidden, asked=pair.asked, answers=answers)
     again = None if row.again is None else hide(row.again)
     return EvidenceRow(row.pair, hide(row.member), hide(row.nonmember), again)
 
 
 def hidden(aggregate: Aggregate, asked: RenderedQuery, answers: tuple[str, ...]) -> Aggregate:
-    """Blot out every word of a free answer that has nothing of the canary in it.
+    """Blot out everything of a free answer that has nothing of the canary in it.
 
     What the learned witness reads is measured before the words are gone.
 
@@ -309,5 +309,6 @@ def hidden(aggregate: Aggregate, asked: RenderedQuery, answers: tuple[str, ...])
 def _hidden_text(found: GeneratedText, asked: RenderedQuery) -> GeneratedText:
     """What may be kept of the text of a channel: what its one score reads, and the witness."""
     seen = reply_of(found)
-    text = " ".join(blot_word(word, asked.target) for word in found.text.split())
-    return GeneratedText(text, None if seen is None else masked(seen, asked.target))
+    return GeneratedText(
+        repeated(found.text, asked.target), None if seen is None else masked(seen, asked.target)
+    )

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from leakbound.attacks.protocols import BLOT, AuditQuery, RenderedQuery
-from leakbound.attacks.retrieval.words import WORD, words_of
+from leakbound.attacks.protocols import AuditQuery, RenderedQuery
+from leakbound.attacks.retrieval.words import only_words, words_of
 from leakbound.errors import UsageError
 from leakbound.models.content import text_only
 from leakbound.tasks import Access, Example, Query, Task
@@ -82,7 +82,7 @@ class DocumentAttack(AuditQuery):
 
         Returns:
             A number from -1 to 1. It depends on no word of a reply but those that a question
-            expects, yes and no.
+            expects, yes and no, and not on how many others there are.
         """
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
@@ -127,7 +127,7 @@ class DocumentQuery(RenderedQuery):
         return self.attack.evaluate(self.questions, self.query.replies(text))
 
     def kept(self, text: str) -> str:
-        """The replies with all words blotted out that the score does not read.
+        """The replies with everything blotted out that the score does not read.
 
         Args:
             text: All replies (PRIVATE).
@@ -137,14 +137,7 @@ class DocumentQuery(RenderedQuery):
         """
         known = {*ALWAYS_KEPT, *(word for one in self.questions for word in words_of(one.expected))}
         replies = self.query.replies(text)
-        return self.query.joined(_only(reply, known) for reply in replies)
-
-
-def _only(reply: str, known: set[str]) -> str:
-    """Other words become as many marks."""
-    return WORD.sub(
-        lambda found: found[0] if found[0].casefold() in known else BLOT * len(found[0]), reply
-    )
+        return self.query.joined(only_words(reply, known) for reply in replies)
 
 
 def require_words(attack: str, words: Sequence[object], least: int) -> None:

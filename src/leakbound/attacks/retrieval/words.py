@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
+from itertools import islice
 
-from leakbound.attacks.protocols import BLOT
+from leakbound.attacks.redaction import BLOT
 
-__all__ = ["WORD", "long_words", "replaced", "stance", "words_of"]
+__all__ = ["long_words", "only_words", "replaced", "stance", "words_of"]
 
-WORD = re.compile(rf"\w+|{BLOT}+")  # a blotted word keeps its place
+SUBSCRIPT = "\u0345"  # the one mark that becomes a letter when its case is folded
+PLAIN = re.compile(r"""[\s!"#%&'()*,\-./:;?@\[\\\]{}]*""", re.ASCII)
 STANCE_WORDS = 4  # "Well, I think yes": later ones may be of a quoted document
 LONG = 4  # letters: shorter words are mostly grammar, and stand in any document
 
@@ -28,7 +31,43 @@ def words_of(text: str) -> list[str]:
         >>> words_of("A Kite, over town!")
         ['a', 'kite', 'over', 'town']
     """
-    return WORD.findall(text.casefold())
+    return [found[0] for found in _words(text.casefold())]
+
+
+def _words(text: str, other: str = "") -> Iterator[re.Match[str]]:
+    """Letters, digits and the combining marks behind them, such as the vowel signs of Hindi."""
+    marks = "".join(sorted(c for c in set(text) if unicodedata.category(c).startswith("M")))
+    return re.finditer(rf"[\w{SUBSCRIPT}][\w{marks}]*{other}", text)
+
+
+def only_words(text: str, known: Container[str]) -> str:
+    """The known words of a text, and whether it begins with yes or no.
+
+    Args:
+        text: A reply (PRIVATE).
+        known: Words that may be kept, without their case.
+
+    Returns:
+        The text with one blot in place of whatever stands between two of them; punctuation of
+        ASCII and white space stay where there is nothing else.
+
+    Examples:
+        >>> only_words("A kite, red as 7 hills, saw: a kite.", {"a", "kite"})
+        'A kite █ a kite.'
+        >>> only_words("This is what I know: no.", {"yes", "no"})
+        '█ █ █ █ █ no.'
+    """
+    parts, end = [], 0
+    for word in _words(text):
+        if word[0].casefold() in known:
+            parts += [_between(text[end : word.start()]), word[0]]
+            end = word.end()
+    kept = "".join([*parts, _between(text[end:])]).strip()
+    return kept if stance(kept) == stance(text) else f"{f'{BLOT} ' * STANCE_WORDS}{kept}"
+
+
+def _between(text: str) -> str:
+    return text if PLAIN.fullmatch(text) else f" {BLOT} "
 
 
 def long_words(words: Sequence[str]) -> list[int]:
@@ -63,7 +102,8 @@ def replaced(word: str, core: str) -> str:
         >>> replaced("(Kite,", "[1]")
         '([1],'
     """
-    return WORD.sub(lambda _: core, word, count=1)
+    found = next(_words(word), None)
+    return word if found is None else word[: found.start()] + core + word[found.end() :]
 
 
 def stance(reply: str) -> str | None:
@@ -79,5 +119,5 @@ def stance(reply: str) -> str | None:
         >>> stance("Yes, it is."), stance("I don't know.")
         ('yes', None)
     """
-    first = [word for word in words_of(reply)[:STANCE_WORDS] if word in ("yes", "no")]
-    return first[0] if first else None
+    first = islice(_words(reply.casefold(), f"|{BLOT}+"), STANCE_WORDS)  # a blot was a word
+    return next((word[0] for word in first if word[0] in ("yes", "no")), None)
