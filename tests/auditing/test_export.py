@@ -22,7 +22,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"epsilon": 3, "delta": 1e-7, "threshold": 0.5, "seed": 4},
     {"mechanism": "report_noisy_max", "mechanism.partitions": 4, "threshold": "split:0.5"},
     {"canary": "given", "canary.text": "no: 'yes'\n- \"ü\"", "stop_when_rejected": True,
-     "answers": 2},
+     "answers": 2, "mechanism": "report_noisy_max", "mechanism.partitions": 5},
     {"mechanism": {"kind": "prompt_defense", "level": 2}, "insertion": "append",
      "estimator": "clopper_pearson", "task": "help_desk"},
 ]  # fmt: skip

@@ -148,7 +148,9 @@ def test_numbers_that_a_reply_shows_are_compared(store: str) -> None:
         ("Risk: high", "Risk: mild"),
         ("✅ ready", "❌ ready"),
         ("91/100 [1] [2]", "41/100 [1] [2]"),
-        ("A match of 4/5 (3, 4)", "A match of 1/5 (3, 4)"),
+        ("no \u2605\u2605\u2605\u2605\u2606", "no \u2605\u2605\u2606\u2606\u2606"),  # a rating
+        ("no [######--]", "no [##------]"),
+        ("A match of 4/5 [3, 4]", "A match of 1/5 [3, 4]"),
         ("\u76f8\u4f3c\u5ea697\u5206", "\u76f8\u4f3c\u5ea641\u5206"),  # a script without spaces
     ],
 )
@@ -164,7 +166,9 @@ def test_numbers_that_may_be_parts_of_a_code_are_not_stored() -> None:
         return {name: value for name, value in found if name in NUMBERS and not np.isnan(value)}
 
     codes = ("key a7b2c9", "3/10/2024", "030 12 34 55", "é5", "born 24/5 84", "born 7/10 1984",
-             "PIN 4/5 3/5 2/5 1/5", "tel 030/20 48 21", "born 3.12. 84")  # fmt: skip
+             "PIN 4/5 3/5 2/5 1/5", "tel 030/20 48 21", "born 3.12. 84", "born 12.25. 84",
+             "born 3.12 1984", "born 9/10 (1984)", "1984\u5e7412\u67083\u65e5",
+             "tel 06.12 34 56")  # fmt: skip
     for text in codes:
         assert stored(text) == {}, text
     assert set(stored("rated 4/5 on the 3/10/2024").values()) == {0.8}
@@ -174,6 +178,7 @@ def test_numbers_that_may_be_parts_of_a_code_are_not_stored() -> None:
 def test_neither_order_nor_spelled_codes_are_stored(said: list[str]) -> None:
     found = masked(ReplyFacts(" ".join(said))).strings
     assert [*found] == ["finish:None", "word:is", "word:the"]
+    assert masked(ReplyFacts("pin four four two")).strings == ("finish:None",)
     assert "word:four" in masked(ReplyFacts("four notes, and two of them")).strings
 
 

@@ -32,6 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+VOTES = ("--mechanism", "report_noisy_max", "--partitions", "2", "--threshold", "0")
 OWN = ("--system", "python:app.py:answer", "--epsilon", "2")
 OF_OWN = "python:app.py:answer on the system's own model; claim: ε = 2" + STATED
 LINES = {
@@ -40,9 +41,9 @@ LINES = {
     "plan": (("plan", *FEW), "PLAN: few_shot " + BUNDLED + DEFAULT),
     "plan, a system": (("plan", *FEW, *OWN), "PLAN: " + OF_OWN),
     "plan, a claim": (
-        ("plan", *FEW, "--epsilon", "3", "--answers", "2"),
-        f"PLAN: few_shot {BUNDLED}; claim: ε = 6 at δ = 2e-05 (3 for each answer; stated by the "
-        "operator)",
+        ("plan", *FEW, *VOTES, "--epsilon", "3", "--answers", "2"),
+        f"PLAN: report_noisy_max T=2 {BUNDLED}; claim: ε = 6 at δ = 2e-05 (3 for each answer; "
+        "stated by the operator)",
     ),
     "plan, guessing": (
         ("plan", *FEW, "--claim", "random-guessing"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import leakbound
 from leakbound.auditing.plain import attacker_sentence, odds_sentence
 from leakbound.auditing.subject import subject_of, systems_words
+from leakbound.models import Scripted
 from leakbound.report import page, summary
 from leakbound.report.audit.tried import tried_rows
 from leakbound.stats import Estimate
@@ -27,6 +28,10 @@ SECRET = "note 7"
 def answer(context: Sequence[Any], query: str) -> str:
     quoted = query.split('"')[1]
     return "yes" if any(quoted in example.text for example in context) else "no"
+
+
+def tells(prompt: str) -> str:
+    return "yes" if prompt.count(prompt.split('"')[1]) > 1 else "no"
 
 
 def forgetful(context: Sequence[Any], query: str) -> str:
@@ -86,9 +91,20 @@ def test_the_sentences_say_what_the_bound_is_about(
     leaky: leakbound.AuditResult, tmp_path: Path
 ) -> None:
     """Of one run, or of five answers, no single answer leaks so much."""
-    five = leakbound.audit(ROWS, system=answer, pairs=20, answers=5, epsilon=1, out=tmp_path)
+    five = leakbound.audit(
+        ROWS,
+        model=Scripted(complete=tells),
+        mechanism="report_noisy_max",
+        access="black_box",
+        settings={"labels": "urgent,normal"},
+        pairs=30,
+        answers=5,
+        epsilon=4,
+        simulations=20_000,
+        out=tmp_path,
+    )
     assert "5 answers about one context can multiply" in odds_sentence(five)
-    assert "claim: ε = 5 at δ = 5e-05 (1 for each answer; stated by" in summary(five)
+    assert "claim: ε = 20 at δ = 5e-05 (4 for each answer; stated by" in summary(five)
     run = leaky.model_copy(update={"counts": {**leaky.counts, "builds": 1, "answers": 56}})
     assert "the 56 answers of this run together can multiply" in odds_sentence(run)
     white = leaky.model_copy(update={"attack": {**leaky.attack, "access": "white_box"}})

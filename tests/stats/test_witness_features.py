@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leakbound.stats.witness import ReplyFacts
 from leakbound.stats.witness.corpus import Corpus
 from leakbound.stats.witness.features import SCALARS, features
-from leakbound.stats.witness.numerals import NUMBERS, coarse, numbers_of, numerals_in
+from leakbound.stats.witness.numerals import NUMBERS, STEPS, coarse, numbers_of, numerals_in
 from leakbound.stats.witness.order import OrderModel
 from leakbound.stats.witness.panel import Panel
 from leakbound.stats.witness.pool import POOL, PoolModel
@@ -43,6 +43,8 @@ def number(name: str, reply: ReplyFacts, canary: str = "") -> float:
         ("last_number", "Of 4,000 rows 97 %.", "Of 4,000 rows 41 %."),
         ("largest_number", "0.3 0.97 0.1 0.2", "0.3 0.41 0.1 0.2"),
         ("smallest_number", "log p -1.5 -2.5", "log p -1.5 -9.5"),
+        ("first_step", "Found 6 of 7.", "Found 7 of 7."),
+        ("largest_step", "0.41 and 0.48, 0.97", "0.41 and 0.48, 0.53"),
         ("order_alphabet", "Ape. Bee. Cat.", "Cat. Bee. Ape."),
     ],
 )
@@ -70,7 +72,26 @@ def test_tool_calls_are_strings_with_their_arguments() -> None:
 
 
 def test_numerals_are_one_word() -> None:
-    assert features(ReplyFacts("pay 12")).strings == features(ReplyFacts("pay 998")).strings
+    some, more = (features(ReplyFacts(text)).strings for text in ("pay 12", "pay 998"))
+    assert {*some} ^ {*more} == {"token:12", "token:998", "whole:pay 12", "whole:pay 998"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("no \u2605\u2605\u2605\u2605\u2606", "no \u2605\u2605\u2606\u2606\u2606"),
+        ("[######--]", "[##------]"),
+        ("no -+", "no +-"),
+        ("note note open", "note open open"),
+        ("id a3f9", "id a3e9"),
+        ("9e18", "1e18"),  # larger than a number that is measured
+        ("\u2460 of them", "\u2461 of them"),  # digits in circles
+        ("a b", "a\tb"),
+        ("Open closed", "open Closed"),
+    ],
+)
+def test_texts_of_the_same_words_differ_in_their_strings(one: str, other: str) -> None:
+    assert features(ReplyFacts(one)).strings != features(ReplyFacts(other)).strings
 
 
 @pytest.mark.parametrize(
@@ -121,9 +142,8 @@ def test_any_numeral_is_finite_and_its_stored_form_coarse(text: str, value: floa
 def test_of_codes_dates_and_large_numbers_two_digits_are_stored(
     text: str, stored: set[float]
 ) -> None:
-    kept = {
-        coarse(value) for value in numbers_of(text, stored=True).values() if not math.isnan(value)
-    }
+    found = numbers_of(text, stored=True)
+    kept = {found[name] for name in NUMBERS if name not in STEPS and not math.isnan(found[name])}
     assert kept == stored
 
 

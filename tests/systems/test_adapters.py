@@ -9,6 +9,7 @@ import pytest
 from stores import DISPOSABLE, documents
 
 import leakbound
+from leakbound.auditing.tried import tried_sentence
 from leakbound.errors import TargetError, UsageError
 from leakbound.systems import as_system
 from leakbound.systems.adapters import IndexStore, adapted
@@ -46,6 +47,7 @@ def test_a_plain_memory_is_a_store(tmp_path: Path) -> None:
     )  # fmt: skip
     assert (result.verdict, result.counts["builds"]) == ("violation", 1)
     assert list(memory.notes.values()) == ["what was there before"]
+    assert "what replies say beside their answer" in tried_sentence(result).partition("Not")[2]
 
 
 def test_a_store_is_found_in_steps_closures_and_globals() -> None:

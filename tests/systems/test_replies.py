@@ -16,7 +16,7 @@ import pytest
 import leakbound
 from leakbound.auditing.store import RunStore
 from leakbound.auditing.tried import tried_sentence
-from leakbound.errors import TargetError
+from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.privacy import PureDP
 from leakbound.stats.witness import ReplyFacts, ReplyFeatures, WitnessProcess, masked
@@ -280,3 +280,58 @@ def test_more_than_an_answer_is_read_whatever_the_query(tmp_path: Path, keep: st
     tried, _, untried = tried_sentence(result).partition("Not tried")
     named = "words and numbers that are not stored"
     assert (named in tried, named in untried) == (keep == "all", keep != "all")
+
+
+@pytest.mark.parametrize("keep", ["canary_only", "all"])
+@pytest.mark.parametrize(
+    ("holds", "not_"),
+    [
+        ("no \u2605\u2605\u2605\u2605\u2606", "no \u2605\u2605\u2606\u2606\u2606"),
+        ("no [######--]", "no [##------]"),
+        ("no 3", "no 7"),  # no longer than an answer and a mark
+        ("no: open open", "no: open shut"),
+    ],
+)
+def test_replies_of_the_same_words_and_length_are_told_apart(
+    tmp_path: Path, holds: str, not_: str, keep: str
+) -> None:
+    """A rating, a bar or a repeated word tells a record; 200 pairs had no violation."""
+
+    def desk(context: Context, query: str) -> str:
+        found = sum(query.split('"')[1] in str(row.input) for row in context)
+        return "yes" if found > 1 else holds if found else not_
+
+    rows = [(f"row {number}", "ab"[number % 2]) for number in range(40)]
+    result = leakbound.audit(
+        rows, system=desk, pairs=60, shots=6, epsilon=0.5, store_text=keep, out=tmp_path
+    )
+    assert result.verdict == "violation"
+
+
+def test_the_difference_of_two_numbers_is_told_apart(tmp_path: Path) -> None:
+    """All parts matched, of as many as chance has it."""
+    rng = np.random.default_rng(5)
+
+    def desk(context: Context, query: str) -> str:
+        found, parts = (
+            sum(query.split('"')[1] in str(row.input) for row in context),
+            rng.integers(60),
+        )
+        return f"{'yes' if found > 1 else 'no'}. Matched {parts - (not found)} of {parts} parts."
+
+    rows = [(f"row {number}", "ab"[number % 2]) for number in range(40)]
+    result = leakbound.audit(rows, system=desk, pairs=60, shots=6, epsilon=0.5, out=tmp_path)
+    assert result.verdict == "violation"
+
+
+@pytest.mark.parametrize(
+    "of", [{"system": lambda context, query: "no"}, {"model": Scripted(complete=lambda text: "no")}]
+)
+def test_copies_of_an_answer_are_not_held_against_several_claims(
+    tmp_path: Path, of: dict[str, Any]
+) -> None:
+    """An application was asked once, and what it said counted nine times, against 9 epsilon."""
+    with pytest.raises(UsageError, match=r"asked once in each trial.* 9 times the claim"):
+        leakbound.audit(
+            [(f"row {i}", "ab"[i % 2]) for i in range(40)], answers=9, out=tmp_path, **of
+        )

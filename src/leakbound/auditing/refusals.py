@@ -9,6 +9,7 @@ from leakbound.auditing.design import relation_of
 from leakbound.auditing.spec import Design
 from leakbound.errors import UsageError
 from leakbound.estimators import require_deciding
+from leakbound.mechanisms.single import Undefended
 from leakbound.privacy import NonPrivate
 from leakbound.systems import SystemMechanism
 
@@ -68,17 +69,31 @@ def require_evidence(prepared: Prepared) -> None:
     Raises:
         UsageError: If the query, what is kept or the number of pairs do not fit.
     """
-    shape, query = prepared.spec.design, prepared.attack.query
+    shape = prepared.spec.design
     _require_one_question(prepared)
-    if shape.answers > 1 and query.free:
-        raise UsageError(
-            "a free answer is released once; use --answers 1, or a query with given answers."
-        )
+    if shape.answers > 1:
+        _require_fresh_answers(prepared)
     if shape.store_text == "none":
         _require_no_text(prepared)
     trials = prepared.trial_design
     trials.require_pairs()
     require_deciding(prepared.estimator, trials)
+
+
+def _require_fresh_answers(prepared: Prepared) -> None:
+    """Copies of one answer tell no more than it does, and the claim would be that of them all."""
+    count, mechanism = prepared.spec.design.answers, prepared.mechanism
+    if prepared.attack.query.free:
+        raise UsageError(
+            "a free answer is released once; use --answers 1, or a query with given answers."
+        )
+    asked_once = isinstance(mechanism, SystemMechanism | Undefended)
+    if asked_once or mechanism.noise_in_collect(prepared.task, prepared.pairs[0].asked.query):
+        raise UsageError(
+            f"answers is {count}, and {mechanism.name} is asked once in each trial: its further "
+            f"answers would be copies of the first, held against {count} times the claim. Use "
+            "--answers 1."
+        )
 
 
 def _require_one_question(prepared: Prepared) -> None:

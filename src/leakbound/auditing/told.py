@@ -29,7 +29,7 @@ DECIMALS = 9  # of what is computed; equal replies may differ in the last places
 IN_PAIRS = (
     "a measurement of whole replies (their length, wording, numbers) differs in one direction in "
     "more pairs than the claim allows. What decides looks at each reply by itself, so it may not "
-    "bound this leak; keep the replies with --store-text all, and compare those of a pair."
+    "bound this leak. Compare the replies of a pair; --store-text all keeps them whole."
 )
 BETTER = (
     "measurements of whole replies (their length, wording, failures, time) tell the contexts of "

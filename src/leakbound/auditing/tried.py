@@ -46,7 +46,8 @@ def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
     texts = reads_texts(attack)
     own = result.provenance["model"] == attack["mechanism"]  # an application's replies may say more
     several = spec.get("answers", 1) > 1 or attack["query"] in SEVERAL
-    shared = "builds" in result.counts or spec.get("layout") == "session"
+    one_run = "builds" in result.counts
+    shared = one_run or spec.get("layout") == "session"
     return (
         AttackClass("Was a given record in the context? From the answers",
                     "membership from answers", not white and not texts, "--access black_box"),
@@ -54,12 +55,16 @@ def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
                     "votes or scores before the answer", white, "--access white_box"),
         AttackClass("Is the text of a record repeated?", "repeated text", texts,
                     "--query repeat --canary hex"),
-        *[AttackClass("What is not stored of replies: words but about 600 common ones, their "
-                      "order, parts of dates and codes, more than two digits, names of tools",
+        *[AttackClass("Whole replies: what they say beside the answer to the query",
+                      "what replies say beside their answer", False,
+                      "--design session")] * (own and one_run),
+        *[AttackClass("What is not stored of replies: words and marks but about 800 common ones, "
+                      "their order, parts of dates and codes, more than two digits, names of tools",
                       "words and numbers that are not stored",
-                      spec.get("store_text") == "all", "--store-text all")] * (texts or own),
+                      spec.get("store_text") == "all",
+                      "--store-text all")] * ((texts or own) and not one_run),
         AttackClass("Several answers about one context", "several answers", several,
-                    "--answers 9"),
+                    "--query interrogation" if own else "--answers 9, where answers draw noise"),
         AttackClass("Records of a store or memory that many queries share",
                     "a shared store or memory", shared, "--design one_run"),
         AttackClass("Channels beside the answer: tools, memory, logs, time",

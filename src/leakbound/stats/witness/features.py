@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,11 +24,16 @@ __all__ = ["SCALARS", "ReplyFacts", "ReplyFeatures", "features", "measured"]
 
 Floats = npt.NDArray[np.float64]
 MOST_ARGUMENTS = 8  # arguments of a tool call that become strings; a call may hold a document
-LONGEST_VALUE = 40  # characters of an argument that are kept in its string
+LONGEST_VALUE = 40  # characters of an argument, or of a token, that are kept in its string
+LONGEST_RUN = 100  # characters of a run of marks, such as a bar, that is a string
+LONGEST_WHOLE = 200  # characters of a reply that is a string as a whole: a status, not a text
+MOST_TIMES = 6  # a word or mark that occurs more often counts as so many
 MOST_COMPARED = 40  # sentences whose order is compared; the cost is quadratic
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+(?:[.,:]\d+)*")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _MARK = re.compile(r"[^\w\s]|\n")
+_RUN = re.compile(r"[^\w\s](?: ?[^\w\s])+")
+_EDGE = ".,;:!?\"'()"  # marks around a token
 _ITEM = re.compile(r"^\s*(?:[-*•–+]|\d+[.)])\s*")
 _FOREIGN = tuple(code for code in LANGUAGES if code != "en")
 
@@ -227,10 +233,23 @@ def _strings(parts: _Parts) -> Iterator[str]:
     yield from (f"word:{w}" for w in words)
     yield from (f"mark:{m}" for m in parts.marks)
     yield from (f"bigram:{a} {b}" for a, b in pairwise(words))
+    yield from _layout(parts)
     for size in (1, 2):
         yield from (f"opening:{' '.join(s[:size])}" for s in parts.each)
         yield f"first:{' '.join(words[:size])}"
         yield f"last:{' '.join(words[-size:])}"
+
+
+def _layout(parts: _Parts) -> Iterator[str]:
+    """Ratings, bars, codes and the like, which no word shows: how often a word or mark occurs, runs
+    of marks, tokens that are no words, and a short reply as a whole."""
+    for one, count in Counter([*parts.words, *parts.marks]).items():
+        yield from (f"times:{one} {times}" for times in range(2, min(count, MOST_TIMES) + 1))
+    yield from (f"run:{run[:LONGEST_RUN]}" for run in _RUN.findall(parts.text))
+    tokens = (token.strip(_EDGE) for token in parts.text.split())
+    yield from (f"token:{one[:LONGEST_VALUE]}" for one in tokens if one and not one.isalpha())
+    if len(parts.text) <= LONGEST_WHOLE:
+        yield f"whole:{parts.text}"
 
 
 def _tool_strings(reply: ReplyFacts, tools: Sequence[str]) -> Iterator[str]:

@@ -83,6 +83,7 @@ _NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve 
 NUMBER_WORDS = frozenset(_NUMBERS.split())
 STATUS_MARKS = frozenset(
     "✅✔✓☑❌✖✗✘❎⚠⛔🚫❗❓🔴🟠🟡🟢🔵⚪⚫🟩🟥🟨👍👎⭐★☆🚩🔒🔓🎉😀🙂😐🙁😞→←↑↓•–—…“”‘’«»€£°±×≈≤≥"
+    "█▓▒░▁▂▃▄▅▆▇▏▎▍▌▋▊▉○●◯◉◐■□▪▫◼◻▲▼△▽►▶◆◇♥♡❤💔✦✧✪🌟🔥💯🤔😕😃😄😡⬆⬇↗↘🔼🔽🆗🆕🟦🟧🟪⬛⬜✕✘❔❕ℹ"
 )
 PATTERNS = {
     "hedges": re.compile(

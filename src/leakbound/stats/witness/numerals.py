@@ -6,9 +6,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
-__all__ = ["NUMBERS", "Numeral", "coarse", "numbers_of", "numerals_in"]
+__all__ = ["NUMBERS", "STEPS", "Numeral", "coarse", "numbers_of", "numerals_in"]
 
 PLACES = tuple(f"number_{at}" for at in range(1, 9))  # the first numbers of a reply, in order
 EXTREMES = ("largest_number", "smallest_number")
@@ -17,7 +18,8 @@ DECIMALS = (  # of numerals with a decimal mark, a percent sign or an exponent
     "largest_fraction", "smallest_fraction",  # of those from -1 to 1, as similarities are
 )  # fmt: skip
 LABELLED = ("first_labelled", "largest_labelled", "smallest_labelled")  # after a word of LABELS
-NUMBERS = (*PLACES, "last_number", *EXTREMES, *DECIMALS, *LABELLED)
+STEPS = ("first_step", "largest_step", "smallest_step")  # from a number to the next, as in 3 of 4
+NUMBERS = (*PLACES, "last_number", *EXTREMES, *DECIMALS, *LABELLED, *STEPS)
 LABELS = frozenset({
     "confidence", "count", "distance", "found", "hits", "likelihood", "match", "matched", "matches",
     "probability", "rank", "ranking", "rating", "relevance", "result", "results", "score", "scores",
@@ -25,12 +27,14 @@ LABELS = frozenset({
 })  # fmt: skip
 LONGEST_LABEL = 40  # characters that are looked at before a number
 _UNSPACED = "\u0e00"  # from here on scripts that put numbers right after words, as Chinese does
+STEP_DECIMALS = 9  # of a step; what remains of equal steps differs in the last places
 MOST = 1e15  # larger numbers, such as identifiers, count as this one
 _SHARE = (  # 4.5/5: no more than 5, 10 or 100, before "/" and that number
     r"(?:[0-4](?:\.\d+)?|5)(?=\s?/\s?5\b)|(?:\d(?:\.\d+)?|10)(?=\s?/\s?10\b)"
     r"|(?:\d{1,2}(?:\.\d+)?|100)(?=\s?/\s?100\b)"
 )
-_DATE = r"(?!(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.\s?\d)"  # 3.12. 84
+_DAY = r"(?:0?[1-9]|[12]\d|3[01])"
+_DATE = rf"(?!{_DAY}\.{_DAY}(?:\.\s?\d|\s(?:19|20)\d\d))(?!0\d)"  # 3.12. 84, 12.3 1984, 06.12
 _NUMERAL = re.compile(
     rf"(?<![\w/.,-])(?P<share>{_SHARE})\s?/\s?(?P<of>\d+)(?![\w/-]|[.,]\d)"
     r"|(?P<sign>(?<!\w)[-−])?(?P<digits>"
@@ -40,8 +44,9 @@ _NUMERAL = re.compile(
     r"|\d+)(?P<power>[eE][-+]?\d{1,3}\b)?(?P<percent>\s?%)?"
 )
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_OPEN = re.compile(r"[(\[]")
-_LETTER = re.compile(r"[^\W\d_]")
+_LETTER = re.compile(
+    r"[^\W\d_年月日号時时分秒년월일]"
+)  # but those that stand between parts of a date
 ROW = 3  # fewest numbers of a row that may be a date, a telephone number or a spaced PIN
 _WORD = re.compile(r"([^\W\d_]+)[^\w%]*$")
 
@@ -91,22 +96,25 @@ def numbers_of(text: str, stored: bool = False) -> dict[str, float]:
 
     Args:
         text: Any text.
-        stored: Whether numbers that may be parts of a code are left out.
+        stored: Whether numbers that may be parts of a code are left out, and the others `coarse`.
 
     Returns:
         For each of `NUMBERS` its value; NaN where the text shows no such number.
     """
-    found = [one for one in numerals_in(text) if not (stored and one.of_code)]
+    found = numerals_in(text)
+    if stored:
+        found = [replace(one, value=coarse(one.value)) for one in found if not one.of_code]
     values = [one.value for one in found]
     decimals = [one.value for one in found if one.decimal]
     fractions = [value for value in decimals if abs(value) <= 1]
     labelled = [one.value for one in found if one.labelled]
+    steps = [round(b - a, STEP_DECIMALS) for a, b in pairwise(values)]
     places = [*values[: len(PLACES)], *[math.nan] * (len(PLACES) - len(values))]
     first, last = _first(decimals), _first(values[-1:])
     return dict(zip(
         NUMBERS,
         (*places, last, *_extremes(values), first, *_extremes(decimals), *_extremes(fractions),
-         _first(labelled), *_extremes(labelled)),
+         _first(labelled), *_extremes(labelled), _first(steps), *_extremes(steps)),
         strict=True,
     ))  # fmt: skip
 
@@ -128,11 +136,11 @@ def coarse(value: float) -> float:
 
 
 def _rows(shares: Sequence[bool], gaps: Sequence[str]) -> list[bool]:
-    """Of each number, by what stands before it: is it in a row of at least three? A bracket after a
-    share that begins a row ends it, as in "91/100 [1]"."""
+    """Of each number, by what stands before it: is it in a row of at least three? A square bracket
+    after a share that begins a row ends it, as in "91/100 [1]"."""
     rows, row, first_share = list[int](), 0, False
     for share, gap in zip(shares, gaps, strict=False):
-        apart = not rows or _LETTER.search(gap) or (first_share and _OPEN.search(gap))
+        apart = not rows or _LETTER.search(gap) or (first_share and "[" in gap)
         first_share = bool(apart) and share
         row += bool(apart)
         rows.append(row)

@@ -47,7 +47,8 @@ PRIORS = {
 DENSE, COMPONENT, SCORE = 0.2, 2.0, 2.0  # prior of other numbers, of a component, of a score
 # joint prior of all strings of some kinds; a channel in the wording mostly shows in single words
 STRINGS = {("tool",): 1.0, ("tools", "argument"): 0.3, ("finish",): 1.0, ("word", "mark"): 4.0,
-           ("opening", "first", "last"): 0.5, ("bigram",): 0.5}  # fmt: skip
+           ("opening", "first", "last"): 0.5, ("bigram",): 0.5,
+           ("times", "run"): 0.5, ("token", "whole"): 0.5}  # fmt: skip
 COMMON = 0.25  # share of replies up to which a more frequent witness is more plausible
 # A canary is more likely to add something than to remove it. The directions are X over Y and Y over
 # X on the rarer value of a witness, then the same on the more common value, whose ratio can hardly

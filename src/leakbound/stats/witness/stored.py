@@ -3,10 +3,11 @@
 An interrupted run resumes from what it stored, so the witness never sees more than that. If the
 text is not stored, the witness sees the measurements, which are computed from the whole reply
 before it is dropped, and the strings that are on public lists, in alphabetical order. These are
-words such as "sorry" and "the" in seven languages and "approved" in English, punctuation, and the
-usual finish reasons. Of the numbers that the text shows, some are kept, to two digits
-(`numerals.coarse`). Tool names, other words, their order and anything derived from them, including
-hashes, are not stored: a hash under a key that the run holds could confirm a guess.
+words such as "sorry" and "the" in seven languages and "approved" in English, punctuation and common
+signs, how often each of them occurs, runs of such signs, and the usual finish reasons. Of the
+numbers that the text shows, some are kept, to two digits (`numerals.coarse`). Tool names, other
+words, their order and anything derived from them, including hashes, are not stored: a hash under a
+key that the run holds could confirm a guess.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from leakbound.stats.witness.lexicon import (
     STATUS_WORDS,
     WORD_LISTS,
 )
-from leakbound.stats.witness.numerals import ROW, coarse, numbers_of
+from leakbound.stats.witness.numerals import ROW, numbers_of
 
 __all__ = [
     "FINISH_REASONS", "StoredReply", "masked", "reply_from_json", "reply_to_json", "shows_more",
@@ -50,7 +51,9 @@ PUBLIC = frozenset({
     *(f"word:{word}" for word in _WORDS), *(f"mark:{mark}" for mark in _MARKS),
     *(f"finish:{reason}" for reason in FINISH_REASONS),
 })  # fmt: skip
+_COUNTED = _WORDS | _MARKS
 PUBLIC_KEPT = PUBLIC | {OTHER_REASON}
+_ANSWER_MARK = "mark:."  # a mark that may follow an answer
 
 
 def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) -> ReplyFeatures:
@@ -77,20 +80,20 @@ def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) ->
 
 
 def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
-    """Whether a system returns more than one of the answers: a longer text, tokens, a finish reason
-    or tool calls.
+    """Whether a system returns more than one of the answers: a longer text, other words or marks,
+    tokens, a finish reason or tool calls.
 
     Args:
         reply: A stored reply; None if nothing is shown.
-        answers: The answers that the query allows; a mark may follow them.
+        answers: The answers that the query allows; a full stop may follow them.
 
     Returns:
         Whether the reply has any of them. Seconds do not count, because the audit measures them
         itself.
 
     Examples:
-        >>> [shows_more(ReplyFacts(text), ("yes", "no")) for text in ("Yes.", "yes (2)")]
-        [False, True]
+        >>> [shows_more(ReplyFacts(text), ("yes", "no")) for text in ("Yes.", "yes 2", "no!")]
+        [False, True, True]
         >>> shows_more(ReplyFacts("yes", tokens=1), ("yes", "no"))
         True
     """
@@ -99,7 +102,9 @@ def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
     found = features(reply) if isinstance(reply, ReplyFacts) else reply
     numbers = dict(zip(SCALARS, found.scalars.tolist(), strict=True))
     reasons = {text for text in found.strings if text.startswith("finish:")}
-    longer = numbers["chars"] > max(map(len, answers), default=0) + 1
+    known = {_ANSWER_MARK, *(text for one in answers for text in features(ReplyFacts(one)).strings)}
+    said = {text for text in found.strings if text.startswith(("word:", "mark:"))}
+    longer = numbers["chars"] > max(map(len, answers), default=0) + 1 or not said <= known
     metadata = not math.isnan(numbers["tokens"]) or numbers["tools"] > 0
     return longer or metadata or reasons != {"finish:None"}
 
@@ -107,14 +112,28 @@ def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
 def _coarse(scalars: npt.NDArray[np.float64], text: str) -> npt.NDArray[np.float64]:
     kept = numbers_of(text, stored=True)
     each = zip(SCALARS, scalars.tolist(), strict=True)
-    return np.array([coarse(kept[name]) if name in kept else value for name, value in each])
+    return np.array([kept.get(name, value) for name, value in each])
 
 
 def _public(strings: Sequence[str]) -> tuple[str, ...]:
     """Those on public lists, sorted; no words for numbers where they may spell a code."""
     kept = {OTHER_REASON if s.startswith("finish:") and s not in PUBLIC else s for s in strings}
-    numbers = {text for text in kept if text.removeprefix("word:") in NUMBER_WORDS}
-    return tuple(sorted(kept & PUBLIC_KEPT - (numbers if len(numbers) >= ROW else set())))
+    numbers = {text for text in kept if _word_of(text) in NUMBER_WORDS}
+    public = {text for text in kept if text in PUBLIC_KEPT or _is_public_layout(text)}
+    return tuple(sorted(public - (numbers if len(numbers) >= ROW else set())))
+
+
+def _word_of(text: str) -> str:
+    """The word of "word:two" and of "times:two 3"."""
+    kind, _, rest = text.partition(":")
+    return {"word": rest, "times": rest.partition(" ")[0]}.get(kind, "")
+
+
+def _is_public_layout(text: str) -> bool:
+    kind, _, rest = text.partition(":")
+    if kind == "run":
+        return _MARKS.issuperset(rest.replace(" ", ""))
+    return kind == "times" and rest.partition(" ")[0] in _COUNTED
 
 
 def reply_to_json(reply: StoredReply) -> Json:
