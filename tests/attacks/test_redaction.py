@@ -34,7 +34,7 @@ TEXTS = st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=4)), max_siz
 
 
 def outputs(text: str) -> Outputs:
-    return Outputs(np.zeros(1, int), (text,))
+    return Outputs(np.zeros(1, int), choices=(text,))
 
 
 def score(name: str, text: str, asked: RenderedQuery) -> float:
