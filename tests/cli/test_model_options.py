@@ -105,5 +105,5 @@ def test_a_model_beside_a_system_is_refused(
     monkeypatch.chdir(tmp_path)
     Path("app.py").write_text("def answer(context, query): return 'no'\n")
     words = ("plan", "--system", "python:app.py:answer", "--pairs", "10", "--model", "openai/m")
-    with pytest.raises(UsageError, match="asks its own model, and the model openai/m is named"):
+    with pytest.raises(UsageError, match="asks its own model, and --model openai/m is given"):
         CliRunner().invoke(group, words, standalone_mode=False, catch_exceptions=False)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from leakbound._catalogue import Catalogue, Component
 from leakbound.attacks import CANARIES, QUERIES, SCORES, AuditQuery, Canary, Score, ScoredAttack
-from leakbound.auditing.spec import COMPONENTS, AttackSpec, AuditSpec
+from leakbound.auditing.spec import COMPONENTS, AttackSpec, AuditSpec, SystemSpec
 from leakbound.errors import UsageError
 from leakbound.estimators import ESTIMATORS, Estimator
 from leakbound.mechanisms import PublicFacts, served_options
@@ -159,11 +159,7 @@ def build_served(spec: AuditSpec, task: Task) -> Mechanism:
 
 def _require_no_options(spec: AuditSpec) -> None:
     named, default = spec.system.mechanism, AuditSpec().system.mechanism
-    if spec.system.model != AuditSpec().system.model:
-        raise UsageError(
-            f"the application {spec.system.address!r} asks its own model, and the model "
-            f"{spec.system.model} is named beside it; leave one of them out."
-        )
+    _require_no_model(spec.system)
     if named.kind == default.kind and named.options:
         raise UsageError(
             f"{next(iter(named.options))} is an option of a mechanism, and the application "
@@ -174,6 +170,21 @@ def _require_no_options(spec: AuditSpec) -> None:
             f"the application {spec.system.address!r} answers by itself, and the mechanism "
             f"{spec.system.mechanism.kind} is named beside it; leave one of them out."
         )
+
+
+def _require_no_model(system: SystemSpec) -> None:
+    default, own = AuditSpec().system, f"the application {system.address!r} asks its own model"
+    if system.model != default.model:
+        raise UsageError(
+            f"{own}, and the model {system.model} is named beside it; leave one of them out."
+        )
+    of_models = {
+        "embedder": system.embedder, "judge_model": system.judge_model,
+        "trust_remote_code": system.trust_remote_code,
+    }  # fmt: skip
+    for name, value in of_models.items():
+        if value:
+            raise UsageError(f"{own}, and {name} is {value}, which would be ignored; leave it out.")
 
 
 def _require_examples(mechanism: Mechanism, shots: int) -> None:

@@ -19,12 +19,14 @@ from leakbound.cli.local_options import local_options
 from leakbound.cli.options import spec_from, spec_options
 from leakbound.cli.output import emit, is_quiet
 from leakbound.cli.screen import say
+from leakbound.cli.system_options import call_options
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Endpoint, Local, Scripted
 from leakbound.models.address import BUNDLED
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.private import require_unlimited
+from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Task
 
 __all__ = ["answering_options", "command", "open_private", "read_private"]
@@ -132,7 +134,7 @@ def _tell_bundled(spec: AuditSpec) -> None:
     design = spec.design
     rows = design.data is None and design.rows is None and design.task in (None, "help_desk")
     lines = ["the rows are bundled with leakbound; --data FILE names yours."] * rows
-    if spec.system.model in BUNDLED:
+    if spec.system.address is None and spec.system.model in BUNDLED:
         lines.append("the model is bundled with leakbound; --model ADDRESS names yours.")
     for line in [] if is_quiet() else lines:
         say(f"leakbound: {line}", err=True)
@@ -171,6 +173,8 @@ def open_private(
     spec, rows, task = read_private(config, assignments, endpoint, flags)
     _tell_bundled(spec)
     mechanism = build_served(spec, task)
+    if isinstance(mechanism, SystemMechanism):
+        mechanism = mechanism.called(call_options(endpoint, config, None, disposable=False))
     model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
     total = spec.decision.epsilon if budget is None else budget
     ids = accounts.ids(spec.design, len(rows))

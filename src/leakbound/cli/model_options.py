@@ -11,7 +11,7 @@ from leakbound.cli.help_pages import Option
 from leakbound.errors import UsageError
 from leakbound.models.address import BUNDLED, is_address, options_taken
 
-__all__ = ["require_taken"]
+__all__ = ["GO_INTO", "KINDS", "SERVER", "options_given", "require_taken"]
 
 SERVER, HERE = "Model behind an address", "Local model"  # headings of the options
 GO_INTO = {SERVER: "endpoint", HERE: "local"}  # parameters of open_model
@@ -30,22 +30,31 @@ def require_taken(addresses: Iterable[str | None]) -> None:
     named = [one for one in addresses if one and is_address(one)]
     taken = {option for one in named for option in options_taken(one)}
     for section, option in GO_INTO.items():
-        given = _flags(section, given=True)
+        given = options_given(section)
         if given and named and option not in taken:
-            others = [flag for at, one in GO_INTO.items() if one in taken for flag in _flags(at)]
+            others = [
+                p.opts[-1] for at, one in GO_INTO.items() if one in taken for p in _options(at)
+            ]
             _refuse(given[0], section, named, others)
 
 
-def _flags(section: str, given: bool = False) -> list[str]:
-    """Options under a heading; those that the command line gives, or all."""
-    ctx = click.get_current_context()
-    return [
-        param.opts[-1]
-        for param in ctx.command.params
-        if isinstance(param, Option) and param.section == section
-        if not given
-        or ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-    ]  # fmt: skip
+def options_given(section: str) -> list[str]:
+    """The options under a heading that the command line gives; the environment is no mistake.
+
+    Args:
+        section: The heading.
+
+    Returns:
+        Their flags.
+    """
+    source = click.get_current_context().get_parameter_source
+    found = _options(section)
+    return [one.opts[-1] for one in found if source(one.name or "") is ParameterSource.COMMANDLINE]
+
+
+def _options(section: str) -> list[Option]:
+    params = click.get_current_context().command.params
+    return [one for one in params if isinstance(one, Option) and one.section == section]
 
 
 def _refuse(flag: str, section: str, named: list[str], others: list[str]) -> None:

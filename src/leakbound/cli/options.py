@@ -15,12 +15,13 @@ from leakbound.auditing import AuditResult, AuditSpec
 from leakbound.auditing.config_file import read_config, yaml_value
 from leakbound.auditing.presets import PRESETS, with_preset
 from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, make_spec, merge_keys
+from leakbound.cli.beside_system import require_taken_by_system
 from leakbound.cli.component_options import component_options, flag_type, read_flags
 from leakbound.cli.help_pages import in_section
 from leakbound.cli.model_options import require_taken
 from leakbound.errors import UsageError
 
-__all__ = ["overrides", "pilot_check", "spec_from", "spec_options"]
+__all__ = ["assigned", "overrides", "pilot_check", "spec_from", "spec_options"]
 
 # flags that are not named as their key
 FLAGS = {"address": "--system", "layout": "--design", "channels": "--channel"}
@@ -159,7 +160,22 @@ def spec_from(
     if ctx is not None and spec.system.address is None:
         reflection = ctx.params.get("reflection_model")
         require_taken([spec.system.model, spec.system.judge_model, reflection])
+    elif ctx is not None and spec.system.address is not None:
+        require_taken_by_system(spec.system.address, config, assigned(assignments))
     return spec
+
+
+def assigned(assignments: tuple[str, ...]) -> list[str]:
+    """The keys of --set.
+
+    Args:
+        assignments: Texts KEY=VALUE.
+
+    Returns:
+        Flat keys, of a component its own.
+    """
+    flat = flat_keys(dict(_assignment(text, "--set") for text in assignments), "--set")
+    return list(flat)
 
 
 def pilot_check(flags: Mapping[str, object]) -> Callable[[AuditSpec], None]:

@@ -12,6 +12,7 @@ import click
 from leakbound.auditing.config_file import read_config
 from leakbound.auditing.prepare import open_models
 from leakbound.auditing.spec import flat_keys, merge_keys
+from leakbound.cli.beside_system import require_taken_by_system
 from leakbound.cli.collect_options import (
     CollectOptions,
     cluster_of,
@@ -22,7 +23,7 @@ from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.local_options import local_options
 from leakbound.cli.model_options import require_taken
-from leakbound.cli.options import overrides, pilot_check, spec_options
+from leakbound.cli.options import assigned, overrides, pilot_check, spec_options
 from leakbound.cli.output import emit
 from leakbound.cli.progress import progress
 from leakbound.cli.screen import say
@@ -141,7 +142,7 @@ def command(
     opener = partial(open_models, endpoint=endpoint, local=local)
     caching = CachingOpener(collecting.opener(opener))
     _require_one_source(flags, grid)
-    _require_taken(base, grid)
+    _require_taken(base, grid, config, assigned(assignments))
     plan = plan_sweep(base, grid, caching, repeat, utility, skip_invalid, pilot_check(flags))
     plan = plan if shard is None else plan.shard(*shard)
     sweep = Sweep(plan, out, caching, lambda prepared: collecting.runner(prepared, opener))
@@ -167,9 +168,15 @@ def finish_sweep(
     return code
 
 
-def _require_taken(base: Mapping[str, object], grid: Grid) -> None:
-    """Refuse options of models that no point takes; a system is asked in its own way."""
-    if not (base.get("address") or grid.get("address")):
+def _require_taken(
+    base: Mapping[str, object], grid: Grid, config: str | None, keys: Sequence[str]
+) -> None:
+    """Refuse options that no point takes; a system is asked in its own way."""
+    named = grid.get("address") or [base.get("address")]
+    addresses = [one for one in named if isinstance(one, str)]
+    if addresses and len(addresses) == len(named):
+        require_taken_by_system(addresses[0], config, [*keys, *grid])
+    elif not addresses:
         models = grid.get("model") or [base.get("model", "pocket")]
         judges = grid.get("judge_model") or [base.get("judge_model")]
         require_taken([one for one in (*models, *judges) if isinstance(one, str)])

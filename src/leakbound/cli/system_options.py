@@ -37,8 +37,8 @@ def rate_option(function: Callable[..., object]) -> Callable[..., object]:
         type=float,
         default=None,
         metavar="CALLS",
-        help="maximum calls of a --system per second; --connections, --timeout and --retries, if "
-        "given, apply to it too",
+        help="maximum calls of a --system per second; --connections, --timeout, --retries and "
+        "--max-minutes, if given, apply to it too",
     )
     found: Callable[..., object] = option(copy(function))
     return found
@@ -70,4 +70,6 @@ def call_options(
         retries=endpoint.retries,
         rate=rate,
         disposable=disposable,
+        max_minutes=endpoint.max_minutes,
+        began=endpoint.meter.began,
     )

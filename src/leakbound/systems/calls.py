@@ -12,11 +12,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from leakbound._check import positive, within
 from leakbound.errors import TargetError, UsageError
+from leakbound.models.openai.account import require_time
 from leakbound.models.openai.window import backoff
 from leakbound.systems.failures import NoAnswer, failure_of
 
@@ -38,6 +39,9 @@ class CallOptions:
         rate: Most calls begun in a second; None for no limit.
         disposable: Whether a store may lose whatever it holds: it is a copy. An audit adds records
             to no other store.
+        max_minutes: Limit on the minutes since `began`, after which nothing is asked; None for no
+            limit. What was put into a store is removed all the same.
+        began: Start time on the monotonic clock.
 
     Raises:
         UsageError: For a value that cannot be used.
@@ -48,14 +52,25 @@ class CallOptions:
     retries: int = 5
     rate: float | None = None
     disposable: bool = False
+    max_minutes: float | None = None
+    began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.connections is not None:
             within("connections", self.connections, 1, 10_000)
         within("retries", self.retries, 0, 100)
-        for name, value in (("timeout", self.timeout), ("rate", self.rate)):
+        positives = {"timeout": self.timeout, "rate": self.rate, "max_minutes": self.max_minutes}
+        for name, value in positives.items():
             if value is not None:
                 positive(name, value)
+
+    def require_time(self) -> None:
+        """Refuse to begin a call when the time is up.
+
+        Raises:
+            LimitReached: After `max_minutes`.
+        """
+        require_time(self.began, self.max_minutes)
 
     def require_disposable(self, name: str) -> None:
         """Refuse to add records to a store that may not lose any.
@@ -138,24 +153,27 @@ class Caller:
         self._next = self._rests_until = self._answered = 0.0  # monotonic times
         self._in_vain = False  # nothing was answered while the last lost call was tried
 
-    def call(self, attempt: Callable[[], R], counted: bool = True) -> R:
+    def call(self, attempt: Callable[[], R], counted: bool = True, limited: bool = False) -> R:
         """Make a call, after so many retries at most.
 
         Args:
             attempt: The call.
             counted: Whether it is a call of its own, for the pace and the meter.
+            limited: Whether it is not made when the time is up; what takes something out of a
+                store is made always.
 
         Returns:
             What it returns.
 
         Raises:
             NoAnswer: If no try gave an output.
+            LimitReached: If the time is up.
             TargetError: If the system asks to wait for more than ten minutes.
         """
         tries, failed = 0, 0.0
         while True:
             tries += 1
-            while (seconds := self._pause(counted)) > 0:
+            while (seconds := self._pause(counted, limited)) > 0:
                 time.sleep(seconds)
             try:
                 found = attempt()
@@ -167,24 +185,29 @@ class Caller:
                 return found
             time.sleep(seconds)
 
-    async def call_async(self, attempt: Callable[[], Awaitable[R]], counted: bool = True) -> R:
+    async def call_async(
+        self, attempt: Callable[[], Awaitable[R]], counted: bool = True, limited: bool = False
+    ) -> R:
         """As `call`, in an event loop.
 
         Args:
             attempt: The call.
             counted: Whether it is a call of its own, for the pace and the meter.
+            limited: Whether it is not made when the time is up; what takes something out of a
+                store is made always.
 
         Returns:
             What it returns.
 
         Raises:
             NoAnswer: If no try gave an output.
+            LimitReached: If the time is up.
             TargetError: If the system asks to wait for more than ten minutes.
         """
         tries, failed = 0, 0.0
         while True:
             tries += 1
-            while (seconds := self._pause(counted)) > 0:
+            while (seconds := self._pause(counted, limited)) > 0:
                 await asyncio.sleep(seconds)
             try:
                 found = await attempt()
@@ -206,8 +229,10 @@ class Caller:
             self.meter.lost[lost.kind] -= 1
             self.meter.lost += Counter()  # drops what is zero
 
-    def _pause(self, counted: bool) -> float:
+    def _pause(self, counted: bool, limited: bool) -> float:
         """Seconds until it is worth asking again whether a call may begin; 0: it begins now."""
+        if limited:
+            self.options.require_time()
         with self._lock:
             now = time.monotonic()
             begins = max(self._next if counted else 0.0, self._rests_until)

@@ -149,11 +149,12 @@ class HttpSession:
             was answered.
 
         Raises:
+            LimitReached: If the time is up.
             NoAnswer: If no output comes back, or the reply holds no answer.
             TargetError: If the service cannot be reached, or will not be asked so.
         """
         asked = {**self._values, "query": query}
-        sent, seconds = await self._requests.send(self._config, asked)
+        sent, seconds = await self._requests.send(self._config, asked, limited=True)
         return reply_of(self._config, sent, seconds)
 
     async def close(self) -> None:

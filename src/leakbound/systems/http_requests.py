@@ -42,21 +42,25 @@ class HttpRequests:
     def __init__(self, transport: Transport, caller: Caller, timeout: float) -> None:
         self.transport, self.caller, self._timeout = transport, caller, timeout
 
-    async def send(self, call: HttpCall, values: SlotValues) -> tuple[HttpReply, float]:
+    async def send(
+        self, call: HttpCall, values: SlotValues, limited: bool = False
+    ) -> tuple[HttpReply, float]:
         """Send a request, again where it gave no output.
 
         Args:
             call: The request.
             values: What its slots are filled with (PRIVATE).
+            limited: Whether it is not sent when the time is up.
 
         Returns:
             The reply of the last try, and its seconds.
 
         Raises:
+            LimitReached: If the time is up.
             NoAnswer: If no output comes back.
             TargetError: If the service cannot be asked so.
         """
-        return await self.caller.call_async(partial(self.once, call, values))
+        return await self.caller.call_async(partial(self.once, call, values), limited=limited)
 
     async def once(self, call: HttpCall, values: SlotValues) -> tuple[HttpReply, float]:
         """Send a request once. An error shows status or kind: bodies may hold private text.

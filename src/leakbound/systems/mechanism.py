@@ -192,6 +192,7 @@ class SystemMechanism(MechanismBase):
             the vote. Each holds the reply as a user sees it.
 
         Raises:
+            LimitReached: If the time that is set for its calls is up.
             TargetError: If the system raises an error, or answers with something else than it
                 must, or if no job has an answer. An error is named by its type and place: its
                 message may hold private text.
@@ -247,11 +248,12 @@ class SystemMechanism(MechanismBase):
     def _ask(self, system: System, job: Job, query: str) -> Reply | NoAnswer:
         try:
             opening = partial(system.open, job.context)
-            session = session_of(self.caller.call(opening, counted=False), self.name)
+            opened = self.caller.call(opening, counted=False, limited=True)
+            session = session_of(opened, self.name)
             try:
                 return together(
                     [
-                        self.caller.call(partial(self._answer, session, one))
+                        self.caller.call(partial(self._answer, session, one), limited=True)
                         for one in (query, *job.query.further)
                     ],
                     job.query,
@@ -313,8 +315,9 @@ class SystemMechanism(MechanismBase):
     async def _opened(self, system: AsyncSystem, job: Job) -> AsyncSession:
         opening = partial(system.open_async, job.context)
         if isinstance(system, HttpSystem):  # makes each of its requests by its caller
+            self.caller.options.require_time()
             return await opening()
-        return await self.caller.call_async(opening, counted=False)
+        return await self.caller.call_async(opening, counted=False, limited=True)
 
     async def _reply(self, system: AsyncSystem, session: AsyncSession, query: str) -> Reply:
         if isinstance(system, HttpSystem):
@@ -322,7 +325,7 @@ class SystemMechanism(MechanismBase):
         own = isinstance(system, ThreadedSystem)  # keeps the time in its threads
         limit = None if own else self.caller.options.timeout
         asking = partial(self._answer_async, session, query, limit)
-        return await self.caller.call_async(asking)
+        return await self.caller.call_async(asking, limited=True)
 
     async def _answer_async(self, session: AsyncSession, query: str, limit: float | None) -> Reply:
         began, timer = time.perf_counter(), asyncio.timeout(limit)

@@ -179,8 +179,7 @@ class Meter:
         Raises:
             LimitReached: If it can never be sent.
         """
-        if max_minutes is not None and time.monotonic() - self.began >= 60 * max_minutes:
-            raise LimitReached(_limit_sentence(f"{max_minutes:g} minutes (--max-minutes)"))
+        require_time(self.began, max_minutes)
         if max_cost is None or self.cost + self.reserved + most <= max_cost:
             return True
         if self.cost + most > max_cost or self.reserved <= 0:
@@ -243,6 +242,20 @@ OUTCOMES = {
     "empty": "empty",
     "reasoning_only": "with reasoning alone (give --param max_completion_tokens=4096 --omit stop)",
 }
+
+
+def require_time(began: float, max_minutes: float | None) -> None:
+    """Refuse a request or a call after the time that is set for a command.
+
+    Args:
+        began: Start time on the monotonic clock.
+        max_minutes: Limit in minutes; None for no limit.
+
+    Raises:
+        LimitReached: If so many minutes are over.
+    """
+    if max_minutes is not None and time.monotonic() - began >= 60 * max_minutes:
+        raise LimitReached(_limit_sentence(f"{max_minutes:g} minutes (--max-minutes)"))
 
 
 def _limit_sentence(limit: str) -> str:
