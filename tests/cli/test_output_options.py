@@ -224,6 +224,36 @@ def test_a_server_prints_where_it_listens(monkeypatch: pytest.MonkeyPatch) -> No
     assert found["answers_left"] >= 4
 
 
+@pytest.mark.parametrize(("options", "quiet"), [((), False), (("-q",), True)])
+def test_a_quiet_server_prints_warnings_only(
+    monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], quiet: bool
+) -> None:
+    """It printed its price, its start and each request."""
+    pytest.importorskip("uvicorn")
+    import httpx
+    import uvicorn
+
+    serve = uvicorn.Server.startup
+
+    async def once(self: Any, sockets: Any = None) -> None:
+        await serve(self, sockets)
+        port = self.servers[0].sockets[0].getsockname()[1]
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            assert (await client.get("/health")).status_code == 200
+        logging.getLogger("uvicorn.error").warning("a warning")
+        self.should_exit = True
+
+    monkeypatch.setattr(uvicorn.Server, "startup", once)
+    done = run("serve", "--mechanism", "report_noisy_max", "--model", "openai/m", "--budget", "4",
+               "--port", "0", "--base-url", "http://127.0.0.1:9/v1",
+               *options)  # fmt: skip
+    said = [line.split(":")[0] for line in done.stderr.splitlines()]
+    assert said.count("WARNING") == 1
+    assert (said == ["WARNING"]) == quiet
+    assert ("GET /health" in done.stdout) == bool(done.stdout) != quiet
+    assert ("One answer of" in done.stderr) != quiet
+
+
 def test_a_server_leaves_log_handlers_and_their_streams_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from leakbound.auditing.build import build_served
 from leakbound.cli.answer_command import answering_options, open_private, read_private
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.ledger_options import Accounts
-from leakbound.cli.output import emit
+from leakbound.cli.output import emit, is_quiet
 from leakbound.cli.real_range import RealRange
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
@@ -185,7 +186,7 @@ def _listener(host: str, port: int, certificate: Path | None, key: Path | None, 
 def _listen(app: Starlette, listener: Listener, listening: Callable[[int], None]) -> None:
     from leakbound.serving.http.server import listen
 
-    listen(app, listener, listening)
+    listen(app, listener, listening, logging.WARNING if is_quiet() else logging.INFO)
 
 
 def _facts(private: PrivateICL, listener: Listener, port: int) -> dict[str, object]:
@@ -246,15 +247,17 @@ def _require_budget(
 def _banner(private: PrivateICL, tenants: Tenants | None) -> None:
     """What an answer costs, what the budget buys, and who may ask: on standard error."""
     price, ledger = private.mechanism.cost(private.task, Query("-")), private.ledger
+    if ledger.answers_left(price, private.dataset) == 0:
+        say("The budget is spent: every query gets HTTP 403. A larger one needs a new --ledger.",
+            err=True)  # fmt: skip
+    if is_quiet():
+        return
     one = _up(price.epsilon(ledger.delta))
     say(f"One answer of {private.mechanism.name} costs ε = {one:g} at δ = {ledger.delta:g}. "
         f"{ledger.describe(price, private.dataset)}", err=True)  # fmt: skip
     if groups := _groups(private.mechanism):
         say(f"To audit what is served: leakbound audit --mechanism {private.mechanism.name} "
             f"{groups}, and the same --shots and --epsilon.", err=True)  # fmt: skip
-    if ledger.answers_left(price, private.dataset) == 0:
-        say("The budget is spent: every query gets HTTP 403. A larger one needs a new --ledger.",
-            err=True)  # fmt: skip
     for tenant in () if tenants is None else tenants.all:
         say(_limits(tenant), err=True)
 

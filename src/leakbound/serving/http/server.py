@@ -209,7 +209,10 @@ class AnnouncedServer(uvicorn.Server):
 
 
 def listen(
-    app: Starlette, listener: Listener, listening: Callable[[int], None] = lambda port: None
+    app: Starlette,
+    listener: Listener,
+    listening: Callable[[int], None] = lambda port: None,
+    level: int = logging.INFO,
 ) -> None:
     """Serve until interrupted.
 
@@ -217,11 +220,13 @@ def listen(
         app: The application.
         listener: Where and how to listen.
         listening: Called once the server listens, with its port.
+        level: The least level of what is logged, such as `logging.WARNING` for no line about each
+            request.
 
     Raises:
         UsageError: If the address cannot be used.
     """
-    _log_as_uvicorn_does()
+    _log_as_uvicorn_does(level)
     protocol = type("ServiceProtocol", (TimedProtocol,), {"timeout": listener.timeout})
     server = AnnouncedServer(uvicorn.Config(
         app, host=listener.host, port=listener.port, http=protocol, ws="none",
@@ -238,7 +243,7 @@ def listen(
         )
 
 
-def _log_as_uvicorn_does() -> None:
+def _log_as_uvicorn_does(level: int) -> None:
     """Its own configuration closes every log handler of this process, and some close their stream,
     as those of absl-py do."""
     said = f"{LEVEL} %(message)s"
@@ -250,4 +255,4 @@ def _log_as_uvicorn_does() -> None:
         handler, logger = logging.StreamHandler(stream), logging.getLogger(name)
         handler.setFormatter(formatter)
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.INFO)
+        logger.setLevel(level)
