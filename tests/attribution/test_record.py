@@ -112,6 +112,17 @@ def test_redaction_leaves_no_letter(record: InfluenceRecord) -> None:
     assert hidden.attributions[0].readings[0].grids == record.attributions[0].readings[0].grids
 
 
+def test_redaction_leaves_no_mark_and_no_emoji(record: InfluenceRecord) -> None:
+    (first,) = record.attributions
+    told = "की बीमारी 🇮🇱 ❤️ “e\u0301”\u200b, a_b."
+    own = record.model_copy(
+        update={"attributions": (first.model_copy(update={"context": told}),)}
+    ).redacted()
+    hidden = own.attributions[0].context
+    assert set(hidden) == set("• ,.")
+    assert [c == " " for c in hidden] == [c == " " for c in told]
+
+
 def test_redaction_hides_texts_of_the_user_in_settings(record: InfluenceRecord) -> None:
     """A system message may say whom it serves."""
     own = record.model_copy(update={"settings": record.settings | {"system": "You serve Marta."}})

@@ -235,7 +235,7 @@ class Attribution(_Frozen):
         return self.context[self.bounds[span[0]] : self.bounds[span[1]]]
 
     def redacted(self) -> Attribution:
-        """The same numbers with all letters and digits of texts hidden, and without token ids."""
+        """The same numbers without token ids, and with texts hidden but for ASCII punctuation."""
         return self.model_copy(
             update={
                 "context": _hidden(self.context),
@@ -349,7 +349,7 @@ class InfluenceRecord(_Frozen):
         return self.model_dump_json() + "\n"
 
     def redacted(self) -> InfluenceRecord:
-        """The same numbers with all letters and digits of texts hidden, and without token ids."""
+        """The same numbers without token ids, and with texts hidden but for ASCII punctuation."""
         limit = self.share_limit and self.share_limit.redacted()
         attributions = tuple(one.redacted() for one in self.attributions)
         settings = self.settings | _own_texts_hidden(self.settings)
@@ -387,7 +387,7 @@ def _own_texts_hidden(settings: Mapping[str, object]) -> dict[str, str]:
 
 
 def _hidden(text: str) -> str:
-    return re.sub(r"\w", "•", text)
+    return re.sub(r"[^\s!-/:-@\[-^`{-~]", "•", text)  # punctuation of ASCII stays
 
 
 def load_influence(path: str | Path) -> InfluenceRecord:
