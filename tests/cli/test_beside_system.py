@@ -158,3 +158,10 @@ def test_other_commands_keep_the_limit(words: tuple[str, ...]) -> None:
     done = run(*words, *SYSTEM, "--shots", "3", "--max-minutes", "1e-9")
     assert done.exception is not None
     assert not Path("calls.txt").exists()
+
+
+@pytest.mark.parametrize("command", ["audit", "sweep"])
+@pytest.mark.parametrize("option", [("--rate", "2"), ("--disposable-store",)])
+def test_options_of_applications_need_one(command: str, option: tuple[str, ...]) -> None:
+    grid = ("--grid", "epsilon=1,2") if command == "sweep" else ()
+    assert "no --system is given" in refused(command, *option, *grid)

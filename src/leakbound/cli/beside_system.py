@@ -1,4 +1,4 @@
-"""Options that an application does not take: refused beside --system, where they would be ignored.
+"""Options that an application does not take, or takes alone: refused where they would be ignored.
 
 An application makes its own calls. A file may name a model or mechanism as `export` writes them.
 """
@@ -16,9 +16,10 @@ from leakbound.cli.model_options import GO_INTO, KINDS, SERVER, options_given
 from leakbound.errors import UsageError
 from leakbound.models.address import is_address, options_taken
 
-__all__ = ["require_taken_by_system"]
+__all__ = ["require_no_system_options", "require_taken_by_system"]
 
 TAKEN = ("--connections", "--timeout", "--retries", "--max-minutes")
+OF_SYSTEMS = ("rate", "disposable_store")
 PARTS = {"model": "asks its own model", "mechanism": "answers by itself"}
 
 
@@ -48,6 +49,21 @@ def require_taken_by_system(
                 f"Leave it out{_hint(address, section)}."
             )
     _require_no_part(address, keys)
+
+
+def require_no_system_options() -> None:
+    """Refuse options that an application takes alone, where there is none.
+
+    Raises:
+        UsageError: If one is given.
+    """
+    params = click.get_current_context().params
+    for name in OF_SYSTEMS:
+        if params.get(name):
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for an application, and would be ignored: no "
+                "--system is given. Name it, or leave the option out."
+            )
 
 
 def _require_no_cost(address: str, config: str | None) -> None:

@@ -15,7 +15,7 @@ from leakbound.auditing import AuditResult, AuditSpec
 from leakbound.auditing.config_file import read_config, yaml_value
 from leakbound.auditing.presets import PRESETS, with_preset
 from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, make_spec, merge_keys
-from leakbound.cli.beside_system import require_taken_by_system
+from leakbound.cli.beside_system import require_no_system_options, require_taken_by_system
 from leakbound.cli.component_options import component_options, flag_type, read_flags
 from leakbound.cli.help_pages import in_section
 from leakbound.cli.model_options import require_taken
@@ -160,6 +160,7 @@ def spec_from(
     if ctx is not None and spec.system.address is None:
         reflection = ctx.params.get("reflection_model")
         require_taken([spec.system.model, spec.system.judge_model, reflection])
+        require_no_system_options()
     elif ctx is not None and spec.system.address is not None:
         require_taken_by_system(spec.system.address, config, assigned(assignments))
     return spec

@@ -12,7 +12,7 @@ import click
 from leakbound.auditing.config_file import read_config
 from leakbound.auditing.prepare import open_models
 from leakbound.auditing.spec import flat_keys, merge_keys
-from leakbound.cli.beside_system import require_taken_by_system
+from leakbound.cli.beside_system import require_no_system_options, require_taken_by_system
 from leakbound.cli.collect_options import (
     CollectOptions,
     cluster_of,
@@ -180,6 +180,7 @@ def _require_taken(
         models = grid.get("model") or [base.get("model", "pocket")]
         judges = grid.get("judge_model") or [base.get("judge_model")]
         require_taken([one for one in (*models, *judges) if isinstance(one, str)])
+        require_no_system_options()
 
 
 def _session(cluster: Cluster | None) -> AbstractContextManager[None]:
