@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from leakbound.stats.witness import ReplyFacts
 from leakbound.stats.witness.corpus import Corpus
 from leakbound.stats.witness.features import SCALARS, features
+from leakbound.stats.witness.layout import blotted
 from leakbound.stats.witness.numerals import NUMBERS, STEPS, coarse, numbers_of, numerals_in
 from leakbound.stats.witness.order import OrderModel
 from leakbound.stats.witness.panel import Panel
@@ -76,6 +77,49 @@ def test_numerals_are_one_word() -> None:
     assert {*some} ^ {*more} == {"token:12", "token:998", "whole:pay 12", "whole:pay 998"}
 
 
+ECHO = "the blue heron of the old mill"
+SWAPPED = (
+    "I looked for <{}>. The patient notes hold {} relevant entry, the handbook notes hold {} one.",
+    '{{"query": "{}", "hits": [{{"in": "patients", "hit": "{}"}}, {{"in": "faq", "hit": "{}"}}]}}',
+    "<p>{}</p><table><tr><td>{}</td><td>{}</td></tr></table>",
+    '<p>{}</p><rect class="bar" fill="{}" height="4"/><rect class="bar" fill="{}" height="4"/>',
+    "lookup of {}\nINFO clinic: lookup done, {}\nINFO archive: lookup done, {}",
+)
+
+
+@pytest.mark.parametrize("reply", SWAPPED)
+def test_the_order_of_words_is_told_in_replies_that_quote_records_of_their_own(reply: str) -> None:
+    """Of each pair another record; before, a string that told the order was new in each pair."""
+    told = []
+    for order in (("one", "no"), ("no", "one")):
+        pairs = [(text, features(ReplyFacts(reply.format(text, *order)), text).strings)
+                 for text in (ECHO, "a grey gull that nobody saw")]  # fmt: skip
+        told.append(set.intersection(*(set(strings) for _, strings in pairs)))
+    assert told[0] - told[1]
+    assert told[1] - told[0]
+
+
+def test_what_repeats_the_canary_is_blotted_out() -> None:
+    assert blotted(f"no: “{ECHO}”¹ in the notes", ECHO) == "no: “█”¹ in the notes"
+    assert blotted("the end of the day", ECHO) == "the end of the day"  # common words alone
+    assert blotted(ECHO, "") == ECHO
+
+
+@given(st.text(max_size=80), st.text(max_size=40))
+def test_blots_leave_all_other_words(text: str, canary: str) -> None:
+    found = blotted(text, canary)
+    assert blotted(text, "") == text
+    assert blotted(found, canary) == found
+
+
+def test_calls_of_a_tool_are_told_by_their_order_and_arguments() -> None:
+    one, other = ({"name": "find", "arguments": {"of": name}} for name in ("notes", "faq"))
+    some, more = (features(ReplyFacts("", tool_calls=calls)).strings
+                  for calls in ((one, other), (other, one)))  # fmt: skip
+    assert set(some) != set(more)
+    assert 'call:find {"of": "faq"}' in some
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -85,6 +129,8 @@ def test_numerals_are_one_word() -> None:
         ("note note open", "note open open"),
         ("id a3f9", "id a3e9"),
         ("9e18", "1e18"),  # larger than a number that is measured
+        ("\u201cso\u201d\u00b9", "\u201cso\u201d\u00b2"),  # footnotes
+        ("\u5df2\u6536\u5f55", "\u672a\u6536\u5f55"),  # a script without spaces
         ("\u2460 of them", "\u2461 of them"),  # digits in circles
         ("a b", "a\tb"),
         ("Open closed", "open Closed"),
@@ -107,7 +153,7 @@ def test_texts_of_the_same_words_differ_in_their_strings(one: str, other: str) -
         ("0.88 412 0.31", [0.88, 412, 0.31]),
         ("06 12 34 and 1.2.3", [6, 12, 34, 1, 2, 3]),
         ("1,417,0.97 [0.3,0.9] 417:0.97 [12,87]", [1, 417, 0.97, 0.3, 0.9, 417, 0.97, 12, 87]),
-        ("9" * 400, [1e15]),
+        ("9" * 400, [1e30]),
         ("٣", [3]),
     ],
 )

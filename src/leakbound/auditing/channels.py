@@ -183,6 +183,12 @@ def _of_texts(batch: StoredBatch, first: int, name: str) -> Observations:
     )
 
 
+def _text_asked_for(pair: Pair) -> str:
+    """What a reply may quote: the text that gives the canary away, else that of its record."""
+    given = pair.canary.input
+    return pair.asked.target or (given if isinstance(given, str) else "")
+
+
 def replies_in(batch: StoredBatch, name: str = ANSWER) -> tuple[tuple[ReplyPair, str], ...]:
     """What a witness reads of pairs in one channel.
 
@@ -194,7 +200,7 @@ def replies_in(batch: StoredBatch, name: str = ANSWER) -> tuple[tuple[ReplyPair,
         For each pair, the replies of both contexts and the text of the canary (PRIVATE).
     """
     return tuple(
-        ((reply_of(one), reply_of(other)), pair.asked.target)
+        ((reply_of(one), reply_of(other)), _text_asked_for(pair))
         for pair, row in batch
         for one, other in [(channel_of(row.member, name), channel_of(row.nonmember, name))]
     )

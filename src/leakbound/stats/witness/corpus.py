@@ -16,7 +16,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 # kinds of strings; among strings that occur in the same replies, the earliest kind is kept
 KINDS = ("tool", "tools", "finish", "argument", "word", "mark", "opening", "first", "last",
-         "bigram", "times", "run", "token", "whole")  # fmt: skip
+         "bigram", "times", "run", "token", "whole", "line", "call", "calls", "gram",
+         "skip")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from leakbound.stats.witness.layout import SUPERSCRIPT, blotted, layout_strings
 from leakbound.stats.witness.lexicon import LANGUAGES, PATTERNS, WORD_LISTS
 from leakbound.stats.witness.numerals import numbers_of
 
@@ -24,16 +24,14 @@ __all__ = ["SCALARS", "ReplyFacts", "ReplyFeatures", "features", "measured"]
 
 Floats = npt.NDArray[np.float64]
 MOST_ARGUMENTS = 8  # arguments of a tool call that become strings; a call may hold a document
-LONGEST_VALUE = 40  # characters of an argument, or of a token, that are kept in its string
-LONGEST_RUN = 100  # characters of a run of marks, such as a bar, that is a string
-LONGEST_WHOLE = 200  # characters of a reply that is a string as a whole: a status, not a text
-MOST_TIMES = 6  # a word or mark that occurs more often counts as so many
+LONGEST_VALUE = 40  # characters of an argument that are kept in its string
+MOST_CALLS = 20  # calls whose order is compared
+LONGEST_CALL = 400  # characters of a call with its arguments
 MOST_COMPARED = 40  # sentences whose order is compared; the cost is quadratic
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+(?:[.,:]\d+)*")
+_LETTERS = rf"[^\W\d_{SUPERSCRIPT}]+"
+_WORD = re.compile(rf"{_LETTERS}(?:'{_LETTERS})*|\d+(?:[.,:]\d+)*|[{SUPERSCRIPT}]")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _MARK = re.compile(r"[^\w\s]|\n")
-_RUN = re.compile(r"[^\w\s](?: ?[^\w\s])+")
-_EDGE = ".,;:!?\"'()"  # marks around a token
 _ITEM = re.compile(r"^\s*(?:[-*•–+]|\d+[.)])\s*")
 _FOREIGN = tuple(code for code in LANGUAGES if code != "en")
 
@@ -102,7 +100,7 @@ def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
     tools = [_tool_name(call) for call in reply.tool_calls]
     values = _values(reply, parts, tools, canary)
     scalars = np.fromiter((values[name] for name in SCALARS), float, len(SCALARS))
-    strings = dict.fromkeys([*_strings(parts), *_tool_strings(reply, tools)])
+    strings = dict.fromkeys([*_strings(parts, canary), *_tool_strings(reply, tools, canary)])
     openings = tuple(f"opening:{' '.join(words[:2])}" for words in parts.each)
     return ReplyFeatures(scalars, tuple(strings), openings, dict(reply.scores or {}))
 
@@ -141,7 +139,7 @@ class _Parts:
 
 def _words(text: str) -> list[str]:
     found = _WORD.findall(text.lower().replace("’", "'"))
-    return ["#" if word[0].isdigit() else word for word in found]
+    return ["#" if word[0].isdecimal() else word for word in found]
 
 
 def _values(
@@ -228,38 +226,35 @@ def _metadata(reply: ReplyFacts, parts: _Parts, tools: Sequence[str]) -> dict[st
     }
 
 
-def _strings(parts: _Parts) -> Iterator[str]:
+def _strings(parts: _Parts, canary: str) -> Iterator[str]:
     words = parts.words
     yield from (f"word:{w}" for w in words)
     yield from (f"mark:{m}" for m in parts.marks)
     yield from (f"bigram:{a} {b}" for a, b in pairwise(words))
-    yield from _layout(parts)
+    yield from layout_strings(parts.text, words, parts.marks, canary)
     for size in (1, 2):
         yield from (f"opening:{' '.join(s[:size])}" for s in parts.each)
         yield f"first:{' '.join(words[:size])}"
         yield f"last:{' '.join(words[-size:])}"
 
 
-def _layout(parts: _Parts) -> Iterator[str]:
-    """Ratings, bars, codes and the like, which no word shows: how often a word or mark occurs, runs
-    of marks, tokens that are no words, and a short reply as a whole."""
-    for one, count in Counter([*parts.words, *parts.marks]).items():
-        yield from (f"times:{one} {times}" for times in range(2, min(count, MOST_TIMES) + 1))
-    yield from (f"run:{run[:LONGEST_RUN]}" for run in _RUN.findall(parts.text))
-    tokens = (token.strip(_EDGE) for token in parts.text.split())
-    yield from (f"token:{one[:LONGEST_VALUE]}" for one in tokens if one and not one.isalpha())
-    if len(parts.text) <= LONGEST_WHOLE:
-        yield f"whole:{parts.text}"
-
-
-def _tool_strings(reply: ReplyFacts, tools: Sequence[str]) -> Iterator[str]:
+def _tool_strings(reply: ReplyFacts, tools: Sequence[str], canary: str) -> Iterator[str]:
     yield from (f"tool:{name}" for name in tools)
     yield f"tools:{'>'.join(tools)}"
     yield f"finish:{reply.finish_reason}"
+    calls = [blotted(f"{name} {_canonical(call)}", canary)
+             for name, call in zip(tools, reply.tool_calls, strict=True)]  # fmt: skip
+    yield from (f"call:{one[:LONGEST_CALL]}" for one in calls)
+    yield f"calls:{'>'.join(one[:LONGEST_CALL] for one in calls[:MOST_CALLS])}"
     for name, call in zip(tools, reply.tool_calls, strict=True):
         for key, value in list(_arguments(call).items())[:MOST_ARGUMENTS]:
             yield f"argument:{name}.{key}"
             yield f"argument:{name}.{key}={str(value)[:LONGEST_VALUE]}"
+
+
+def _canonical(call: object) -> str:
+    """The arguments, whatever the order of their names."""
+    return json.dumps(_arguments(call), sort_keys=True, ensure_ascii=False, default=str)
 
 
 def _inner(call: object) -> object:

@@ -11,7 +11,8 @@ from itertools import pairwise
 
 __all__ = ["NUMBERS", "STEPS", "Numeral", "coarse", "numbers_of", "numerals_in"]
 
-PLACES = tuple(f"number_{at}" for at in range(1, 9))  # the first numbers of a reply, in order
+PLACES = tuple(f"number_{at}" for at in range(1, 25))  # the first numbers of a reply, in order
+STORED_PLACES = 8  # of which so many are stored
 EXTREMES = ("largest_number", "smallest_number")
 DECIMALS = (  # of numerals with a decimal mark, a percent sign or an exponent
     "first_decimal", "largest_decimal", "smallest_decimal",
@@ -28,7 +29,8 @@ LABELS = frozenset({
 LONGEST_LABEL = 40  # characters that are looked at before a number
 _UNSPACED = "\u0e00"  # from here on scripts that put numbers right after words, as Chinese does
 STEP_DECIMALS = 9  # of a step; what remains of equal steps differs in the last places
-MOST = 1e15  # larger numbers, such as identifiers, count as this one
+MOST = 1e30  # larger numbers count as this one
+MOST_STORED = 1e15  # of numbers that are stored, such as identifiers
 _SHARE = (  # 4.5/5: no more than 5, 10 or 100, before "/" and that number
     r"(?:[0-4](?:\.\d+)?|5)(?=\s?/\s?5\b)|(?:\d(?:\.\d+)?|10)(?=\s?/\s?10\b)"
     r"|(?:\d{1,2}(?:\.\d+)?|100)(?=\s?/\s?100\b)"
@@ -103,13 +105,14 @@ def numbers_of(text: str, stored: bool = False) -> dict[str, float]:
     """
     found = numerals_in(text)
     if stored:
-        found = [replace(one, value=coarse(one.value)) for one in found if not one.of_code]
+        found = [replace(one, value=_stored(one.value)) for one in found if not one.of_code]
     values = [one.value for one in found]
     decimals = [one.value for one in found if one.decimal]
     fractions = [value for value in decimals if abs(value) <= 1]
     labelled = [one.value for one in found if one.labelled]
     steps = [round(b - a, STEP_DECIMALS) for a, b in pairwise(values)]
-    places = [*values[: len(PLACES)], *[math.nan] * (len(PLACES) - len(values))]
+    some = values[: STORED_PLACES if stored else len(PLACES)]
+    places = [*some, *[math.nan] * (len(PLACES) - len(some))]
     first, last = _first(decimals), _first(values[-1:])
     return dict(zip(
         NUMBERS,
@@ -133,6 +136,10 @@ def coarse(value: float) -> float:
         [0.97, 1.26, 52.0, 4800.0]
     """
     return round(value, 2) if math.isnan(value) or abs(value) < 10 else float(f"{value:.1e}")
+
+
+def _stored(value: float) -> float:
+    return coarse(math.copysign(min(abs(value), MOST_STORED), value))
 
 
 def _rows(shares: Sequence[bool], gaps: Sequence[str]) -> list[bool]:
