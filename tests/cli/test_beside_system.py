@@ -45,7 +45,8 @@ def refused(*args: str) -> str:
     """Why a command is refused before it asks or writes anything."""
     done = run(*args)
     assert isinstance(done.exception, UsageError), done.output
-    assert {path.name for path in Path().iterdir()} <= {"app.py", "config.yaml", "desk.yaml"}
+    found = {path.name for path in Path().iterdir()}
+    assert found <= {"app.py", "config.yaml", "desk.yaml", "__pycache__"}
     return str(done.exception)
 
 

@@ -234,6 +234,7 @@ def test_a_quiet_server_prints_warnings_only(
     import uvicorn
 
     serve = uvicorn.Server.startup
+    uvicorn.Config(lambda: None, log_level="critical")  # of another server in this process
 
     async def once(self: Any, sockets: Any = None) -> None:
         await serve(self, sockets)

@@ -256,3 +256,5 @@ def _log_as_uvicorn_does(level: int) -> None:
         handler.setFormatter(formatter)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
+    # another server of this process may have set its level
+    logging.getLogger("uvicorn.error").setLevel(level)
