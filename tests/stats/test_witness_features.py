@@ -292,3 +292,9 @@ def test_a_reply_without_strings_in_common_can_be_read() -> None:
     panel, past = Panel.fit(corpus_of([ReplyFacts("")] * 24))
     assert past.shape[1] == 0
     assert panel.values(corpus_of([ReplyFacts("quite new")]).replies[0]).size == 0
+
+
+@pytest.mark.parametrize("mark", ["\n", "\n ", " ", "!", "1.", "█ "])
+def test_a_long_reply_of_one_mark_takes_linear_time(mark: str) -> None:
+    """100,000 blank lines took ten minutes."""
+    assert number("chars", ReplyFacts(mark * 50_000), "a canary") == 50_000 * len(mark)

@@ -99,9 +99,9 @@ PATTERNS = {
         r"\b(?:can(?:no|['’])t|cannot|unable to|not able to|decline|won['’]t|"
         r"not (?:allowed|permitted|going) to|against (?:our|my|the) polic|"
         r"confidential|disclose|can not|may not)\b", re.I),
-    "bullets": re.compile(r"^\s*[-*•–+]\s", re.M),
-    "numbering": re.compile(r"^\s*\d+[.)]\s", re.M),
-    "headings": re.compile(r"^\s*#{1,6}\s|^[A-Z][^.!?\n]{0,60}:\s*$", re.M),
+    "bullets": re.compile(r"^[ \t]*[-*•–+]\s", re.M),
+    "numbering": re.compile(r"^[ \t]*\d+[.)]\s", re.M),
+    "headings": re.compile(r"^[ \t]*#{1,6}\s|^[A-Z][^.!?\n]{0,60}:[ \t]*$", re.M),
     "bold": re.compile(r"\*\*|__"),
     "code": re.compile(r"`"),
     "tables": re.compile(r"\|"),
