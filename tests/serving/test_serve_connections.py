@@ -35,13 +35,14 @@ def until_closed(url: str, *pieces: bytes, pause: float = 0.0) -> bytes:
     with socket.create_connection((host, int(port)), timeout=LONG) as connection:
         for piece in pieces:
             connection.settimeout(pause or LONG)
-            connection.sendall(piece)
-            if pause:
-                try:
-                    if not connection.recv(1, socket.MSG_PEEK):
-                        break
-                except TimeoutError:
-                    continue
+            try:
+                connection.sendall(piece)
+                if pause and not connection.recv(1, socket.MSG_PEEK):
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:  # a drop that arrives after the end resets the connection
+                return b""
         connection.settimeout(LONG)
         received = b""
         while piece := connection.recv(4096):
