@@ -83,15 +83,22 @@ SWAPPED = (
     '{{"query": "{}", "hits": [{{"in": "patients", "hit": "{}"}}, {{"in": "faq", "hit": "{}"}}]}}',
     "<p>{}</p><table><tr><td>{}</td><td>{}</td></tr></table>",
     '<p>{}</p><rect class="bar" fill="{}" height="4"/><rect class="bar" fill="{}" height="4"/>',
+    "{}: clinic {} handbook {} (trace 5aa825c4)",
+    "2026-11-23T09:15:01Z INFO clinic lookup req=3f2a of {} took 12 ms {}; archive took 4 ms {}",
+    "As to {}: level {} of 5 in the notes [3], second level {} of 5",
     "lookup of {}\nINFO clinic: lookup done, {}\nINFO archive: lookup done, {}",
 )
 
 
+@pytest.mark.parametrize("orders", [(("one", "no"), ("no", "one")), (("✅", "❌"), ("❌", "✅")),
+                                    (("4", "2"), ("2", "4"))])  # fmt: skip
 @pytest.mark.parametrize("reply", SWAPPED)
-def test_the_order_of_words_is_told_in_replies_that_quote_records_of_their_own(reply: str) -> None:
+def test_the_order_of_words_is_told_in_replies_that_quote_records_of_their_own(
+    reply: str, orders: tuple[tuple[str, str], ...]
+) -> None:
     """Of each pair another record; before, a string that told the order was new in each pair."""
     told = []
-    for order in (("one", "no"), ("no", "one")):
+    for order in orders:
         pairs = [(text, features(ReplyFacts(reply.format(text, *order)), text).strings)
                  for text in (ECHO, "a grey gull that nobody saw")]  # fmt: skip
         told.append(set.intersection(*(set(strings) for _, strings in pairs)))
@@ -117,7 +124,10 @@ def test_calls_of_a_tool_are_told_by_their_order_and_arguments() -> None:
     some, more = (features(ReplyFacts("", tool_calls=calls)).strings
                   for calls in ((one, other), (other, one)))  # fmt: skip
     assert set(some) != set(more)
-    assert 'call:find {"of": "faq"}' in some
+    assert "call:find of='faq'" in some
+    assert "calls:find.of=notes>faq" in some
+    deep = features(ReplyFacts("", tool_calls=({"name": "f", "arguments": "[" * 100_000},))).strings
+    assert "argument:f.text" in deep
 
 
 @pytest.mark.parametrize(
@@ -294,7 +304,7 @@ def test_a_reply_without_strings_in_common_can_be_read() -> None:
     assert panel.values(corpus_of([ReplyFacts("quite new")]).replies[0]).size == 0
 
 
-@pytest.mark.parametrize("mark", ["\n", "\n ", " ", "!", "1.", "█ "])
+@pytest.mark.parametrize("mark", ["\n", "\n ", " ", "!", "1.", "█ ", ",111"])
 def test_a_long_reply_of_one_mark_takes_linear_time(mark: str) -> None:
     """100,000 blank lines took ten minutes."""
     assert number("chars", ReplyFacts(mark * 50_000), "a canary") == 50_000 * len(mark)

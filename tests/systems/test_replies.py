@@ -280,6 +280,7 @@ def test_more_than_an_answer_is_read_whatever_the_query(tmp_path: Path, keep: st
     tried, _, untried = tried_sentence(result).partition("Not tried")
     named = "words and numbers that are not stored"
     assert (named in tried, named in untried) == (keep == "all", keep != "all")
+    assert "other readings of whole replies" in untried
 
 
 @pytest.mark.parametrize("keep", ["canary_only", "all"])

@@ -246,15 +246,27 @@ def _tool_strings(reply: ReplyFacts, tools: Sequence[str], canary: str) -> Itera
              for name, call in zip(tools, reply.tool_calls, strict=True)]  # fmt: skip
     yield from (f"call:{one[:LONGEST_CALL]}" for one in calls)
     yield f"calls:{'>'.join(one[:LONGEST_CALL] for one in calls[:MOST_CALLS])}"
+    yield from _in_order(tools, reply.tool_calls, canary)
     for name, call in zip(tools, reply.tool_calls, strict=True):
         for key, value in list(_arguments(call).items())[:MOST_ARGUMENTS]:
             yield f"argument:{name}.{key}"
             yield f"argument:{name}.{key}={str(value)[:LONGEST_VALUE]}"
 
 
+def _in_order(tools: Sequence[str], calls: Sequence[object], canary: str) -> Iterator[str]:
+    """The values of each argument, in the order of the calls."""
+    values: dict[str, list[str]] = {}
+    for name, call in zip(tools[:MOST_CALLS], calls, strict=False):
+        for key, value in list(_arguments(call).items())[:MOST_ARGUMENTS]:
+            said = blotted(str(value), canary)[:LONGEST_VALUE]
+            values.setdefault(f"{name}.{key}", []).append(said)
+    yield from (f"calls:{key}={'>'.join(said)}" for key, said in values.items())
+
+
 def _canonical(call: object) -> str:
     """The arguments, whatever the order of their names."""
-    return json.dumps(_arguments(call), sort_keys=True, ensure_ascii=False, default=str)
+    each = ((str(key), repr(value)) for key, value in _arguments(call).items())
+    return ", ".join(f"{key}={value}" for key, value in sorted(each))
 
 
 def _inner(call: object) -> object:
@@ -272,7 +284,7 @@ def _arguments(call: object) -> Mapping[object, object]:
     if isinstance(found, str):
         try:
             found = json.loads(found)
-        except ValueError:
+        except (ValueError, RecursionError):  # no JSON, or nested too deeply
             return {"text": found}
     return found if isinstance(found, Mapping) else {"value": found}
 

@@ -22,10 +22,12 @@ LONGEST_LINE = 200
 MOST_LINES = 12  # lines or sentences whose place counts
 MOST_TIMES = 6  # a word or mark that occurs more often counts as so many
 MOST_SKIPPED = 120  # words of which pairs that stand near each other are strings
-NEAR = (2, 3, 4)  # so many words apart
+NEAR = (1, 2, 3, 4, 6)  # so many words apart
 SUPERSCRIPT = "²³¹⁰⁴-⁹₀-₉①-⓿❶-➓"  # numbers that no numeral is made of, as of footnotes
 _PIECE = re.compile(rf"[{SUPERSCRIPT}]|[^\W\d_{SUPERSCRIPT}]+|\d+")
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_NUMBER = re.compile(r"\w*\d\w*(?:[.,:/-]\w*\d\w*)*")  # and what may name a request: 3f2a-9c1e
+_LONG = re.compile(r"\w*\d\w+(?:[.,:/-]\w*\d\w*)*|\w+\d")  # but one digit, as of a footnote
+_NEAR = re.compile(r"[^\W_]+|#|[^\w\s.,:;/\"'<>(){}\[\]]")  # words, and marks that say something
 _GAP = re.compile(r"[\s,.;:'’\-–]*")  # between words that repeat a text
 _RUN = re.compile(r"[^\w\s](?: ?[^\w\s])+")
 _EDGE = ".,;:!?\"'()"  # marks around a token
@@ -86,17 +88,14 @@ def layout_strings(
         canary: Text of the canary of its pair.
 
     Yields:
-        How often words and marks occur; runs of marks; tokens that are no words; the reply and
-        its lines, with and without its numbers; words that stand near each other; and pairs of
-        characters in scripts without spaces.
+        How often words and marks occur; runs of marks; tokens that are no words; the reply, and
+        its lines without numbers and names of requests; words and marks that stand near each
+        other; and pairs of characters in scripts without spaces.
     """
     for one, count in Counter([*words, *marks]).items():
         yield from (f"times:{one} {times}" for times in range(2, min(count, MOST_TIMES) + 1))
     yield from (f"run:{run[:LONGEST_RUN]}" for run in _RUN.findall(text))
-    yield from _of_text(blotted(text, canary)[:LONGEST_WHOLE])
-    some = words[:MOST_SKIPPED]
-    for apart in NEAR:
-        yield from (f"skip:{a} … {b}" for a, b in zip(some, some[apart:], strict=False))
+    yield from _of_text(blotted(text[:LONGEST_WHOLE], canary))
     for part in _UNSPACED.findall(text[:LONGEST_WHOLE]):
         yield from (f"gram:{part[at : at + 2]}" for at in range(len(part) - 1))
 
@@ -108,3 +107,6 @@ def _of_text(text: str) -> Iterator[str]:
     yield from (f"whole:{text}", f"whole:{shape}")
     for place, line in enumerate(_LINE.split(shape)[:MOST_LINES]):
         yield f"line:{place} {line.strip()[:LONGEST_LINE]}"
+    some = _NEAR.findall(_LONG.sub("#", text).lower())[:MOST_SKIPPED]
+    for apart in NEAR:
+        yield from (f"skip:{a} … {b}" for a, b in zip(some, some[apart:], strict=False))

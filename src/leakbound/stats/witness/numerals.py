@@ -11,7 +11,7 @@ from itertools import pairwise
 
 __all__ = ["NUMBERS", "STEPS", "Numeral", "coarse", "numbers_of", "numerals_in"]
 
-PLACES = tuple(f"number_{at}" for at in range(1, 25))  # the first numbers of a reply, in order
+PLACES = tuple(f"number_{at}" for at in range(1, 49))  # the first numbers of a reply, in order
 STORED_PLACES = 8  # of which so many are stored
 EXTREMES = ("largest_number", "smallest_number")
 DECIMALS = (  # of numerals with a decimal mark, a percent sign or an exponent
@@ -40,7 +40,7 @@ _DATE = rf"(?!{_DAY}\.{_DAY}(?:\.\s?\d|\s(?:19|20)\d\d))(?!0\d)"  # 3.12. 84, 12
 _NUMERAL = re.compile(
     rf"(?<![\w/.,-])(?P<share>{_SHARE})\s?/\s?(?P<of>\d+)(?![\w/-]|[.,]\d)"
     r"|(?P<sign>(?<!\w)[-−])?(?P<digits>"
-    r"\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?"  # 1,234.5
+    r"\d{1,3}(?:,\d{3}){1,10}(?![\d,])(?:\.\d+)?"  # 1,234.5
     rf"|(?<![\d.]){_DATE}\d+\.\d+(?!\.?\d)"
     r"|(?<!\S)\d+,\d+(?![\d,\]]|\.\d)"  # a decimal comma
     r"|\d+)(?P<power>[eE][-+]?\d{1,3}\b)?(?P<percent>\s?%)?"
