@@ -336,3 +336,17 @@ def test_copies_of_an_answer_are_not_held_against_several_claims(
         leakbound.audit(
             [(f"row {i}", "ab"[i % 2]) for i in range(40)], answers=9, out=tmp_path, **of
         )
+
+
+@pytest.mark.parametrize("depth", [50, 101, 600, 5000])
+def test_arguments_that_are_nested_too_deeply_are_refused(depth: int) -> None:
+    """600 lists within each other ended an audit with an internal error."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    calls = {"text": "no", "tool_calls": [{"name": "find", "arguments": {"q": value}}]}
+    if depth < 100:
+        assert as_reply(calls, "mine").tool_calls
+        return
+    with pytest.raises(TargetError, match="nested at most 100 deep"):
+        as_reply(calls, "mine")

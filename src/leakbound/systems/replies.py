@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["METADATA", "as_reply", "finished", "joined", "joined_async", "text_in", "together"]
 
+MOST_NESTED = 100  # lists and objects within each other in a tool call
 MOST_TOKENS = 1 << 53  # whole numbers that a float holds; no reply is as long
 # Where the text stands in answers of LangChain, LlamaIndex, Haystack, DSPy and chat clients
 TEXTS = ("text", "content", "response", "answer", "output", "output_text", "result", "message")
@@ -252,9 +253,18 @@ def _tool_calls(value: object) -> tuple[JsonValue, ...] | None:
         return None
     try:
         calls = [call if isinstance(call, str) else dict(call) for call in value]
-        return tuple(json.loads(json.dumps(calls, allow_nan=False)))
+        found = json.loads(json.dumps(calls, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
         return None
+    return tuple(found) if _is_flat(found, MOST_NESTED) else None
+
+
+def _is_flat(value: JsonValue, most: int) -> bool:
+    """Whether so many lists and objects at most are nested."""
+    if not isinstance(value, list | dict):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return most > 0 and all(_is_flat(one, most - 1) for one in inner)
 
 
 CHECKS: Mapping[str, tuple[Callable[[object], object], str]] = {
@@ -263,6 +273,6 @@ CHECKS: Mapping[str, tuple[Callable[[object], object], str]] = {
     "tokens": (_tokens, "a whole number of at least 0"),
     "finish_reason": (_text, "a str such as 'stop'"),
     "tool_calls": (_tool_calls, "a list of tool names, or of JSON objects with 'name' and "
-                   "'arguments'"),
+                   "'arguments', of finite numbers and nested at most 100 deep"),
     "channels": (channel_texts, CHANNELS_MUST),
 }  # fmt: skip
