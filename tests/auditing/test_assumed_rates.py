@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from leakbound.models.cache import Answers, Cached
 from leakbound.models.wrappers import WithEmbedder, Wrapper
 from leakbound.report import page, summary
 from leakbound.stats import Assumption
+from leakbound.systems import SystemMechanism
 from leakbound.tasks import Example, Task
 
 DATA = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(40))
@@ -164,6 +166,17 @@ def test_a_pilot_that_ended_early_is_refused(tmp_path: Path) -> None:
     assert early.counts["pairs"] < 40
     with pytest.raises(UsageError, match="without --stop-when-rejected"):
         pilot_rates(early)
+
+
+def test_the_plan_states_the_power_against_the_claim_for_all_that_a_trial_sees() -> None:
+    """Two questions in a session: of each, the claim is 2."""
+    note = "note {0}: a red lamp and a green chair stand beside the old window of clerk {1}"
+    rows = tuple(Example(note.format(i, i * 7), "ab"[i % 2]) for i in range(40))
+    system = SystemMechanism(lambda context, query: "no", name="mine")
+    spec = make_spec({"query": "differential", "estimator": "clopper_pearson", "epsilon": 2,
+                      "shots": 10, "pairs": 40})  # fmt: skip
+    twice = prepare(spec, Scripted(), rows=rows, handed=replace(NAMED, mechanism=system))
+    assert "true ε = 4 " in described(plan(twice), twice.claim)
 
 
 def test_the_plan_prints_assumption_and_interval() -> None:

@@ -113,10 +113,18 @@ def test_what_repeats_the_canary_is_blotted_out() -> None:
 
 
 @given(st.text(max_size=80), st.text(max_size=40))
-def test_blots_leave_all_other_words(text: str, canary: str) -> None:
+def test_a_blotted_text_holds_nothing_more_to_blot(text: str, canary: str) -> None:
     found = blotted(text, canary)
     assert blotted(text, "") == text
     assert blotted(found, canary) == found
+
+
+@given(st.lists(st.sampled_from([*WORDS, "the", "yes"])), st.sets(st.sampled_from(WORDS)))
+def test_blots_leave_all_other_words(said: list[str], canary: set[str]) -> None:
+    found = blotted(" ".join(said), " ".join(sorted(canary)))
+    assert [word for word in found.split() if word != "█"] == [
+        word for word in said if word not in canary
+    ]
 
 
 def test_calls_of_a_tool_are_told_by_their_order_and_arguments() -> None:

@@ -64,9 +64,10 @@ def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
                       spec.get("store_text") == "all",
                       "--store-text all")] * ((texts or own) and not one_run),
         *[AttackClass("Replies compared in other ways than by the words, marks, numbers and calls "
-                      "that the witness reads (docs/witness.md), each reply by itself",
+                      "that the witness reads (docs/systems.md), each reply by itself",
                       "other readings of whole replies", False,
-                      "a score of your own")] * ((texts or own) and not one_run),
+                      "a score of your own (docs/extending.md)")]
+        * ((texts or own) and not one_run),
         AttackClass("Several answers about one context", "several answers", several,
                     "--query interrogation" if own else "--answers 9, where answers draw noise"),
         AttackClass("Records of a store or memory that many queries share",

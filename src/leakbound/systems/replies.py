@@ -273,6 +273,6 @@ CHECKS: Mapping[str, tuple[Callable[[object], object], str]] = {
     "tokens": (_tokens, "a whole number of at least 0"),
     "finish_reason": (_text, "a str such as 'stop'"),
     "tool_calls": (_tool_calls, "a list of tool names, or of JSON objects with 'name' and "
-                   "'arguments', of finite numbers and nested at most 100 deep"),
+                   f"'arguments', of finite numbers and nested at most {MOST_NESTED} deep"),
     "channels": (channel_texts, CHANNELS_MUST),
 }  # fmt: skip

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.stats.witness.layout import SUPERSCRIPT, blotted, layout_strings
+from leakbound.stats.witness.layout import SENTENCE, SUPERSCRIPT, blotted, layout_strings
 from leakbound.stats.witness.lexicon import LANGUAGES, PATTERNS, WORD_LISTS
 from leakbound.stats.witness.numerals import numbers_of
 
@@ -30,7 +30,6 @@ LONGEST_CALL = 400  # characters of a call with its arguments
 MOST_COMPARED = 40  # sentences whose order is compared; the cost is quadratic
 _LETTERS = rf"[^\W\d_{SUPERSCRIPT}]+"
 _WORD = re.compile(rf"{_LETTERS}(?:'{_LETTERS})*|\d+(?:[.,:]\d+)*|[{SUPERSCRIPT}]")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _MARK = re.compile(r"[^\w\s]|\n")
 _ITEM = re.compile(r"^\s*(?:[-*•–+]|\d+[.)])\s*")
 _FOREIGN = tuple(code for code in LANGUAGES if code != "en")
@@ -131,7 +130,7 @@ class _Parts:
 
     @staticmethod
     def of(text: str) -> _Parts:
-        found = (_ITEM.sub("", s).strip() for s in _SENTENCE.split(text))
+        found = (_ITEM.sub("", s).strip() for s in SENTENCE.split(text))
         sentences = [s for s in found if s]
         each = [_words(s) for s in sentences]
         return _Parts(text, sentences, each, [w for s in each for w in s], _MARK.findall(text))

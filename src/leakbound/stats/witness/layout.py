@@ -10,11 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from leakbound.stats.witness.lexicon import LANGUAGES, STATUS_WORDS
+from leakbound.stats.witness.lexicon import COMMON_WORDS
 
-__all__ = ["BLOT", "SUPERSCRIPT", "blotted", "layout_strings"]
+__all__ = ["SENTENCE", "SUPERSCRIPT", "blotted", "layout_strings"]
 
-BLOT = "█"
+_BLOT = "█"
 LONGEST_TOKEN = 40  # characters of a token that is a string
 LONGEST_RUN = 100  # of a run of marks, such as a bar
 LONGEST_WHOLE = 2000  # of a reply as a whole
@@ -23,6 +23,7 @@ MOST_LINES = 12  # lines or sentences whose place counts
 MOST_TIMES = 6  # a word or mark that occurs more often counts as so many
 MOST_SKIPPED = 120  # words of which pairs that stand near each other are strings
 NEAR = (1, 2, 3, 4, 6)  # so many words apart
+SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")  # what stands between sentences or lines
 SUPERSCRIPT = "²³¹⁰⁴-⁹₀-₉①-⓿❶-➓"  # numbers that no numeral is made of, as of footnotes
 _PIECE = re.compile(rf"[{SUPERSCRIPT}]|[^\W\d_{SUPERSCRIPT}]+|\d+")
 _NUMBER = re.compile(r"\w*\d\w*(?:[.,:/-]\w*\d\w*)*")  # and what may name a request: 3f2a-9c1e
@@ -31,9 +32,7 @@ _NEAR = re.compile(r"[^\W_]+|#|[^\w\s.,:;/\"'<>(){}\[\]]")  # words, and marks t
 _GAP = re.compile(r"[\s,.;:'’\-–]*")  # between words that repeat a text
 _RUN = re.compile(r"[^\w\s](?: ?[^\w\s])+")
 _EDGE = ".,;:!?\"'()"  # marks around a token
-_LINE = re.compile(r"(?<=[.!?])\s+|\n+")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]{2,}")  # Thai, Lao, kana, Han
-_COMMON = frozenset().union(*LANGUAGES.values(), STATUS_WORDS)
 
 
 def blotted(text: str, canary: str) -> str:
@@ -53,7 +52,7 @@ def blotted(text: str, canary: str) -> str:
     known = {piece.lower() for piece in _PIECE.findall(canary)}
     kept, at = list[str](), 0
     for start, end in _repeats(text, known) if known else ():
-        kept += [text[at:start], BLOT]
+        kept += [text[at:start], _BLOT]
         at = end
     return "".join([*kept, text[at:]])
 
@@ -71,7 +70,7 @@ def _repeats(text: str, known: set[str]) -> Iterator[tuple[int, int]]:
                 yield start, end
             start, rare = piece.start(), False
         end = piece.end()
-        rare |= word not in _COMMON
+        rare |= word not in COMMON_WORDS
     if rare:
         yield start, end
 
@@ -105,7 +104,7 @@ def _of_text(text: str) -> Iterator[str]:
     yield from (f"token:{one[:LONGEST_TOKEN]}" for one in tokens if one and not one.isalpha())
     shape = _NUMBER.sub("#", text)
     yield from (f"whole:{text}", f"whole:{shape}")
-    for place, line in enumerate(_LINE.split(shape)[:MOST_LINES]):
+    for place, line in enumerate(SENTENCE.split(shape)[:MOST_LINES]):
         yield f"line:{place} {line.strip()[:LONGEST_LINE]}"
     some = _NEAR.findall(_LONG.sub("#", text).lower())[:MOST_SKIPPED]
     for apart in NEAR:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 __all__ = [
-    "LANGUAGES", "NUMBER_WORDS", "PATTERNS", "STATUS_MARKS", "STATUS_WORDS", "WORD_LISTS",
+    "COMMON_WORDS", "LANGUAGES", "NUMBER_WORDS", "PATTERNS", "STATUS_MARKS", "WORD_LISTS",
 ]  # fmt: skip
 
 _STOP_WORDS = {
@@ -78,9 +78,12 @@ number
 answer question here there that which how when where who what why can could will would should must
 does did has had have was were been being if then than or as an a i he she they them their its
 """
-STATUS_WORDS = frozenset(_STATUS.split())
+_STATUS_WORDS = frozenset(_STATUS.split())
 _NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve twenty hundred"
 NUMBER_WORDS = frozenset(_NUMBERS.split())
+COMMON_WORDS = frozenset().union(
+    *LANGUAGES.values(), *WORD_LISTS.values(), _STATUS_WORDS, NUMBER_WORDS
+)
 STATUS_MARKS = frozenset(
     "✅✔✓☑❌✖✗✘❎⚠⛔🚫❗❓🔴🟠🟡🟢🔵⚪⚫🟩🟥🟨👍👎⭐★☆🚩🔒🔓🎉😀🙂😐🙁😞→←↑↓•–—…“”‘’«»€£°±×≈≤≥"
     "█▓▒░▁▂▃▄▅▆▇▏▎▍▌▋▊▉○●◯◉◐■□▪▫◼◻▲▼△▽►▶◆◇♥♡❤💔✦✧✪🌟🔥💯🤔😕😃😄😡⬆⬇↗↘🔼🔽🆗🆕🟦🟧🟪⬛⬜✕✘❔❕ℹ"

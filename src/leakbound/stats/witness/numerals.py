@@ -46,9 +46,8 @@ _NUMERAL = re.compile(
     r"|\d+)(?P<power>[eE][-+]?\d{1,3}\b)?(?P<percent>\s?%)?"
 )
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_LETTER = re.compile(
-    r"[^\W\d_年月日号時时分秒년월일]"
-)  # but those that stand between parts of a date
+_OF_DATES = "年月日号時时分秒년월일"  # letters that stand between the parts of a date
+_LETTER = re.compile(rf"[^\W\d_{_OF_DATES}]")
 ROW = 3  # fewest numbers of a row that may be a date, a telephone number or a spaced PIN
 _WORD = re.compile(r"([^\W\d_]+)[^\w%]*$")
 

@@ -22,13 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.stats.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
-from leakbound.stats.witness.lexicon import (
-    LANGUAGES,
-    NUMBER_WORDS,
-    STATUS_MARKS,
-    STATUS_WORDS,
-    WORD_LISTS,
-)
+from leakbound.stats.witness.lexicon import COMMON_WORDS, NUMBER_WORDS, STATUS_MARKS
 from leakbound.stats.witness.numerals import ROW, numbers_of
 
 __all__ = [
@@ -43,9 +37,7 @@ FINISH_REASONS = frozenset({
     "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn", "safety", "eos", "error",
 })  # fmt: skip
 OTHER_REASON = "finish:other"
-_WORDS = frozenset().union(
-    *LANGUAGES.values(), *WORD_LISTS.values(), STATUS_WORDS, NUMBER_WORDS, {"#"}
-)
+_WORDS = COMMON_WORDS | {"#"}
 _MARKS = frozenset({*string.punctuation, *STATUS_MARKS, "\n"})
 PUBLIC = frozenset({
     *(f"word:{word}" for word in _WORDS), *(f"mark:{mark}" for mark in _MARKS),
