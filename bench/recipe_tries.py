@@ -49,7 +49,7 @@ LOCAL, SERVED = "hf", "endpoint"
 def attempt(recipe: Recipe, out: Path, base_url: str | None, opened: dict[str, Model]) -> Any:
     """Run it once: what it measured, or the sentence that refused it."""
     endpoint = Endpoint(base_url=base_url) if base_url else Endpoint()
-    sees = recipe.model == "pocket-vision"
+    sees = "pocket-vision" in recipe.models
     first = "openai/tiny" if base_url else "hf/./seeing" if sees else "hf/./tiny"
 
     def opener(spec: AuditSpec) -> Model:

@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from leakbound.models import Model  # noqa: E402
+from leakbound.models import Model, open_model  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 from leakbound.tasks.synthetic import HELP_DESK, help_desk  # noqa: E402
 
@@ -47,6 +47,17 @@ def test_few_shot_learns_what_zero_shot_cannot(pocket: Model) -> None:
     few, zero = (float(line.split("|")[2].split("±")[0]) for line in evaluate.synthetic(pocket, 60))
     assert few >= 0.8
     assert zero <= 0.45
+
+
+def test_its_first_half_routes_as_well_and_finds_nothing(pocket: Model) -> None:
+    half = open_model("pocket-half")
+    assert half.fingerprint == f"{pocket.fingerprint}-3-layers"
+    few = float(evaluate.synthetic(half, 30)[0].split("|")[2].split("±")[0])
+    assert few >= 0.8
+    cells = evaluate.presence(half, help_desk(300, np.random.default_rng(77)), HELP_DESK, 30, 3)
+    right = {name: hits / n for name, (hits, n) in cells.items()}
+    told_apart = right["membership member"] + right["membership non-member"] - 1
+    assert abs(told_apart) <= 0.2, right
 
 
 def test_documents_and_signals(pocket: Model) -> None:

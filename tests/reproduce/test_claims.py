@@ -27,7 +27,7 @@ from leakbound.reproduce import (
     run_every,
 )
 from leakbound.reproduce.claim_tests import compare, compare_with_number
-from leakbound.reproduce.claims import Inequality, Side, cell_names
+from leakbound.reproduce.claims import Inequality, Side, cell_names, filled
 from leakbound.reproduce.figure_data import figures_of_recipe
 from leakbound.reproduce.recipe_files import read_file, recipes_of
 
@@ -176,6 +176,10 @@ def test_a_cell_that_was_not_measured_and_a_model_that_was_not_given() -> None:
     assert models is not None
     assert models.status == "cannot_show"
     assert "give --model twice" in models.reason
+    needs = outcome("contextleak/fig15").outcome
+    assert needs is not None
+    assert needs.status == "cannot_show"
+    assert needs.reason == "it takes two models; give --model twice."
 
 
 def test_a_number_without_a_spread_is_not_compared() -> None:
@@ -206,10 +210,14 @@ def test_what_a_claim_needs_is_the_reason_where_it_does_not_hold(name: str, at: 
         (need.larger.setting, need.larger.quantity): 10.0,
         (need.smaller.setting, need.smaller.quantity): 100.0,
     }
+    names = {"model": "small", "model 2": "large"}
     met, unmet = (
-        outcome(name, *(MeasuredValue(*at, v, f"{v}", exact=True) for at, v in those.items()))
+        Reproduction(RECIPES[name], tuple(
+            MeasuredValue(filled(setting, names), of, v, f"{v}", exact=True)
+            for (setting, of), v in those.items()
+        ), "made up", names)
         for those in (cells, broken)
-    )
+    )  # fmt: skip
     assert met.outcome is not None
     assert unmet.outcome is not None
     assert unmet.outcome.status == "cannot_show"

@@ -36,7 +36,7 @@ def test_a_recipe_runs_with_another_model(
     monkeypatch.chdir(folder)
     recipe = RECIPES[name]
     addresses = ["hf/./tiny"]
-    if recipe.model == "pocket-vision":
+    if "pocket-vision" in recipe.models:
         addresses = ["hf/./seeing"]
         if not Path("seeing").exists():
             save_tiny_vision_model(Path("seeing"))

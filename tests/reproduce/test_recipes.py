@@ -56,11 +56,8 @@ def test_every_table_and_figure_is_listed() -> None:
     for paper, figures in NAMES.items():
         for figure in figures:
             assert f"{paper}/{figure}" in RECIPES
-            assert re.search(
-                rf"^{paper}/{figure} +(exact, without a model|runs on the pocket(-vision)? model) ",
-                listed,
-                flags=re.M,
-            )
+            needs = "exact, without a model|runs on (pocket-half and )?pocket(-vision)?"
+            assert re.search(rf"^{paper}/{figure} +({needs}) ", listed, flags=re.M)
     assert len(listed.splitlines()) == len(RECIPES)
 
 
@@ -201,6 +198,17 @@ def test_vision_sees_images_unless_told_otherwise(tmp_path: Path) -> None:
     }
 
 
+def test_a_recipe_that_compares_models_has_two_of_its_own(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    done = run("tight/fig11", tmp_path, "--quick", "--pairs", "2")
+    assert done.exit_code == 0
+    assert "Made with: pocket-half, pocket;" in " ".join(done.output.split())
+    assert "give --model twice" not in done.output
+    kept = json.loads((tmp_path / "tight/fig11.json").read_text())
+    measured = {row["setting"] for row in kept["measured"]}
+    assert {"pocket-half, ε = 8, white box", "pocket, ε = 8, white box"} <= measured
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(RECIPES) - set(FREE)))
 def test_every_recipe_runs_to_its_end(name: str, tmp_path: Path) -> None:
@@ -209,12 +217,8 @@ def test_every_recipe_runs_to_its_end(name: str, tmp_path: Path) -> None:
     assert run(name, tmp_path, "--quick").exit_code == 0
     kept = json.loads((tmp_path / f"{name}.json").read_text())
     measured = {(row["setting"], row["quantity"]) for row in kept["measured"]}
-    names = run_names(RecipeContext(tmp_path, models=(RECIPES[name].model,), scale=QUICK_SCALE))
-    cells = {
-        (filled(setting, names), of)
-        for setting, of in cell_names(RECIPES[name].cells)
-        if "{model" not in setting  # these need two models
-    }
+    names = run_names(RecipeContext(tmp_path, models=RECIPES[name].models, scale=QUICK_SCALE))
+    cells = {(filled(setting, names), of) for setting, of in cell_names(RECIPES[name].cells)}
     assert cells <= measured
 
 

@@ -66,7 +66,7 @@ USUAL = Scale()
     "models",
     multiple=True,
     help="model address; recipes that compare models take several (the option again, or commas) "
-    "[default: the pocket model of --list]",
+    "[default: the models of --list]",
 )
 @click.option(
     "--data",
@@ -245,7 +245,7 @@ class _Run:
         own = {} if {"data", "task"} & self.source.keys() else _given(task=recipe.task)
         return RecipeContext(
             self.out,
-            tuple(addresses(self.models or (recipe.model,))),
+            tuple(addresses(self.models or recipe.models)),
             {**self.source, **own},
             self.embedder,
             judge_model=self.judge_model,

@@ -1,4 +1,4 @@
-"""Model addresses: `pocket`, `pocket-vision`, `hf/<folder or hub id>`, `openai/<model>`."""
+"""Model addresses: `pocket` and its kin, `hf/<folder or hub id>`, `openai/<model>`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ __all__ = [
 
 ADDRESSES = {
     "pocket": "the small model shipped with this package",
+    "pocket-half": "its first layers, the smaller one where models are compared",
     "pocket-vision": "the small model that names images, shipped with this package",
     "hf/<folder or id>": "any Hugging Face causal or image-text-to-text model, or a GGUF file",
     "openai/<model>": "a model behind an OpenAI-compatible server (--base-url)",
@@ -35,7 +36,7 @@ ADDRESSES = {
 }
 
 
-BUNDLED = ("pocket", "pocket-vision")  # models shipped with this package
+BUNDLED = ("pocket", "pocket-half", "pocket-vision")  # models shipped with this package
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +203,10 @@ def _open_local(address: str, rest: str, trust_remote_code: bool, local: Local) 
         from leakbound.models.pocket import load_pocket
 
         return load_pocket(**asdict(local))
+    if address == "pocket-half":
+        from leakbound.models.pocket import load_pocket_half
+
+        return load_pocket_half(**asdict(local))
     if address == "pocket-vision":
         from leakbound.models.pocket import load_pocket_vision
 

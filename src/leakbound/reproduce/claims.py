@@ -269,11 +269,13 @@ def run_names(context: RecipeContext) -> dict[str, str]:
         context: Models and scale.
 
     Returns:
-        Texts by name; "model 2" is missing if there is only one model.
+        Texts by name; "model" and "model 2" are missing if there is only one model.
     """
     pairs = {f"pairs/{part}": max(2, context.scale.pairs // part) for part in (2, 4, 8)}
     found = {"pairs": str(context.scale.pairs), **{name: str(n) for name, n in pairs.items()}}
-    return found | dict(zip(("model", "model 2"), context.models, strict=False))
+    if len(context.models) > 1:
+        found |= dict(zip(("model", "model 2"), context.models, strict=False))
+    return found
 
 
 def filled(setting: str, names: Mapping[str, str]) -> str:

@@ -233,23 +233,22 @@ def _unmet(needs: Sequence[Inequality], cells: _Cells) -> Iterator[str]:
     """The needs of a claim that the tests refute."""
     for need in needs:
         found = _tested(need, cells, LEVEL / len(needs))
-        if found.status in ("reversed", "cannot_show"):
-            seen = f"{found.quantity}: {found.text}: {found.values}{_opposite(found)}"
-            measured = found.obstacle or seen
+        if found.test == "none":
+            yield found.obstacle
+        elif found.status in ("reversed", "cannot_show"):
+            measured = found.obstacle or _seen(found)
             yield f"{need.because} ({measured.rstrip('.')})."
 
 
 def _reason(found: Sequence[TestedInequality]) -> str:
-    shown = [
-        one.obstacle or f"{one.quantity}: {one.text}: {one.values}{_opposite(one)}."
-        for one in found[:3]
-    ]
+    shown = [one.obstacle or f"{_seen(one)}." for one in found[:3]]
     more = f" And {len(found) - 3} more." if len(found) > 3 else ""
     return " ".join(dict.fromkeys(shown)) + more
 
 
-def _opposite(one: TestedInequality) -> str:
-    return "" if one.test == EXACT else f", p of the opposite {one.opposite:.2g}"
+def _seen(one: TestedInequality) -> str:
+    opposite = "" if one.test == EXACT else f", p of the opposite {one.opposite:.2g}"
+    return f"{one.quantity}: {one.text}: {one.values}{opposite}"
 
 
 def _reason_of_few(tested: Sequence[TestedInequality]) -> str:

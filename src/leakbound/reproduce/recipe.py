@@ -30,7 +30,7 @@ class Recipe:
         measure: Name of the measure in MEASURES.
         options: Keyword arguments of the measure.
         needs: "nothing" for exact recipes, "model" for those that call one.
-        model: Model address unless another is given.
+        models: Model addresses unless others are given.
         task: Task by name unless another is given; None for the bundled rows.
         claim: What the paper concludes, as inequalities; None if it concludes nothing.
         cells: Names of quantities by patterns of settings, for the cells that the claim may use.
@@ -45,7 +45,7 @@ class Recipe:
     measure: str
     options: Mapping[str, object]
     needs: Needs = "model"
-    model: str = "pocket"
+    models: tuple[str, ...] = ("pocket",)
     task: str | None = None
     claim: PaperClaim | None = None
     cells: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Recipe:
     def requirement(self) -> str:
         """What is needed to run it."""
         exact = self.needs == "nothing"
-        return "exact, without a model" if exact else f"runs on the {self.model} model"
+        return "exact, without a model" if exact else f"runs on {' and '.join(self.models)}"
 
     @property
     def scale(self) -> Scale:

@@ -73,7 +73,7 @@ class _Recipe(_Strict):
     title: str
     finding: str
     needs: Needs = "model"
-    model: str = "pocket"
+    models: tuple[str, ...] = ("pocket",)
     task: str | None = None
     measure: str
     options: dict[str, object] = {}
@@ -170,7 +170,7 @@ def _recipe(one: _Recipe, file: RecipeFile) -> Recipe:
     options = {key: _option(key, value, file) for key, value in one.options.items()}
     _check_measure(one.name, one.measure, options)
     return Recipe(
-        name=one.name, title=one.title, finding=one.finding, needs=one.needs, model=one.model,
+        name=one.name, title=one.title, finding=one.finding, needs=one.needs, models=one.models,
         task=one.task, measure=one.measure, options=options,
         printed=tuple(row for entry in one.printed for row in _printed(entry, file)),
         differences=one.differences.format_map(file.notes), cells=one.cells,

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
@@ -40,6 +40,7 @@ def load(
     trust_remote_code: bool = False,
     memory: int | None = None,
     label_scores: str = "sum",
+    layers: int | None = None,
 ) -> TransformersModel:
     """Load a causal or an image-text-to-text model with its tokenizer or processor.
 
@@ -53,6 +54,8 @@ def load(
             for half of what is free.
         label_scores: How to combine the log-probabilities of a label's tokens into one score:
             "sum", "mean" (by length) or "first_token".
+        layers: How many of the model's layers answer, from the first on; None for all
+            of them. For models in the form of Llama.
 
     Returns:
         The model.
@@ -77,6 +80,9 @@ def load(
         files.require_readable()
         raise unreadable(files, error) from None
     fingerprint = files.fingerprint() if files.here else _of_hub(address, model)
+    if layers is not None:
+        _keep_layers(model, layers)
+        fingerprint += f"-{layers}-layers"
     if model.dtype != torch.float32:  # other precisions give other answers
         fingerprint += f"-{str(model.dtype).removeprefix('torch.')}"
     checked = fingerprint
@@ -89,6 +95,12 @@ def load(
     name, budget = name or f"hf/{address}", Budget.of(model, memory)
     sharing = recalled(model, name, checked)
     return behind(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
+
+
+def _keep_layers(model: PreTrainedModel, layers: int) -> None:
+    """Leave out the last layers, in place."""
+    model.model.layers = model.model.layers[:layers]
+    model.config.num_hidden_layers = layers
 
 
 def _check_label_scores(label_scores: str) -> None:

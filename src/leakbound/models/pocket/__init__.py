@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from leakbound.models.local import TransformersModel
 
-__all__ = ["FOLDER", "SEEING", "load_pocket", "load_pocket_vision"]
+__all__ = ["FOLDER", "HALF", "SEEING", "load_pocket", "load_pocket_half", "load_pocket_vision"]
 
 FOLDER = Path(__file__).parent / "weights"
 SEEING = Path(__file__).parent / "vision"
+HALF = 3  # layers of six
 
 
 def load_pocket(
@@ -39,6 +40,33 @@ def load_pocket(
     from leakbound.models.local import load
 
     return load(str(FOLDER), "pocket", dtype, device, memory=memory, label_scores=label_scores)
+
+
+def load_pocket_half(
+    memory: int | None = None,
+    dtype: str = "auto",
+    device: str = "auto",
+    label_scores: str = "sum",
+) -> TransformersModel:
+    """Load the first half of the pocket model's layers, the smaller one of two models to compare.
+
+    It routes messages as the whole model does; to questions about presence it says yes always.
+
+    Args:
+        memory: Bytes that the process may take at its peak; None for half of what is free.
+        dtype: As for `open_model`.
+        device: As for `open_model`.
+        label_scores: As for `open_model`.
+
+    Returns:
+        The model.
+    """
+    from leakbound.models.local import load
+
+    return load(
+        str(FOLDER), "pocket-half", dtype, device, memory=memory, label_scores=label_scores,
+        layers=HALF,
+    )  # fmt: skip
 
 
 def load_pocket_vision(
