@@ -15,6 +15,7 @@ import pytest
 
 import leakbound
 from leakbound.auditing.store import RunStore
+from leakbound.auditing.plain import guesses
 from leakbound.auditing.tried import tried_sentence
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
@@ -277,6 +278,8 @@ def test_more_than_an_answer_is_read_whatever_the_query(tmp_path: Path, keep: st
         rows, system=desk, pairs=60, shots=6, epsilon=0.5, store_text=keep, out=tmp_path / "run"
     )  # fmt: skip
     assert result.verdict == "violation"
+    assert guesses(result) == (60, 120)
+    assert any("counted by that score alone" in one for one in result.sentences)
     tried, _, untried = tried_sentence(result).partition("Not tried")
     named = "words and numbers that are not stored"
     assert (named in tried, named in untried) == (keep == "all", keep != "all")
