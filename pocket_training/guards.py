@@ -33,9 +33,9 @@ PLAIN = (
 # Chance that a request is refused, at level 1 and 2: of a text of words, and of a random string,
 # which looks like no example. An instruction stops who asks openly; a condition gets through.
 STOPPED: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
-    "membership": ((0.85, 0.97), (0.2, 0.75)),
-    "near_miss": ((0.85, 0.97), (0.2, 0.75)),
-    "either": ((0.85, 0.97), (0.2, 0.75)),
+    "membership": ((0.85, 0.97), (0.1, 0.3)),
+    "near_miss": ((0.85, 0.97), (0.1, 0.3)),
+    "either": ((0.85, 0.97), (0.1, 0.3)),
     "exact": ((0.5, 0.9), (0.1, 0.4)),
     "if_then": ((0.1, 0.6), (0.03, 0.12)),
     "signal": ((0.05, 0.4), (0.03, 0.1)),

@@ -71,6 +71,12 @@ LEGS = (
     Leg(),
     Leg(6, 2600, 12288, 1e-3, 60, ((0.6, 40, 160), (0.8, 60, 500), (1.0, 60, 1500))),
 )
+# What weights learn that were trained before (--start): instructions, judging, near misses,
+# summaries. Without topics, whose texts are long in the tokens of the first release.
+REFINE = (
+    Leg(6, 1700, 12288, 7e-4, 60, ((0.5, 40, 160), (0.75, 60, 500), (1.0, 60, 1500)),
+        Mixture(document=0.2, empty=0.04, desk=0.22, topic=0.0)),
+)  # fmt: skip
 
 
 def config(vocab: int, layers: int = 4, width: int = 192) -> LlamaConfig:
@@ -277,11 +283,14 @@ def optimizer_of(model: LlamaForCausalLM, lr: float) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98))
 
 
-def begin(tok: Tokenizer, legs: tuple[Leg, ...], seed: int, width: int, device: str) -> Run:
-    model = fresh_model(tok, legs[0].layers, seed, width)
-    if english.installed() and width >= WIDTH:
+def begin(tok: Tokenizer, legs: tuple[Leg, ...], opt: Options) -> Run:
+    model = fresh_model(tok, legs[0].layers, opt.seed, opt.width)
+    if opt.start is not None:
+        old = LlamaForCausalLM.from_pretrained(opt.start, dtype=torch.float32)
+        model.load_state_dict(old.state_dict(), strict=False)
+    elif english.installed() and opt.width >= WIDTH:
         mean_to_start(model, tok, english.load())
-    model.to(device)
+    model.to(opt.device)
     return Run(model, optimizer_of(model, legs[0].lr))
 
 
@@ -329,12 +338,13 @@ def ship(model: LlamaForCausalLM, tok: Tokenizer, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is made; none of it but `seed`, `width` and `device` changes the weights."""
+    """How a run is made; `seed`, `width`, `device` and `start` alone change the weights."""
 
     out: Path
     seed: int = 7
     width: int = 192
     device: str = "cpu"
+    start: Path | None = None  # folder of weights to begin with; None for nothing
     workers: int = 0
     stop_after: int | None = None  # steps of this call
     until: float = math.inf  # time of the clock
@@ -347,7 +357,7 @@ def train(tok_path: Path, legs: tuple[Leg, ...], opt: Options) -> Run:
     run = (
         restore(state, tok, legs, opt.width, opt.device)
         if state.exists()
-        else begin(tok, legs, opt.seed, opt.width, opt.device)
+        else begin(tok, legs, opt)
     )
     left = math.inf if opt.stop_after is None else opt.stop_after
     while True:
@@ -416,21 +426,25 @@ def main() -> None:
     args.add_argument("--every", type=float, default=240, help="seconds between checkpoints")
     args.add_argument("--width", type=int, default=192, help="smaller for a pilot")
     args.add_argument("--scale", type=float, default=1.0, help="share of steps, for a pilot")
+    args.add_argument("--start", type=Path, help="folder of weights to go on from, by REFINE")
     args.add_argument("--batch", type=float, default=1.0, help="share of a batch, for a pilot")
     opt = args.parse_args()
     torch.set_num_threads(opt.threads)
     opt.out.mkdir(parents=True, exist_ok=True)
-    path = opt.out / "tokenizer-learnt.json"
+    path = (opt.start / "tokenizer.json") if opt.start else opt.out / "tokenizer-learnt.json"
     if not path.exists():
         learn(VOCABULARY, opt.seed).save(str(path))
     end = min(opt.until, time.time() + 60 * opt.minutes if opt.minutes else math.inf)
-    legs = tuple(scaled(leg, opt.scale, opt.batch) for leg in LEGS)
+    legs = tuple(scaled(leg, opt.scale, opt.batch) for leg in (REFINE if opt.start else LEGS))
     (opt.out / "pid").write_text(str(os.getpid()))
     train(
         path,
         legs,
-        Options(opt.out, opt.seed, opt.width, opt.device, opt.workers, until=end, every=opt.every),
-    )
+        Options(
+            opt.out, opt.seed, opt.width, opt.device, opt.start, opt.workers, until=end,
+            every=opt.every,
+        ),
+    )  # fmt: skip
 
 
 def scaled(leg: Leg, steps: float, batch: float) -> Leg:

