@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import leakbound
-from leakbound.auditing.store import RunStore
 from leakbound.auditing.plain import guesses
+from leakbound.auditing.store import RunStore
 from leakbound.auditing.tried import tried_sentence
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted

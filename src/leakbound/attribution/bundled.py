@@ -5,14 +5,18 @@ They are generated from a seed. All words are our own.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from leakbound.attribution.cases import Case
 from leakbound.tasks.synthetic import NAMES, TOPICS, message
 
-__all__ = ["notes"]
+__all__ = ["notes", "notes_to_summarize"]
 
 LINES = 20  # about 350 tokens of the pocket model
+LONG = "Summarize the document in 20 to 40 words."
+LEAST, MOST = 20, 40  # words
 
 
 def notes(count: int, seed: int = 0) -> list[Case]:
@@ -29,6 +33,32 @@ def notes(count: int, seed: int = 0) -> list[Case]:
         Cases without a response.
     """
     return [_note(at, np.random.default_rng([seed, at])) for at in range(count)]
+
+
+def notes_to_summarize(count: int, seed: int = 0) -> list[Case]:
+    """The same notes, each with a query for a summary of 20 to 40 words.
+
+    The reference is what the pocket model was trained to answer with: the first messages that have
+    20 words together, and no more than 40 words of them.
+
+    Args:
+        count: Number of notes.
+        seed: Root of all choices.
+
+    Returns:
+        Cases without a response.
+    """
+    return [
+        replace(case, query=LONG, reference=_first_words(case.context))
+        for case in notes(count, seed)
+    ]
+
+
+def _first_words(text: str) -> str:
+    """Whole messages until there are 20 words, cut at 40."""
+    words = text.split(" ")
+    ends = (at for at, word in enumerate(words, 1) if at >= LEAST and word[-1] in ".!?")
+    return " ".join(words[: min(next(ends, MOST), MOST)])
 
 
 def _note(at: int, rng: np.random.Generator) -> Case:

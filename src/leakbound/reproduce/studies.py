@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attribute, read_cases
-from leakbound.attribution.bundled import notes
+from leakbound.attribution.bundled import notes, notes_to_summarize
 from leakbound.attribution.studies import Run, run_study, runs_of, truncated
 from leakbound.attribution.study_record import Mean, StudyRecord, StudyRow, Utility
 from leakbound.attribution.study_utility import Judges
@@ -64,11 +64,12 @@ def influence_settings(context: RecipeContext) -> InfluenceSettings:
     return InfluenceSettings(ngrams=(), temperature=TEMPERATURE, max_tokens=context.scale.tokens)
 
 
-def cases_of(context: RecipeContext) -> list[Case]:
+def cases_of(context: RecipeContext, summaries: bool = False) -> list[Case]:
     """The first contexts of the data, or of the bundled notes.
 
     Args:
         context: The context, whose source names a file or nothing.
+        summaries: Whether queries about bundled notes ask for summaries of 20 to 40 words.
 
     Returns:
         As many contexts as the scale asks for, or fewer (PRIVATE).
@@ -83,7 +84,7 @@ def cases_of(context: RecipeContext) -> list[Case]:
         )
     if context.source:
         return list(islice(read_cases(Path(context.source["data"])), context.scale.contexts))
-    return notes(context.scale.contexts)
+    return (notes_to_summarize if summaries else notes)(context.scale.contexts)
 
 
 def run_factor_study(
@@ -92,6 +93,7 @@ def run_factor_study(
     values: Sequence[float] = (),
     models: Sequence[str] = (),
     responses: dict[str, ResponseLimits] | None = None,
+    summaries: bool = False,
 ) -> StudyRecord:
     """Run a study.
 
@@ -101,11 +103,12 @@ def run_factor_study(
         values: Values of the factor; empty for the paper's values.
         models: Model addresses; empty for the first model of the context.
         responses: Filled with the limits of each run's responses, by the name of the run.
+        summaries: Whether queries about bundled notes ask for summaries of 20 to 40 words.
 
     Returns:
         The record of the study.
     """
-    cases = cases_of(context)
+    cases = cases_of(context, summaries)
     runs = runs_of(study, models or context.models[:1], influence_settings(context), values)
 
     def attributed(run: Run) -> InfluenceRecord:

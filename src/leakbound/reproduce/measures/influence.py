@@ -60,7 +60,7 @@ def top_tokens(context: RecipeContext) -> Iterator[MeasuredValue]:
 
 
 def settings_of_study(
-    context: RecipeContext, study: str, values: Sequence[float]
+    context: RecipeContext, study: str, values: Sequence[float], summaries: bool = False
 ) -> Iterator[MeasuredValue]:
     """The results of a study at each value of its factor.
 
@@ -68,12 +68,13 @@ def settings_of_study(
         context: Model, contexts and scale.
         study: Name of the study.
         values: Values of the factor.
+        summaries: Whether queries about bundled notes ask for summaries of 20 to 40 words.
 
     Yields:
         Influence and utility of each setting.
     """
     limits: dict[str, ResponseLimits] = {}
-    record = run_factor_study(context, study, values, responses=limits)
+    record = run_factor_study(context, study, values, responses=limits, summaries=summaries)
     yield from study_values(
         (row for row in record.rows if row.utility is not None), responses=limits
     )
