@@ -125,16 +125,19 @@ class Repetition:
         return [score[metric].f1 for score in scores]
 
 
-def repeats_of(context: RecipeContext, shots: int, free: bool = False) -> Iterator[Repetition]:
+def repeats_of(
+    context: RecipeContext, shots: int, free: bool = False, sentences: int = 1
+) -> Iterator[Repetition]:
     """Contexts with queries about other rows.
 
     For each repeat, the bundled help desk draws a new routing of topics to queues, so only the
-    context knows it. Its free-text task is to complete a sentence that all examples share.
+    context knows it. Its free-text task is to complete a sentence that examples hold.
 
     Args:
         context: Rows and scale.
         shots: Examples in a context.
         free: Whether answers are texts instead of labels.
+        sentences: Different sentences of the bundled free-text rows, of which an example holds one.
 
     Yields:
         One repeat at a time.
@@ -144,7 +147,12 @@ def repeats_of(context: RecipeContext, shots: int, free: bool = False) -> Iterat
     """
     for seed in range(context.scale.repeats):
         if not context.source:
-            yield (_sentences if free else _help_desk)(seed, shots, context.scale.queries)
+            queries = context.scale.queries
+            yield (
+                _sentences(seed, shots, queries, sentences)
+                if free
+                else _help_desk(seed, shots, queries)
+            )
         else:
             rows, task = context.rows({"seed": seed})
             yield _drawn(rows, task, seed, shots, context.scale.queries, free)
@@ -180,14 +188,19 @@ def _check_rows(rows: int, task: Task, shots: int, queries: int, free: bool) -> 
         )
 
 
-def _sentences(seed: int, shots: int, queries: int) -> Repetition:
-    """Contexts whose examples share a sentence. The query is its first half."""
+def _sentences(seed: int, shots: int, queries: int, different: int) -> Repetition:
+    """Contexts whose examples hold one of so many sentences. The query is the first half of one."""
     rng, jobs, truth = np.random.default_rng([seed, 11]), [], []
     for _ in range(queries):
-        words = message(str(rng.choice(list(TOPICS))), rng).split()
+        words, *others = (
+            message(str(rng.choice(list(TOPICS))), rng).split() for _ in range(different)
+        )
         names = rng.choice(1000 + shots, shots, replace=False)
+        held = [words, *others]
+        drawn = rng.integers(different, size=shots) if others else [0] * shots
         context = tuple(
-            Example(f"{' '.join(words)} {name}", QUEUES[i % 2]) for i, name in enumerate(names)
+            Example(f"{' '.join(held[which])} {name}", QUEUES[i % 2])
+            for i, (which, name) in enumerate(zip(drawn, names, strict=True))
         )
         half = len(words) // 2
         jobs.append(Job(context, Query(REPEAT.format(prefix=" ".join(words[:half])), free=True)))
@@ -196,8 +209,9 @@ def _sentences(seed: int, shots: int, queries: int) -> Repetition:
 
 
 def utility(
-    context: RecipeContext, shots: int, groups: Sequence[NoiseGroup], metric: Metric = "accuracy"
-) -> list[MeasuredValue]:
+    context: RecipeContext, shots: int, groups: Sequence[NoiseGroup], metric: Metric = "accuracy",
+    sentences: int = 1,
+) -> list[MeasuredValue]:  # fmt: skip
     """The mean utility of each setting over repeats.
 
     Args:
@@ -205,6 +219,7 @@ def utility(
         shots: Examples in a context.
         groups: Mechanisms; those in one group share what is collected.
         metric: Accuracy, or a kind of ROUGE.
+        sentences: Different sentences of the bundled free-text rows, of which an example holds one.
 
     Returns:
         A value for each setting, in percent.
@@ -216,7 +231,7 @@ def utility(
         rouge("", "")  # raises if its package is missing
     found: dict[str, list[list[float]]] = {}
     ceilings: dict[str, float] = {}
-    for repeat in repeats_of(context, shots, metric != "accuracy"):
+    for repeat in repeats_of(context, shots, metric != "accuracy", sentences):
         for group in groups:
             number = f"repeat {repeat.seed + 1} of {context.scale.repeats}"
             context.report(f"{group.collector.name}, {shots} examples, {number}")

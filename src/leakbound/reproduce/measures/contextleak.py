@@ -205,14 +205,16 @@ def privacy_and_utility_by_model(
 
 
 def examples_and_partitions(
-    context: RecipeContext, audit: AuditKeys, sizes: Mapping[str, Mapping[str, int]]
-) -> Iterator[MeasuredValue]:
+    context: RecipeContext, audit: AuditKeys, sizes: Mapping[str, Mapping[str, int]],
+    sentences: int = 1,
+) -> Iterator[MeasuredValue]:  # fmt: skip
     """Utility, then leakage at the smallest and largest ε, for several sizes of a context.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
         sizes: `shots` and `partitions` of each setting.
+        sentences: Different sentences of the bundled free-text rows, of which an example holds one.
 
     Yields:
         ROUGE-1 and leakage of each setting.
@@ -221,7 +223,7 @@ def examples_and_partitions(
         shots = size["shots"]
         keys = {"shots": shots, "mechanism": {"partitions": size["partitions"]}}
         groups = [_calibrated(context, audit, keys), NoiseGroup.of(INFINITE, FewShot())]
-        for row in utility(context, shots, groups, "rouge1"):
+        for row in utility(context, shots, groups, "rouge1", sentences):
             yield replace(row, setting=f"{setting}, {row.setting}")
         for epsilon in (min(EPSILONS), max(EPSILONS)):
             result = context.audit(audit, keys, {"epsilon": epsilon})
