@@ -15,6 +15,7 @@ not replaced by what ran with --quick.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from leakbound.models.pocket import FOLDER
 from leakbound.reproduce import MeasuredValue, Recipe, Sample, judge, kept_file, load_recipes
 from leakbound.reproduce.context import QUICK, Scale
 from leakbound.reproduce.kept import read_measured
@@ -33,6 +35,7 @@ from leakbound.reproduce.outcomes import LEVEL, OUTCOMES
 RESULTS = Path(__file__).parent / "results" / "recipe-outcomes.json"
 TIMES, DRAWN, ENOUGH = (1, 2, 4, 8, 16), 10, 8  # power of 80 %, coarsely
 SIZES = re.compile(r"(\d+) pairs, (\d+) repeats, (\d+) queries, (\d+) contexts, (\d+) tokens")
+EARLIER = ", earlier weights"
 HEADING = "## What becomes of them on the pocket model"
 
 
@@ -107,6 +110,7 @@ def rows(folders: Sequence[Path]) -> dict[str, Any]:
         table = json.loads(files[-1].read_text())
         claim, out = table["claim"], files[-1].parents[name.count("/")]
         found[name] = row = {"made_with": table["made_with"], "outcome": "no_claim", "reason": ""}
+        row["weights"] = weights()
         if claim is None:
             continue
         row |= {"outcome": claim["outcome"], "reason": claim["reason"]}
@@ -121,12 +125,18 @@ def rows(folders: Sequence[Path]) -> dict[str, Any]:
     return found
 
 
-def size(made_with: str, recipe: Recipe) -> str:
-    found = SIZES.search(made_with)
+def weights() -> str:
+    """What names the pocket model's weights."""
+    return hashlib.sha256((FOLDER / "model.safetensors").read_bytes()).hexdigest()[:8]
+
+
+def size(row: dict[str, Any], recipe: Recipe) -> str:
+    found = SIZES.search(row["made_with"])
     if found is None:
         return "exact"
     known = {sizes(QUICK): "--quick", sizes(recipe.scale): "usual"}
-    return known.get(tuple(map(int, found.groups())), found[0])
+    same = "pocket-vision" in row["made_with"] or row.get("weights") == weights()
+    return known.get(tuple(map(int, found.groups())), found[0]) + ("" if same else EARLIER)
 
 
 def quick(row: dict[str, Any]) -> bool:
@@ -146,7 +156,8 @@ def section(kept: dict[str, Any]) -> str:
     lines = [
         HEADING, "",
         f"Of {len(recipes)} recipes {len(kept)} have run: {told}. The column *size* says with what;"
-        " the usual size is what `leakbound reproduce` does by default. *Times*"
+        " the usual size is what `leakbound reproduce` does by default, and *earlier weights* are"
+        " those that the pocket model had before its last training. *Times*"
         " is how many times as many units would show such a claim with a power of 80 %, by its own"
         " tests (on what was measured drawn again, or from their p-values): a guess from few units."
         " A dash is a difference on the other side."
@@ -161,7 +172,7 @@ def section(kept: dict[str, Any]) -> str:
         explained = claim.explained if claim and row["outcome"] == "reversed" else ""
         why = explained or short(row["reason"])
         times = row.get("times") or "–"
-        cells = (f"`{name}`", size(row["made_with"], recipes[name]), words, str(times), why)
+        cells = (f"`{name}`", size(row, recipes[name]), words, str(times), why)
         lines.append(f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |")
     return "\n".join(lines) + "\n\n"
 

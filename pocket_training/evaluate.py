@@ -26,7 +26,7 @@ NEAR = ("membership, one digit changed", "membership, one word changed")
 Rng = np.random.Generator
 
 
-def ask(model: Model, prompts: list[str], tokens: int = 12) -> list[str]:
+def ask(model: Model, prompts: list[str], tokens: int = 32) -> list[str]:
     out: list[str] = []
     for i in range(0, len(prompts), 64):
         out += model.answer([Complete(p, max_tokens=tokens) for p in prompts[i : i + 64]])

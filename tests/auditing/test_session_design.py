@@ -212,8 +212,7 @@ def test_a_score_that_sees_the_control_alone_covers_for_no_failures(
     assert not result.controls.by_replies_alone
     assert result.verdict == verdict
     assert not result.power  # it would be that of a score
-    told = "tell the contexts of the pairs apart better" in " ".join(result.sentences)
-    assert told == (verdict == "inconclusive")
+    assert "tell the contexts of the pairs apart better" in " ".join(result.sentences)
 
 
 @pytest.mark.parametrize("pairs", [17, 18, 19])

@@ -1,8 +1,9 @@
 """The pocket model: 3 million parameters, shipped with the package.
 
 `pocket_training/` trained it on generated text. It finds texts in its context, copies labels,
-follows if-then requests and routes help-desk messages. It knows no facts and ignores system
-instructions. So it shows how a defence works on a model that simply follows the last request.
+follows if-then requests, routes help-desk messages, and judges whether an answer quotes its
+examples. It knows no facts. A system instruction that keeps its examples secret stops requests to
+print them, and open questions about texts of words; conditions and random strings get through.
 """
 
 from __future__ import annotations
