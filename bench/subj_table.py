@@ -15,6 +15,7 @@ from leakbound.models import open_model
 from leakbound.report.words import verdict_text
 from leakbound.stats import cut
 
+LABELS = ("objective", "subjective")
 UNDEFENDED: list[dict[str, Any]] = [
     {"mechanism": "few_shot"}, {"mechanism": {"kind": "prompt_defense", "level": 1}},
     {"mechanism": {"kind": "prompt_defense", "level": 2}},
@@ -32,7 +33,8 @@ def main() -> None:
     )
     print("| --- " * 9 + "|")
     for kind in UNDEFENDED + PRIVATE:
-        spec = make_spec({"data": sys.argv[1], "pairs": 40, "seed": 12, **kind})
+        rows = {"data": sys.argv[1], "labels": LABELS}
+        spec = make_spec({**rows, "pairs": 40, "seed": 12, **kind})
         r, _ = run_audit(prepare(spec, model), Path("runs/subj"))
         mu = "none" if r.guarantee.mu is None else f"{r.guarantee.mu:.3f}"
         votes = next((cut(e.mu, 3) for e in r.estimates if e.method == "vote_band"), "–")
