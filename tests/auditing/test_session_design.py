@@ -212,7 +212,9 @@ def test_a_score_that_sees_the_control_alone_covers_for_no_failures(
     assert not result.controls.by_replies_alone
     assert result.verdict == verdict
     assert not result.power  # it would be that of a score
-    assert "tell the contexts of the pairs apart better" in " ".join(result.sentences)
+    said = " ".join(result.sentences)
+    assert "tell the contexts of the pairs apart better" in said
+    assert ("counted by that score alone" in said) == (verdict == "violation")
 
 
 @pytest.mark.parametrize("pairs", [17, 18, 19])

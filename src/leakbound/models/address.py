@@ -199,14 +199,10 @@ def is_address(text: str) -> bool:
 
 
 def _open_local(address: str, rest: str, trust_remote_code: bool, local: Local) -> Model:
-    if address == "pocket":
+    if address in ("pocket", "pocket-half"):
         from leakbound.models.pocket import load_pocket
 
-        return load_pocket(**asdict(local))
-    if address == "pocket-half":
-        from leakbound.models.pocket import load_pocket_half
-
-        return load_pocket_half(**asdict(local))
+        return load_pocket(**asdict(local), half=address == "pocket-half")
     if address == "pocket-vision":
         from leakbound.models.pocket import load_pocket_vision
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from leakbound.models.local import TransformersModel
 
-__all__ = ["FOLDER", "HALF", "SEEING", "load_pocket", "load_pocket_half", "load_pocket_vision"]
+__all__ = ["FOLDER", "HALF", "SEEING", "load_pocket", "load_pocket_vision"]
 
 FOLDER = Path(__file__).parent / "weights"
 SEEING = Path(__file__).parent / "vision"
-HALF = 3  # layers of six
+HALF = 3  # layers of six: routes as well as the whole, says yes to every question of presence
 
 
 def load_pocket(
@@ -26,6 +26,7 @@ def load_pocket(
     dtype: str = "auto",
     device: str = "auto",
     label_scores: str = "sum",
+    half: bool = False,
 ) -> TransformersModel:
     """Load the model with the same code as any other causal model.
 
@@ -34,40 +35,17 @@ def load_pocket(
         dtype: As for `open_model`.
         device: As for `open_model`.
         label_scores: As for `open_model`.
+        half: Whether its first `HALF` layers answer, as the smaller one of two models to compare.
 
     Returns:
         The model.
     """
     from leakbound.models.local import load
 
-    return load(str(FOLDER), "pocket", dtype, device, memory=memory, label_scores=label_scores)
-
-
-def load_pocket_half(
-    memory: int | None = None,
-    dtype: str = "auto",
-    device: str = "auto",
-    label_scores: str = "sum",
-) -> TransformersModel:
-    """Load the first half of the pocket model's layers, the smaller one of two models to compare.
-
-    It routes messages as the whole model does; to questions about presence it says yes always.
-
-    Args:
-        memory: Bytes that the process may take at its peak; None for half of what is free.
-        dtype: As for `open_model`.
-        device: As for `open_model`.
-        label_scores: As for `open_model`.
-
-    Returns:
-        The model.
-    """
-    from leakbound.models.local import load
-
+    name, layers = ("pocket-half", HALF) if half else ("pocket", None)
     return load(
-        str(FOLDER), "pocket-half", dtype, device, memory=memory, label_scores=label_scores,
-        layers=HALF,
-    )  # fmt: skip
+        str(FOLDER), name, dtype, device, memory=memory, label_scores=label_scores, layers=layers
+    )
 
 
 def load_pocket_vision(
