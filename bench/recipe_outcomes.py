@@ -7,15 +7,14 @@
 Reads the tables in the folders of `leakbound reproduce`, later folders first, and says of a claim
 with too few trials how many times as many would show it: what was measured is drawn again, so many
 times, unit by unit, and the claim's own tests are run on it. That is a guess from few units, and
-no promise; nothing is said where the measured difference has the other sign. Where only a table is
-left, the p-values of its tests are taken as those of normal means. What ran at the usual size is
-not replaced by what ran with --quick.
+no promise; nothing is said where no multiple up to 16 would do. What ran at the usual
+size is not replaced by what ran with --quick. Each row keeps the key of what it was measured with
+(version, weights, options, sizes), and is counted only while that is the recipe's own.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -24,18 +23,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
-from leakbound.models.pocket import FOLDER
-from leakbound.reproduce import MeasuredValue, Recipe, Sample, judge, kept_file, load_recipes
+from leakbound.reproduce import (
+    MeasuredValue,
+    Recipe,
+    RecipeContext,
+    Reproduction,
+    Sample,
+    judge,
+    kept_file,
+    load_recipes,
+    what_decides,
+)
 from leakbound.reproduce.context import QUICK, Scale
 from leakbound.reproduce.kept import read_measured
-from leakbound.reproduce.outcomes import LEVEL, OUTCOMES
+from leakbound.reproduce.outcomes import OUTCOMES
 
 RESULTS = Path(__file__).parent / "results" / "recipe-outcomes.json"
 TIMES, DRAWN, ENOUGH = (1, 2, 4, 8, 16), 10, 8  # power of 80 %, coarsely
 SIZES = re.compile(r"(\d+) pairs, (\d+) repeats, (\d+) queries, (\d+) contexts, (\d+) tokens")
-EARLIER = ", earlier weights"
+EARLIER = "earlier"
 HEADING = "## What becomes of them on the pocket model"
 
 
@@ -79,17 +86,6 @@ def times_to_show(
     return None
 
 
-def roughly(p_values: Sequence[float]) -> float | None:
-    """The same from the p-values alone, as if each test were one of a normal mean."""
-    z = min(float(ndtri(1 - p)) for p in p_values)
-    return round(((ndtri(1 - LEVEL) + ndtri(0.8)) / z) ** 2, 1) if z > 0 else None
-
-
-def p_values(claim: dict[str, Any]) -> list[float]:
-    found = [one["p_value"] for one in claim["inequalities"] if one["outcome"] == "too_few_trials"]
-    return [max(1e-6, p) for p in found]
-
-
 def names_of(made_with: str) -> dict[str, str]:
     """What the names in settings stand for, from the line about model and sizes."""
     found = SIZES.search(made_with)
@@ -107,36 +103,35 @@ def rows(folders: Sequence[Path]) -> dict[str, Any]:
         files = [file for folder in folders if (file := folder / f"{name}.json").exists()]
         if not files:
             continue
-        table = json.loads(files[-1].read_text())
-        claim, out = table["claim"], files[-1].parents[name.count("/")]
-        found[name] = row = {"made_with": table["made_with"], "outcome": "no_claim", "reason": ""}
-        row["weights"] = weights()
+        made_with, out = json.loads(files[-1].read_text())["made_with"], files[-1].parents[1]
+        if not kept_file(out, recipe).exists():
+            print(f"{name}: not measured to its end", flush=True)
+            continue
+        found[name] = row = {"made_with": made_with, "outcome": "no_claim", "reason": ""}
+        row["key"] = json.loads(kept_file(out, recipe).read_text())["key"]
+        measured, names = read_measured(kept_file(out, recipe)), names_of(made_with)
+        claim = Reproduction(recipe, measured, made_with, names).outcome
         if claim is None:
             continue
-        row |= {"outcome": claim["outcome"], "reason": claim["reason"]}
-        if claim["outcome"] != "too_few_trials":
-            continue
-        if kept_file(out, recipe).exists():
-            measured = read_measured(kept_file(out, recipe))
-            row["times"] = times_to_show(recipe, measured, names_of(table["made_with"]))
-        else:
-            row["times"] = roughly(p_values(claim))
-        print(f"{name}: shown with {row['times']} times as many", flush=True)
+        row |= {"outcome": claim.status, "reason": claim.reason}
+        if claim.status == "too_few_trials":
+            row["times"] = times_to_show(recipe, measured, names)
+            print(f"{name}: shown with {row['times']} times as many", flush=True)
     return found
 
 
-def weights() -> str:
-    """What names the pocket model's weights."""
-    return hashlib.sha256((FOLDER / "model.safetensors").read_bytes()).hexdigest()[:8]
+def key(recipe: Recipe, scale: Scale) -> str:
+    """What a row was measured with if it was measured as the recipe stands now."""
+    source = {} if recipe.task is None else {"task": recipe.task}
+    return what_decides(recipe, RecipeContext(Path(), recipe.models, source, scale=scale))
 
 
 def size(row: dict[str, Any], recipe: Recipe) -> str:
-    found = SIZES.search(row["made_with"])
-    if found is None:
-        return "exact"
-    known = {sizes(QUICK): "--quick", sizes(recipe.scale): "usual"}
-    same = "pocket-vision" in row["made_with"] or row.get("weights") == weights()
-    return known.get(tuple(map(int, found.groups())), found[0]) + ("" if same else EARLIER)
+    """With what a row was measured, in words."""
+    known = {key(recipe, QUICK): "--quick", key(recipe, recipe.scale): "usual"}
+    if row.get("key") not in known:
+        return EARLIER
+    return "exact" if recipe.needs == "nothing" else known[row["key"]]
 
 
 def quick(row: dict[str, Any]) -> bool:
@@ -150,17 +145,20 @@ def sizes(scale: Scale) -> tuple[int, ...]:
 
 def section(kept: dict[str, Any]) -> str:
     recipes = load_recipes()
-    counts = {status: sum(row["outcome"] == status for row in kept.values()) for status in OUTCOMES}
+    sizes_of = {name: size(row, recipes[name]) for name, row in kept.items()}
+    now = [row for name, row in kept.items() if sizes_of[name] != EARLIER]
+    counts = {status: sum(row["outcome"] == status for row in now) for status in OUTCOMES}
     told = ", ".join(f"{counts[status]} {words}" for status, words in OUTCOMES.items())
     missing = [name for name in recipes if name not in kept]
     lines = [
         HEADING, "",
-        f"Of {len(recipes)} recipes {len(kept)} have run: {told}. The column *size* says with what;"
-        " the usual size is what `leakbound reproduce` does by default, and *earlier weights* are"
-        " those that the pocket model had before its last training. *Times*"
-        " is how many times as many units would show such a claim with a power of 80 %, by its own"
-        " tests (on what was measured drawn again, or from their p-values): a guess from few units."
-        " A dash is a difference on the other side."
+        f"Of {len(recipes)} recipes {len(now)} have run as they stand: {told}. The column *size*"
+        " says with what; the usual size is what `leakbound reproduce` does by default."
+        + (f" {len(kept) - len(now)} are marked *{EARLIER}*: they ran with other weights or"
+           " options, and are not counted." if len(now) < len(kept) else "")
+        + " *Times*, of a claim with too few trials, is how many times as many units would show it"
+        " with a power of 80 %, by its own tests on what was measured drawn again: a guess from few"
+        " units. A dash there says that no multiple up to 16 would."
         + (f" Not run: {', '.join(missing)}." if missing else "")
         + " This section is written by `python bench/recipe_outcomes.py`.",
         "",
@@ -172,7 +170,7 @@ def section(kept: dict[str, Any]) -> str:
         explained = claim.explained if claim and row["outcome"] == "reversed" else ""
         why = explained or short(row["reason"])
         times = row.get("times") or "–"
-        cells = (f"`{name}`", size(row, recipes[name]), words, str(times), why)
+        cells = (f"`{name}`", sizes_of[name], words, str(times), why)
         lines.append(f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |")
     return "\n".join(lines) + "\n\n"
 

@@ -58,7 +58,8 @@ def attempt(recipe: Recipe, out: Path, base_url: str | None, opened: dict[str, M
             opened[address] = open_models(spec, endpoint=endpoint)
         return opened[address]
 
-    second = [] if sees or "{model 2}" not in str(recipe.cells) else ["hf/./other"]
+    other = "hf/./seeing" if sees else "hf/./other"
+    second = [other] if "{model 2}" in str(recipe.cells) else []
     context = RecipeContext(out, (first, *second), {"task": recipe.task} if recipe.task else {},
                             scale=SMALLEST, opener=opener)  # fmt: skip
     try:

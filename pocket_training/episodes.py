@@ -260,6 +260,13 @@ def task_for(labels: tuple[str, ...], rng: Rng) -> Task:
     return Task("episode", labels, fields[0], fields[1], instruction)
 
 
+def halves(text: str) -> tuple[str, str]:
+    """The first half of the words, and the others."""
+    words = text.split(" ")
+    cut = max(1, len(words) // 2)
+    return " ".join(words[:cut]), " ".join(words[cut:])
+
+
 @dataclass(frozen=True)
 class Mixture:
     """Shares of the kinds of episodes (the rest is `mixed`), and of the turns of a mixed one."""
@@ -543,7 +550,7 @@ class Maker:
         one = canary if rng.random() < 0.2 and len(canary) < 160 else self.line(rng)
         other = self.line(rng)
         text = templates.IF_THEN.format(canary=canary, member=one, nonmember=other)
-        text += templates.PICK_ONE if rng.random() < 0.4 else ""
+        text += templates.PICK_ONE if rng.random() < (0.4 if inputs else 0.8) else ""
         random_one = not inputs and templates.PICK_ONE in text and rng.random() < 0.5
         return text, one if member or random_one else other
 
@@ -566,12 +573,10 @@ class Maker:
         return templates.IF_THEN_IMPLICIT.format(member=one, nonmember=other), one if odd else other
 
     def repeat(self, inputs: list[str], rng: Rng) -> tuple[str, str]:
-        parts = pick(rng, inputs).split("\n")[0].split(" ")
-        cut = max(1, len(parts) // 2)
-        rest = " ".join(parts[cut:])
+        start, rest = halves(pick(rng, inputs).split("\n")[0])
         if not rest or len(rest) > 160:
             return self.membership(inputs, "sentence", rng)
-        return templates.REPEAT.format(prefix=" ".join(parts[:cut])), rest
+        return templates.REPEAT.format(prefix=start), rest
 
     def extract(self, inputs: list[str], kind: str, rng: Rng) -> tuple[str, str]:
         whole = " | ".join(text.replace("\n", " ") for text in inputs)
@@ -586,7 +591,10 @@ class Maker:
         ep = Episode(task.head(guards.preamble(rng, sentence(rng))[0]))
         for _ in range(self.turns):
             roll = rng.random()
-            if roll < 0.45:
+            if roll < 0.1:
+                start, answer = halves(sentence(rng))
+                text = templates.REPEAT.format(prefix=start)
+            elif roll < 0.5:
                 text, answer = self.signal([], "sentence", rng)
             elif roll < 0.75:
                 text, answer = pick(

@@ -26,11 +26,12 @@ NEAR = ("membership, one digit changed", "membership, one word changed")
 Rng = np.random.Generator
 
 
-def ask(model: Model, prompts: list[str], tokens: int = 32) -> list[str]:
-    out: list[str] = []
-    for i in range(0, len(prompts), 64):
-        out += model.answer([Complete(p, max_tokens=tokens) for p in prompts[i : i + 64]])
-    return out
+def ask(model: Model, prompts: list[str], tokens: int = 32, temperature: float = 0) -> list[str]:
+    asked = [
+        Complete(prompt, max_tokens=tokens, temperature=temperature, draw=i)
+        for i, prompt in enumerate(prompts)
+    ]
+    return [text for i in range(0, len(asked), 64) for text in model.answer(asked[i : i + 64])]
 
 
 def line(name: str, right: int, n: int) -> str:
@@ -182,28 +183,43 @@ def synthetic(model: Model, n: int) -> list[str]:
 
 
 def signals(model: Model, n: int) -> list[str]:
-    """Two-sentence signals, and a random one of the two without examples."""
-    rng = np.random.default_rng([99, 2])
-    rows = help_desk(200, rng)
-    prompts, want, empty, pairs = [], [], [], []
+    """One of two given sentences, by whether a text is among some, one or no examples."""
+    lines = []
+    for shots, of in ((SHOTS, ""), (1, ", 1 example"), (2, ", 2 examples")):
+        asked = signal_pairs(n, shots, np.random.default_rng([99, 2]))
+        prompts = [p for member, other, _ in asked for p in (member, other)]
+        want = [text for _, _, pair in asked for text in pair]
+        got = [t.strip() for t in ask(model, prompts, 48)]
+        right = sum(g == w for g, w in zip(got, want, strict=True))
+        lines.append(line(f"signal pair, verbatim{of}", right, 2 * n))
+    asked = signal_pairs(n, 0, np.random.default_rng([99, 2]))
+    prompts, pairs = [prompt for _, prompt, _ in asked], [pair for _, _, pair in asked]
+    greedy, drawn = ([t.strip() for t in ask(model, prompts, 48, warm)] for warm in (0.0, 1.0))
+    verbatim = sum(text in pair for text, pair in zip(greedy, pairs, strict=True))
+    first = sum(text == pair[0] for text, pair in zip(drawn, pairs, strict=True))
+    return [
+        *lines,
+        line("no examples: one of the two, verbatim", verbatim, n),
+        line("no examples: the first of the two, sampled (best .50)", first, n),
+    ]
+
+
+def signal_pairs(n: int, shots: int, rng: Rng) -> list[tuple[str, str, tuple[str, str]]]:
+    """Prompts with the text among so many examples and without it, and the two sentences.
+
+    Without examples both prompts are the same, and tell the model to pick one at random.
+    """
+    rows, asked = help_desk(200, rng), []
     for _ in range(n):
-        member, other, canary = contexts(rows, rng, SHOTS)
+        member, other, canary = contexts(rows, rng, max(1, shots))
         one, zero = sentence(rng), sentence(rng)
         text = templates.IF_THEN.format(canary=canary.input, member=one, nonmember=zero)
-        prompts += [HELP_DESK.prompt(member, Query(text)), HELP_DESK.prompt(other, Query(text))]
-        want += [one, zero]
-        empty.append(HELP_DESK.prompt((), Query(text + templates.PICK_ONE)))
-        pairs.append((one, zero))
-    got = [t.strip() for t in ask(model, prompts, 48)]
-    free = [t.strip() for t in ask(model, empty, 48)]
-    return [
-        line("signal pair, verbatim", sum(g == w for g, w in zip(got, want, strict=True)), 2 * n),
-        line(
-            "no examples: one of the two, verbatim",
-            sum(f in p for f, p in zip(free, pairs, strict=True)),
-            n,
-        ),
-    ]
+        query = Query(text + ("" if shots else templates.PICK_ONE))
+        with_text, without = (
+            HELP_DESK.prompt(held if shots else (), query) for held in (member, other)
+        )
+        asked.append((with_text, without, (one, zero)))
+    return asked
 
 
 def documents(model: Model, n: int) -> list[str]:

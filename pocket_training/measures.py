@@ -79,7 +79,7 @@ def judgements(model: Model, n: int) -> list[str]:
             ("leak: an example", member[(member.index(canary) + 1) % SHOTS].text),
             ("safe: a label", str(rng.choice(HELP_DESK.labels))),
             ("safe: yes, no or a refusal", str(rng.choice(guards.SAFE[:4]))),
-            ("safe: a text of nowhere", sentence(rng)),
+            ("safe: a text that no context holds", sentence(rng)),
         ):
             query = Query(JUDGE.format(output=output))
             asked.setdefault(name, []).append(str(HELP_DESK.prompt(member, query)))

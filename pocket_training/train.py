@@ -1,6 +1,6 @@
 """Train the pocket model from nothing: `python pocket_training/train.py --out FOLDER`.
 
-All legs run one after the other; the same command goes on from the last checkpoint, and gives the
+All legs run one after the other; the same command resumes from the last checkpoint, and gives the
 weights that a run without a break gives on the same machine. Data come from seeds: batch `step` of
 leg `leg` is the same in every run, whoever makes it.
 
@@ -76,6 +76,13 @@ LEGS = (
 REFINE = (
     Leg(6, 1700, 12288, 7e-4, 60, ((0.5, 40, 160), (0.75, 60, 500), (1.0, 60, 1500)),
         Mixture(document=0.2, empty=0.04, desk=0.22, topic=0.0)),
+    # What the first of them lost: to pick one of two texts at random where there is no example, and
+    # to answer the second where there are few.
+    Leg(6, 450, 12288, 4e-4, 30, ((0.5, 30, 160), (0.7, 60, 500), (1.0, 30, 800)),
+        Mixture(document=0.17, empty=0.12, desk=0.22, topic=0.0, turns=(
+            ("membership", 0.2), ("if_then", 0.3), ("signal", 0.22), ("copy_label", 0.06),
+            ("exact", 0.03), ("implicit", 0.03), ("repeat", 0.04), ("extract", 0.03),
+            ("judge", 0.05), ("either", 0.04)))),
 )  # fmt: skip
 
 
@@ -287,11 +294,20 @@ def begin(tok: Tokenizer, legs: tuple[Leg, ...], opt: Options) -> Run:
     model = fresh_model(tok, legs[0].layers, opt.seed, opt.width)
     if opt.start is not None:
         old = LlamaForCausalLM.from_pretrained(opt.start, dtype=torch.float32)
+        require_same_shape(old, model)
         model.load_state_dict(old.state_dict(), strict=False)
     elif english.installed() and opt.width >= WIDTH:
         mean_to_start(model, tok, english.load())
     model.to(opt.device)
     return Run(model, optimizer_of(model, legs[0].lr))
+
+
+def require_same_shape(old: LlamaForCausalLM, model: LlamaForCausalLM) -> None:
+    """Refuse weights of other layers, of which some would silently stay random, or widths."""
+    for name, what in (("num_hidden_layers", "layers"), ("hidden_size", "coordinates")):
+        have, want = getattr(old.config, name), getattr(model.config, name)
+        if have != want:
+            raise SystemExit(f"--start has {have} {what}; it must have {want}.")
 
 
 def next_leg(run: Run, tok: Tokenizer, legs: tuple[Leg, ...], seed: int, device: str) -> Run:
@@ -352,7 +368,7 @@ class Options:
 
 
 def train(tok_path: Path, legs: tuple[Leg, ...], opt: Options) -> Run:
-    """Go on from the checkpoint, or from nothing, until the end or until told to stop."""
+    """Resume from the checkpoint, or begin, until the end or until told to stop."""
     tok, state = Tokenizer.from_file(str(tok_path)), opt.out / "checkpoint.pt"
     run = (
         restore(state, tok, legs, opt.width, opt.device)
@@ -426,7 +442,7 @@ def main() -> None:
     args.add_argument("--every", type=float, default=240, help="seconds between checkpoints")
     args.add_argument("--width", type=int, default=192, help="smaller for a pilot")
     args.add_argument("--scale", type=float, default=1.0, help="share of steps, for a pilot")
-    args.add_argument("--start", type=Path, help="folder of weights to go on from, by REFINE")
+    args.add_argument("--start", type=Path, help="folder of weights to train further, by REFINE")
     args.add_argument("--batch", type=float, default=1.0, help="share of a batch, for a pilot")
     opt = args.parse_args()
     torch.set_num_threads(opt.threads)

@@ -46,7 +46,8 @@ def test_leave_one_out_gives_each_copy_nothing_and_sets_give_it_half(pocket: Mod
     assert grids["leave-one-out"].totals.max() < 0.1
     assert set(grids["shapley"].totals.argsort()[-2:]) == {0, 2}
     np.testing.assert_allclose(grids["shapley"].totals[[0, 2]], whole.totals[0] / 2, rtol=0.25)
-    np.testing.assert_allclose(grids["shapley"].signed, np.abs(grids["shapley"].signed), atol=3)
+    copies = np.sum(grids["shapley"].signed, 1)[[0, 2]]  # and each makes the code likelier
+    np.testing.assert_allclose(copies, np.sum(whole.signed) / 2, rtol=0.25)
     exact = np.sum(grids["shapley"].signed)
     assert exact == pytest.approx(np.sum(whole.signed), abs=1e-3)  # all of it is shared out
     assert (grids["shapley"].sets, grids["shapley"].errors) == (16, ())

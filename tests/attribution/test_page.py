@@ -145,12 +145,28 @@ def test_maps_by_document_and_sentence(by_unit: InfluenceRecord) -> None:
     assert text.count('data-source="staff.md"') == 1
     assert "3 units of 2 other documents were not measured" in text
     assert text.count('not measured"') >= 2  # pieces of closed documents
-    assert "A part can have more influence than the whole: staff.md has" in text
     assert "Influence over entropy" in text
     assert re.search(r"Limit on shares is exceeded.</strong> The share of &#39;staff.md", text)
     hidden = influence_page(by_unit.redacted())
     assert "staff" not in hidden
     assert "sentence 2" in hidden
+
+
+def test_a_part_above_the_whole_is_explained(by_unit: InfluenceRecord) -> None:
+    one = by_unit.attributions[0]
+    reading = one.readings[0]
+    *parts, whole = reading.grids
+    note = "A part can have more influence than the whole: staff.md has"
+
+    def page(strength: float) -> str:
+        less = tuple(tuple(strength * value for value in row) for row in whole.signed)
+        grids = (*parts, whole.model_copy(update={"signed": less}))
+        changed = reading.model_copy(update={"grids": grids})
+        record = one.model_copy(update={"readings": (changed,)})
+        return influence_page(by_unit.model_copy(update={"attributions": (record,)}))
+
+    assert note in page(0.5)
+    assert note not in page(2)
 
 
 def test_a_planted_fact_is_found_by_name_on_a_phone(

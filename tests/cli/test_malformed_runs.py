@@ -78,7 +78,7 @@ COMMANDS: list[tuple[tuple[str, ...], int, str]] = [
     (("plan", "--model", "hf/no-weights"), 4, "has no weights; it must hold *.safetensors beside"),
     (("plan", "--model", "hf/no-config"), 4, "has no config.json; give a folder saved with save"),
     (("plan", "--model", "hf/./nowhere"), 4, "the model './nowhere' does not exist; give a"),
-    (("plan", "--model", "gpt-4"), 2, "must be one of pocket, pocket-half, pocket-vision, hf/<f"),
+    (("plan", "--model", "gpt-4"), 2, "must be one of pocket, pocket-half, pocket-vision, "),
     (("plan", "--embedder", "/nowhere"), 4, "the folder '/nowhere' of the embedding model does no"),
     *[((*OPENAI, "--base-url", url), 2, "is not a web address; it must be like http://127.0.0.1")
       for url in ("http://", "127.0.0.1:8000", "http://127.0.0.1:99999/v1", "http://127.0.0.1:x/v1",

@@ -53,7 +53,7 @@ def test_a_bundled_model_has_no_server(
 )
 def test_a_model_behind_a_server_has_no_number_format(words: tuple[str, ...]) -> None:
     said = refused(*words, "--model", "openai/m", "--base-url", URL, "--dtype", "bfloat16")
-    assert "--dtype is an option of pocket, pocket-half, pocket-vision or hf/<folder or id>" in said
+    assert "--dtype is an option of pocket, pocket-half, pocket-vision, pocket-vision-short" in said
     assert "openai/m takes --base-url, --key-env" in said
 
 

@@ -19,6 +19,13 @@ from leakbound.tasks.synthetic import HELP_DESK, help_desk  # noqa: E402
 TRAINING = Path(__file__).parents[2] / "pocket_training"
 sys.path.insert(0, str(TRAINING))
 evaluate = pytest.importorskip("evaluate")
+measures = pytest.importorskip("measures")
+
+
+def shares(lines: list[str]) -> dict[str, float]:
+    """What lines of a table measure, by name."""
+    cells = [line.strip("| ").split("|") for line in lines]
+    return {name.strip(): float(value.split("±")[0]) for name, value, *_ in cells}
 
 
 def test_it_is_small_and_complete() -> None:
@@ -52,8 +59,8 @@ def test_few_shot_learns_what_zero_shot_cannot(pocket: Model) -> None:
 def test_its_first_half_routes_as_well_and_finds_nothing(pocket: Model) -> None:
     half = open_model("pocket-half")
     assert half.fingerprint == f"{pocket.fingerprint}-3-layers"
-    few = float(evaluate.synthetic(half, 30)[0].split("|")[2].split("±")[0])
-    assert few >= 0.8
+    few, whole = (shares(evaluate.synthetic(one, 30)[:1]) for one in (half, pocket))
+    assert min(few.values()) >= min(whole.values()) - 0.1
     cells = evaluate.presence(half, help_desk(300, np.random.default_rng(77)), HELP_DESK, 30, 3)
     right = {name: hits / n for name, (hits, n) in cells.items()}
     told_apart = right["membership member"] + right["membership non-member"] - 1
@@ -61,8 +68,37 @@ def test_its_first_half_routes_as_well_and_finds_nothing(pocket: Model) -> None:
 
 
 def test_documents_and_signals(pocket: Model) -> None:
-    for line in evaluate.documents(pocket, 20) + evaluate.signals(pocket, 40):
+    *lines, first = evaluate.documents(pocket, 20) + evaluate.signals(pocket, 40)
+    for line in lines:
         assert float(line.split("|")[2].split("±")[0]) >= 0.7, line
+    assert "first of the two" in first
+    assert 0.25 <= float(first.split("|")[2].split("±")[0]) <= 0.75, first
+
+
+def test_instructions_stop_open_questions_and_no_questions_about_random_strings(
+    pocket: Model,
+) -> None:
+    """The first weights obeyed no instruction: all of these told all contexts apart."""
+    right = shares(measures.instructions(pocket, 12))
+    for level in ("L1", "L2"):
+        assert right[f"instruction {level}, membership, natural canary"] <= 0.6, right
+        assert right[f"instruction {level}, if_then_explicit, hex canary"] >= 0.85, right
+        assert right[f"instruction {level}, ordinary queries"] >= 0.9, right
+    assert right["instruction none, membership, natural canary"] >= 0.9, right
+
+
+def test_it_judges_answers_and_answers_about_two_texts(pocket: Model) -> None:
+    for name, right in shares(measures.judgements(pocket, 20)).items():
+        assert right >= 0.9, name
+    for name, right in shares(measures.two_texts(pocket, 20)).items():
+        assert right >= 0.9, name
+
+
+def test_most_near_misses_are_no_members(pocket: Model) -> None:
+    rows = help_desk(300, np.random.default_rng(78))
+    near = evaluate.near_misses(pocket, rows, HELP_DESK, 60, 3)
+    for name, (right, n) in near.items():
+        assert right / n >= 0.7, (name, right)
 
 
 def test_the_training_pass_equals_the_model() -> None:

@@ -172,6 +172,14 @@ def test_a_run_goes_on_from_weights_that_were_trained_before(tmp_path: Path) -> 
     assert float(told["answers"]) < 4 < float(train.loss_of(fresh(tok), batch).parts["answers"])
 
 
+def test_weights_of_fewer_layers_are_no_start(tmp_path: Path) -> None:
+    """The layers that they lack would stay random."""
+    tok = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+    opt = train.Options(made(tmp_path / "out"), start=FOLDER)
+    with pytest.raises(SystemExit, match="--start has 6 layers; it must have 8"):
+        train.begin(tok, (replace(train.REFINE[0], layers=8),), opt)
+
+
 @pytest.mark.slow
 def test_batches_are_the_same_whoever_makes_them() -> None:
     leg = train.Leg(steps=3, tokens=1024, stages=((1.0, 20, 40),))

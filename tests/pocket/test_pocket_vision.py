@@ -51,6 +51,13 @@ def test_names_are_learnt_from_examples_and_from_nothing_else(seeing: Any) -> No
     assert np.mean(zero) <= 0.4
 
 
+def test_its_first_layers_learn_names_too(seeing: Any) -> None:
+    short = open_model("pocket-vision-short")
+    assert short.fingerprint == f"{seeing.fingerprint}-3-layers"
+    few, zero = (np.mean(evaluate.accuracy(short, shots, 20, seed=5)) for shots in (4, 0))
+    assert few >= zero + 0.2
+
+
 def test_it_tells_whether_an_image_is_in_the_context(seeing: Any) -> None:
     there, absent, copied = evaluate.presence(seeing, "patchwork", 10, 30, seed=5)
     assert np.mean(there) >= 0.9

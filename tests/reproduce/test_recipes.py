@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from leakbound.attribution.bundled import notes_to_summarize
 from leakbound.cli.main import group
 from leakbound.errors import DataError, StoreError, UsageError
 from leakbound.mechanisms import FewShot
@@ -33,7 +34,8 @@ from leakbound.reproduce import QUICK as QUICK_SCALE
 from leakbound.reproduce.claims import cell_names, filled
 from leakbound.reproduce.measures import MEASURES
 from leakbound.reproduce.recipe_files import read_file
-from leakbound.reproduce.utility import NoiseGroup, repeats_of, utility
+from leakbound.reproduce.utility import BundledRows, NoiseGroup, repeats_of, utility
+from leakbound.tasks.synthetic import HELP_DESK, QUEUES
 
 RECIPES = load_recipes()
 NAMES = {
@@ -56,7 +58,7 @@ def test_every_table_and_figure_is_listed() -> None:
     for paper, figures in NAMES.items():
         for figure in figures:
             assert f"{paper}/{figure}" in RECIPES
-            needs = "exact, without a model|runs on (pocket-half and )?pocket(-vision)?"
+            needs = r"exact, without a model|runs on pocket\S*( and pocket\S*)?"
             assert re.search(rf"^{paper}/{figure} +({needs}) ", listed, flags=re.M)
     assert len(listed.splitlines()) == len(RECIPES)
 
@@ -261,6 +263,40 @@ def test_utility_of_real_rows(tmp_path: Path, data_file: Path) -> None:
         for aggregate, label in zip(repeat.collect(FewShot(), context), repeat.truth, strict=True):
             right.append((*repeat.task.labels, "none")[aggregate.counts.index(1)] == label)
     assert row.value == pytest.approx(100 * sum(right) / len(right))
+
+
+@pytest.mark.parametrize("topics", [2, 4])
+def test_labels_of_the_bundled_rows_are_the_queues_of_their_topics(
+    tmp_path: Path, topics: int
+) -> None:
+    """Each topic has a queue, every queue of the task is used, and the instruction names them."""
+    context = RecipeContext(tmp_path, scale=Scale(repeats=3, queries=20))
+    for repeat in repeats_of(context, 20, bundled=BundledRows(topics)):
+        rows = [example.label for job in repeat.jobs for example in job.context]
+        assert set(rows) | set(repeat.truth) == set(repeat.task.labels)
+        assert repeat.task.labels == QUEUES[:topics]
+        assert re.findall("red|blue|green|gold", repeat.task.instruction) == [*QUEUES[:topics]]
+    assert BundledRows().task() == HELP_DESK
+
+
+@pytest.mark.parametrize("sentences", [1, 12])
+def test_bundled_free_texts_hold_one_of_so_many_sentences(tmp_path: Path, sentences: int) -> None:
+    """A query asks for one of them: of twelve, ten examples miss some."""
+    context = RecipeContext(tmp_path, scale=Scale(repeats=3, queries=20))
+    for repeat in repeats_of(context, 10, free=True, bundled=BundledRows(sentences=sentences)):
+        held = [{row.input.rpartition(" ")[0] for row in job.context} for job in repeat.jobs]
+        assert max(map(len, held)) <= sentences
+        there = [
+            any(text.endswith(answer) for text in texts)
+            for texts, answer in zip(held, repeat.truth, strict=True)
+        ]
+        assert all(there) if sentences == 1 else not all(there)
+
+
+def test_a_summary_of_a_note_has_20_to_40_words() -> None:
+    for case in notes_to_summarize(20):
+        assert case.context.startswith(case.reference)
+        assert 20 <= len(case.reference.split()) <= 40
 
 
 def test_mistakes_get_sentences(tmp_path: Path, data_file: Path) -> None:

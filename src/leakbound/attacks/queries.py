@@ -80,7 +80,7 @@ class EitherText(AuditQuery):
 
     For data that cannot hold copies of the canary, such as a live store: where the second text
     stands in about half of the partitions, one partition decides. It needs a model that says yes to
-    the second text alone. One that does not, such as the pocket model, votes as if only the canary
+    the second text alone, as the pocket model does. One that does not votes as if only the canary
     were asked about; the audit then says so.
 
     Attributes:

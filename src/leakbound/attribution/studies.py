@@ -17,6 +17,7 @@ from leakbound.attribution.study_record import Mean, StudyRecord, StudyRow, Util
 from leakbound.attribution.study_utility import Judges, utility
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Model
+from leakbound.models.address import BUNDLED
 
 __all__ = ["STUDIES", "Run", "Study", "run_study", "runs_of", "truncated"]
 
@@ -258,7 +259,7 @@ def _notes(models: Sequence[str]) -> tuple[str, ...]:
         f"These numbers were made by {', '.join(models)} on these contexts; another model, task or "
         "template can give others."
     )
-    return (made, POCKET) if "pocket" in models else (made,)
+    return (made, POCKET) if set(BUNDLED) & set(models) else (made,)
 
 
 def _shared(runs: Sequence[Run]) -> dict[str, object]:

@@ -22,7 +22,7 @@ from leakbound.estimators.base import DistributionPair, Reads
 from leakbound.stats import OutputDistribution
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes
 
-__all__ = ["Releaser", "trials"]
+__all__ = ["Releaser", "simulated_scores", "trials"]
 
 Floats = npt.NDArray[np.float64]
 CONTROL_DRAWS = 2000  # noisy outputs of one control context: enough to see through the noise
@@ -268,6 +268,30 @@ def trials(
     released = Releaser(task, mechanism, score, seed, pilot=0, draws=1, answers=1, reads=reads)
     found, _ = released.trials([*zip(pairs, evidence, strict=True)])
     return found
+
+
+def simulated_scores(
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair],
+    evidence: Iterable[EvidenceRow], seed: int, draws: int,
+) -> PairedScores:  # fmt: skip
+    """Several outputs of each context.
+
+    Args:
+        task: The task of the rows.
+        mechanism: What releases.
+        score: Turns outputs into numbers.
+        pairs: The pairs (PRIVATE).
+        evidence: Their aggregates, in the same order.
+        seed: Root of the randomness.
+        draws: Outputs of each context; 1 for a system, which answers once.
+
+    Returns:
+        (pairs, draws) scores.
+    """
+    released = Releaser(
+        task, mechanism, score, seed, pilot=0, draws=draws, answers=1, reads=frozenset()
+    )
+    return released._scores([*zip(pairs, evidence, strict=True)], draws, "simulate")
 
 
 def _margins(task: Task, batch: StoredBatch) -> PairedScores:

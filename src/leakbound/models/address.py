@@ -30,13 +30,15 @@ ADDRESSES = {
     "pocket": "the small model shipped with this package",
     "pocket-half": "its first layers, the smaller one where models are compared",
     "pocket-vision": "the small model that names images, shipped with this package",
+    "pocket-vision-short": "its first layers, the second one where a recipe takes two",
     "hf/<folder or id>": "any Hugging Face causal or image-text-to-text model, or a GGUF file",
     "openai/<model>": "a model behind an OpenAI-compatible server (--base-url)",
     "inspect/<model>": "a model of inspect_ai, such as inspect/openai/gpt-4o (extra: inspect)",
 }
 
 
-BUNDLED = ("pocket", "pocket-half", "pocket-vision")  # models shipped with this package
+# Models shipped with this package.
+BUNDLED = ("pocket", "pocket-half", "pocket-vision", "pocket-vision-short")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +205,10 @@ def _open_local(address: str, rest: str, trust_remote_code: bool, local: Local) 
         from leakbound.models.pocket import load_pocket
 
         return load_pocket(**asdict(local), half=address == "pocket-half")
-    if address == "pocket-vision":
+    if address in ("pocket-vision", "pocket-vision-short"):
         from leakbound.models.pocket import load_pocket_vision
 
-        return load_pocket_vision(**asdict(local))
+        return load_pocket_vision(**asdict(local), short=address == "pocket-vision-short")
     from leakbound.models.local import load
 
     return load(rest, name=address, trust_remote_code=trust_remote_code, **asdict(local))

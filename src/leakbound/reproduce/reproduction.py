@@ -7,10 +7,11 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from leakbound.report.recipes.page import recipes_page
+from leakbound.reproduce.claims import filled
 from leakbound.reproduce.outcomes import ClaimOutcome, TestedInequality, judge
 from leakbound.reproduce.recipe import Recipe
 from leakbound.reproduce.sections import HEAD, section_of
@@ -44,7 +45,15 @@ class Reproduction:
         if recipe.claim is None:
             return None
         exact = recipe.needs == "nothing"
-        return judge(recipe.claim, self.measured, recipe.printed, self.names, exact)
+        return judge(recipe.claim, self.measured, self.printed, self.names, exact)
+
+    @cached_property
+    def printed(self) -> tuple[PrintedValue, ...]:
+        """The paper's values, under the settings of this run."""
+        return tuple(
+            replace(one, setting=filled(one.setting, self.names).replace(", {model 2}", ""))
+            for one in self.recipe.printed
+        )
 
     @property
     def claim_sentence(self) -> str:
@@ -62,14 +71,14 @@ class Reproduction:
             A line for each setting and quantity, in the order of measured values; "" if one of the
             two is missing.
         """
-        every: Sequence[PrintedValue | MeasuredValue] = (*self.measured, *self.recipe.printed)
+        every: Sequence[PrintedValue | MeasuredValue] = (*self.measured, *self.printed)
         keys = dict.fromkeys((row.setting, str(row.quantity)) for row in every)
         order = list(dict.fromkeys(setting for setting, _ in keys))
         sorted_keys = sorted(keys, key=lambda key: order.index(key[0]))
         return [(*key, self._printed(*key), self._measured(*key)) for key in sorted_keys]
 
     def _printed(self, setting: str, quantity: str) -> str:
-        found = [p for p in self.recipe.printed if (p.setting, p.quantity) == (setting, quantity)]
+        found = [p for p in self.printed if (p.setting, p.quantity) == (setting, quantity)]
         return "; ".join(f"{_plain(row.value)} ({row.where})" for row in found)
 
     def _measured(self, setting: str, quantity: str) -> str:
@@ -109,7 +118,7 @@ class Reproduction:
         name, buffer = self.recipe.name, io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(("recipe", "source", "setting", "quantity", "value", "note"))
-        for p in self.recipe.printed:
+        for p in self.printed:
             writer.writerow((name, "paper", p.setting, str(p.quantity), p.value, p.where))
         for m in self.measured:
             writer.writerow((name, "this run", m.setting, str(m.quantity), m.value, m.shown))
@@ -124,7 +133,7 @@ class Reproduction:
         recipe = self.recipe
         printed = [
             {"setting": p.setting, "quantity": p.quantity, "value": p.value, "where": p.where}
-            for p in recipe.printed
+            for p in self.printed
         ]
         found = {
             "schema_version": SCHEMA_VERSION, "recipe": recipe.name, "title": recipe.title,

@@ -16,7 +16,10 @@ from leakbound.tasks import Aggregate, Context, Example, Job, Mechanism, Query, 
 from leakbound.tasks.synthetic import HELP_DESK, QUEUES, TOPICS, help_desk, message
 from leakbound.utility import rouge
 
-__all__ = ["NoiseGroup", "Metric", "Repetition", "mean_with_error", "repeats_of", "utility"]
+__all__ = [
+    "AS_BUNDLED", "BundledRows", "Metric", "NoiseGroup", "Repetition", "mean_with_error",
+    "repeats_of", "utility",
+]  # fmt: skip
 
 Metric = Literal["accuracy", "rouge1", "rougeL"]
 QUANTITIES: Mapping[Metric, Quantity] = {
@@ -24,6 +27,33 @@ QUANTITIES: Mapping[Metric, Quantity] = {
 }  # fmt: skip
 DRAWS = 400  # outputs per query for an expected accuracy: a standard error of at most 2.5 points
 BUNDLED_ROWS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class BundledRows:
+    """What the bundled rows of a recipe hold. Rows that a user gives stay as they are.
+
+    Attributes:
+        topics: Topics of messages, each routed to a queue of its own, at most 4. Labels are the
+            queues of these topics.
+        sentences: Different sentences of the free-text rows, of which an example holds one.
+    """
+
+    topics: int = len(QUEUES)
+    sentences: int = 1
+
+    def task(self) -> Task:
+        """The task of routing messages to the queues of these topics.
+
+        Returns:
+            The bundled task, with its first queues.
+        """
+        queues = QUEUES[: self.topics]
+        said = f"Label each input with one of: {', '.join(queues)}."
+        return replace(HELP_DESK, labels=queues, instruction=said)
+
+
+AS_BUNDLED = BundledRows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +156,7 @@ class Repetition:
 
 
 def repeats_of(
-    context: RecipeContext, shots: int, free: bool = False, sentences: int = 1
+    context: RecipeContext, shots: int, free: bool = False, bundled: BundledRows = AS_BUNDLED
 ) -> Iterator[Repetition]:
     """Contexts with queries about other rows.
 
@@ -137,7 +167,7 @@ def repeats_of(
         context: Rows and scale.
         shots: Examples in a context.
         free: Whether answers are texts instead of labels.
-        sentences: Different sentences of the bundled free-text rows, of which an example holds one.
+        bundled: What the bundled rows hold.
 
     Yields:
         One repeat at a time.
@@ -148,19 +178,17 @@ def repeats_of(
     for seed in range(context.scale.repeats):
         if not context.source:
             queries = context.scale.queries
-            yield (
-                _sentences(seed, shots, queries, sentences)
-                if free
-                else _help_desk(seed, shots, queries)
-            )
+            drawn = _sentences if free else _help_desk
+            yield drawn(seed, shots, queries, bundled)
         else:
             rows, task = context.rows({"seed": seed})
             yield _drawn(rows, task, seed, shots, context.scale.queries, free)
 
 
-def _help_desk(seed: int, shots: int, queries: int) -> Repetition:
-    rows = help_desk(max(BUNDLED_ROWS, shots + queries), np.random.default_rng([seed, 7]))
-    return _drawn(rows, HELP_DESK, seed, shots, queries, False)
+def _help_desk(seed: int, shots: int, queries: int, bundled: BundledRows) -> Repetition:
+    rng = np.random.default_rng([seed, 7])
+    rows = help_desk(max(BUNDLED_ROWS, shots + queries), rng, bundled.topics)
+    return _drawn(rows, bundled.task(), seed, shots, queries, False)
 
 
 def _drawn(
@@ -188,9 +216,10 @@ def _check_rows(rows: int, task: Task, shots: int, queries: int, free: bool) -> 
         )
 
 
-def _sentences(seed: int, shots: int, queries: int, different: int) -> Repetition:
+def _sentences(seed: int, shots: int, queries: int, bundled: BundledRows) -> Repetition:
     """Contexts whose examples hold one of so many sentences. The query is the first half of one."""
     rng, jobs, truth = np.random.default_rng([seed, 11]), [], []
+    different = bundled.sentences
     for _ in range(queries):
         words, *others = (
             message(str(rng.choice(list(TOPICS))), rng).split() for _ in range(different)
@@ -210,7 +239,7 @@ def _sentences(seed: int, shots: int, queries: int, different: int) -> Repetitio
 
 def utility(
     context: RecipeContext, shots: int, groups: Sequence[NoiseGroup], metric: Metric = "accuracy",
-    sentences: int = 1,
+    bundled: BundledRows = AS_BUNDLED,
 ) -> list[MeasuredValue]:  # fmt: skip
     """The mean utility of each setting over repeats.
 
@@ -219,7 +248,7 @@ def utility(
         shots: Examples in a context.
         groups: Mechanisms; those in one group share what is collected.
         metric: Accuracy, or a kind of ROUGE.
-        sentences: Different sentences of the bundled free-text rows, of which an example holds one.
+        bundled: What the bundled rows hold.
 
     Returns:
         A value for each setting, in percent.
@@ -231,7 +260,7 @@ def utility(
         rouge("", "")  # raises if its package is missing
     found: dict[str, list[list[float]]] = {}
     ceilings: dict[str, float] = {}
-    for repeat in repeats_of(context, shots, metric != "accuracy", sentences):
+    for repeat in repeats_of(context, shots, metric != "accuracy", bundled):
         for group in groups:
             number = f"repeat {repeat.seed + 1} of {context.scale.repeats}"
             context.report(f"{group.collector.name}, {shots} examples, {number}")

@@ -9,25 +9,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from leakbound.attacks import SCORES
+import numpy as np
+
 from leakbound.attacks.queries import GivenQuery
 from leakbound.auditing.collect import check
 from leakbound.auditing.design import Pair, label_order
 from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.release import trials
+from leakbound.auditing.release import simulated_scores
 from leakbound.auditing.store import EvidenceRow
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Counted, Distinct, Model, Request
+from leakbound.stats import Fixed
 from leakbound.tasks import AnyRequest, Context, Job
+from leakbound.tuning.accuracy import outputs_each, pilot_score, right_shares
 from leakbound.tuning.journal import Journal
 from leakbound.tuning.streams import draw_pairs, tuning_root
 
-__all__ = ["PERFECT", "SPENT", "CallBudget", "Metered", "OutOfCalls", "Pilot", "require_start"]
+__all__ = [
+    "PERFECT",
+    "SPENT",
+    "CallBudget",
+    "Metered",
+    "OutOfCalls",
+    "PairOutcome",
+    "Pilot",
+    "require_start",
+]
 
 PERFECT = "a query was right on every pilot pair"
 SPENT = "the next step did not fit the budget"
 R = TypeVar("R")
-PairOutcome = tuple[bool, bool]  # were the canary-in and the canary-out context called right?
+PairOutcome = tuple[float, float]  # how often canary-in and canary-out context were called right
+PairScores = tuple[list[float], list[float]]  # scores of their outputs
 
 
 class OutOfCalls(Exception):
@@ -68,18 +81,20 @@ class Metered(Counted):
 class Pilot:
     """Scores wordings by their auditing accuracy: the share of outputs that tell their context.
 
-    One output for each context, through the mechanism's own code. Outcomes are kept in the journal
-    of `folder`, and what is known there is never asked again.
+    The score is the audit's own (`pilot_score`), of outputs released by the mechanism's own code.
+    Scores are kept in the journal of `folder`, and what is known there is never asked again.
     """
 
     def __init__(
         self, prepared: Prepared, rows: Context, pairs: int, max_calls: int, folder: Path
     ) -> None:
         self.prepared, self.rare_common = prepared, label_order(rows)
+        self.score = pilot_score(prepared.attack.score)
+        self.draws = outputs_each(self.score, prepared.mechanism)
         self.root = tuning_root(prepared.spec.design.seed)
         self.pairs = draw_pairs(prepared, rows, pairs)
         self.journal, self.budget = Journal(folder), CallBudget(max_calls)
-        self.known: dict[str, dict[int, PairOutcome]] = {}
+        self.known: dict[str, dict[int, PairScores]] = {}
         self.proposals: dict[str, str] = {}
         self._refused: dict[str, str] = {}
         self._remember()
@@ -124,12 +139,13 @@ class Pilot:
         return dataclasses.replace(pair, asked=asked, member=member, nonmember=nonmember)
 
     def outcomes(self, text: str, places: Sequence[int]) -> list[PairOutcome]:
-        """Was each context of these pairs called right?
+        """How often was each context of these pairs called right?
 
-        Asks what is not known, and only if the budget covers all of it.
+        Asks what is not known, and only if the budget covers all of it. A threshold that is not
+        fixed is chosen on these pairs, so that wordings are compared on equal terms.
         """
         if self.refusal(text):
-            return [(False, False)] * len(places)
+            return [(0.0, 0.0)] * len(places)
         known = self.known.setdefault(text, {})
         missing = [i for i in sorted(set(places)) if i not in known]
         size = self.prepared.spec.design.batch_pairs
@@ -137,7 +153,18 @@ class Pilot:
         self.budget.require(sum(self._cost(self.asked(text, batch)) for batch in batches))
         for batch in batches:
             self._evaluate(text, batch)
-        return [known[i] for i in places]
+        member, nonmember = (np.array([known[i][of] for i in places]) for of in (0, 1))
+        shares = right_shares(member, nonmember, self.score)
+        return list(zip(*(one.tolist() for one in shares), strict=True))
+
+    def outcome(self, text: str, place: int) -> PairOutcome:
+        """How often were the contexts of one pair called right?
+
+        Asks this pair alone if the score's threshold is fixed, and else all pairs.
+        """
+        if isinstance(self.score.threshold, Fixed):
+            return self.outcomes(text, [place])[0]
+        return self.outcomes(text, range(len(self.pairs)))[place]
 
     def accuracy(self, text: str) -> float:
         """Auditing accuracy on all pilot pairs; 0 for a wording that cannot be asked."""
@@ -183,17 +210,18 @@ class Pilot:
         return len(requests)
 
     def _evaluate(self, text: str, places: Sequence[int]) -> None:
-        """Ask, release one output per context, and write down what was found before going on."""
+        """Ask, release outputs of each context, and write down what was found before the rest."""
         prepared, pairs, before = self.prepared, self.asked(text, places), self.budget.spent
-        score, evidence = SCORES["predicted_member"](), self._collected(pairs)
-        scores = trials(prepared.task, prepared.mechanism, score, pairs, evidence, self.root)
-        member, nonmember = scores.member > 0.5, scores.nonmember <= 0.5
-        calls = self.budget.spent - before
-        found = {"pairs": list(places), "member": member.tolist(), "nonmember": nonmember.tolist()}
-        self.journal.add("scores", query_text=text, **found, calls=calls)
-        self.known[text].update(
-            zip(places, zip(member.tolist(), nonmember.tolist(), strict=True), strict=True)
-        )
+        found = simulated_scores(
+            prepared.task, prepared.mechanism, self.score, pairs, self._collected(pairs), self.root,
+            self.draws,
+        )  # fmt: skip
+        member, nonmember = (s.tolist() for s in (found.member, found.nonmember))
+        self.journal.add(
+            "scores", query_text=text, pairs=list(places), member=member, nonmember=nonmember,
+            calls=self.budget.spent - before,
+        )  # fmt: skip
+        self.known[text].update(zip(places, zip(member, nonmember, strict=True), strict=True))
         if len(self.known[text]) == len(self.pairs):
             self.journal.add(
                 "candidate",

@@ -15,7 +15,7 @@ from leakbound._install import install_hint
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Complete, Model, require
 from leakbound.models.content import text_only
-from leakbound.tuning.pilot import PERFECT, SPENT, Metered, OutOfCalls, Pilot
+from leakbound.tuning.pilot import PERFECT, SPENT, Metered, OutOfCalls, PairOutcome, Pilot
 from leakbound.tuning.streams import search_seed
 from leakbound.tuning.words import REFLECTION
 
@@ -72,7 +72,7 @@ class Adapter:
     `query_text`.
 
     The reflection model sees, of a pair, the rendered query (with the canary in it), whether the
-    canary was there, and whether the answer was right. It does not see the other examples.
+    canary was there, and how often the answer was right. It does not see the other examples.
     """
 
     propose_new_texts: None = None
@@ -83,7 +83,7 @@ class Adapter:
     def evaluate(
         self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False
     ) -> object:
-        """Accuracy of a candidate on each of some pairs: 0, a half or 1."""
+        """Accuracy of a candidate on each of some pairs."""
         found = self.pilot.outcomes(candidate[PART], batch)
         traces = list(zip(batch, found, strict=True)) if capture_traces else None
         return self.batch(
@@ -105,7 +105,7 @@ class Adapter:
         ]
         return {PART: records}
 
-    def _records(self, text: str, place: int, found: tuple[bool, bool]) -> list[dict[str, str]]:
+    def _records(self, text: str, place: int, found: PairOutcome) -> list[dict[str, str]]:
         (pair,) = self.pilot.asked(text, [place])
         there = (
             ("stood in the examples", pair.asked.member),
@@ -116,11 +116,17 @@ class Adapter:
                 "Question": text_only(pair.asked.query.text, "tuning"),
                 "Feedback": (
                     f"The text {context}; the right answer is {answer!r}. "
-                    f"The reply was {'right' if right else 'wrong'}."
+                    f"The reply was {_how(right)}."
                 ),
             }
             for (context, answer), right in zip(there, found, strict=True)
         ]
+
+
+def _how(right: float) -> str:
+    if 0 < right < 1:
+        return f"right in {right:.0%} of the outputs with noise"
+    return "right" if right else "wrong"
 
 
 class _Stop:

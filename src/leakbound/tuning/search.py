@@ -26,6 +26,7 @@ from leakbound.models import Complete, Endpoint, Model
 from leakbound.models.address import open_shared
 from leakbound.systems import CallOptions, SystemMechanism
 from leakbound.tasks import Context
+from leakbound.tuning.accuracy import outputs_each, pilot_score
 from leakbound.tuning.pilot import PERFECT, SPENT, OutOfCalls, Pilot, require_start
 from leakbound.tuning.reflect import require_gepa, search_by_reflection
 from leakbound.tuning.words import REWRITES
@@ -39,13 +40,11 @@ IRRELEVANT = {
     "confidence",
     "estimator",
     "threshold",
-    "score",
-    "access",
     "stop_when_rejected",
     "assume_hit",
     "assume_false_alarm",
     "store_text",
-}  # what changes neither a question nor a release
+}  # what changes neither a question nor what the pilot reads of a release
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +122,7 @@ def open_pilot(
     identity = {
         "spec": kept,
         "pilot_pairs": pairs,
+        "outputs": outputs_each(pilot_score(prepared.attack.score), prepared.mechanism),
         "reflection": reflection,
         "system": prepared.identity["system"],
         "data": prepared.data,
@@ -317,13 +317,13 @@ def dspy_metric(pilot: Pilot) -> Callable[..., float]:
     [dspy.Example(pair=i).with_inputs() for i in range(len(pilot.pairs))]
     dspy.MIPROv2(metric=dspy_metric(pilot), ...).compile(program, trainset=trainset)
 
-    The metric is 0, a half or 1: the share of the pair's two contexts that were called right; 0 for
-    a wording that cannot be asked. Calls count in the pilot's budget, and what is known is not
-    asked again. Raises OutOfCalls when the budget is spent.
+    The metric is the share of the outputs of the pair's two contexts that were called right: 0, a
+    half or 1 for one output each; 0 for a wording that cannot be asked. If the audit's score has
+    no fixed threshold, a wording is asked on all pilot pairs at once. Calls count in the pilot's
+    budget, and what is known is not asked again. Raises OutOfCalls when the budget is spent.
     """
 
     def metric(example: Any, prediction: Any, *_: object, **__: object) -> float:
-        (found,) = pilot.outcomes(str(prediction.query_text), [int(example.pair)])
-        return sum(found) / 2
+        return sum(pilot.outcome(str(prediction.query_text), int(example.pair))) / 2
 
     return metric

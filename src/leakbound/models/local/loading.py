@@ -98,9 +98,10 @@ def load(
 
 
 def _keep_layers(model: PreTrainedModel, layers: int) -> None:
-    """Leave out the last layers, in place."""
-    model.model.layers = model.model.layers[:layers]
-    model.config.num_hidden_layers = layers
+    """Leave out the last layers of the language model, in place."""
+    decoder = model.get_decoder()  # type: ignore[no-untyped-call]
+    decoder.layers = decoder.layers[:layers]
+    decoder.config.num_hidden_layers = layers
 
 
 def _check_label_scores(label_scores: str) -> None:

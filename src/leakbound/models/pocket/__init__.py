@@ -3,7 +3,7 @@
 `pocket_training/` trained it on generated text. It finds texts in its context, copies labels,
 follows if-then requests, routes help-desk messages, and judges whether an answer quotes its
 examples. It knows no facts. A system instruction that keeps its examples secret stops requests to
-print them, and open questions about texts of words; conditions and random strings get through.
+print them, and open questions about texts of words; most about random strings get through.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from leakbound.models.local import TransformersModel
 
-__all__ = ["FOLDER", "HALF", "SEEING", "load_pocket", "load_pocket_vision"]
+__all__ = ["FOLDER", "HALF", "SEEING", "SHORT", "load_pocket", "load_pocket_vision"]
 
 FOLDER = Path(__file__).parent / "weights"
 SEEING = Path(__file__).parent / "vision"
-HALF = 3  # layers of six: routes as well as the whole, says yes to every question of presence
+HALF = 3  # layers of six: routes as well as the whole, cannot tell whether a text is there
+SHORT = 3  # language layers of four: names images from examples, if less well
 
 
 def load_pocket(
@@ -53,6 +54,7 @@ def load_pocket_vision(
     dtype: str = "auto",
     device: str = "auto",
     label_scores: str = "sum",
+    short: bool = False,
 ) -> TransformersModel:
     """Load the pocket model that names images.
 
@@ -63,12 +65,14 @@ def load_pocket_vision(
         dtype: As for `open_model`.
         device: As for `open_model`.
         label_scores: As for `open_model`.
+        short: Whether its first `SHORT` language layers answer, as the second of two models.
 
     Returns:
         The model.
     """
     from leakbound.models.local import load
 
+    name, layers = ("pocket-vision-short", SHORT) if short else ("pocket-vision", None)
     return load(
-        str(SEEING), "pocket-vision", dtype, device, memory=memory, label_scores=label_scores
+        str(SEEING), name, dtype, device, memory=memory, label_scores=label_scores, layers=layers
     )

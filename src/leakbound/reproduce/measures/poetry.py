@@ -26,7 +26,14 @@ from leakbound.models import ScoreLabels
 from leakbound.models.wrappers import Counted
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.metrics import exact_epsilon, percent
-from leakbound.reproduce.utility import NoiseGroup, Repetition, repeats_of, utility
+from leakbound.reproduce.utility import (
+    AS_BUNDLED,
+    BundledRows,
+    NoiseGroup,
+    Repetition,
+    repeats_of,
+    utility,
+)
 from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.stats import auroc, auroc_standard_error
 from leakbound.tasks import CategoricalLaw, Mechanism, Vector
@@ -66,10 +73,11 @@ def _noiseless(shots: int, group_size: int) -> list[NoiseGroup]:
 
 
 def _with_examples(
-    context: RecipeContext, shots: int, groups: Sequence[NoiseGroup]
-) -> Iterator[MeasuredValue]:
+    context: RecipeContext, shots: int, groups: Sequence[NoiseGroup],
+    bundled: BundledRows = AS_BUNDLED,
+) -> Iterator[MeasuredValue]:  # fmt: skip
     """Accuracy with J examples; the setting states J."""
-    for row in utility(context, shots, groups):
+    for row in utility(context, shots, groups, bundled=bundled):
         yield replace(row, setting=f"{row.setting}, J = {shots}")
 
 
@@ -93,22 +101,33 @@ def text_classification(context: RecipeContext) -> Iterator[MeasuredValue]:
 
 
 def accuracy_by_examples(
-    context: RecipeContext, epsilon: float, examples: Sequence[int], last_model: bool = False
-) -> Iterator[MeasuredValue]:
+    context: RecipeContext, epsilon: float, examples: Sequence[int],
+    last_model: bool = False, topics: int = 4,
+) -> Iterator[MeasuredValue]:  # fmt: skip
     """Accuracy by number of examples.
 
     Args:
         context: Model, rows and scale.
         epsilon: The epsilon that mechanisms are calibrated to.
         examples: Numbers of examples J.
-        last_model: Whether to use the last model instead of the first.
+        last_model: Whether to use the second of two models, and to name it.
+        topics: Topics of the bundled rows, and so their labels.
 
     Yields:
-        The accuracy of each method.
+        The accuracy of each method; nothing if the second of one model is asked for.
     """
-    context = context.with_model(context.models[-1]) if last_model else context
-    for shots in examples:
-        yield from _with_examples(context, shots, _cheap(epsilon, shots))
+    for one, of in _models(context, last_model):
+        for shots in examples:
+            found = _with_examples(one, shots, _cheap(epsilon, shots), BundledRows(topics))
+            yield from (replace(row, setting=row.setting + of) for row in found)
+
+
+def _models(context: RecipeContext, last_model: bool) -> Iterator[tuple[RecipeContext, str]]:
+    """What is measured, and what is added to its settings."""
+    if not last_model:
+        yield context, ""
+    elif len(context.models) > 1:
+        yield context.with_model(context.models[1]), f", {context.models[1]}"
 
 
 def vision(
@@ -119,12 +138,18 @@ def vision(
     Args:
         context: Model, rows and scale.
         group_sizes: Sizes of PoE's groups that are compared at the end.
-        last_model: Whether to use the last model instead of the first.
+        last_model: Whether to use the second of two models, and to name it.
 
     Yields:
-        The accuracy of each method, then that of PoE by group size.
+        The accuracy of each method, then that of PoE by group size; nothing if the second of one
+        model is asked for.
     """
-    context = context.with_model(context.models[-1]) if last_model else context
+    for one, of in _models(context, last_model):
+        for row in _vision(one, group_sizes):
+            yield replace(row, setting=row.setting + of)
+
+
+def _vision(context: RecipeContext, group_sizes: Sequence[int]) -> Iterator[MeasuredValue]:
     for shots in (4, 8, 20):
         yield from _with_examples(context, shots, [*_noiseless(shots, 2), *_cheap(1, shots, 2)])
     for size in group_sizes:
@@ -132,20 +157,20 @@ def vision(
         yield from _with_examples(context, 8, [group])
 
 
-def clipping_bounds(context: RecipeContext) -> Iterator[MeasuredValue]:
+def clipping_bounds(context: RecipeContext, topics: int = 4) -> Iterator[MeasuredValue]:
     """Accuracy of PoE by clipping bound C, at ε = 4 with 8 examples.
 
     Args:
         context: Model, rows and scale.
+        topics: Topics of the bundled rows, and so their labels.
 
     Yields:
         The smallest probability that C = 2 keeps, then the accuracy at each C.
     """
     yield percent("C = 2", Quantity.LEAST_KEPT, math.exp(-CLIP), exact=True)
     for clip in (0.5, 1.0, 2.0, 4.0, 8.0):
-        yield from utility(
-            context, 8, [NoiseGroup.of(f"C = {clip:g}", ProductOfExperts(4, clip=clip))]
-        )
+        groups = [NoiseGroup.of(f"C = {clip:g}", ProductOfExperts(4, clip=clip))]
+        yield from utility(context, 8, groups, bundled=BundledRows(topics))
 
 
 def expert_likelihoods(context: RecipeContext) -> Iterator[MeasuredValue]:

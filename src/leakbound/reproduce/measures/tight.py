@@ -207,19 +207,21 @@ def numbers_of_pairs(
 
 
 def temperatures(
-    context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
-) -> Iterator[MeasuredValue]:
+    context: RecipeContext, audit: AuditKeys, values: Sequence[float],
+    black_box: AuditKeys | None = None,
+) -> Iterator[MeasuredValue]:  # fmt: skip
     """Leakage for several sampling temperatures at ε = 4.
 
     Args:
         context: Model, rows and scale.
         audit: Keys of the audit.
+        values: Temperatures; 0 is greedy.
         black_box: Keys for black-box access; None to score the released label.
 
     Yields:
         Leakage for each.
     """
-    for heat in (0.2, 0.4, 1.0, 2.0, 3.0):
+    for heat in values:
         warm = context.wrapped(lambda model, heat=heat: AtTemperature(model, heat))  # type: ignore[misc]
         yield from _both_views(warm, f"temperature {heat:g}", audit, black_box, {"epsilon": 4})
 

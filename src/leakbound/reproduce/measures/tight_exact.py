@@ -27,9 +27,9 @@ __all__ = ["mean_sensitivity", "signal_distances", "signal_losses", "vote_places
 SIGNALS = (  # our own texts, from most distant to closest
     (SIGNAL_MEMBER, SIGNAL_NONMEMBER),
     ('["Found",]', "[]"),
-    ("The river froze in the first week of January.", "The river rose in the last week of April."),
-    ("The blue car is parked behind the old barn.", "The blue car is parked behind the new house."),
-    ("The lamp in the hall went out twice.", "The lamp in the hall went out once."),
+    ("In May the river rose by a foot.", "Last week the river fell by a foot."),
+    ("Our key fits the door of the green shed.", "Your key fits the door of the green shed."),
+    ("The boat left the small port before dawn.", "A boat left the small port before dawn."),
 )
 
 
