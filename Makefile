@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 # Tests start many interpreters; each would compile every file again where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install quick first-result check lint types layers laws test test-slow test-hosts test-wheel flaky demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
+.PHONY: install quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
+	test-hosts-deepeval test-wheel flaky demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
 	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
 	catalogue notebook pictures witness clean
 
@@ -61,16 +62,26 @@ test-slow: install
 # Tests marked `hosts`: clusters and servers of others, and in an environment of its own without torch LiteLLM, which needs
 # another release of the official client than `make test`, and a PostgreSQL server (Debian's package postgresql; the tests say so and
 # are skipped where there is none).
-test-hosts: install $(VENV)-hosts/installed $(VENV)-deepeval/installed $(VENV)-hosts/promptfoo/installed
+# One after the other, so that the wheel's environments are gone before others come: 5 GB of disk at a time.
+test-hosts: test-hosts-here test-hosts-others test-hosts-deepeval
+
+test-hosts-here: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m hosts --ignore tests/hosts
+
+test-hosts-others: $(VENV)-hosts/installed $(VENV)-hosts/promptfoo/installed
 	$(VENV)-hosts/bin/pytest -q -m hosts tests/hosts
+
+test-hosts-deepeval: $(VENV)-deepeval/installed
 	$(VENV)-deepeval/bin/pytest -q -m hosts tests/hosts/test_deepeval.py
 
-# The last promptfoo that runs on Node.js 20 (2 GB); its test is skipped where there is no npm, or npm cannot install it.
+# The last promptfoo that runs on Node.js 20, without optional packages (0.3 GB, not 2 GB) but the one that it does not start
+# without; its test is skipped where there is no npm, or npm cannot install it.
 PROMPTFOO ?= 0.121.20
+NPM_INSTALL := npm install --no-audit --no-fund --ignore-scripts
 $(VENV)-hosts/promptfoo/installed: $(VENV)-hosts/installed
 	mkdir -p $(@D)
-	! command -v npm || npm install --prefix $(@D) --no-audit --no-fund --ignore-scripts promptfoo@$(PROMPTFOO) || \
+	! command -v npm || { $(NPM_INSTALL) --prefix $(@D) --omit=optional promptfoo@$(PROMPTFOO) && \
+	  $(NPM_INSTALL) --prefix $(VENV)-hosts libsql@$$(node -p "require('$(abspath $(@D))/node_modules/libsql/package.json').version"); } || \
 	  rm -rf $(@D)/node_modules
 	touch $@
 
