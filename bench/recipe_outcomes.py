@@ -9,12 +9,14 @@ with too few trials how many times as many would show it: what was measured is d
 times, unit by unit, and the claim's own tests are run on it. That is a guess from few units, and
 no promise; nothing is said where no multiple up to 16 would do. What ran at the usual
 size is not replaced by what ran with --quick. Each row keeps the key of what it was measured with
-(version, weights, options, sizes), and is counted only while that is the recipe's own.
+(version, weights, options, sizes) and of the inequalities that were tested, and is counted only
+while both are the recipe's own.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -50,7 +52,7 @@ def redrawn(measured: Sequence[MeasuredValue], times: int, seed: int) -> list[Me
     """As many units, times so many, drawn with replacement; cells of equal units stay paired."""
     ids: dict[tuple[str, str], set[int]] = {}
     for sample in (one.sample for one in measured if one.sample is not None):
-        ids.setdefault((sample.unit, sample.drawn), set()).update(sample.ids or range(sample.n))
+        ids.setdefault((sample.unit, sample.drawn), set()).update(independent(sample))
     rng = np.random.default_rng([seed, times])
     picks = {
         group: rng.choice(sorted(those), times * len(those)).tolist()
@@ -63,10 +65,22 @@ def redrawn(measured: Sequence[MeasuredValue], times: int, seed: int) -> list[Me
     ]  # fmt: skip
 
 
+def independent(sample: Sample) -> Sequence[int]:
+    """The number of each unit, or of its context where several units ask one."""
+    return sample.contexts or sample.ids or range(sample.n)
+
+
 def picked(sample: Sample, picks: Sequence[int]) -> Sample:
-    values = dict(zip(sample.ids or range(sample.n), sample.values, strict=True))
-    there = [(at, values[pick]) for at, pick in enumerate(picks) if pick in values]
-    return replace(sample, values=tuple(v for _, v in there), ids=tuple(at for at, _ in there))
+    values: dict[int, list[float]] = {}
+    for number, value in zip(independent(sample), sample.values, strict=True):
+        values.setdefault(number, []).append(value)
+    most = max(map(len, values.values()))
+    there = [
+        (at, i, v) for at, pick in enumerate(picks) for i, v in enumerate(values.get(pick, ()))
+    ]
+    ids, contexts = [most * at + i for at, i, _ in there], tuple(at for at, _, _ in there)
+    drawn = replace(sample, values=tuple(v for _, _, v in there), ids=tuple(ids))
+    return replace(drawn, contexts=contexts) if sample.contexts else drawn
 
 
 def times_to_show(
@@ -109,6 +123,7 @@ def rows(folders: Sequence[Path]) -> dict[str, Any]:
             continue
         found[name] = row = {"made_with": made_with, "outcome": "no_claim", "reason": ""}
         row["key"] = json.loads(kept_file(out, recipe).read_text())["key"]
+        row["claim"] = claim_key(recipe)
         measured, names = read_measured(kept_file(out, recipe)), names_of(made_with)
         claim = Reproduction(recipe, measured, made_with, names).outcome
         if claim is None:
@@ -126,10 +141,18 @@ def key(recipe: Recipe, scale: Scale) -> str:
     return what_decides(recipe, RecipeContext(Path(), recipe.models, source, scale=scale))
 
 
+def claim_key(recipe: Recipe) -> str:
+    """What is tested: the inequalities of the claim, and what it needs."""
+    claim = recipe.claim
+    tested = () if claim is None else (*claim.holds, *claim.needs)
+    told = repr([replace(one, because="") for one in tested])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
 def size(row: dict[str, Any], recipe: Recipe) -> str:
     """With what a row was measured, in words."""
     known = {key(recipe, QUICK): "--quick", key(recipe, recipe.scale): "usual"}
-    if row.get("key") not in known:
+    if row.get("key") not in known or row.get("claim") != claim_key(recipe):
         return EARLIER
     return "exact" if recipe.needs == "nothing" else known[row["key"]]
 
@@ -152,10 +175,11 @@ def section(kept: dict[str, Any]) -> str:
     missing = [name for name in recipes if name not in kept]
     lines = [
         HEADING, "",
-        f"Of {len(recipes)} recipes {len(now)} have run as they stand: {told}. The column *size*"
+        f"Of {len(recipes)} recipes {len(now)} have run with the weights, options, sizes and"
+        f" inequalities that stand now: {told}. The column *size*"
         " says with what; the usual size is what `leakbound reproduce` does by default."
-        + (f" {len(kept) - len(now)} are marked *{EARLIER}*: they ran with other weights or"
-           " options, and are not counted." if len(now) < len(kept) else "")
+        + (f" {len(kept) - len(now)} are marked *{EARLIER}*: they ran with other ones, and are not"
+           " counted." if len(now) < len(kept) else "")
         + " *Times*, of a claim with too few trials, is how many times as many units would show it"
         " with a power of 80 %, by its own tests on what was measured drawn again: a guess from few"
         " units. A dash there says that no multiple up to 16 would."
@@ -167,7 +191,8 @@ def section(kept: dict[str, Any]) -> str:
     for name, row in kept.items():
         words = OUTCOMES.get(row["outcome"], "no claim")
         claim = recipes[name].claim
-        explained = claim.explained if claim and row["outcome"] == "reversed" else ""
+        told = {} if claim is None else {"reversed": claim.explained, "shown": claim.caveat}
+        explained = told.get(row["outcome"], "")
         why = explained or short(row["reason"])
         times = row.get("times") or "–"
         cells = (f"`{name}`", sizes_of[name], words, str(times), why)

@@ -38,6 +38,7 @@ def run(
     """A command in an environment that names no other Python; `path` comes first in PATH."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     found = {**kept, "OMP_NUM_THREADS": "1", "PIPX_HOME": str(cwd / "pipx"),
+             "PIPX_DEFAULT_BACKEND": "pip",  # uv would take a GPU build of torch, 5 GB
              "PIPX_BIN_DIR": str(cwd / "bin"), "PIPX_MAN_DIR": str(cwd / "man"),
              "PATH": os.pathsep.join(filter(None, (path and str(path), kept["PATH"])))}  # fmt: skip
     return subprocess.run(map(str, words), cwd=cwd, env=found, capture_output=True, text=True)

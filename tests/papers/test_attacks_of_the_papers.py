@@ -121,7 +121,7 @@ def test_a_model_that_always_picks_one_text_hides_the_canary(
 
 def test_algorithm_1_of_tight_auditing(tmp_path: Path) -> None:
     """A perfect attack on votes: the bootstrap gives the guarantee, which it may exceed by the
-    choice of its threshold; each repeat is another draw.
+    choice of its threshold; each repeat is another draw, and none is a trial.
     """
     yes = Scripted(
         lambda p: "yes" if p.rsplit("Input: ", 1)[1].split('"')[1] in p.rsplit("Input: ", 1)[0]
@@ -136,8 +136,9 @@ def test_algorithm_1_of_tight_auditing(tmp_path: Path) -> None:
         one = found[f"ε = {epsilon}, white box"]
         assert one.value == pytest.approx(epsilon, rel=0.12)
         assert one.ceiling == pytest.approx(epsilon, rel=1e-6)
+        assert ", sd 0.00" not in one.shown
         assert one.sample is not None
-        assert len(set(one.sample.values)) == 5
+        assert (one.sample.unit, one.sample.n) == ("paired trial", 6)  # not the repeats of draws
         assert found[f"ε = {epsilon}, black box"].value < one.value
 
 

@@ -37,11 +37,14 @@ def test_every_recipe_has_run_as_it_stands_and_the_page_says_what_came_of_it(
     assert outcomes.section(kept) in (ROOT / "docs" / "reproduce.md").read_text()
 
 
-def test_a_row_of_other_weights_is_marked_and_not_counted(outcomes: ModuleType) -> None:
+@pytest.mark.parametrize("what", ["key", "claim"])
+def test_a_row_of_other_weights_or_claims_is_marked_and_not_counted(
+    outcomes: ModuleType, what: str
+) -> None:
     kept = json.loads(outcomes.RESULTS.read_text())
     before = outcomes.section(kept)
     name, row = next((name, row) for name, row in kept.items() if row["outcome"] == "shown")
-    after = outcomes.section(kept | {name: row | {"key": "another"}})
+    after = outcomes.section(kept | {name: row | {what: "another"}})
     assert f"| `{name}` | earlier | shown |" in after
     assert "1 are marked *earlier*" in after
     shown = [int(text.split(" shown,")[0].rpartition(" ")[2]) for text in (before, after)]

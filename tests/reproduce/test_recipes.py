@@ -34,8 +34,7 @@ from leakbound.reproduce import QUICK as QUICK_SCALE
 from leakbound.reproduce.claims import cell_names, filled
 from leakbound.reproduce.measures import MEASURES
 from leakbound.reproduce.recipe_files import read_file
-from leakbound.reproduce.utility import BundledRows, NoiseGroup, repeats_of, utility
-from leakbound.tasks.synthetic import HELP_DESK, QUEUES
+from leakbound.reproduce.utility import NoiseGroup, repeats_of, utility
 
 RECIPES = load_recipes()
 NAMES = {
@@ -263,27 +262,15 @@ def test_utility_of_real_rows(tmp_path: Path, data_file: Path) -> None:
         for aggregate, label in zip(repeat.collect(FewShot(), context), repeat.truth, strict=True):
             right.append((*repeat.task.labels, "none")[aggregate.counts.index(1)] == label)
     assert row.value == pytest.approx(100 * sum(right) / len(right))
-
-
-@pytest.mark.parametrize("topics", [2, 4])
-def test_labels_of_the_bundled_rows_are_the_queues_of_their_topics(
-    tmp_path: Path, topics: int
-) -> None:
-    """Each topic has a queue, every queue of the task is used, and the instruction names them."""
-    context = RecipeContext(tmp_path, scale=Scale(repeats=3, queries=20))
-    for repeat in repeats_of(context, 20, bundled=BundledRows(topics)):
-        rows = [example.label for job in repeat.jobs for example in job.context]
-        assert set(rows) | set(repeat.truth) == set(repeat.task.labels)
-        assert repeat.task.labels == QUEUES[:topics]
-        assert re.findall("red|blue|green|gold", repeat.task.instruction) == [*QUEUES[:topics]]
-    assert BundledRows().task() == HELP_DESK
+    assert row.sample is not None
+    assert row.sample.contexts == (0, 0, 0, 1, 1, 1)  # two contexts with three queries each
 
 
 @pytest.mark.parametrize("sentences", [1, 12])
 def test_bundled_free_texts_hold_one_of_so_many_sentences(tmp_path: Path, sentences: int) -> None:
     """A query asks for one of them: of twelve, ten examples miss some."""
     context = RecipeContext(tmp_path, scale=Scale(repeats=3, queries=20))
-    for repeat in repeats_of(context, 10, free=True, bundled=BundledRows(sentences=sentences)):
+    for repeat in repeats_of(context, 10, free=True, sentences=sentences):
         held = [{row.input.rpartition(" ")[0] for row in job.context} for job in repeat.jobs]
         assert max(map(len, held)) <= sentences
         there = [

@@ -45,7 +45,8 @@ def compare(larger: Sample, smaller: Sample, by: float) -> PValues:
     """Test whether the mean of one sample exceeds that of another by more than a margin.
 
     Samples over the same units are compared unit by unit, with random signs. Other samples are
-    compared by exchanging units; for ones and zeros, this is Fisher's exact test.
+    compared by exchanging units, or contexts where several units ask one; for ones and zeros, this
+    is Fisher's exact test.
 
     Args:
         larger: The sample that should be larger.
@@ -65,6 +66,7 @@ def compare(larger: Sample, smaller: Sample, by: float) -> PValues:
         first, second = (_by_id(sample) for sample in (larger, smaller))
         differences = np.array([first[i] - second[i] for i in common])
         return _signs(differences - by, larger.unit, not differences.any())
+    larger, smaller = larger.by_context(), smaller.by_context()
     a, b = np.array(larger.values) - by, np.array(smaller.values)
     units, gap = f"{len(a)} and {len(b)} {_plural(larger.unit)}", float(a.mean() - b.mean())
     if by == 0 and len({*larger.values, *smaller.values}) <= 2:
@@ -84,6 +86,7 @@ def compare_with_number(sample: Sample, number: float) -> PValues:
     Returns:
         Both p-values.
     """
+    sample = sample.by_context()
     kinds, scale = set(sample.values), max(sample.values, default=0.0)
     if scale in (1.0, 100.0) and kinds <= {0.0, scale} and 0 < number < scale:
         hits, rate = round(sum(sample.values) / scale), number / scale

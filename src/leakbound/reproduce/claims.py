@@ -82,12 +82,14 @@ class PaperClaim:
         needs: The inequalities that must hold before the statement can be tested, such as a model
             that learns from examples at all.
         explained: Why this run finds the opposite, if it does.
+        caveat: What limits the statement where it is shown.
     """
 
     says: str
     holds: tuple[Inequality, ...]
     needs: tuple[Inequality, ...] = ()
     explained: str = ""
+    caveat: str = ""
 
 
 class _Entry(BaseModel):
@@ -131,12 +133,14 @@ class ClaimEntry(_Entry):
         holds: The inequalities that must hold for it.
         needs: The inequalities that must hold before it can be tested.
         explained: Why this run finds the opposite, if it does.
+        caveat: What limits the statement where it is shown.
     """
 
     says: str = ""
     holds: tuple[InequalityEntry, ...] = ()
     needs: tuple[InequalityEntry, ...] = ()
     explained: str = ""
+    caveat: str = ""
 
 
 def expand_settings(pattern: str) -> list[str]:
@@ -197,6 +201,7 @@ def claim_of(recipe: str, finding: str, entry: ClaimEntry, cells: CellPatterns) 
         holds=tuple(one for each in entry.holds for one in _inequalities(each)),
         needs=tuple(one for each in entry.needs for one in _inequalities(each)),
         explained=entry.explained,
+        caveat=entry.caveat,
     )
     if not claim.holds:
         raise DataError(f"the claim of {recipe} holds no inequality; add one under `holds`.")

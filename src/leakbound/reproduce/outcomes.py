@@ -67,7 +67,8 @@ class ClaimOutcome:
         reason: The reason, in a sentence.
         tested: The inequalities.
         level: Significance level of the tests.
-        explained: Why the opposite was found, if it was and the reason is known.
+        explained: Why the opposite was found, if it was and the reason is known; what limits the
+            claim, if it is shown.
     """
 
     status: ClaimStatus
@@ -167,7 +168,7 @@ def judge(
     if unmet:
         return ClaimOutcome("cannot_show", unmet, tested)
     if all(one.status == "shown" for one in tested):
-        return ClaimOutcome("shown", "", tested)
+        return ClaimOutcome("shown", "", tested, explained=claim.caveat)
     for status in ("reversed", "cannot_show"):
         if found := [one for one in tested if one.status == status]:
             explained = claim.explained if status == "reversed" else ""

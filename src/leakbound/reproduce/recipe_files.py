@@ -91,12 +91,14 @@ class RecipeFile(_Strict):
         notes: Texts that several recipes share; `{name}` inserts them in `differences`.
         tables: The paper's tables by name.
         audits: Keys of audits, which recipes refer to with YAML aliases.
+        signals: Pairs of texts, which recipes refer to likewise.
         recipes: The recipes.
     """
 
     notes: dict[str, str] = {}
     tables: dict[str, PaperTable] = {}
     audits: dict[str, dict[str, object]] = {}
+    signals: tuple[tuple[str, str], ...] = ()
     recipes: tuple[_Recipe, ...]
 
 

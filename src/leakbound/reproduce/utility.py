@@ -16,10 +16,7 @@ from leakbound.tasks import Aggregate, Context, Example, Job, Mechanism, Query, 
 from leakbound.tasks.synthetic import HELP_DESK, QUEUES, TOPICS, help_desk, message
 from leakbound.utility import rouge
 
-__all__ = [
-    "AS_BUNDLED", "BundledRows", "Metric", "NoiseGroup", "Repetition", "mean_with_error",
-    "repeats_of", "utility",
-]  # fmt: skip
+__all__ = ["Metric", "NoiseGroup", "Repetition", "mean_with_error", "repeats_of", "utility"]
 
 Metric = Literal["accuracy", "rouge1", "rougeL"]
 QUANTITIES: Mapping[Metric, Quantity] = {
@@ -27,33 +24,6 @@ QUANTITIES: Mapping[Metric, Quantity] = {
 }  # fmt: skip
 DRAWS = 400  # outputs per query for an expected accuracy: a standard error of at most 2.5 points
 BUNDLED_ROWS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class BundledRows:
-    """What the bundled rows of a recipe hold. Rows that a user gives stay as they are.
-
-    Attributes:
-        topics: Topics of messages, each routed to a queue of its own, at most 4. Labels are the
-            queues of these topics.
-        sentences: Different sentences of the free-text rows, of which an example holds one.
-    """
-
-    topics: int = len(QUEUES)
-    sentences: int = 1
-
-    def task(self) -> Task:
-        """The task of routing messages to the queues of these topics.
-
-        Returns:
-            The bundled task, with its first queues.
-        """
-        queues = QUEUES[: self.topics]
-        said = f"Label each input with one of: {', '.join(queues)}."
-        return replace(HELP_DESK, labels=queues, instruction=said)
-
-
-AS_BUNDLED = BundledRows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +67,11 @@ class Repetition:
     jobs: list[Job]
     truth: list[str]
     seed: int
+
+    @property
+    def shared(self) -> bool:
+        """Whether all queries ask one context."""
+        return all(job.context is self.jobs[0].context for job in self.jobs)
 
     def collect(self, mechanism: Mechanism, context: RecipeContext) -> list[Aggregate]:
         """Call the model.
@@ -156,7 +131,7 @@ class Repetition:
 
 
 def repeats_of(
-    context: RecipeContext, shots: int, free: bool = False, bundled: BundledRows = AS_BUNDLED
+    context: RecipeContext, shots: int, free: bool = False, sentences: int = 1
 ) -> Iterator[Repetition]:
     """Contexts with queries about other rows.
 
@@ -167,7 +142,7 @@ def repeats_of(
         context: Rows and scale.
         shots: Examples in a context.
         free: Whether answers are texts instead of labels.
-        bundled: What the bundled rows hold.
+        sentences: Different sentences of the bundled free-text rows, of which an example holds one.
 
     Yields:
         One repeat at a time.
@@ -178,17 +153,19 @@ def repeats_of(
     for seed in range(context.scale.repeats):
         if not context.source:
             queries = context.scale.queries
-            drawn = _sentences if free else _help_desk
-            yield drawn(seed, shots, queries, bundled)
+            yield (
+                _sentences(seed, shots, queries, sentences)
+                if free
+                else _help_desk(seed, shots, queries)
+            )
         else:
             rows, task = context.rows({"seed": seed})
             yield _drawn(rows, task, seed, shots, context.scale.queries, free)
 
 
-def _help_desk(seed: int, shots: int, queries: int, bundled: BundledRows) -> Repetition:
-    rng = np.random.default_rng([seed, 7])
-    rows = help_desk(max(BUNDLED_ROWS, shots + queries), rng, bundled.topics)
-    return _drawn(rows, bundled.task(), seed, shots, queries, False)
+def _help_desk(seed: int, shots: int, queries: int) -> Repetition:
+    rows = help_desk(max(BUNDLED_ROWS, shots + queries), np.random.default_rng([seed, 7]))
+    return _drawn(rows, HELP_DESK, seed, shots, queries, False)
 
 
 def _drawn(
@@ -216,10 +193,9 @@ def _check_rows(rows: int, task: Task, shots: int, queries: int, free: bool) -> 
         )
 
 
-def _sentences(seed: int, shots: int, queries: int, bundled: BundledRows) -> Repetition:
+def _sentences(seed: int, shots: int, queries: int, different: int) -> Repetition:
     """Contexts whose examples hold one of so many sentences. The query is the first half of one."""
     rng, jobs, truth = np.random.default_rng([seed, 11]), [], []
-    different = bundled.sentences
     for _ in range(queries):
         words, *others = (
             message(str(rng.choice(list(TOPICS))), rng).split() for _ in range(different)
@@ -239,7 +215,7 @@ def _sentences(seed: int, shots: int, queries: int, bundled: BundledRows) -> Rep
 
 def utility(
     context: RecipeContext, shots: int, groups: Sequence[NoiseGroup], metric: Metric = "accuracy",
-    bundled: BundledRows = AS_BUNDLED,
+    sentences: int = 1,
 ) -> list[MeasuredValue]:  # fmt: skip
     """The mean utility of each setting over repeats.
 
@@ -248,7 +224,7 @@ def utility(
         shots: Examples in a context.
         groups: Mechanisms; those in one group share what is collected.
         metric: Accuracy, or a kind of ROUGE.
-        bundled: What the bundled rows hold.
+        sentences: Different sentences of the bundled free-text rows, of which an example holds one.
 
     Returns:
         A value for each setting, in percent.
@@ -259,8 +235,10 @@ def utility(
     if metric != "accuracy":
         rouge("", "")  # raises if its package is missing
     found: dict[str, list[list[float]]] = {}
+    shared = True  # whether the queries of a repeat ask one context
     ceilings: dict[str, float] = {}
-    for repeat in repeats_of(context, shots, metric != "accuracy", bundled):
+    for repeat in repeats_of(context, shots, metric != "accuracy", sentences):
+        shared = repeat.shared
         for group in groups:
             number = f"repeat {repeat.seed + 1} of {context.scale.repeats}"
             context.report(f"{group.collector.name}, {shots} examples, {number}")
@@ -272,7 +250,7 @@ def utility(
                     ceilings[setting] = _unanimous(mechanism, aggregates[0])
     quantity = QUANTITIES[metric]
     return [
-        _utility(setting, quantity, values, shots, ceilings.get(setting, 100.0))
+        _utility(setting, quantity, values, shots, ceilings.get(setting, 100.0), shared)
         for setting, values in found.items()
     ]
 
@@ -287,13 +265,15 @@ def _unanimous(mechanism: Mechanism, aggregate: Aggregate) -> float:
 
 
 def _utility(
-    setting: str, quantity: str, values: Sequence[Sequence[float]], shots: int, ceiling: float
-) -> MeasuredValue:
+    setting: str, quantity: str, values: Sequence[Sequence[float]], shots: int, ceiling: float,
+    shared: bool,
+) -> MeasuredValue:  # fmt: skip
     """The mean over repeats, with the queries as its sample."""
     every = tuple(value for repeat in values for value in repeat)
     drawn = f"queries of {len(values)} contexts of {shots} examples"
     shown = mean_with_error(setting, quantity, [float(np.mean(repeat)) for repeat in values])
-    sample = Sample(every, "query", drawn, ceiling=ceiling)
+    contexts = tuple(i for i, repeat in enumerate(values) for _ in repeat) if shared else ()
+    sample = Sample(every, "query", drawn, ceiling=ceiling, contexts=contexts)
     return replace(shown, sample=sample, ceiling=ceiling)
 
 

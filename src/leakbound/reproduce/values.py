@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 __all__ = ["NO_NUMBERS", "MeasuredValue", "PrintedValue", "Quantity", "Sample"]
@@ -89,6 +89,9 @@ class Sample:
         what: What the numbers are, if they are not on the scale of the measured value.
         ceiling: Largest possible mean, on the scale of the numbers; None if none is known.
         ids: (n,) number of each unit among those drawn; empty for 0 to n - 1.
+        contexts: (n,) number of the context that each unit asks, where several units ask one:
+            they are alike, so samples over different contexts are compared by their means in each
+            context. Empty if each unit has a context of its own.
     """
 
     values: tuple[float, ...]
@@ -97,6 +100,7 @@ class Sample:
     what: str = ""
     ceiling: float | None = None
     ids: tuple[int, ...] = ()
+    contexts: tuple[int, ...] = ()
 
     @property
     def n(self) -> int:
@@ -112,6 +116,16 @@ class Sample:
     def deviation(self) -> float | None:
         """Standard deviation between units; None for a single unit."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    def by_context(self) -> Sample:
+        """The mean of each context, as a sample of contexts; itself if units share none."""
+        if not self.contexts:
+            return self
+        of: dict[int, list[float]] = {}
+        for context, value in zip(self.contexts, self.values, strict=True):
+            of.setdefault(context, []).append(value)
+        means = tuple(statistics.fmean(values) for values in of.values())
+        return replace(self, values=means, unit="context", ids=(), contexts=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from leakbound.mechanisms import FewShot, ZeroShot
 from leakbound.reproduce.context import AuditKeys, RecipeContext
 from leakbound.reproduce.metrics import accuracy_leak, percent
 from leakbound.reproduce.tables import PaperTable
-from leakbound.reproduce.utility import BundledRows, Metric, NoiseGroup, mean_with_error, utility
+from leakbound.reproduce.utility import Metric, NoiseGroup, mean_with_error, utility
 from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.stats import accuracy_bound, accuracy_log_odds, cut
 from leakbound.tuning import tune
@@ -223,7 +223,7 @@ def examples_and_partitions(
         shots = size["shots"]
         keys = {"shots": shots, "mechanism": {"partitions": size["partitions"]}}
         groups = [_calibrated(context, audit, keys), NoiseGroup.of(INFINITE, FewShot())]
-        for row in utility(context, shots, groups, "rouge1", BundledRows(sentences=sentences)):
+        for row in utility(context, shots, groups, "rouge1", sentences):
             yield replace(row, setting=f"{setting}, {row.setting}")
         for epsilon in (min(EPSILONS), max(EPSILONS)):
             result = context.audit(audit, keys, {"epsilon": epsilon})

@@ -26,14 +26,7 @@ from leakbound.models import ScoreLabels
 from leakbound.models.wrappers import Counted
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.metrics import exact_epsilon, percent
-from leakbound.reproduce.utility import (
-    AS_BUNDLED,
-    BundledRows,
-    NoiseGroup,
-    Repetition,
-    repeats_of,
-    utility,
-)
+from leakbound.reproduce.utility import NoiseGroup, Repetition, repeats_of, utility
 from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.stats import auroc, auroc_standard_error
 from leakbound.tasks import CategoricalLaw, Mechanism, Vector
@@ -73,11 +66,10 @@ def _noiseless(shots: int, group_size: int) -> list[NoiseGroup]:
 
 
 def _with_examples(
-    context: RecipeContext, shots: int, groups: Sequence[NoiseGroup],
-    bundled: BundledRows = AS_BUNDLED,
-) -> Iterator[MeasuredValue]:  # fmt: skip
+    context: RecipeContext, shots: int, groups: Sequence[NoiseGroup]
+) -> Iterator[MeasuredValue]:
     """Accuracy with J examples; the setting states J."""
-    for row in utility(context, shots, groups, bundled=bundled):
+    for row in utility(context, shots, groups):
         yield replace(row, setting=f"{row.setting}, J = {shots}")
 
 
@@ -101,9 +93,8 @@ def text_classification(context: RecipeContext) -> Iterator[MeasuredValue]:
 
 
 def accuracy_by_examples(
-    context: RecipeContext, epsilon: float, examples: Sequence[int],
-    last_model: bool = False, topics: int = 4,
-) -> Iterator[MeasuredValue]:  # fmt: skip
+    context: RecipeContext, epsilon: float, examples: Sequence[int], last_model: bool = False
+) -> Iterator[MeasuredValue]:
     """Accuracy by number of examples.
 
     Args:
@@ -111,14 +102,13 @@ def accuracy_by_examples(
         epsilon: The epsilon that mechanisms are calibrated to.
         examples: Numbers of examples J.
         last_model: Whether to use the second of two models, and to name it.
-        topics: Topics of the bundled rows, and so their labels.
 
     Yields:
         The accuracy of each method; nothing if the second of one model is asked for.
     """
     for one, of in _models(context, last_model):
         for shots in examples:
-            found = _with_examples(one, shots, _cheap(epsilon, shots), BundledRows(topics))
+            found = _with_examples(one, shots, _cheap(epsilon, shots))
             yield from (replace(row, setting=row.setting + of) for row in found)
 
 
@@ -157,12 +147,11 @@ def _vision(context: RecipeContext, group_sizes: Sequence[int]) -> Iterator[Meas
         yield from _with_examples(context, 8, [group])
 
 
-def clipping_bounds(context: RecipeContext, topics: int = 4) -> Iterator[MeasuredValue]:
+def clipping_bounds(context: RecipeContext) -> Iterator[MeasuredValue]:
     """Accuracy of PoE by clipping bound C, at ε = 4 with 8 examples.
 
     Args:
         context: Model, rows and scale.
-        topics: Topics of the bundled rows, and so their labels.
 
     Yields:
         The smallest probability that C = 2 keeps, then the accuracy at each C.
@@ -170,7 +159,7 @@ def clipping_bounds(context: RecipeContext, topics: int = 4) -> Iterator[Measure
     yield percent("C = 2", Quantity.LEAST_KEPT, math.exp(-CLIP), exact=True)
     for clip in (0.5, 1.0, 2.0, 4.0, 8.0):
         groups = [NoiseGroup.of(f"C = {clip:g}", ProductOfExperts(4, clip=clip))]
-        yield from utility(context, 8, groups, bundled=BundledRows(topics))
+        yield from utility(context, 8, groups)
 
 
 def expert_likelihoods(context: RecipeContext) -> Iterator[MeasuredValue]:

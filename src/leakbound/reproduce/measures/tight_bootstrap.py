@@ -11,7 +11,8 @@ from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.store import EvidenceRow
 from leakbound.reproduce.context import AuditKeys, RecipeContext
 from leakbound.reproduce.measures.tight import EPSILONS, PARTITIONS, PER_PARTITION, views
-from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
+from leakbound.reproduce.metrics import pair_sample
+from leakbound.reproduce.values import MeasuredValue, Quantity
 from leakbound.stats import gdp, roc
 
 __all__ = ["bootstrap_audits", "bootstrap_epsilon"]
@@ -31,7 +32,9 @@ def bootstrap_audits(
         black_box: Keys for black-box access; None to score the released label.
 
     Yields:
-        The mean estimate of five repeats. Its ceiling is the mechanism's guarantee.
+        The mean estimate of five repeats. Its ceiling is the mechanism's guarantee. Claims about it
+        are tested by how well the outputs tell the contexts of each paired trial apart: repeats
+        draw from the same few aggregates, so they are no trials.
     """
     sized = {"mechanism": {"partitions": PARTITIONS}, "shots": PARTITIONS * PER_PARTITION}
     for epsilon in EPSILONS:
@@ -41,12 +44,12 @@ def bootstrap_audits(
                 bootstrap_epsilon(prepared, rows, context.scale.simulations, seed)
                 for seed in range(REPEATS)
             )
-            mean, spread = float(np.mean(found)), float(np.std(found))
-            sample = Sample(found, "repeat of the resampling", f"{len(rows)} pairs of seed 0")
+            shown = f"{np.mean(found):.2f}, sd {np.std(found):.2f} of {REPEATS} repeats"
+            result = context.audit(audit, view, sized, {"epsilon": epsilon})
             guaranteed = prepared.trial_design.guarantee.epsilon(prepared.spec.decision.delta)
             yield MeasuredValue(
-                f"ε = {epsilon}, {access}", Quantity.BOOTSTRAP, mean,
-                f"{mean:.2f}, sd {spread:.2f} of {REPEATS} repeats", sample, guaranteed,
+                f"ε = {epsilon}, {access}", Quantity.BOOTSTRAP, float(np.mean(found)), shown,
+                pair_sample(result), guaranteed,
             )  # fmt: skip
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from leakbound.attacks import Attack, DistanceGap, Natural, SignalPair
-from leakbound.attacks.templates import SIGNAL_MEMBER, SIGNAL_NONMEMBER
 from leakbound.auditing.design import design
 from leakbound.mechanisms import EmbeddingMean, ReportNoisyMax
 from leakbound.models import Embed, Model
@@ -24,26 +23,21 @@ from leakbound.tasks import GaussianLaw, Mechanism
 
 __all__ = ["mean_sensitivity", "signal_distances", "signal_losses", "vote_places", "voting_noise"]
 
-SIGNALS = (  # our own texts, from most distant to closest
-    (SIGNAL_MEMBER, SIGNAL_NONMEMBER),
-    ('["Found",]', "[]"),
-    ("In May the river rose by a foot.", "Last week the river fell by a foot."),
-    ("Our key fits the door of the green shed.", "Your key fits the door of the green shed."),
-    ("The boat left the small port before dawn.", "A boat left the small port before dawn."),
-)
 
-
-def signal_distances(context: RecipeContext, table: PaperTable) -> Iterator[MeasuredValue]:
+def signal_distances(
+    context: RecipeContext, table: PaperTable, signals: Sequence[Sequence[str]]
+) -> Iterator[MeasuredValue]:
     """Distances of pairs of signal texts, and what a perfect attack shows at a claim of 8.
 
     Args:
         context: The context whose first model embeds the texts.
         table: The paper's distances.
+        signals: As many pairs of texts, from most distant to closest.
 
     Yields:
         Distance and exact ε of each pair.
     """
-    for (one, other), cell in zip(SIGNALS, table.cells(), strict=True):
+    for (one, other), cell in zip(signals, table.cells(), strict=True):
         far = _distance(context.model(), one, other)
         yield MeasuredValue(cell.row, Quantity.DISTANCE, far, f"{far:.4f}", exact=True)
         ours, paper = _perfect_exact(far), _perfect_exact(cell.values["distance"])
@@ -62,19 +56,22 @@ def _perfect_exact(distance: float) -> float:
     return gdp_epsilon(distance / calibrate_gaussian(8, DELTA, 2.0, "classical"), DELTA)
 
 
-def signal_losses(context: RecipeContext, table: PaperTable) -> Iterator[MeasuredValue]:
+def signal_losses(
+    context: RecipeContext, table: PaperTable, signals: Sequence[Sequence[str]]
+) -> Iterator[MeasuredValue]:
     """Distances of signal texts, then the exact privacy loss of paired trials with them.
 
     Args:
         context: Model, rows and scale.
         table: The paper's distances.
+        signals: As many pairs of texts, from most distant to closest.
 
     Yields:
         Distances and exact ε of a perfect attack, then the mean exact ε of the paired trials.
     """
-    yield from signal_distances(context, table)
-    for signals, cell in zip(SIGNALS, table.cells(), strict=True):
-        losses = _exact_losses(context, SignalPair(*signals))
+    yield from signal_distances(context, table, signals)
+    for pair, cell in zip(signals, table.cells(), strict=True):
+        losses = _exact_losses(context, SignalPair(*pair))
         mean = float(np.mean(losses))
         shown = f"{mean:.2f}, largest {max(losses):.2f}"
         sample = Sample(tuple(losses), "paired trial", "pairs of seed 0")
