@@ -6,11 +6,11 @@
 
 Reads the tables in the folders of `leakbound reproduce`, later folders first, and says of a claim
 with too few trials how many times as many would show it: what was measured is drawn again, so many
-times, unit by unit, and the claim's own tests are run on it. That is a guess from few units, and
-no promise; nothing is said where no multiple up to 16 would do. What ran at the usual
-size is not replaced by what ran with --quick. Each row keeps the key of what it was measured with
-(version, weights, options, sizes) and of the inequalities that were tested, and is counted only
-while both are the recipe's own.
+times, unit by unit (or context by context, where several units ask one), and the claim's own tests
+are run on it. That is a guess from few units, and no promise; nothing is said where no multiple up
+to 16 would do. What ran at the usual size is not replaced by what ran with --quick. Each row keeps
+the key of what it was measured with (version, weights, options, sizes) and of the inequalities that
+were tested, and is counted only while both are the recipe's own.
 """
 
 from __future__ import annotations
@@ -142,10 +142,12 @@ def key(recipe: Recipe, scale: Scale) -> str:
 
 
 def claim_key(recipe: Recipe) -> str:
-    """What is tested: the inequalities of the claim, and what it needs."""
+    """What is tested: the inequalities of the claim, what it needs, and the paper's numbers."""
     claim = recipe.claim
     tested = () if claim is None else (*claim.holds, *claim.needs)
     told = repr([replace(one, because="") for one in tested])
+    if any("printed" in (one.larger.kind, one.smaller.kind) for one in tested):
+        told += repr([(p.setting, str(p.quantity), p.value) for p in recipe.printed])
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

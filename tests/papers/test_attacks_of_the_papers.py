@@ -139,6 +139,7 @@ def test_algorithm_1_of_tight_auditing(tmp_path: Path) -> None:
         assert ", sd 0.00" not in one.shown
         assert one.sample is not None
         assert (one.sample.unit, one.sample.n) == ("paired trial", 6)  # not the repeats of draws
+        assert one.sample.mean == pytest.approx(one.value, rel=0.25)  # what each adds to ε
         assert found[f"ε = {epsilon}, black box"].value < one.value
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from leakbound.reproduce import load_recipes
+from leakbound.reproduce import MeasuredValue, Sample, load_recipes
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).parents[2]
@@ -35,6 +36,26 @@ def test_every_recipe_has_run_as_it_stands_and_the_page_says_what_came_of_it(
     sizes = {name: outcomes.size(row, recipes[name]) for name, row in kept.items()}
     assert set(sizes.values()) <= {"exact", "usual"}, sizes
     assert outcomes.section(kept) in (ROOT / "docs" / "reproduce.md").read_text()
+
+
+def test_what_is_drawn_again_stays_paired_and_whole(outcomes: ModuleType) -> None:
+    """Cells of equal units get the same ones; of queries that ask one context, all or none."""
+    one = Sample((1.0, 2.0, 3.0, 4.0, 5.0), "query", "q", contexts=(0, 0, 1, 1, 1))
+    other = replace(one, values=tuple(v + 10 for v in one.values))
+    cells = [MeasuredValue(name, "q", 0.0, "", it) for name, it in (("a", one), ("b", other))]
+    a, b = (cell.sample for cell in outcomes.redrawn(cells, 8, 0))
+    assert tuple(v + 10 for v in a.values) == b.values
+    assert a.ids == b.ids
+    assert len(set(a.ids)) == a.n
+    wholes = {(1.0, 2.0), (3.0, 4.0, 5.0)}
+    drawn = [tuple(v for v, c in zip(a.values, a.contexts, strict=True) if c == at)
+             for at in sorted(set(a.contexts))]  # fmt: skip
+    assert len(drawn) == 16
+    assert set(drawn) == wholes
+    alone = MeasuredValue("c", "q", 0.0, "", Sample((1.0, 2.0), "pair", "p"))
+    (again,) = outcomes.redrawn([alone], 4, 0)
+    assert again.sample.n == 8
+    assert again.sample.contexts == ()
 
 
 @pytest.mark.parametrize("what", ["key", "claim"])

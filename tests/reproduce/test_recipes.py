@@ -280,6 +280,14 @@ def test_bundled_free_texts_hold_one_of_so_many_sentences(tmp_path: Path, senten
         assert all(there) if sentences == 1 else not all(there)
 
 
+def test_bundled_free_texts_have_a_context_for_each_query(tmp_path: Path) -> None:
+    context = RecipeContext(tmp_path, scale=Scale(repeats=1, queries=3, tokens=4))
+    (repeat,) = repeats_of(context, 4, free=True)
+    assert not repeat.shared
+    (labelled,) = repeats_of(context, 4)
+    assert labelled.shared
+
+
 def test_a_summary_of_a_note_has_20_to_40_words() -> None:
     for case in notes_to_summarize(20):
         assert case.context.startswith(case.reference)

@@ -71,13 +71,14 @@ class _Frozen(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What no record holds: a fingerprint of the data (PRIVATE), the day of stored outputs, and
-    the share of right guesses about each pair.
+    """What no record holds: a fingerprint of the data (PRIVATE), the day of stored outputs, the
+    share of right guesses about each pair, and the rates without each.
     """
 
     data: str | None = field(default=None, repr=False, compare=False)
     stored_on: str | None = field(default=None, repr=False, compare=False)
     by_pair: tuple[float, ...] = field(default=(), repr=False, compare=False)
+    without_each: tuple[tuple[float, float], ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,13 +225,18 @@ class AuditResult(_Frozen):
         """
         self._beside = replace(self._beside, stored_on=day)
 
-    def know_pairs(self, accuracies: Iterable[float]) -> None:
+    def know_pairs(
+        self, accuracies: Iterable[float], without_each: Iterable[Iterable[float]]
+    ) -> None:
         """Note how well simulated outputs tell the contexts of each pair apart; see `by_pair`.
 
         Args:
             accuracies: Share of right guesses about each pair, in [0, 1].
+            without_each: (TPR, FPR) of all pairs, then without each of them; see `without_each`.
         """
-        self._beside = replace(self._beside, by_pair=tuple(float(one) for one in accuracies))
+        rates = tuple((float(tpr), float(fpr)) for tpr, fpr in without_each)
+        shares = tuple(float(one) for one in accuracies)
+        self._beside = replace(self._beside, by_pair=shares, without_each=rates)
 
     @property
     def by_pair(self) -> tuple[float, ...]:
@@ -239,6 +245,15 @@ class AuditResult(_Frozen):
         Empty unless `run_audit` was asked for it; it is written to no file.
         """
         return self._beside.by_pair
+
+    @property
+    def without_each(self) -> tuple[tuple[float, float], ...]:
+        """(TPR, FPR) of simulated outputs at the threshold with the best accuracy: of all pairs,
+        then without the first one, and so on.
+
+        Empty unless `run_audit` was asked for `by_pair`; it is written to no file.
+        """
+        return self._beside.without_each
 
     @property
     def stored_on(self) -> str | None:

@@ -18,7 +18,7 @@ from leakbound.auditing.result import AuditResult
 from leakbound.auditing.store import RunStore
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model
-from leakbound.stats.curves import pair_accuracies
+from leakbound.stats.curves import pair_accuracies, rates_without_each
 
 __all__ = ["collection_plan", "replay_only", "run_audit", "run_shard", "write_result"]
 
@@ -65,7 +65,8 @@ def run_audit(
     result = write_result(seen)
     if by_pair:
         simulated = seen.tally.simulated()
-        result.know_pairs(pair_accuracies(simulated.member, simulated.nonmember))
+        scores = simulated.member, simulated.nonmember
+        result.know_pairs(pair_accuracies(*scores), rates_without_each(*scores))
     if day and not asked.batches:
         result.know_stored(day)
     return result, store.folder

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ __all__ = ["EXACT", "PValues", "compare", "compare_with_number"]
 Floats = npt.NDArray[np.float64]
 EXACT = "exact comparison"
 ENUMERATED = 14  # up to this many units, every choice of signs is enumerated
+EXCHANGES = 13_000  # up to this many, every exchange of units is enumerated (8 and 8 units)
 DRAWS = 9_999  # for more units, random choices: the smallest p-value is 0.0001
 CLOSE = 1e-9  # sums that differ by less are equal
 
@@ -134,8 +137,11 @@ def _portions(n: int) -> list[int]:
 
 
 def _exchanged(high: Floats, low: Floats) -> float:
-    """Share of random exchanges that give a difference of means at least as large."""
+    """Share of exchanges that give a difference of means at least as large; of all, if few."""
     every, rng, n = np.concatenate([high, low]), np.random.default_rng(0), len(high)
+    if math.comb(len(every), n) <= EXCHANGES:
+        sums = np.array([sum(chosen) for chosen in itertools.combinations(every.tolist(), n)])
+        return float(np.mean(sums >= high.sum() - CLOSE))
     found = [float(rng.permutation(every)[:n].sum()) for _ in range(DRAWS // 5)]
     return _share(np.array(found), float(high.sum()))
 

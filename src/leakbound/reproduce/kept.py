@@ -19,7 +19,7 @@ from leakbound.reproduce.values import MeasuredValue
 __all__ = ["kept_file", "load_measured", "read_measured", "save_measured", "what_decides"]
 
 FOLDER = "measured"  # under the folder of the tables
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # what a sample holds
 
 
 class _Kept(BaseModel):

@@ -16,8 +16,8 @@ from leakbound.stats import cut, exact_privacy_loss, gdp
 from leakbound.tasks import Aggregate, Mechanism
 
 __all__ = [
-    "accuracy_ceiling", "accuracy_leak", "exact_epsilon", "gaussian_leak", "pair_sample", "percent",
-    "resampled_epsilon",
+    "accuracy_ceiling", "accuracy_leak", "epsilon_sample", "exact_epsilon", "gaussian_leak",
+    "pair_sample", "percent", "resampled_epsilon",
 ]  # fmt: skip
 
 PAIR = "paired trial"
@@ -86,6 +86,26 @@ def pair_sample(result: AuditResult) -> Sample | None:
     )
 
 
+def epsilon_sample(result: AuditResult) -> Sample | None:
+    """What each pair adds to the estimate of `resampled_epsilon`, as a sample.
+
+    Args:
+        result: An audit with values by pair.
+
+    Returns:
+        n times the estimate minus n - 1 times that without the pair (the jackknife), of which the
+        mean is the estimate up to its bias.
+    """
+    if not result.by_pair:
+        return None
+    n = len(result.by_pair)
+    every, *without = (_resampled(result, *rates) for rates in result.without_each)
+    return Sample(
+        tuple(n * every - (n - 1) * one for one in without), PAIR,
+        f"{n} pairs of seed {result.spec['seed']}", what="what each pair adds",
+    )  # fmt: skip
+
+
 def accuracy_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
     """The leakage as ContextLeak computes it: accuracy at the best threshold, and its log odds.
 
@@ -119,9 +139,9 @@ def gaussian_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
     """
     resampled, (tpr, fpr) = resampled_epsilon(result), _best_rates(result)
     sample, ceiling = pair_sample(result), accuracy_ceiling(result)
-    guaranteed = result.guarantee.epsilon
+    guaranteed, added = result.guarantee.epsilon, epsilon_sample(result)
     shown = f"{resampled:.2f}"
-    yield MeasuredValue(setting, Quantity.RESAMPLED, resampled, shown, sample, guaranteed)
+    yield MeasuredValue(setting, Quantity.RESAMPLED, resampled, shown, added, guaranteed)
     yield percent(setting, Quantity.AUDITING_ACCURACY, (tpr + 1 - fpr) / 2, sample, ceiling)
     implied = gdp_epsilon(result.mu_bound.mu or 0.0, result.claim.delta)
     yield MeasuredValue(setting, Quantity.FROM_MU, implied, f"≥ {cut(implied)}")
@@ -142,7 +162,11 @@ def resampled_epsilon(result: AuditResult) -> float:
     Returns:
         An epsilon without a confidence level.
     """
-    (tpr, fpr), n = _best_rates(result), result.curves.outputs // 2
+    return _resampled(result, *_best_rates(result))
+
+
+def _resampled(result: AuditResult, tpr: float, fpr: float) -> float:
+    n = result.curves.outputs // 2
     tp, fp = round(tpr * n), round(fpr * n)
     return gdp(tp, n - tp, fp, n - fp, result.claim.delta).details["implied_epsilon"]
 

@@ -11,7 +11,8 @@ from leakbound._check import within
 from leakbound.errors import UsageError
 
 __all__ = [
-    "auroc", "auroc_standard_error", "clean_scores", "pair_accuracies", "roc", "tpr_at_fpr",
+    "auroc", "auroc_standard_error", "clean_scores", "pair_accuracies", "rates_without_each", "roc",
+    "tpr_at_fpr",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
@@ -153,16 +154,45 @@ def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
         >>> pair_accuracies([[1.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]])
         array([1.  , 0.75])
     """
+    above = _pairs_above(member, nonmember)
+    right = (1 + above[0] - above[1]) / 2
+    others = right.sum(0) - right if len(right) > 1 else right
+    return np.asarray(right[np.arange(len(right)), others.argmax(1)])
+
+
+def rates_without_each(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
+    """Rates of all pairs, and of all but one, each at the threshold with the best accuracy.
+
+    An estimate from all pairs and one without each of them tell how much each pair adds to it
+    (the jackknife).
+
+    Args:
+        member: (pairs, draws) scores of the canary-in contexts.
+        nonmember: (pairs, draws) scores of the canary-out contexts.
+
+    Returns:
+        (pairs + 1, 2) of (TPR, FPR): first of all pairs, then without the first one, and so on. If
+        there is only one pair, its own stand in for those without it.
+
+    Examples:
+        >>> rates_without_each([[1.0], [1.0], [0.0]], [[0.0], [0.0], [0.0]])[[0, 3], 0].round(2)
+        array([0.67, 1.  ])
+    """
+    above = _pairs_above(member, nonmember)
+    total, pairs = above.sum(1, keepdims=True), above.shape[1]
+    left = total - above if pairs > 1 else above
+    means = np.concatenate([total / pairs, left / max(1, pairs - 1)], 1)
+    best = (means[0] - means[1]).argmax(1)
+    return np.asarray(means[:, np.arange(pairs + 1), best].T)
+
+
+def _pairs_above(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
+    """(2, pairs, levels) share of each context's scores above each level."""
     m, n = np.asarray(member, float), np.asarray(nonmember, float)
     every = np.sort(np.concatenate([m.ravel(), n.ravel()]))
     at = np.linspace(0, every.size - 1, min(LEVELS, every.size)).astype(int)
     levels = np.r_[-math.inf, np.unique(every[at])]
-    right = np.array([
-        (1 + _shares_above(one, levels) - _shares_above(other, levels)) / 2
-        for one, other in zip(m, n, strict=True)
-    ])  # fmt: skip
-    others = right.sum(0) - right if len(right) > 1 else right
-    return np.asarray(right[np.arange(len(right)), others.argmax(1)])
+    return np.array([[_shares_above(one, levels) for one in scores] for scores in (m, n)])
 
 
 def _shares_above(scores: Floats, levels: Floats) -> Floats:

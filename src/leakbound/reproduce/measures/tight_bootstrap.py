@@ -11,7 +11,7 @@ from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.store import EvidenceRow
 from leakbound.reproduce.context import AuditKeys, RecipeContext
 from leakbound.reproduce.measures.tight import EPSILONS, PARTITIONS, PER_PARTITION, views
-from leakbound.reproduce.metrics import pair_sample
+from leakbound.reproduce.metrics import epsilon_sample
 from leakbound.reproduce.values import MeasuredValue, Quantity
 from leakbound.stats import gdp, roc
 
@@ -33,8 +33,8 @@ def bootstrap_audits(
 
     Yields:
         The mean estimate of five repeats. Its ceiling is the mechanism's guarantee. Claims about it
-        are tested by how well the outputs tell the contexts of each paired trial apart: repeats
-        draw from the same few aggregates, so they are no trials.
+        are tested by what each paired trial adds to such an estimate: repeats draw from the same
+        few aggregates, so they are no trials.
     """
     sized = {"mechanism": {"partitions": PARTITIONS}, "shots": PARTITIONS * PER_PARTITION}
     for epsilon in EPSILONS:
@@ -49,7 +49,7 @@ def bootstrap_audits(
             guaranteed = prepared.trial_design.guarantee.epsilon(prepared.spec.decision.delta)
             yield MeasuredValue(
                 f"ε = {epsilon}, {access}", Quantity.BOOTSTRAP, float(np.mean(found)), shown,
-                pair_sample(result), guaranteed,
+                epsilon_sample(result), guaranteed,
             )  # fmt: skip
 
 
