@@ -22,7 +22,7 @@ LEAD = (
     "What four papers claim in their tables and figures, tested on what was measured here. A claim "
     "is shown if each of its inequalities is significant at 5 %. It is reversed if the negation of "
     "one is significant at 5 % divided by their number. It cannot be shown here if a ceiling or "
-    "another measured fact contradicts it, whatever the number of trials."
+    "another measured fact contradicts it."
 )
 SCHEMA_VERSION = 1
 

@@ -84,8 +84,8 @@ class Sample:
     Attributes:
         values: (n,) numbers, one per unit. Their mean is the measured value, or changes with it.
         unit: What a unit is, such as "paired trial" or "query".
-        drawn: How the units were drawn. Units with equal `drawn` and equal number are the same, so
-            two samples can be compared unit by unit.
+        drawn: How the units were drawn. Units with equal `drawn` and equal number belong together:
+            they are the same, or drawn from one seed. So they can be compared one by one.
         what: What the numbers are, if they are not on the scale of the measured value.
         ceiling: Largest possible mean, on the scale of the numbers; None if none is known.
         ids: (n,) number of each unit among those drawn; empty for 0 to n - 1.

@@ -16,7 +16,7 @@ CLASSES: Mapping[str, str] = {  # of the common stylesheet
     "shown": "no_violation", "reversed": "violation", "too_few_trials": "inconclusive",
     "cannot_show": "inconclusive", "failed": "failed", "": "quiet",
 }  # fmt: skip
-OVERVIEW = ("recipe", "what the paper claims", "outcome")
+OVERVIEW = ("recipe", "the claim, as it is tested", "outcome")
 MADE_WITH = "Made with"  # the note that names model and rows
 ORDER = ("shown", "too_few_trials", "cannot_show", "reversed", "failed", "")
 
