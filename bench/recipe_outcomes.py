@@ -38,7 +38,7 @@ from leakbound.reproduce import (
     what_decides,
 )
 from leakbound.reproduce.context import QUICK, Scale
-from leakbound.reproduce.kept import read_measured
+from leakbound.reproduce.kept import SCHEMA_VERSION, read_measured
 from leakbound.reproduce.outcomes import OUTCOMES
 
 RESULTS = Path(__file__).parent / "results" / "recipe-outcomes.json"
@@ -142,10 +142,12 @@ def key(recipe: Recipe, scale: Scale) -> str:
 
 
 def claim_key(recipe: Recipe) -> str:
-    """What is tested: the inequalities of the claim, what it needs, and the paper's numbers."""
+    """What is tested: the inequalities of the claim, what it needs, the paper's numbers, and the
+    kind of samples.
+    """
     claim = recipe.claim
     tested = () if claim is None else (*claim.holds, *claim.needs)
-    told = repr([replace(one, because="") for one in tested])
+    told = f"{SCHEMA_VERSION} {[replace(one, because='') for one in tested]}"
     if any("printed" in (one.larger.kind, one.smaller.kind) for one in tested):
         told += repr([(p.setting, str(p.quantity), p.value) for p in recipe.printed])
     return hashlib.sha256(told.encode()).hexdigest()[:16]

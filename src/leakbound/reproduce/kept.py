@@ -19,7 +19,7 @@ from leakbound.reproduce.values import MeasuredValue
 __all__ = ["kept_file", "load_measured", "read_measured", "save_measured", "what_decides"]
 
 FOLDER = "measured"  # under the folder of the tables
-SCHEMA_VERSION = 2  # what a sample holds
+SCHEMA_VERSION = 2  # of the file, and of what samples hold: raise it when a measure draws others
 
 
 class _Kept(BaseModel):

@@ -85,11 +85,18 @@ class ClaimOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """The numbers of one side; exact if there is no sample."""
+    """The numbers of one side; exact if there is no sample. `cell` is the number in the table,
+    which differs from the mean of a sample on another scale.
+    """
 
     value: float
     sample: Sample | None = None
     ceiling: float | None = None
+    cell: float | None = None
+
+    @property
+    def shown(self) -> str:
+        return f"{self.value if self.cell is None else self.cell:.4g}"
 
 
 class _Missing(Exception):
@@ -132,11 +139,11 @@ class _Cells:
             return _Evidence(found.value, None, found.ceiling)
         if found.sample is None:
             raise _Missing(f"{found.setting}, {found.quantity} is one number without a spread.")
-        return _Evidence(found.sample.mean, found.sample, found.sample.ceiling)
+        return _Evidence(found.sample.mean, found.sample, found.sample.ceiling, found.value)
 
 
 def _ceiling(found: MeasuredValue) -> _Evidence:
-    known = found.ceiling if found.sample is None else found.sample.ceiling
+    known = found.sample.ceiling if found.sample and found.sample.ceiling else found.ceiling
     if known is None:
         raise _Missing(f"{found.setting}, {found.quantity} has no known ceiling.")
     return _Evidence(known)
@@ -186,7 +193,7 @@ def _tested(one: Inequality, cells: _Cells, corrected: float) -> TestedInequalit
         )
     found = _p_values(larger, smaller, one.by)
     obstacle = _obstacle(one, larger, smaller, found)
-    values = f"{larger.value:.4g} and {smaller.value:.4g}"
+    values = f"{larger.shown} and {smaller.shown}"
     return TestedInequality(
         text, one.larger.quantity, values, found.difference, found.claimed, found.opposite,
         found.test, found.units, obstacle, _status(found, obstacle, corrected),
