@@ -45,10 +45,10 @@ PRIVATE = ("report_noisy_max", "embedding_mean", "keyword_mean", "product_of_exp
 EPSILONS = (1, 2, 4, 8)
 SETTINGS = {"seed": 5, "simulations": 100_000, "background_copies": 0}  # typical contexts
 NOTES = (
-    "The membership query (and if-then and the signals, which ask the same) is the strongest "
-    "attack on votes and keywords at every claim. The classical baselines (gap, brainwash, repeat) "
-    "show little or nothing, as XL reports. On embeddings, the two signals beat yes and no, whose "
-    "embeddings lie closer together. Product of experts hides one expert in the crowd if all other "
+    "The membership query (and if-then, which asks the same) is the strongest attack on votes and "
+    "keywords at every claim; on votes the signals show as much. The classical baselines (gap, "
+    "brainwash, repeat) show little or nothing, as XL reports. On embeddings, the "
+    "two signals beat yes and no, whose embeddings lie closer together. Product of experts hides one expert in the crowd if all other "
     "experts agree on the answer to a query; copying a label (input_output) is the one thing that "
     "shows. A judge (CL, L3) has no column: `leakbound reproduce contextleak/fig3` has one. "
     "With noise, an answer says almost "
@@ -77,7 +77,7 @@ def stopped(model: Model, out: Path) -> str:
     text = row(["3 examples, 40 pairs", *UNDEFENDED]) + "| --- " * (len(UNDEFENDED) + 1) + "|\n"
     for attack in ("injection", "membership"):
         found = [
-            bound({"attack": attack, **kind, "pairs": 40, "shots": 3}, model, out)
+            bound({**ATTACKS[attack], **kind, "pairs": 40, "shots": 3}, model, out)
             for kind in UNDEFENDED.values()
         ]
         text += row([attack, *("x" if r is None else cut(r.bound.epsilon) for r in found)])
