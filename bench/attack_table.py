@@ -47,12 +47,12 @@ SETTINGS = {"seed": 5, "simulations": 100_000, "background_copies": 0}  # typica
 NOTES = (
     "The membership query (and if-then, which asks the same) is the strongest attack on votes and "
     "keywords at every claim; on votes the signals show as much. The classical baselines (gap, "
-    "brainwash, repeat) show little or nothing, as XL reports. On embeddings, the "
-    "two signals beat yes and no, whose embeddings lie closer together. Product of experts hides one expert in the crowd if all other "
-    "experts agree on the answer to a query; copying a label (input_output) is the one thing that "
-    "shows. A judge (CL, L3) has no column: `leakbound reproduce contextleak/fig3` has one. "
-    "With noise, an answer says almost "
-    "nothing about a likelihood (PoE, table 4).\n\n"
+    "brainwash, repeat) show little or nothing, as XL reports. On embeddings, the two signals beat "
+    "yes and no, whose embeddings lie closer together. Product of experts hides one expert in the "
+    "crowd if all other experts agree on the answer to a query; copying a label (input_output) is "
+    "the one thing that shows. A judge (CL, L3) has no column: "
+    "`leakbound reproduce contextleak/fig3` has one. With noise, an answer says almost nothing "
+    "about a likelihood (PoE, table 4).\n\n"
     "Which canary shows under which query (`make canary-grid`):\n\n"
     "![lower bounds on epsilon by canary and query](canary-grid.svg)"
 )
