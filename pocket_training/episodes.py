@@ -280,6 +280,10 @@ class Mixture:
         ("exact", 0.02), ("implicit", 0.03), ("repeat", 0.05), ("extract", 0.03), ("judge", 0.05),
         ("either", 0.04),
     )  # fmt: skip
+    # without examples: turns that repeat and that give a signal, and signals that ask to pick one
+    alone_repeat: float = 0.1
+    alone_signal: float = 0.4
+    alone_pick_one: float = 0.8
 
 
 class Maker:
@@ -550,7 +554,8 @@ class Maker:
         one = canary if rng.random() < 0.2 and len(canary) < 160 else self.line(rng)
         other = self.line(rng)
         text = templates.IF_THEN.format(canary=canary, member=one, nonmember=other)
-        text += templates.PICK_ONE if rng.random() < (0.4 if inputs else 0.8) else ""
+        share = 0.4 if inputs else self.mixture.alone_pick_one
+        text += templates.PICK_ONE if rng.random() < share else ""
         random_one = not inputs and templates.PICK_ONE in text and rng.random() < 0.5
         return text, one if member or random_one else other
 
@@ -588,13 +593,13 @@ class Maker:
     def empty(self, rng: Rng) -> Episode:
         labels = label_set(rng) if rng.random() < 0.5 else HELP_DESK.labels
         task = task_for(labels, rng)
-        ep = Episode(task.head(guards.preamble(rng, sentence(rng))[0]))
+        ep, mix = Episode(task.head(guards.preamble(rng, sentence(rng))[0])), self.mixture
         for _ in range(self.turns):
             roll = rng.random()
-            if roll < 0.1:
+            if roll < mix.alone_repeat:
                 start, answer = halves(sentence(rng))
                 text = templates.REPEAT.format(prefix=start)
-            elif roll < 0.5:
+            elif roll < mix.alone_repeat + mix.alone_signal:
                 text, answer = self.signal([], "sentence", rng)
             elif roll < 0.75:
                 text, answer = pick(

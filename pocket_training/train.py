@@ -75,7 +75,8 @@ LEGS = (
 # summaries. Without topics, whose texts are long in the tokens of the first release.
 REFINE = (
     Leg(6, 1700, 12288, 7e-4, 60, ((0.5, 40, 160), (0.75, 60, 500), (1.0, 60, 1500)),
-        Mixture(document=0.2, empty=0.04, desk=0.22, topic=0.0)),
+        Mixture(document=0.2, empty=0.04, desk=0.22, topic=0.0,
+                alone_repeat=0.0, alone_signal=0.45, alone_pick_one=0.4)),
     # What the first of them lost: to pick one of two texts at random where there is no example, and
     # to answer the second where there are few.
     Leg(6, 450, 12288, 4e-4, 30, ((0.5, 30, 160), (0.7, 60, 500), (1.0, 30, 800)),

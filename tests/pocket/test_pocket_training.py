@@ -4,6 +4,7 @@ goes on ends with the same weights.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -170,6 +171,27 @@ def test_a_run_goes_on_from_weights_that_were_trained_before(tmp_path: Path) -> 
     )  # fmt: skip
     told = train.loss_of(run.model, batch).parts
     assert float(told["answers"]) < 4 < float(train.loss_of(fresh(tok), batch).parts["answers"])
+
+
+@pytest.mark.parametrize(
+    ("leg", "step", "hash_of_ids"),
+    [
+        (0, 0, "066260a57f58e76b"),
+        (0, 1699, "674ee0b1eb8bcea5"),
+        (1, 0, "e11160670fdf4922"),
+        (1, 449, "58bd61943445f382"),
+    ],
+)
+def test_batches_are_those_of_the_shipped_weights(
+    tokenizer: Tokenizer, leg: int, step: int, hash_of_ids: str
+) -> None:
+    """Each part of the recipe as it was when the shipped weights were trained by it."""
+    refine = train.REFINE[leg]
+    maker = episodes.Maker(
+        episodes.Texts(train.pieces(tokenizer), train.topics()), mixture=refine.mixture
+    )
+    ids = train.draw(maker, tokenizer, refine, (train.Options.seed, leg), step).ids.numpy()
+    assert hashlib.sha256(ids.tobytes()).hexdigest()[:16] == hash_of_ids
 
 
 def test_weights_of_fewer_layers_are_no_start(tmp_path: Path) -> None:
