@@ -9,23 +9,40 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
 	test-hosts-deepeval test-wheel flaky demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
-	attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
+	test-newest test-oldest lock attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
 	catalogue notebook pictures witness clean
 
 install: $(VENV)/installed
 
 # What the product needs to run on local models; tools for tests, docs and checks come on top of it. Python compiles the modules
 # that are imported, when they are: pip would compile all of torch and transformers, 20 seconds of a newcomer's two minutes.
+# torch and its GPU packages have a version and no hashes, because TORCH_PIP chooses their build; the rest has both.
 PIP_INSTALL := python -m pip install --quiet --disable-pip-version-check --no-compile
-$(VENV)/installed-local: pyproject.toml
+LOCKED := --no-deps --no-build-isolation --require-hashes -r
+ITSELF := --no-deps --no-build-isolation -e .
+$(VENV)/installed-local: requirements/torch.txt requirements/local.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/$(PIP_INSTALL) $(TORCH_PIP) "torch>=2.6,<2.14"
-	$(BIN)/$(PIP_INSTALL) -e ".[local]"
+	$(BIN)/$(PIP_INSTALL) $(TORCH_PIP) -r requirements/torch.txt
+	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements/local.txt
+	$(BIN)/$(PIP_INSTALL) $(ITSELF)
 	touch $@
 
-$(VENV)/installed: $(VENV)/installed-local
-	$(BIN)/$(PIP_INSTALL) -e ".[local,test,dev]"
+$(VENV)/installed: $(VENV)/installed-local requirements/test.txt
+	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements/test.txt
 	touch $@
+
+# The newest releases that pyproject.toml allows: requirements/local.txt for `make demo`, test.txt for everything else.
+UV := $(VENV)-uv/bin/uv
+COMPILE := $(UV) pip compile --quiet pyproject.toml --group build --extra local --no-annotate
+COMPILE_LOCK := $(COMPILE) --upgrade --universal --python-version 3.11 --generate-hashes --constraint requirements/torch.txt \
+	--no-emit-package torch --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+lock: $(UV)
+	$(COMPILE_LOCK) --extra test --extra dev --output-file requirements/test.txt
+	$(COMPILE_LOCK) --constraint requirements/test.txt --output-file requirements/local.txt
+
+$(UV):
+	$(PYTHON) -m venv $(VENV)-uv
+	$(VENV)-uv/bin/$(PIP_INSTALL) uv
 
 demo: $(VENV)/installed-local
 	$(BIN)/leakbound demo
@@ -49,9 +66,36 @@ layers:
 laws:
 	$(BIN)/pytest -q tests/laws
 
-# A third worker fills the times in which others wait for servers and browsers.
+# A third worker fills the times in which others wait for servers and browsers. TESTS: paths, or options of pytest.
+TESTS ?= tests
+PYTEST := pytest -q -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 test: install
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/$(PYTEST)
+
+# The same with the newest releases that pyproject.toml allows, in an environment made anew, if they are not those of the lock.
+NEWEST := $(VENV)-newest
+TORCH_RANGE = $(shell sed -n 's/^local = \["\(torch[^"]*\)".*/\1/p' pyproject.toml)
+test-newest: install
+	rm -rf $(NEWEST)
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/$(PIP_INSTALL) $(TORCH_PIP) "$(TORCH_RANGE)"
+	$(NEWEST)/bin/$(PIP_INSTALL) -e ".[local,test,dev]"
+	@$(BIN)/python -m pip freeze >$(NEWEST)/locked.txt
+	@if newer=$$($(NEWEST)/bin/python -m pip freeze --exclude-editable | grep -vxFf $(NEWEST)/locked.txt); then \
+	  echo "Not in the lock:" $$newer; OMP_NUM_THREADS=1 $(NEWEST)/bin/$(PYTEST); \
+	else echo "The newest releases are those of the lock."; fi
+
+# And with the oldest that it allows, on the oldest Python.
+OLDEST := $(VENV)-oldest
+OLDEST_PYTHON ?= python3.11
+test-oldest: $(UV)
+	rm -rf $(OLDEST)
+	$(OLDEST_PYTHON) -m venv $(OLDEST)
+	$(COMPILE) --extra test --resolution lowest-direct --python-version 3.11 --output-file $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/$(PIP_INSTALL) $(TORCH_PIP) $$(grep ^torch== $(OLDEST)/oldest.txt)
+	$(OLDEST)/bin/$(PIP_INSTALL) --no-deps -r $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/$(PIP_INSTALL) $(ITSELF)
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/$(PYTEST)
 
 # Tests marked `slow`: evidence that takes long, such as more seeds, more pairs and whole figures; and the site.
 # SLOW: paths, all of them where it is not given.
@@ -101,10 +145,9 @@ $(VENV)-hosts/installed: pyproject.toml
 test-wheel: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m hosts tests/test_wheel.py
 
-# The suite N times in random order, beside LOAD busy processes. TESTS: paths, or options of pytest.
+# The suite N times in random order, beside LOAD busy processes.
 N ?= 10
 LOAD ?= 2
-TESTS ?= tests
 flaky: install
 	$(BIN)/python tests/flaky.py --runs $(N) --load $(LOAD) $(TESTS)
 
@@ -154,7 +197,7 @@ published-page:
 
 $(VENV)-published/installed: bench/published/requirements.txt pyproject.toml
 	$(PUBLISHED_PYTHON) -m venv $(VENV)-published
-	$(VENV)-published/bin/$(PIP_INSTALL) $(TORCH_PIP) "torch>=2.6,<2.14"
+	$(VENV)-published/bin/$(PIP_INSTALL) $(TORCH_PIP) -r requirements/torch.txt
 	$(VENV)-published/bin/$(PIP_INSTALL) -e ".[local]" -r bench/published/requirements.txt
 	touch $@
 
