@@ -14,6 +14,7 @@ and compares. `--measure` times a model with random weights for the page.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import tempfile
 import time
@@ -144,14 +145,15 @@ def measure() -> dict[str, float | str]:
     torch.set_num_threads(1)
     net = AutoModelForCausalLM.from_config(AutoConfig.for_model("opt")).eval()
     rows = torch.randint(4, 50_000, (2, 256))
+    name = "cache" if "cache" in inspect.signature(net.forward).parameters else "past_key_values"
     with torch.inference_mode():
         net(input_ids=rows[:, :16])
         begin = time.process_time()
-        past = net(input_ids=rows, use_cache=True).past_key_values
+        past = net(input_ids=rows, use_cache=True)[name]
         read = rows.numel() / (time.process_time() - begin)
         begin, steps = time.process_time(), 24
         for _ in range(steps):
-            past = net(input_ids=rows[:, :1], past_key_values=past, use_cache=True).past_key_values
+            past = net(input_ids=rows[:, :1], **{name: past}, use_cache=True)[name]
         written = steps * len(rows) / (time.process_time() - begin)
     return {"shape": "OPT-125M, random weights, float32, one thread", "read": round(read, 1),
             "written": round(written, 1)}  # fmt: skip

@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import socket
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -91,6 +92,16 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(autouse=True)
+def own_warnings_are_errors() -> None:
+    """A warning that this package raises, or that another attributes to a line of it, fails a test.
+
+    Those of others do not: a new release of theirs must not fail the suite. What it announces of
+    what this package calls fails tests/test_announced_removals.py.
+    """
+    warnings.filterwarnings("error", module=r"leakbound(\.|$)")
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from leakbound.errors import TargetError, UsageError  # noqa: E402
 from leakbound.models import Complete, NextLogits, ScoreTokens  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel  # noqa: E402
 from leakbound.models.local.budget import _free, token_bytes  # noqa: E402
+from leakbound.models.local.prefix_cache import PrefixCache  # noqa: E402
 from leakbound.models.local.prefixes import State  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
@@ -36,6 +37,12 @@ def wrap(net: Any, budget: Budget) -> TransformersModel:
     return TransformersModel(
         net, PreTrainedTokenizerFast.from_pretrained(FOLDER), "tiny", "0", budget
     )
+
+
+def cache_in(passed: dict[str, Any]) -> PrefixCache:
+    """The cache of a forward pass, under either of the names that transformers has for it."""
+    (found,) = (value for value in passed.values() if isinstance(value, PrefixCache))
+    return found
 
 
 def rows(count: int, length: int) -> list[tuple[int, ...]]:
@@ -77,7 +84,7 @@ def test_batches_stay_within_their_part_while_answers_grow(net: Any) -> None:
     model, held = wrap(net, Budget(0, 300 * TOKEN, 512)), []
 
     def watch(_module: Any, args: Any, kwargs: Any) -> None:
-        held.append(kwargs["past_key_values"].get_seq_length() * kwargs["input_ids"].shape[0])
+        held.append(cache_in(kwargs).get_seq_length() * kwargs["input_ids"].shape[0])
 
     handle = net.register_forward_pre_hook(watch, with_kwargs=True)
     model.answer([Complete(row, max_tokens=60, stop=()) for row in rows(6, 40)])
@@ -119,7 +126,7 @@ def test_batches_passes_and_store_stay_within_their_parts(net: Any, budget: Budg
     model, seen = wrap(net, budget), []
 
     def watch(_module: Any, args: Any, kwargs: Any) -> None:
-        cache = kwargs["past_key_values"]
+        cache = cache_in(kwargs)
         seen.append(
             (kwargs["input_ids"].numel(), cache.get_seq_length(), kwargs["input_ids"].shape[0])
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel  # noqa: E402
 from leakbound.models.local.passes import Group, State  # noqa: E402
+from leakbound.models.local.prefix_cache import PrefixCache  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 Ids = tuple[int, ...]
@@ -316,3 +318,29 @@ def test_no_repr_shows_token_ids() -> None:
     shown = " ".join(repr(thing).split(" object at ")[0] for thing in things)
     assert "<private>" in shown
     assert not any(str(token) in shown for token in row)
+
+
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])
+def test_keys_and_values_are_passed_by_the_name_that_the_model_has(name: str) -> None:
+    """transformers 5.24 has `cache`; releases before it, and code of models, `past_key_values`."""
+    net, received = network(), []
+    inner = net.forward
+    (own,) = {"cache", "past_key_values"} & set(inspect.signature(inner).parameters)
+
+    def run(kept: Any, more: dict[str, Any]) -> Any:
+        received.append(kept)
+        return inner(**{own: kept}, **more)
+
+    def newer(input_ids: Any, position_ids: Any = None, cache: Any = None, **more: Any) -> Any:
+        return run(cache, {"input_ids": input_ids, "position_ids": position_ids, **more})
+
+    def older(
+        input_ids: Any, position_ids: Any = None, past_key_values: Any = None, **more: Any
+    ) -> Any:
+        return run(past_key_values, {"input_ids": input_ids, "position_ids": position_ids, **more})
+
+    asked = [NextLogits((5, 6, 7, 8), (9, 10))]
+    expected = wrap(net).answer(asked)
+    net.forward = newer if name == "cache" else older
+    np.testing.assert_allclose(wrap(net).answer(asked)[0], expected[0], atol=1e-5)
+    assert any(isinstance(one, PrefixCache) for one in received)

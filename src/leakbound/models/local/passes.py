@@ -82,6 +82,8 @@ class Passes:
         self.sharing = sharing or Sharing.of(model)
         self._token_bytes, self._logit_bytes = token_bytes(model), logit_bytes(model)
         self._takes = parameters_of(model)
+        # transformers 5.24 renamed it; code that comes with a model may have the older name
+        self._cache = "cache" if "cache" in self._takes else "past_key_values"
         self.embed: Callable[[torch.Tensor], torch.Tensor] | None = None
         reuses = self.sharing.ragged == ANY and "position_ids" in self._takes and reusable(model)
         kept = budget.kept if reuses else 0
@@ -298,7 +300,7 @@ class Passes:
         keep: int,
     ) -> torch.Tensor:
         """Logits at the last positions. If none are kept, only keys and values are computed."""
-        extra: dict[str, object] = {"past_key_values": cache, "use_cache": True}
+        extra: dict[str, object] = {self._cache: cache, "use_cache": True}
         if "position_ids" in self._takes:
             extra["position_ids"] = position
         if not bool(mask.all()):

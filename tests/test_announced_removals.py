@@ -1,0 +1,144 @@
+"""No release that is installed announces the removal of something that this package calls.
+
+Such an announcement is the only word that a later release, within the range that pyproject.toml
+allows, will break every user. It is looked for where real work runs, and counts if the function
+that announces it was called from a file of this package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import pytest
+from commands import launch
+
+import leakbound
+from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens, open_model
+from leakbound.report.audit.page import page
+
+SOURCE = str(Path(leakbound.__file__).parent)
+ANNOUNCEMENTS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
+# Files through which a call passes on its way: the dispatch of torch, and the machinery of classes.
+DISPATCH = ("torch/nn/modules/module.py", "torch/utils/_contextlib.py", "<frozen", "abc.py")
+
+
+def package_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def before(frame: FrameType, package: str) -> FrameType | None:
+    """The frame that called into a package, from a frame in it."""
+    at: FrameType | None = frame
+    while at and (package_of(at) == package or at.f_code.co_filename.endswith(DISPATCH)):
+        at = at.f_back
+    return at
+
+
+def announced(run: Callable[[], object]) -> list[str]:
+    """What is announced while `run` runs, of which the caller is a file of this package."""
+    found = []
+
+    def note(message: object, category: type[Warning], *_: object, **__: object) -> None:
+        at = before(sys._getframe(1), "warnings")
+        if at and not at.f_code.co_filename.startswith(SOURCE):
+            at = before(at, package_of(at))
+        if issubclass(category, ANNOUNCEMENTS) and at and at.f_code.co_filename.startswith(SOURCE):
+            found.append(f"{at.f_code.co_filename}:{at.f_lineno}: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = note
+        run()
+    return found
+
+
+def use_text_model() -> None:
+    model = open_model("pocket")
+    prompt = "The code is"
+    model.answer([Complete(prompt, max_tokens=3), ScoreTokens(prompt, " one")])
+    model.answer([ScoreLabels(prompt, ("a", "b")), NextLogits(prompt, " one")])
+    leakbound.influence("The code is seven. The door is red.", "What is the code?", max_tokens=3)
+
+
+def use_vision_model() -> None:
+    from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
+
+    rows = pseudo_names(3, np.random.default_rng(3))
+    prompt = PSEUDO_NAMES.prompt(rows[:2], leakbound.Query(rows[-1].input))
+    open_model("pocket-vision").answer([Complete(prompt, max_tokens=3)])
+
+
+def use_audit(folder: Path) -> None:
+    rows = [(str(i), "ab"[i % 2]) for i in range(40)]
+    result = leakbound.audit(
+        rows, model=leakbound.Scripted(lambda prompt: "a"), pairs=4, simulations=10,
+        out=str(folder / "run"),
+    )  # fmt: skip
+    assert "<html" in page([result])
+
+
+def use_commands() -> None:
+    main = importlib.import_module("leakbound.cli").main
+    for words in (["--help"], ["audit", "--help"], ["list"], ["calibrate", "--epsilon", "1"]):
+        with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+            main(words)
+
+
+def deprecated() -> None:
+    warnings.warn("gone in 6.0", FutureWarning, stacklevel=9)
+
+
+def test_an_announcement_counts_if_this_package_called_it(tmp_path: Path) -> None:
+    """Whatever line the warning names; and not if one library called another."""
+    called = compile("def call(run): run()", f"{SOURCE}/models/call.py", "exec")
+    ours: dict[str, Callable[[Callable[[], None]], None]] = {}
+    exec(called, {"__name__": "leakbound.models.call"}, ours)  # type: ignore[arg-type]
+    other: dict[str, Callable[[Callable[[], None]], None]] = {}
+    exec(compile("def call(run): run()", "/library.py", "exec"), {"__name__": "library"}, other)  # type: ignore[arg-type]
+    assert len(announced(lambda: ours["call"](deprecated))) == 1
+    assert announced(lambda: other["call"](deprecated)) == []
+    assert announced(lambda: ours["call"](lambda: other["call"](deprecated))) == []
+
+
+@pytest.mark.parametrize("use", [use_text_model, use_vision_model])
+def test_nothing_of_the_local_engine_is_announced(use: Callable[[], None]) -> None:
+    """transformers 5.24 announced the removal of `past_key_values`, which the engine passed."""
+    pytest.importorskip("torch")
+    pytest.importorskip("PIL")
+    assert announced(use) == []
+
+
+def test_nothing_of_audits_pages_and_commands_is_announced(tmp_path: Path) -> None:
+    assert announced(lambda: use_audit(tmp_path)) == []
+    assert announced(use_commands) == []
+
+
+def test_no_module_is_written_against_what_is_announced() -> None:
+    """In a new interpreter: models of pydantic are made, and decorators run."""
+    code = (
+        "import importlib, pkgutil, warnings, leakbound\n"
+        "warnings.filterwarnings('error', module='leakbound')\n"
+        "for info in pkgutil.walk_packages(leakbound.__path__, 'leakbound.'):\n"
+        "    if not info.name.startswith(('leakbound.integrations', 'leakbound.models.local')):\n"
+        "        if '__main__' not in info.name: importlib.import_module(info.name)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_warning_of_others_reaches_the_screen(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "context.txt").write_text("The code is seven. The door is red.")
+    words = ["influence", "--context", "context.txt", "--query", "Which code?", "--max-tokens", "3"]
+    done = launch(*words, cwd=tmp_path)
+    _, errors = done.communicate()
+    assert done.returncode == 0, errors
+    assert "Warning" not in errors
