@@ -24,6 +24,7 @@ from leakbound.tasks import (
     Aggregate,
     AnyRequest,
     CategoricalLaw,
+    Exactness,
     Job,
     Outputs,
     Query,
@@ -53,6 +54,7 @@ class RandomBallot(MechanismBase):
     name: ClassVar[str] = "random_ballot"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
     needs: ClassVar[RequestKinds] = frozenset({Complete})
+    exactness: ClassVar[Exactness] = "full"
     epsilon: float = 2.0
     partitions: int = 10
 

@@ -33,7 +33,7 @@ from leakbound.stats.discrete_votes import (
     discrete_win_chance,
 )
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
-from leakbound.tasks import Example, Query, Task, Vector, Votes
+from leakbound.tasks import Example, Query, Task, Vector, VoteNoise, Votes
 from leakbound.testing import assert_conforms
 
 LEVEL = 1e-6
@@ -217,7 +217,7 @@ def test_options_are_checked() -> None:
         ReportNoisyMax.calibrated(1.0, 1e-5, 10, "classical", "discrete_gaussian")
     made = build_mechanism("report_noisy_max", {"noise": "discrete_gaussian"}, 2.0, 1e-5)
     assert made.guarantee == DiscreteGaussian(made.sigma)  # type: ignore[attr-defined]
-    assert made.vote_sigma is None
+    assert made.vote_noise == VoteNoise(made.sigma, whole=True)
     config = made.to_config()
     assert config.pop("kind") == "report_noisy_max"
     assert build_mechanism("report_noisy_max", config, 9.0, 1e-3) == made

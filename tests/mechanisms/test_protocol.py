@@ -62,8 +62,8 @@ def test_estimators_read_the_noise_of_votes_of_any_class() -> None:
         ROWS * 4, mechanism=plain(), task=CHOICE, pairs=20, estimator="vote_band"
     )
     assert prepared.trial_design.sigma == 2.0
-    with pytest.raises(UsageError, match=r"vote_sigma of Plain is 0; it must be a number above 0"):
-        require_mechanism(plain(vote_sigma=0))
+    with pytest.raises(UsageError, match=r"vote_noise of Plain is 0; it must be a VoteNoise"):
+        require_mechanism(plain(vote_noise=0))
 
 
 @pytest.mark.parametrize("name", MEMBERS)

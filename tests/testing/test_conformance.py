@@ -19,7 +19,17 @@ from leakbound.mechanisms import MECHANISMS, FewShot, KeywordMean, ReportNoisyMa
 from leakbound.models import Complete, Embed, Model, open_model
 from leakbound.privacy import Gaussian, Guarantee, PureDP, compose, leaves
 from leakbound.systems import SystemMechanism
-from leakbound.tasks import Aggregate, GaussianLaw, Job, Outputs, Query, Task, Vector, Votes
+from leakbound.tasks import (
+    Aggregate,
+    GaussianLaw,
+    Job,
+    Outputs,
+    Query,
+    Task,
+    Vector,
+    VoteNoise,
+    Votes,
+)
 from leakbound.testing import INVARIANTS, Check, assert_conforms, conform
 from leakbound.testing.conformance_cost import part_count, release_count
 from leakbound.testing.conformance_parts import FREE, Bench
@@ -116,7 +126,7 @@ def test_what_is_skipped_is_said(battery: dict[tuple[str, str], Check]) -> None:
     want |= {(name, "disjoint_parts") for name in CATALOGUE if not name.startswith(PARTITIONED)}
     want.add(("invisible_ink/add_remove", "disjoint_parts"))  # one example for each part at most
     want |= {(name, "disjoint_parts") for name in CATALOGUE if name.endswith("/poisson")}
-    want |= {(name, "vote_sigma") for name in CATALOGUE if name not in VOTING}
+    want |= {(name, "vote_noise") for name in CATALOGUE if name not in VOTING}
     assert {key for key, one in battery.items() if one.skipped} == want
     unknown = {battery[name, check].detail for name in NO_DISTRIBUTION for check in exact}
     assert unknown == {"skipped: no output distribution"}
@@ -172,7 +182,7 @@ def test_a_users_mechanism_and_a_users_callable_conform(monkeypatch: pytest.Monk
     spec.loader.exec_module(module)
     assert_conforms(module.RandomBallot())
     skipped = {found.name for found in conform(module.RandomBallot(1.0, 6)) if found.skipped}
-    assert skipped <= {"vote_sigma", "disjoint_parts"}, "it states neither"
+    assert skipped <= {"vote_noise", "disjoint_parts"}, "it states neither"
     assert len(module.RandomBallot(1.0, 6).source) == 16, "changed code is another run"
     assert_conforms(SystemMechanism(lambda context, query: context[0].label))
 
@@ -336,8 +346,8 @@ class OverstatedNoise(ReportNoisyMax):
     """Estimators over votes would be told of more noise than there is."""
 
     @property
-    def vote_sigma(self) -> float:
-        return 2 * self.sigma
+    def vote_noise(self) -> VoteNoise:
+        return VoteNoise(2 * self.sigma)
 
 
 class Blocks(ReportNoisyMax):
@@ -380,7 +390,7 @@ BROKEN: list[tuple[str, Any, Any]] = [
     ("loss", Crashing(SIGMA), VOTES),
     ("tightness", Loose(SIGMA), VOTES),
     ("disjoint_parts", Blocks(SIGMA, 4), VOTES),
-    ("vote_sigma", OverstatedNoise(SIGMA), VOTES),
+    ("vote_noise", OverstatedNoise(SIGMA), VOTES),
     ("decode", Silent(SIGMA), VOTES),
     ("decode", Polishing(), FewShot()),
     ("reuse", EarlyNoise(SIGMA), VOTES),

@@ -146,10 +146,11 @@ def _known_sigma(
 ) -> float | None:
     """The noise on each count, if the mechanism declares what it releases of counted votes."""
     counts = (1, len(parts) - 1, *(0 for _ in answers[1:]))
-    if prepared.mechanism.vote_sigma is None:
+    noise = prepared.mechanism.vote_noise
+    if noise is None or noise.whole:
         return None
     known = prepared.mechanism.output_distribution(Votes(counts))
-    return None if known is None else prepared.mechanism.vote_sigma
+    return None if known is None else noise.sigma
 
 
 def _tests_mu(prepared: Prepared) -> bool:

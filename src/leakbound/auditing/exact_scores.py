@@ -8,7 +8,6 @@ from __future__ import annotations
 from leakbound.attacks import RenderedQuery, Score
 from leakbound.attacks.scores import LabelMargin, PredictedMember, ScoreMargin
 from leakbound.auditing.spec import AuditSpec
-from leakbound.mechanisms import ReportNoisyMax
 from leakbound.stats import VoteScores
 from leakbound.stats.best_votes import BestVotes
 from leakbound.stats.discrete_votes import DiscreteBestVotes, DiscreteMargins
@@ -34,20 +33,20 @@ def known_scores(
         The scores; None where a trial sees several outputs, or the score depends on more than the
         noisy votes.
     """
-    if not isinstance(mechanism, ReportNoisyMax) or spec.design.answers > 1:
+    noise, shots = mechanism.vote_noise, spec.design.shots
+    if noise is None or spec.design.answers > 1:
         return None
-    votes, shared = mechanism.partitions, _shares_votes(mechanism, spec)
+    votes, shared = mechanism.voters(shots), _shares_votes(mechanism, spec)
     classes = len(task.answers(asked.query)) + 1  # the last one: none of them
-    whole = mechanism.noise == "discrete_gaussian"
-    best, margins = (DiscreteBestVotes, DiscreteMargins) if whole else (BestVotes, VoteScores)
+    best, margins = (DiscreteBestVotes, DiscreteMargins) if noise.whole else (BestVotes, VoteScores)
     if isinstance(score, PredictedMember):
-        return best(votes, classes, mechanism.sigma, shared=shared, wins=True)
+        return best(votes, classes, noise.sigma, shared=shared, wins=True)
     if not isinstance(score, LabelMargin) or isinstance(score, ScoreMargin):
         return None
     if asked.nonmember is not None:
-        return margins.margin(votes, mechanism.sigma, shared)
+        return margins.margin(votes, noise.sigma, shared)
     levels = tuple(score.levels(votes).tolist())
-    return best(votes, classes, mechanism.sigma, levels, shared)
+    return best(votes, classes, noise.sigma, levels, shared)
 
 
 def simulated_draws(mechanism: Mechanism, spec: AuditSpec) -> int:
@@ -65,12 +64,11 @@ def simulated_draws(mechanism: Mechanism, spec: AuditSpec) -> int:
     return max(1, spec.decision.simulations // (2 * spec.design.pairs))
 
 
-def _shares_votes(mechanism: ReportNoisyMax, spec: AuditSpec) -> bool:
+def _shares_votes(mechanism: Mechanism, spec: AuditSpec) -> bool:
     """Do both contexts of a pair share every vote but one?
 
-    Partitions are taken by position, one example is replaced, and equal requests of a batch are
-    asked once. A class that asks in its own way may move any number of votes.
+    One example is replaced, it is shown to one voter, and the votes follow from what voters are
+    shown; equal requests of a batch are asked once.
     """
-    kind = type(mechanism)
-    own = kind.collect is ReportNoisyMax.collect and kind.requests is ReportNoisyMax.requests
-    return own and spec.attack.insertion != "add"
+    parts = mechanism.disjoint_parts(spec.design.shots)
+    return mechanism.exactness == "full" and bool(parts) and spec.attack.insertion != "add"

@@ -131,9 +131,8 @@ class Prepared:
 
     @property
     def exact_decides(self) -> bool:
-        """Whether aggregates are collected as here, not drawn at random in a way of their own: the
-        exact loss of a pair is conditional on them."""
-        return type(self.mechanism).collect.__module__.startswith("leakbound.mechanisms.")
+        """Whether the exact loss of a pair is that of the system, not only given what was drawn."""
+        return self.mechanism.exactness == "full"
 
     @property
     def controls(self) -> Controls:
@@ -174,7 +173,7 @@ class Prepared:
     def trial_design(self) -> TrialDesign:
         """What an estimator may know before the first model call, read from what will run."""
         spec, mechanism, named = self.spec, self.mechanism, self.spec.attack.channels
-        voters = mechanism.voters(spec.design.shots)
+        voters, noise = mechanism.voters(spec.design.shots), mechanism.vote_noise
         return TrialDesign(
             claim=self.claim,
             guarantee=self.guarantee,
@@ -185,7 +184,7 @@ class Prepared:
             rule=self.rule,
             early_stop=spec.decision.stop_when_rejected,
             answers=spec.design.answers,
-            sigma=mechanism.vote_sigma,
+            sigma=None if noise is None or noise.whole else noise.sigma,
             voters=None if isinstance(mechanism, SystemMechanism) else voters,
             two_answers=self.pairs[0].asked.nonmember is not None,
             known=known_scores(mechanism, self.attack.score, self.pairs[0].asked, spec, self.task),

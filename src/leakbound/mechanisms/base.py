@@ -19,6 +19,7 @@ from leakbound.mechanisms.grouping import PublicFacts
 from leakbound.models import Model, Request, ScoreLabels
 from leakbound.privacy import Guarantee
 from leakbound.tasks import Mechanism, Outputs, Query, Task
+from leakbound.tasks.mechanism import Exactness, VoteNoise
 from leakbound.tasks.partition import Sampling, places_by_position
 
 __all__ = [
@@ -41,10 +42,10 @@ PACKAGE = __name__.partition(".")[0]
 class MechanismBase(Mechanism):
     """Base of mechanisms. A subclass is a frozen dataclass whose fields are its options.
 
-    It must define `name`, `guarantee`, `access`, `needs`, `noise_in_collect`, `voters`, `requests`,
-    `collect`, `release` and `output_distribution`. These have no default, because no value suits
-    most mechanisms and a wrong value gives wrong numbers. By default, an answer costs one output
-    (`cost`), and it is one of the query's answers (`decode`).
+    It must define `name`, `guarantee`, `access`, `needs`, `exactness`, `noise_in_collect`,
+    `voters`, `requests`, `collect`, `release` and `output_distribution`. These have no default,
+    because no value suits most mechanisms and a wrong value gives wrong numbers. By default, an
+    answer costs one output (`cost`), and it is one of the query's answers (`decode`).
     """
 
     __slots__ = ()
@@ -52,6 +53,7 @@ class MechanismBase(Mechanism):
         name: ClassVar[Any]
         access: ClassVar[Any]
         needs: ClassVar[Any]
+        exactness: ClassVar[Any]
     white_box_score: ClassVar[str | None] = None
 
     @property
@@ -60,7 +62,7 @@ class MechanismBase(Mechanism):
         return 0
 
     @property
-    def vote_sigma(self) -> float | None:
+    def vote_noise(self) -> VoteNoise | None:
         """None: the output contains no noisy votes."""
         return None
 
@@ -265,6 +267,11 @@ class PartitionedMechanism(CalibratedMechanism):
             Positions of the examples of each partition; () if the partitions are sampled.
         """
         return places_by_position(shots, self.partitions) if self._sampled == "position" else ()
+
+    @property
+    def exactness(self) -> Exactness:  # type: ignore[override]
+        """ "given_sample" for partitions that are drawn at random."""
+        return "full" if self._sampled == "position" else "given_sample"
 
     @property
     def _sampled(self) -> Sampling:

@@ -35,6 +35,7 @@ from leakbound.tasks import (
     Task,
     Vector,
 )
+from leakbound.tasks.mechanism import Exactness
 
 __all__ = ["Decoding", "PairDecoding"]
 
@@ -51,6 +52,7 @@ class Decoding(MechanismBase):
     __slots__ = ()
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
     needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
+    exactness: ClassVar[Exactness] = "full"
     scores_prior: ClassVar[bool] = True  # whether answers are also scored without examples
     tokens: int
 

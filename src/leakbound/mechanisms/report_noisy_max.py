@@ -39,11 +39,12 @@ from leakbound.tasks import (
     Votes,
     parse_answer,
 )
+from leakbound.tasks.mechanism import VoteNoise
 from leakbound.tasks.partition import Sampling, require_sampling, split
 
 __all__ = ["ReportNoisyMax"]
 
-VoteNoise = Literal["gaussian", "discrete_gaussian"]
+NoiseKind = Literal["gaussian", "discrete_gaussian"]
 DEFAULTS = ("gaussian", "none", "position")
 SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, another rises by 1
 
@@ -110,7 +111,7 @@ class ReportNoisyMax(PartitionedMechanism):
     white_box_score: ClassVar[str | None] = "label_margin"
     sigma: float
     partitions: int = 10
-    noise: VoteNoise = "gaussian"
+    noise: NoiseKind = "gaussian"
     prior: Prior = "none"
     sampling: Sampling = "position"
 
@@ -130,7 +131,7 @@ class ReportNoisyMax(PartitionedMechanism):
         delta: float,
         partitions: int = 10,
         calibration: GaussianCalibration = "analytic",
-        noise: VoteNoise = "gaussian",
+        noise: NoiseKind = "gaussian",
         prior: Prior = "none",
         sampling: Sampling = "position",
     ) -> Self:
@@ -167,9 +168,9 @@ class ReportNoisyMax(PartitionedMechanism):
         return DiscreteGaussian(self.sigma, moves=2)
 
     @property
-    def vote_sigma(self) -> float | None:
-        """`sigma` for Gaussian noise; None for discrete noise."""
-        return self.sigma if self.noise == "gaussian" else None
+    def vote_noise(self) -> VoteNoise:
+        """`sigma`, in whole votes if the noise is discrete."""
+        return VoteNoise(self.sigma, self.noise == "discrete_gaussian")
 
     def to_config(self) -> dict[str, object]:
         """Kind and fields as plain values.

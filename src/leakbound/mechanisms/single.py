@@ -27,6 +27,7 @@ from leakbound.tasks import (
     Votes,
     parse_answer,
 )
+from leakbound.tasks.mechanism import Exactness
 from leakbound.tasks.partition import Sampling, split
 
 __all__ = [
@@ -166,6 +167,7 @@ class Undefended(MechanismBase):
 
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
     needs: ClassVar[RequestKinds] = frozenset({Complete})
+    exactness: ClassVar[Exactness] = "full"
 
     @property
     def guarantee(self) -> Guarantee:

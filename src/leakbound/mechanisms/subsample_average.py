@@ -30,6 +30,7 @@ from leakbound.tasks import (
     Task,
     Vector,
 )
+from leakbound.tasks.mechanism import Exactness
 
 __all__ = ["SubsampleAverage"]
 
@@ -67,6 +68,7 @@ class SubsampleAverage(CalibratedMechanism):
     name: ClassVar[str] = "subsample_average"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
+    exactness: ClassVar[Exactness] = "none"
     white_box_score: ClassVar[str | None] = "label_margin"
     sigma: float
     subsamples: int = 20

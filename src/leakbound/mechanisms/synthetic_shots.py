@@ -32,6 +32,7 @@ from leakbound.tasks import (
     Task,
     present,
 )
+from leakbound.tasks.mechanism import Exactness
 from leakbound.tasks.partition import split_by_position
 
 __all__ = ["SyntheticShots"]
@@ -73,6 +74,7 @@ class SyntheticShots(CalibratedMechanism):
     name: ClassVar[str] = "synthetic_shots"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
     needs: ClassVar[RequestKinds] = frozenset({Complete, NextLogits})
+    exactness: ClassVar[Exactness] = "none"
     sigma: float
     partitions: int = 10
     shots: int = 1

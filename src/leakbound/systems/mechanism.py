@@ -48,6 +48,7 @@ from leakbound.tasks import (
     Task,
     Vector,
 )
+from leakbound.tasks.mechanism import Exactness
 
 __all__ = ["SystemMechanism"]
 
@@ -75,6 +76,7 @@ class SystemMechanism(MechanismBase):
     """
 
     needs: ClassVar[RequestKinds] = frozenset()
+    exactness: ClassVar[Exactness] = "none"
     white_box_score: ClassVar[str | None] = "score_margin"
     system: System | Answerer = field(repr=False)
     name: str = "user_system"  # type: ignore[misc]  # a field here, of each system

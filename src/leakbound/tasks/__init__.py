@@ -6,8 +6,10 @@ from leakbound.tasks.manifest import PublicManifest
 from leakbound.tasks.mechanism import (
     Access,
     AnyRequest,
+    Exactness,
     Mechanism,
     RequestKinds,
+    VoteNoise,
     require_mechanism,
 )
 from leakbound.tasks.outputs import (
@@ -28,6 +30,7 @@ from leakbound.tasks.task import Query, Task
 __all__ = [
     "ANSWER",
     "Access",
+    "Exactness",
     "Aggregate",
     "AnyRequest",
     "CategoricalLaw",
@@ -53,4 +56,5 @@ __all__ = [
     "reply_of",
     "require_mechanism",
     "unpacked",
+    "VoteNoise",
 ]

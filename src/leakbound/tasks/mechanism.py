@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -20,11 +21,33 @@ from leakbound.stats import OutputDistribution
 from leakbound.tasks.outputs import Aggregate, Job, Outputs
 from leakbound.tasks.task import Query, Task
 
-__all__ = ["Access", "AnyRequest", "Mechanism", "RequestKinds", "require_mechanism"]
+__all__ = [
+    "Access",
+    "AnyRequest",
+    "Exactness",
+    "Mechanism",
+    "RequestKinds",
+    "VoteNoise",
+    "require_mechanism",
+]
 
 Access = Literal["black_box", "white_box"]
+Exactness = Literal["full", "given_sample", "none"]
 AnyRequest: TypeAlias = Request[Any]
 RequestKinds: TypeAlias = frozenset[type[AnyRequest]]
+
+
+@dataclass(frozen=True, slots=True)
+class VoteNoise:
+    """Gaussian noise on each count of votes.
+
+    Attributes:
+        sigma: Standard deviation, in votes, above 0.
+        whole: Whether it is the discrete Gaussian, in whole votes.
+    """
+
+    sigma: float
+    whole: bool = False
 
 
 class Mechanism(Protocol):
@@ -70,9 +93,19 @@ class Mechanism(Protocol):
 
     @property
     @abstractmethod
-    def vote_sigma(self) -> float | None:
-        """Standard deviation of the Gaussian noise on each count of votes, in votes; None where
-        other outputs than noisy counts are released. Estimators over votes read it.
+    def vote_noise(self) -> VoteNoise | None:
+        """The noise on each count of votes; None where other outputs than noisy counts are
+        released. Estimators over votes read it.
+        """
+
+    @property
+    @abstractmethod
+    def exactness(self) -> Exactness:
+        """How `output_distribution` relates to one output for a context.
+
+        "full": it is the distribution of that output. "given_sample": it holds given what `collect`
+        drew at random, such as partitions, so the loss that follows from it is not that of the
+        system, and decides nothing alone. "none": there is no output distribution.
         """
 
     @property
@@ -284,11 +317,15 @@ def _require_values(found: Mechanism, kind: str) -> None:
             f"needs of {kind} is {found.needs!r}; it must be a frozenset of kinds of requests, "
             "such as frozenset({Complete})."
         )
-    sigma = found.vote_sigma
-    if sigma is not None and not (isinstance(sigma, float | int) and sigma > 0):
+    noise = found.vote_noise
+    if noise is not None and not (isinstance(noise, VoteNoise) and noise.sigma > 0):
         raise UsageError(
-            f"vote_sigma of {kind} is {sigma!r}; it must be a number above 0, or None where no "
-            "noisy votes are released."
+            f"vote_noise of {kind} is {noise!r}; it must be a VoteNoise with a sigma above 0, or "
+            "None where no noisy votes are released."
+        )
+    if found.exactness not in get_args(Exactness):
+        raise UsageError(
+            f"exactness of {kind} is {found.exactness!r}; it must be full, given_sample or none."
         )
     if "white_box" in access and not found.white_box_score:
         raise UsageError(

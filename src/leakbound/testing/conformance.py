@@ -110,7 +110,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("disjoint_parts", conformance_places.disjoint_parts),
     Invariant("loss", exact.loss),
     Invariant("tightness", exact.tightness),
-    Invariant("vote_sigma", exact.vote_noise),
+    Invariant("vote_noise", exact.vote_noise),
     Invariant("agreement", conformance_utility.agreement),
     Invariant("total", conformance_utility.total),
     Invariant("decode", behavior.decode),

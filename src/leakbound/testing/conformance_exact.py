@@ -156,7 +156,7 @@ def _own_deltas(guarantee: Guarantee) -> tuple[float, ...]:
 
 
 def vote_noise(bench: Bench) -> str:
-    """Counts of votes are released with the Gaussian noise that `vote_sigma` states.
+    """Counts of votes are released with the noise that `vote_noise` states.
 
     Args:
         bench: The mechanism on trial.
@@ -168,7 +168,7 @@ def vote_noise(bench: Bench) -> str:
         Broken: If the noise is another, or no Gaussian.
         Skipped: If it releases no noisy votes, or there is no output distribution.
     """
-    stated = bench.mechanism.vote_sigma
+    stated = bench.mechanism.vote_noise
     if stated is None:
         raise Skipped("it releases no noisy votes")
     found = [
@@ -176,12 +176,14 @@ def vote_noise(bench: Bench) -> str:
         for family in bench.families()
         for one in _distributions(bench.mechanism, family.aggregates)
     ]
-    drawn = {one.sigma if isinstance(one, GaussianLaw) else None for one in found}
-    if drawn != {stated}:
-        other = (drawn - {stated}).pop()
-        noise = "not Gaussian" if other is None else f"{other:g}"
-        raise Broken(f"vote_sigma is {stated:g}, and the noise of an output is {noise}")
-    return f"the noise of {len(found)} outputs is {stated:g}, as vote_sigma says"
+    kind = DiscreteGaussianLaw if stated.whole else GaussianLaw
+    for one in found:
+        if not isinstance(one, kind):
+            name = type(one).__name__
+            raise Broken(f"vote_noise is {stated}, and an output has the distribution {name}")
+        if one.sigma != stated.sigma:
+            raise Broken(f"vote_noise is {stated}, and the noise of an output is {one.sigma:g}")
+    return f"the noise of {len(found)} outputs is {stated.sigma:g}, as vote_noise says"
 
 
 def _distributions(

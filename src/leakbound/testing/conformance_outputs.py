@@ -158,7 +158,7 @@ def _against_declared(bench: Bench, aggregate: Aggregate, drawn: Outputs) -> Ite
     if declared is None:
         return
     yield misfit(drawn, declared)
-    if bench.mechanism.vote_sigma is not None and isinstance(declared, GaussianLaw):
+    if bench.mechanism.vote_noise is not None and isinstance(declared, GaussianLaw):
         yield categories_p_value(drawn.answers, argmax_chances(declared))
 
 

@@ -36,6 +36,7 @@ from leakbound.tasks import (
     Vector,
     Votes,
 )
+from leakbound.tasks.mechanism import Exactness
 from leakbound.tasks.partition import split_by_position
 from leakbound.testing.planted_mechanisms import (
     DELTA,
@@ -115,7 +116,7 @@ class Abstaining(VotingBase):
     """None of them where the largest noisy count is below half of the votes: post-processing."""
 
     @property
-    def vote_sigma(self) -> None:
+    def vote_noise(self) -> None:
         """None: the answer is not the largest count."""
         return
 
@@ -184,6 +185,7 @@ class MeanProbabilities(MechanismBase):
     name: ClassVar[str] = "mean_probabilities"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
+    exactness: ClassVar[Exactness] = "full"
     white_box_score: ClassVar[str | None] = "label_margin"
     epsilon: float
     delta: float = DELTA
@@ -243,7 +245,7 @@ class Constant(VotingBase):
         return PureDP(0.0)
 
     @property
-    def vote_sigma(self) -> None:
+    def vote_noise(self) -> None:
         """None: no counts are released."""
         return
 

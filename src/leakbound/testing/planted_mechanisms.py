@@ -153,7 +153,7 @@ class HiddenMajority(VotingBase):
     """The majority of the votes, without counts and without an output distribution."""
 
     @property
-    def vote_sigma(self) -> None:
+    def vote_noise(self) -> None:
         """None: no counts are released."""
         return
 
@@ -250,7 +250,7 @@ class ExponentialVotes(VotingBase):
         return BoundedRange(self.epsilon)
 
     @property
-    def vote_sigma(self) -> None:
+    def vote_noise(self) -> None:
         """None: no counts are released."""
         return
 

@@ -25,6 +25,7 @@ class CoinFlip(MechanismBase):
     name: ClassVar[str] = "coin_flip"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
     needs: ClassVar[frozenset[type]] = frozenset()
+    exactness: ClassVar[str] = "full"
     heads: float = 0.5
 
     @property
