@@ -20,6 +20,7 @@ from leakbound.auditing.one_run.plan import (
 )
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.one_run.verdict import conclude_one_run
+from leakbound.auditing.plain import read_scores
 from leakbound.auditing.result import (
     FACTORS,
     AuditResult,
@@ -211,7 +212,7 @@ def _bounds(
     """Of the whole run, and what it would be if every guess were right."""
     rights = guessed.right, guessed.number
     found, most = (_bound(prepared, claim, canaries, guessed.number, one) for one in rights)
-    return found, most
+    return replace(found, reading=read_scores([found])), most
 
 
 def _bound(

@@ -20,7 +20,7 @@ from leakbound.report.audit.words import (
 )
 from leakbound.report.text import aligned
 from leakbound.report.words import decimal, verdict_text
-from leakbound.stats import cut
+from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
@@ -75,8 +75,7 @@ def comparison_table(results: Sequence[AuditResult]) -> str:
         (
             system_name(r),
             verdict_text(r.verdict),
-            f"{r.claim.epsilon:g}",
-            cut(r.bound.epsilon),
+            *reversed(beside(r.bound.epsilon, r.claim.epsilon)),
             cut(r.mu_bound.mu, 3),
             "none" if r.guarantee.mu is None else decimal(r.guarantee.mu),
             decimal(r.curves.auroc),
