@@ -275,7 +275,8 @@ def _check(prepared: PreparedOneRun, controls: _Scored) -> ControlCheck:
     if not len(there):
         return ControlCheck(0, None)
     two_sided = prepared.spec.decision.claim is not None
-    return ControlCheck(len(there), rank_test(there.tolist(), absent.tolist(), two_sided))
+    p_value = rank_test(there.tolist(), absent.tolist(), two_sided)
+    return ControlCheck(len(there), p_value, gaps=tuple(there.tolist()))
 
 
 def _ends(prepared: PreparedOneRun, controls: _Scored) -> list[ControlCheck]:
