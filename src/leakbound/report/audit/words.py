@@ -38,11 +38,12 @@ LIMITS_OF_ONE_RUN = (
 IMPLIED = "implied_epsilon"  # of an estimate of mu: no bound of its own
 
 
-def reason_sentences(result: AuditResult) -> tuple[str, ...]:
+def reason_sentences(result: AuditResult, most: int | None = None) -> tuple[str, ...]:
     """Why the verdict is what it is, and what else was found.
 
     Args:
         result: A finished audit.
+        most: So many reasons of an inconclusive audit are shown; None: all of them.
 
     Returns:
         Sentences; none is said twice.
@@ -52,7 +53,10 @@ def reason_sentences(result: AuditResult) -> tuple[str, ...]:
         for finding in result.findings
         if not any(reason.startswith(finding.sentence) for reason in result.sentences)
     ]
-    return tuple(map(sentence, (*result.sentences, *findings)))
+    shown = result.sentences[: most if result.verdict == "inconclusive" else None]
+    left = len(result.sentences) - len(shown)
+    more = [f"{left} more: -v and the report show them."] * bool(left)
+    return tuple(map(sentence, (*shown, *more, *findings)))
 
 
 def check_sentence(result: AuditResult) -> str:
