@@ -296,7 +296,8 @@ class EValues:
         name = self.process.leading(replay)
         if name == "witness":
             return self._witness().reading()
-        if name == "served" or (name == "score" and self._draws == 1):
+        single = self._draws == 1 or self.design.one_answer
+        if name == "served" or (name == "score" and single):
             return Reading("score", "", *self._process(name).pointed())
         return Reading("distribution")
 
