@@ -296,8 +296,8 @@ class EValues:
         name = self.process.leading(replay)
         if name == "witness":
             return self._witness().reading()
-        single = self._draws == 1 or self.design.one_answer
-        if name == "served" or (name == "score" and single):
+        drawn = name == "served" or (name == "score" and self._draws == 1)
+        if drawn or self.design.one_answer:
             return Reading("score", "", *self._process(name).pointed())
         return Reading("distribution")
 
