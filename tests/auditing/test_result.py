@@ -62,6 +62,9 @@ def changed(old: Any, new: Any, path: str = "") -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key, value in old.items():
             yield from changed(value, new[key], f"{path}.{key}") if key in new else (key,)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for at, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from changed(one, other, f"{path}[{at}]")
     elif old != new:
         yield path
 

@@ -213,8 +213,8 @@ def test_a_score_that_sees_the_control_alone_covers_for_no_failures(
     assert result.verdict == verdict
     assert not result.power  # it would be that of a score
     said = " ".join(result.sentences)
-    assert "tell the contexts of the pairs apart better" in said
-    assert ("counted by that score alone" in said) == (verdict == "violation")
+    assert ("tell the contexts of the pairs apart better" in said) == (verdict != "violation")
+    assert ("read from whole replies" in said) == (verdict == "violation")
 
 
 @pytest.mark.parametrize("pairs", [17, 18, 19])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import leakbound
-from leakbound.auditing.plain import guesses
+from leakbound.auditing.plain import attacker_sentence
 from leakbound.auditing.store import RunStore
 from leakbound.auditing.tried import tried_sentence
 from leakbound.errors import TargetError, UsageError
@@ -278,8 +278,10 @@ def test_more_than_an_answer_is_read_whatever_the_query(tmp_path: Path, keep: st
         rows, system=desk, pairs=60, shots=6, epsilon=0.5, store_text=keep, out=tmp_path / "run"
     )  # fmt: skip
     assert result.verdict == "violation"
-    assert guesses(result) == (60, 120)
-    assert any("counted by that score alone" in one for one in result.sentences)
+    read = result.reading  # the score is right about 60 of 120 contexts, which is guessing
+    assert (read.of, read.right, read.guesses) == ("replies", 48, 48)
+    assert "whole replies was right about 48 of 48 pairs" in attacker_sentence(result)
+    assert ", read from whole replies, exceeds the claimed epsilon 0.5" in result.sentences[0]
     tried, _, untried = tried_sentence(result).partition("Not tried")
     named = "words and numbers that are not stored"
     assert (named in tried, named in untried) == (keep == "all", keep != "all")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.background import second_text_sentence, worst_case_sentence
@@ -15,6 +16,7 @@ from leakbound.auditing.judged import judge_finding, withheld_by
 from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.obstacles import obstacles, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
+from leakbound.auditing.plain import read_scores
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.reach import largest_of, learned, reach_sentence
 from leakbound.auditing.result import (
@@ -30,14 +32,14 @@ from leakbound.auditing.result_curves import EValuePath, curves_of, path_of
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.told import Told, tells_alone, unread
 from leakbound.auditing.trial_views import shown_prompt, trial_views
-from leakbound.auditing.verdict import Conclusion, Verdict, conclude
+from leakbound.auditing.verdict import Conclusion, Verdict, conclude, mu_bound
 from leakbound.estimators import Estimator, PairedScores, TrialDesign
 from leakbound.estimators.base import exceeds
 from leakbound.estimators.by_channel import ChannelEValues
 from leakbound.estimators.e_process import EValues
 from leakbound.estimators.two_sided import TwoSidedEValues
 from leakbound.models.wrappers import computation_of
-from leakbound.stats import BestOnSameData, Bonferroni, Estimate, NoiseFit, Split
+from leakbound.stats import BestOnSameData, Bonferroni, Estimate, NoiseFit, Reading, Split
 from leakbound.stats.low_fpr import rate_at_fpr
 from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Mechanism, Query
@@ -72,7 +74,8 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     """
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     found, told = seen.estimates(), seen.told.found()
-    bounds, tested = found[estimator], estimator.tested_pairs(design, seen.seen)
+    found[estimator] = bounds = _read(estimator, found)
+    tested = estimator.tested_pairs(design, seen.seen)
     controls, state, noise = seen.controls(), seen.state(), seen.noise_fit()
     largest = largest_of(seen, controls, told, bounds)
     against = (
@@ -96,7 +99,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         guarantee=GuaranteeData.of(design.guarantee, design.claim.delta),
         attack=_describe(prepared.attack, prepared.mechanism),
         counts=_counts(seen, tested, calls, simulated),
-        decided_by=tuple(bound.method for bound in bounds),
+        decided_by=_deciding(design, bounds, exact if conclusion.by_exact else None),
         estimates=tuple(one for each in found.values() for one in each),
         largest_certifiable=largest,
         power=power,
@@ -139,6 +142,25 @@ def _computation(prepared: Prepared) -> dict[str, str]:
 def _exact(found: Found) -> Estimate | None:
     every = (one for each in found.values() for one in each)
     return next((e for e in every if e.method == "exact" and e.kind == "lower_bound"), None)
+
+
+def _read(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
+    """The bounds that decide, with the counts of what they were read from."""
+    bounds, scores = found[estimator], read_scores(one for each in found.values() for one in each)
+    other = scores if "trials" in estimator.reads else Reading("distribution")
+    read = bounds[0].reading or other
+    read = scores if read.of == "score" and not read.compares else read
+    return tuple(replace(one, reading=read) for one in bounds)
+
+
+def _deciding(
+    design: TrialDesign, bounds: Sequence[Estimate], exact: Estimate | None
+) -> tuple[str, ...]:
+    """Methods of what is compared with the claim, and of a bound on mu with a guarantee of mu."""
+    if exact is not None:
+        return (exact.method,)
+    mu = None if design.guarantee_mu is None else mu_bound(bounds)
+    return tuple(dict.fromkeys(one.method for one in (bounds[0], mu) if one is not None))
 
 
 def _threshold(design: TrialDesign) -> ThresholdKind:

@@ -251,4 +251,7 @@ def of_all_channels(checks: Mapping[str, ControlCheck]) -> ControlCheck:
     pairs = max((one.pairs for one in checks.values()), default=0)
     late = [one.late for one in checks.values() if one.seen and one.late is not None]
     found = min(1.0, len(every) * min(every)) if every else None
-    return ControlCheck(pairs, found, late=max(late, default=None))
+    changed = [one.changed for one in checks.values() if one.seen and one.changed is not None]
+    return ControlCheck(
+        pairs, found, late=max(late, default=None), changed=min(changed, default=None)
+    )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 from scipy.special import gammaincc
 
 from leakbound.estimators import PairedScores
@@ -45,6 +47,9 @@ class ControlCheck:
             none were: of a model in this process, and where the audit ended before. Of several
             shards, the largest of theirs; Fisher's combination where that lies between the level
             and .1.
+        changed: The two-sided p-value of a test that the scores of late control pairs differ
+            otherwise than those of the first; None where there were none of either.
+        gaps: Score with the canary less that without it, for each pair; in no record.
     """
 
     pairs: int
@@ -52,6 +57,10 @@ class ControlCheck:
     exempt: bool = False
     witness: float | None = None
     late: float | None = None
+    changed: float | None = None
+    gaps: Annotated[tuple[float, ...], Field(exclude=True)] = field(
+        default=(), repr=False, compare=False
+    )
 
     @property
     def seen(self) -> bool:
@@ -98,7 +107,14 @@ class ControlCheck:
         if not known:
             return self
         unsure = len(known) > 1 and LEVEL < max(known) <= NOTHING
-        return replace(self, late=_together(known) if unsure else max(known))
+        after = [gap for one in late for gap in one.gaps]
+        changed = rank_test(self.gaps, after, True) if self.gaps and after else None
+        return replace(self, late=_together(known) if unsure else max(known), changed=changed)
+
+    @property
+    def shows_change(self) -> bool:
+        """Whether late control pairs differ otherwise than the first, beyond chance."""
+        return self.changed is not None and self.changed <= LEVEL
 
 
 def check_controls(
@@ -119,7 +135,8 @@ def check_controls(
     if scores is None or not len(scores):
         return ControlCheck(0, None, exempt)
     p_value = rank_test(scores.member.tolist(), scores.nonmember.tolist(), two_sided)
-    return ControlCheck(len(scores), p_value, exempt, _witness(replies))
+    gaps = tuple((scores.member - scores.nonmember).tolist())
+    return ControlCheck(len(scores), p_value, exempt, _witness(replies), gaps=gaps)
 
 
 def _witness(replies: Sequence[ReplyPair]) -> float | None:

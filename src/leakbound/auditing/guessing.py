@@ -10,7 +10,7 @@ from leakbound.estimators import Estimator
 from leakbound.estimators.random_guessing import RANDOM_GUESSING
 from leakbound.estimators.two_sided import two_sided
 from leakbound.mechanisms import build_mechanism
-from leakbound.stats import cut
+from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing.build import Handed
@@ -107,9 +107,9 @@ def above_guessing(
         Two sentences.
     """
     return (
-        f"{found}, as random guessing does not: epsilon is at least {cut(epsilon, 3)} ({method}), "
-        "and not 0. A system whose answers tell nothing shows this, on either side, with a "
-        f"probability of at most {error:.2g}."
+        f"{found}, as random guessing does not: epsilon is at least {beside(epsilon, 0.0, 3)[0]} "
+        f"({method}), and not 0. A system whose answers tell nothing shows this, on either side, "
+        f"with a probability of at most {error:.2g}."
     )
 
 

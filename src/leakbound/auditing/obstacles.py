@@ -15,6 +15,16 @@ __all__ = ["blind_sentence", "lost_controls", "obstacles", "state_sentence"]
 
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
 DIFFER = 0.05  # p-value below which unreadable answers themselves tell the contexts apart
+CHANGED = (
+    "They differ otherwise than the first ones: the system has changed meanwhile (a quota that is "
+    "spent, a guard that blocks, another version). Find out what it answers now, and audit again "
+    "with --fresh, slower (--rate) or with fewer --pairs."
+)
+UNCHANGED = (
+    "That is no sign of a change of the system: their scores do not clearly differ otherwise than "
+    "those of the first ones, and so few controls may not show a system that answers partly at "
+    "random. Audit again with --fresh and more --controls."
+)
 
 
 def obstacles(
@@ -135,10 +145,7 @@ def lost_controls(controls: ControlCheck) -> Iterator[Obstacle]:
         "attack_blind",
         "the attack saw the canary at the beginning and no longer at the end: control contexts did "
         f"not clearly differ after the last pair ({controls.pairs} of each, p = "
-        f"{controls.late:.2g}). Either the system has changed meanwhile (a quota that is spent, a "
-        "guard that blocks, another version), or so few controls do not show a system that answers "
-        "partly at random. Find out what it answers now, and audit again with --fresh and more "
-        "--controls, slower (--rate) or with fewer --pairs.",
+        f"{controls.late:.2g}). {CHANGED if controls.shows_change else UNCHANGED}",
     )
 
 

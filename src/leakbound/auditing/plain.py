@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from leakbound.stats import cut
+from leakbound.stats import Estimate, Reading, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing.result import AuditResult
 
-__all__ = ["attacker_sentence", "guesses", "odds_sentence", "verdict_sentence", "verdict_words"]
+__all__ = ["attacker_sentence", "odds_sentence", "read_scores", "verdict_sentence", "verdict_words"]
 
 
 def verdict_words(result: AuditResult) -> str:
@@ -38,43 +39,51 @@ def verdict_sentence(result: AuditResult) -> str:
     return f"{verdict_words(result)}: {result.sentences[0]}"
 
 
-def guesses(result: AuditResult) -> tuple[int, int] | None:
-    """How often single outputs told the contexts apart.
+def read_scores(estimates: Iterable[Estimate]) -> Reading:
+    """The score of single outputs as a reading.
 
     Args:
-        result: A finished audit.
+        estimates: All estimates of an audit.
 
     Returns:
-        (right guesses, guesses); None where no single outputs were guessed from.
+        A reading, with the counts of the estimate that counts the errors of an attack.
     """
-    by_method = {estimate.method: estimate.counts for estimate in result.estimates}
+    by_method = {estimate.method: estimate.counts for estimate in estimates}
     if counts := by_method.get("one_run"):
-        return counts["correct"], counts["guesses"]
+        return Reading("score", "", counts["correct"], counts["guesses"])
     if counts := by_method.get("clopper_pearson"):
-        return counts["tp"] + counts["tn"], sum(counts.values())
-    return None
+        return Reading("score", "", counts["tp"] + counts["tn"], sum(counts.values()))
+    return Reading("score")
 
 
 def attacker_sentence(result: AuditResult) -> str:
-    """How well the attacker did.
+    """How well the attacker did, by the reading of the bound.
 
     Args:
         result: A finished audit.
 
     Returns:
-        One sentence; empty where no single outputs were guessed from.
+        One sentence, with how replies differ where that is known; empty where nothing was guessed.
     """
-    found = guesses(result)
-    if found is None:
+    read = result.reading
+    if read.of == "distribution" and result.verdict != "violation":
+        read = read_scores(result.estimates)  # nothing decided; what single outputs show
+    if not read.guesses:
         return ""
-    right, total = found
+    right, guessing = (
+        f"was right about {read.right} of {read.guesses}",
+        f"Guessing gives about {read.guesses // 2}.",
+    )
+    if read.compares:
+        said = (
+            f"An attacker who compared both contexts of each pair by {read.words} {right} pairs: "
+            f"in which of them was the canary? {guessing}"
+        )
+        return f"{said} {read.leads}".strip()
     what = "canaries" if "builds" in result.counts else "contexts"
     white = result.attack["access"] == "white_box"
     seen = "what was computed before each answer" if white else "the answers"
-    return (
-        f"An attacker who saw {seen} was right about {right} of {total} {what}: was the canary "
-        f"there or not? Guessing gives about {total // 2}."
-    )
+    return f"An attacker who saw {seen} {right} {what}: was the canary there or not? {guessing}"
 
 
 def odds_sentence(result: AuditResult) -> str:

@@ -32,18 +32,13 @@ TOLD = (
     "what they certify if the replies of every pair differ as those of the controls do, and than "
     "what half as many pairs certify that differ as those that they tell apart."
 )
-BY_REPLIES = (
-    "measurements of whole replies (their length, wording, failures) tell the contexts of the "
-    "pairs apart better than the score of the attack does. How often an attacker was right is "
-    "counted by that score alone."
-)
 
 
 def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Told) -> tuple[str, ...]:
     """What a verdict says of replies that show more than the score of the attack.
 
     Args:
-        verdict: The verdict; replies set no limit to a violation.
+        verdict: The verdict; its reading is named, and replies set no limit to it.
         controls: What the control pairs showed.
         told: Channels whose replies tell the contexts of pairs apart better than the score does.
 
@@ -51,7 +46,7 @@ def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Told) -> tupl
         At most one sentence.
     """
     if verdict == "violation":
-        return (BY_REPLIES,) if tells_alone(told) else ()
+        return ()
     return (REPLIES,) if controls.by_replies_alone else (TOLD,) if tells_alone(told) else ()
 
 

@@ -19,7 +19,7 @@ from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.auditing.channels import ChannelResult
 from leakbound.auditing.controls import ControlCheck
-from leakbound.auditing.plain import attacker_sentence, verdict_words
+from leakbound.auditing.plain import attacker_sentence, read_scores, verdict_words
 from leakbound.auditing.references import StandardReference, references_of
 from leakbound.auditing.result_curves import DIGITS, Curves, EValuePath
 from leakbound.auditing.state_check import StateCheck
@@ -32,7 +32,7 @@ from leakbound.estimators.profile import Profile
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.estimators.two_sided import accuracy_power
 from leakbound.privacy import Gaussian, Guarantee
-from leakbound.stats import Estimate, Power
+from leakbound.stats import Estimate, Power, Reading
 from leakbound.stats.low_fpr import RateAtFpr
 
 __all__ = [
@@ -143,7 +143,8 @@ class AuditResult(_Frozen):
         counts: pairs, tested_pairs, model_calls, answers, unparsable_answers, simulated_outputs,
             background_copies; of a judge withheld_member and withheld_nonmember;
             looks: how many results were computed from these paired trials before.
-        decided_by: Methods of the deciding estimates, the one of epsilon first.
+        decided_by: Methods of the deciding estimates, the one of epsilon first; one of mu only
+            where the mechanism is Gaussian.
         estimates: All estimates.
         largest_certifiable: What a perfect attack would have certified with the tested pairs.
         power: Probability of a rejection at each of `FACTORS` times what is tested, with a model
@@ -315,6 +316,12 @@ class AuditResult(_Frozen):
     def bound(self) -> Estimate:
         """The estimate of epsilon that decided."""
         return self.bounds[0]
+
+    @property
+    def reading(self) -> Reading:
+        """What decided, with its guesses: the reading of `bound`. Results of earlier versions know
+        that of the score alone."""
+        return self.bound.reading or read_scores(self.estimates)
 
     @property
     def mu_bound(self) -> Estimate:

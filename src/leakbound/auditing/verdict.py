@@ -14,7 +14,7 @@ from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
 from leakbound.estimators.base import exceeds
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.privacy import Gaussian, NonPrivate
-from leakbound.stats import Estimate, cut
+from leakbound.stats import Estimate, beside, cut
 
 __all__ = [
     "Claim",
@@ -45,11 +45,13 @@ class Conclusion:
         verdict: What was found.
         reason: Why an audit is inconclusive, as a code; None for the other verdicts.
         sentences: The sentences that carry the verdict, at least one.
+        by_exact: Whether the exact loss of a pair alone exceeds a limit, and no bound does.
     """
 
     verdict: Verdict
     reason: Reason | None
     sentences: tuple[str, ...]
+    by_exact: bool = False
 
 
 def mu_bound(bounds: Sequence[Estimate]) -> Estimate | None:
@@ -116,9 +118,9 @@ def conclude(
     Returns:
         Verdict, reason and sentences.
     """
-    found = rejections(design, estimator, bounds) + _exactly_above(design, exact)
-    if found:
-        return Conclusion("violation", None, tuple(found))
+    by_bounds, exactly = rejections(design, estimator, bounds), _exactly_above(design, exact)
+    if by_bounds or exactly:
+        return Conclusion("violation", None, (*by_bounds, *exactly), by_exact=not by_bounds)
     few = () if exceeds(largest, design) else (_too_few(design, tested, largest, by_replies),)
     against = (*obstacles, *few)
     if against:
@@ -154,19 +156,25 @@ def _above_claim(claim: Claim, bound: Estimate) -> list[str]:
         return []
     if is_random_guessing(claim):
         return [above_guessing(bound.epsilon, bound.method, 1 - (bound.confidence or 0))]
+    shown, limit = beside(bound.epsilon, claim.epsilon)
     return [
-        f"the bound {cut(bound.epsilon)} exceeds the claimed epsilon {claim.epsilon:g}: a system "
+        f"the bound {shown}{_read_from(bound)} exceeds the claimed epsilon {limit}: a system "
         "that satisfies the claim shows this with a probability of at most "
         f"{1 - (bound.confidence or 0):.2g}."
     ]
 
 
+def _read_from(bound: Estimate) -> str:
+    return "" if bound.reading is None else f", read from {bound.reading.words},"
+
+
 def _above_guarantee(guaranteed: float | None, bound: Estimate | None) -> list[str]:
     if guaranteed is None or bound is None or (bound.mu or 0.0) <= guaranteed:
         return []
+    shown, limit = beside(bound.mu, guaranteed, 3)
     return [
-        f"mu is at least {cut(bound.mu, 3)} with {bound.confidence:.0%} confidence, and the noise "
-        f"of the mechanism guarantees {guaranteed:.3f}: the implementation does not satisfy its "
+        f"mu{_read_from(bound)} is at least {shown} with {bound.confidence:.0%} confidence, and "
+        f"the noise of the mechanism guarantees {limit}: the implementation does not satisfy its "
         "own guarantee."
     ]
 
@@ -180,8 +188,9 @@ def _above_stated(design: TrialDesign, bound: Estimate) -> list[str]:
     same = abs(stated - claim.epsilon) <= claim.epsilon * ROUNDING
     if same or bound.epsilon <= stated * (1 + ROUNDING):
         return []
+    shown, limit = beside(bound.epsilon, stated)
     return [
-        f"the bound {cut(bound.epsilon)} exceeds epsilon {stated:.4g} at delta {claim.delta:g}, "
+        f"the bound {shown}{_read_from(bound)} exceeds epsilon {limit} at delta {claim.delta:g}, "
         f"which the declared guarantee ({guarantee.describe()}) states: the implementation does "
         "not satisfy its own guarantee."
     ]
@@ -196,7 +205,8 @@ def _exactly_above(design: TrialDesign, exact: Estimate | None) -> list[str]:
     if exact.epsilon <= limit * (1 + ROUNDING):
         return []
     what = "claimed" if limit == claim.epsilon else "guaranteed by the mechanism"
+    shown, other = beside(exact.epsilon, limit, 3)
     return [
-        f"the output distributions of one pair have epsilon {exact.epsilon:.4g} at delta "
-        f"{claim.delta:g}, exactly; {limit:.4g} is {what}."
+        f"the output distributions of one pair have epsilon {shown} at delta {claim.delta:g}, "
+        f"exactly; {other} is {what}."
     ]

@@ -21,7 +21,7 @@ from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import spec_from, spec_options
-from leakbound.cli.output import emit
+from leakbound.cli.output import emit, is_verbose
 from leakbound.cli.progress import progress
 from leakbound.cli.screen import say
 from leakbound.models import Endpoint, Local
@@ -127,7 +127,7 @@ def finish(record: AuditResult, folder: Path) -> int:
     from leakbound.report import page, summary  # only an audit that ends needs pages
 
     write_private(folder / "report.html", page([record]))
-    say(summary(record))
+    say(summary(record, is_verbose()))
     click.echo(f"  Report: {folder / 'report.html'}")
     code = EXIT[record.verdict]
     emit({"exit_code": code, "folder": folder, "record": record})

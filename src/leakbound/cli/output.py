@@ -21,7 +21,7 @@ from leakbound.auditing.folder import write_private
 from leakbound.cli.screen import escaped, say
 from leakbound.errors import StoreError, reason_of
 
-__all__ = ["OUTPUT_OPTIONS", "emit", "is_quiet", "output", "write_output"]
+__all__ = ["OUTPUT_OPTIONS", "emit", "is_quiet", "is_verbose", "output", "write_output"]
 
 SCREEN = "leakbound.cli.screen"  # key of a context: the standard output that `output` set aside
 AS_JSON, QUIET, VERBOSE = "as_json", "quiet", "verbose"
@@ -113,6 +113,12 @@ def emit(value: object) -> None:
         plain = to_jsonable_python(value, inf_nan_mode="strings")
         text = json.dumps(plain, indent=2, ensure_ascii=False)
         click.echo(escaped(text), file=meta[SCREEN])
+
+
+def is_verbose() -> bool:
+    """Whether the running command prints more than usual."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(VERBOSE))
 
 
 def is_quiet() -> bool:

@@ -8,7 +8,7 @@ import click
 
 from leakbound.cli.finished_runs import finished
 from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import emit, write_output
+from leakbound.cli.output import emit, is_verbose, write_output
 from leakbound.cli.screen import say
 from leakbound.cli.sweep_files import figures_option, write_sweep
 from leakbound.errors import UsageError
@@ -42,7 +42,8 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
     records = finished(runs)
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     write_output(target, page(records, None if len(records) == 1 else "Audits side by side"))
-    say(summary(records[0]) if len(records) == 1 else comparison_table(records))
+    one = len(records) == 1
+    say(summary(records[0], is_verbose()) if one else comparison_table(records))
     click.echo(f"Report: {target}")
     emit({"report": target, "records": records})
     return 0

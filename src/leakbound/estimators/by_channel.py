@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from leakbound.estimators.base import Bounds, Estimator, Observations, Reads, TrialDesign
-from leakbound.estimators.e_process import EProcess, EValues, both_bounds
-from leakbound.stats import Estimate, Kind, Power
+from leakbound.estimators.e_process import EProcess, EValues, Replayed, both_bounds
+from leakbound.stats import Estimate, Kind, Power, Reading
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.tasks import ANSWER
 
@@ -145,4 +145,9 @@ class ChannelEValues:
         Returns:
             Two bounds, each valid at any stopping time at the stated confidence.
         """
-        return both_bounds(self.process, self.design.claim.delta)
+        return both_bounds(self)
+
+    def reading(self, replay: Replayed) -> Reading:
+        """What carries the evidence against one claim, in the channel that carries most of it."""
+        name = self.process.leading(replay)
+        return replace(self.parts[name].reading(replay), channel=name)

@@ -17,9 +17,9 @@ once, its single answer does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,14 +39,16 @@ from leakbound.estimators.response import PlainTest, simulated_power
 from leakbound.estimators.served import ServedColumns
 from leakbound.estimators.witness import WitnessEvidence
 from leakbound.privacy import Guarantee
-from leakbound.stats import Estimate, Kind, Power
+from leakbound.stats import Estimate, Kind, Power, Reading
+from leakbound.stats.anytime import Evidence
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.votes import KnownScores
 
-__all__ = ["EProcess", "EValues", "both_bounds", "plain_test"]
+__all__ = ["EProcess", "EValues", "Replayed", "both_bounds", "plain_test"]
 
 Floats = npt.NDArray[np.float64]
 Played = tuple[Floats, Floats]
+Replayed = Callable[[Evidence], Floats]
 # Weight of the parts that read outputs, next to the declared distribution. The exact part gives up
 # ln(1/0.88) = 0.13 of the 3.0 that a rejection at 95 % takes. Missing noise at claim 8 is detected
 # after 24 pairs (25 with a weight of 0.1).
@@ -176,7 +178,7 @@ class EValues:
     """
 
     def __init__(self, design: TrialDesign) -> None:
-        self.design, self._tested = design, design.tested
+        self.design, self._tested, self._draws = design, design.tested, 1
         self.process = self._mixture({"score": 1.0})
         self._few = thinned(design.thresholds)
         self._columns = ServedColumns(self._few, np.asarray(design.levels, float))
@@ -204,8 +206,8 @@ class EValues:
         chances, trial = observations.level_chances, observations.trial_scores
         chances = None if chances is None else chances.part(pairs)
         if not self.process.pairs:
-            draws = simulated.member[0].size
-            self.process = self._mixture(_weights(self.design, chances, trial, draws))
+            self._draws = simulated.member[0].size
+            self.process = self._mixture(_weights(self.design, chances, trial, self._draws))
         self._read(observations, pairs)
         if "simulated" in self.process.parts:
             self._feed("simulated", _shares(simulated, self._few))
@@ -223,10 +225,15 @@ class EValues:
         """Pass the replies to the witness, if there is one."""
         if "witness" not in self.process.parts:
             return
-        witness = self.process.parts["witness"][1]
-        if isinstance(witness, WitnessEvidence) and observations.reply_pairs is not None:
+        if observations.reply_pairs is not None:
             for replies, canary in observations.reply_pairs[pairs]:
-                witness.observe(replies, canary)
+                self._witness().observe(replies, canary)
+
+    def _witness(self) -> WitnessEvidence:
+        _, part = self.process.parts["witness"]
+        if not isinstance(part, WitnessEvidence):
+            raise TypeError(f"the witness is {type(part).__name__}.")
+        return part
 
     def _feed(self, name: str, scores: PairedScores) -> None:
         if name in self.process.parts:
@@ -275,7 +282,24 @@ class EValues:
         Returns:
             Two bounds, each valid at any stopping time at the stated confidence.
         """
-        return both_bounds(self.process, self.design.claim.delta)
+        return both_bounds(self)
+
+    def reading(self, replay: Replayed) -> Reading:
+        """What carries the evidence against one claim.
+
+        Args:
+            replay: (1, pairs) logarithms of the e-values of a part against the claim.
+
+        Returns:
+            The part with the largest share of the e-value, with its guesses.
+        """
+        name = self.process.leading(replay)
+        if name == "witness":
+            return self._witness().reading()
+        drawn = name == "served" or (name == "score" and self._draws == 1)
+        if drawn or self.design.one_answer:
+            return Reading("score", "", *self._process(name).pointed())
+        return Reading("distribution")
 
     def rejected_at(self, pairs: int, released: Played, declared: Played) -> int | None:
         """Number of equal pairs after which a hypothetical mechanism is rejected.
@@ -296,18 +320,37 @@ class EValues:
         return self.process.rejected_at
 
 
-def both_bounds(process: MixedEProcess, delta: float) -> tuple[Estimate, Estimate]:
-    """Lower bounds on epsilon(delta) and on mu.
+class _Read(Protocol):
+    @property
+    def design(self) -> TrialDesign: ...
+    @property
+    def process(self) -> MixedEProcess: ...
+    def reading(self, replay: Replayed) -> Reading: ...
+
+
+def both_bounds(seen: _Read) -> tuple[Estimate, Estimate]:
+    """Lower bounds on epsilon(delta) and on mu, with what carries that of the tested hypothesis.
 
     Args:
-        process: The e-process that has seen the pairs.
-        delta: The claim's delta, in [0, 1).
+        seen: The e-process that has seen the pairs.
 
     Returns:
         Two bounds, each valid at any stopping time at the confidence of the process.
     """
     least = 1e-12  # mu implies no finite epsilon at delta 0; mu itself does not depend on delta
-    return process.epsilon_lower_bound(delta), process.mu_lower_bound(max(delta, least))
+    delta = seen.design.claim.delta
+    epsilon = seen.process.epsilon_lower_bound(delta)
+    mu = seen.process.mu_lower_bound(max(delta, least))
+    if not seen.process.pairs:
+        return epsilon, mu
+
+    def replay(part: Evidence) -> Floats:
+        if seen.design.hypotheses[0] == "guarantee":
+            return part.mu_paths(np.array([mu.mu]))
+        return part.epsilon_paths(np.array([epsilon.epsilon]), delta)
+
+    reading = seen.reading(replay)
+    return replace(epsilon, reading=reading), replace(mu, reading=reading)
 
 
 def plain_test(

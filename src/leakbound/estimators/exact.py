@@ -18,7 +18,7 @@ from leakbound.estimators.base import (
     Reads,
     TrialDesign,
 )
-from leakbound.stats import Estimate, GaussianLaw, Kind, exact_privacy_loss
+from leakbound.stats import Estimate, GaussianLaw, Kind, Reading, exact_privacy_loss
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
 
 __all__ = ["Exact", "distribution_key"]
@@ -145,6 +145,7 @@ class _Losses:
         return (
             replace(
                 worst,
+                reading=Reading("distribution"),
                 counts={"pairs": len(losses)},
                 assumptions=(*worst.assumptions, GREEDY),
                 details=details,

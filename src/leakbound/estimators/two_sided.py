@@ -23,10 +23,10 @@ from leakbound.estimators.base import (
     TrialDesign,
 )
 from leakbound.estimators.clopper_pearson import ClopperPearson
-from leakbound.estimators.e_process import WITNESS, EProcess, EValues, both_bounds
+from leakbound.estimators.e_process import WITNESS, EProcess, EValues, Replayed, both_bounds
 from leakbound.estimators.random_guessing import guessing_power, of_one_side
 from leakbound.estimators.unconditional import Unconditional
-from leakbound.stats import Estimate, Kind, Power
+from leakbound.stats import Estimate, Kind, Power, Reading
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.votes import KnownScores
 
@@ -262,7 +262,13 @@ class TwoSidedEValues:
         Returns:
             Two bounds, each valid at any stopping time at the stated confidence.
         """
-        return tuple(map(_noted, both_bounds(self.process, self.design.claim.delta)))
+        return tuple(map(_noted, both_bounds(self)))
+
+    def reading(self, replay: Replayed) -> Reading:
+        """What carries the evidence against one claim, on the side that carries most of it."""
+        if self.process.leading(replay) == "higher":
+            return self._higher.reading(replay)
+        return replace(self._lower.reading(replay), leads="")  # which is of exchanged contexts
 
 
 class _BothCounts:

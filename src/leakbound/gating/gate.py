@@ -15,7 +15,7 @@ from leakbound.auditing.guessing import unshown_sentence
 from leakbound.auditing.result import FACTORS, AuditResult
 from leakbound.errors import UsageError
 from leakbound.estimators.random_guessing import ACCURACIES, is_random_guessing
-from leakbound.stats import Assumption, cut
+from leakbound.stats import Assumption, beside, cut
 from leakbound.stats.power import PERFECT
 
 __all__ = ["MAX_DELTA", "Gate", "GateResult", "accuracy_power_of", "check_gate", "power"]
@@ -157,8 +157,8 @@ def _above(result: AuditResult, gate: Gate) -> str:
         return ""
     for bound in (result.bound, *exact):
         if (bound.epsilon or 0.0) > gate.max_epsilon:
-            found = f"{cut(bound.epsilon)} ({bound.method})"
-            return f"The lower bound {found} is above {gate.max_epsilon:g}."
+            shown, limit = beside(bound.epsilon, gate.max_epsilon)
+            return f"The lower bound {shown} ({bound.method}) is above {limit}."
     return ""
 
 

@@ -12,7 +12,7 @@ from leakbound.estimators import Claim
 from leakbound.estimators.random_guessing import is_random_guessing, random_guessing
 from leakbound.estimators.score_bounds import DecidingName, ScoreBounds
 from leakbound.estimators.scored_trials import ScoredTrials
-from leakbound.stats import cut, rank_test
+from leakbound.stats import beside, cut, rank_test
 
 __all__ = ["Seen", "conclude_guessing", "conclude_scores", "seen_by"]
 
@@ -115,8 +115,9 @@ def _named(claim: Claim) -> str:
 
 
 def _above(epsilon: float, method: str, claim: Claim, confidence: float) -> str:
+    shown, _ = beside(epsilon, claim.epsilon)
     return (
-        f"the bound {cut(epsilon)} ({method}) exceeds {_named(claim)}: a system that satisfies the "
+        f"the bound {shown} ({method}) exceeds {_named(claim)}: a system that satisfies the "
         f"claim shows this with a probability of at most {1 - confidence:.2g}."
     )
 

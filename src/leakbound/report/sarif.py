@@ -113,6 +113,7 @@ def _result(record: AuditResult, result: GateResult) -> Json:
             "verdict": record.verdict,
             "epsilonLowerBound": bound.epsilon,
             "method": bound.method,
+            "reading": record.reading.words,
             "delta": bound.delta,
             "confidence": bound.confidence,
             "claimedEpsilon": record.claim.epsilon,

@@ -155,6 +155,16 @@ class EProcess(AnytimeTest):
         """Pairs seen so far."""
         return sum(map(len, self._x))
 
+    def pointed(self) -> tuple[int, int]:
+        """How often the scores of a pair pointed to the canary-in context.
+
+        Returns:
+            (right, all) pairs: right if the mean over the thresholds is higher in the canary-in
+            context; of the pairs with equal means, half.
+        """
+        signs = [s for x, y in zip(self._x, self._y, strict=True) for s in np.sign((x - y).mean(1))]
+        return signs.count(1.0) + signs.count(0.0) // 2, len(signs)
+
     @property
     def log_e_values(self) -> Floats:
         """(pairs,) logarithm of the e-value after each pair."""

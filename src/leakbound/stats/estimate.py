@@ -7,9 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Estimate", "Kind", "cut"]
+__all__ = ["Estimate", "Kind", "Reading", "beside", "cut"]
 
 Kind = Literal["lower_bound", "point_estimate", "credible"]
+MOST_DIGITS = 16  # decimal places of a float near 1
+WORDS = {
+    "score": "the score of the attack",
+    "replies": "whole replies",
+    "distribution": "the output distribution, computed before noise",
+}
+CHANNELS = {"seconds": "reply times"}  # others have their name
 
 
 def cut(value: float | None, digits: int = 2) -> str:
@@ -33,6 +40,67 @@ def cut(value: float | None, digits: int = 2) -> str:
     return f"{math.floor(value * 10**digits) / 10**digits:.{digits}f}"
 
 
+def beside(value: float | None, limit: float, digits: int = 2) -> tuple[str, str]:
+    """Format a bound and what it is compared with, so that a reader sees which is larger.
+
+    Args:
+        value: The bound, or None. Its digits are truncated, never rounded up.
+        limit: What it is compared with.
+        digits: Least number of decimal places of the bound.
+
+    Returns:
+        Two texts, with as many digits as it takes.
+
+    Examples:
+        >>> beside(1.00417, 1.0), beside(0.5, 1.0), beside(None, 1.0)
+        (('1.004', '1'), ('0.50', '1'), ('–', '1'))
+    """
+    if value is None or math.isinf(value):
+        return cut(value), f"{limit:g}"
+    for places in range(digits, MOST_DIGITS + 1):
+        shown, other = cut(value, places), f"{limit:.{max(6, places)}g}"
+        if (float(shown) > float(other)) == (value > limit):
+            return shown, other
+    return repr(value), repr(limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a bound was read from: of the evidence that was combined, the part that carries it.
+
+    Attributes:
+        of: `score` of single outputs, whole `replies`, or the output `distribution`, which is
+            computed from votes and other aggregates before noise.
+        channel: The channel that was read; empty where channels are not read apart.
+        right: Guesses of this reading, whether the canary was present, that were right.
+        guesses: All guesses: one a trial for a score; one a pair for replies and for channels,
+            whose contexts are compared. 0 where it makes none, as a distribution.
+        leads: How replies differ when the canary is present, in a sentence; empty if unknown.
+
+    Examples:
+        >>> Reading("replies", "seconds").words
+        'reply times'
+    """
+
+    of: Literal["score", "replies", "distribution"]
+    channel: str = ""
+    right: int = 0
+    guesses: int = 0
+    leads: str = ""
+
+    @property
+    def words(self) -> str:
+        """Its name in a sentence."""
+        if self.channel:
+            return CHANNELS.get(self.channel, f"the channel {self.channel}")
+        return WORDS[self.of]
+
+    @property
+    def compares(self) -> bool:
+        """Whether a guess compares the two contexts of a pair."""
+        return self.of == "replies" or bool(self.channel)
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """One statement about leakage.
@@ -49,6 +117,7 @@ class Estimate:
         mu: The bound or estimate in Gaussian DP; None if the method does not give it.
         threshold: How the decision threshold was chosen.
         details: Further numbers, by name.
+        reading: What it was read from; None if the method does not say.
 
     Examples:
         >>> Estimate("mine", "lower_bound", 1.2, 1e-5, 0.95, {"pairs": 100}, ()).epsilon
@@ -65,6 +134,7 @@ class Estimate:
     mu: float | None = None
     threshold: str = "given"
     details: Mapping[str, float] = field(default_factory=dict)
+    reading: Reading | None = None
 
     def __float__(self) -> float:
         """Refuse conversion to a number, which would drop kind and confidence.

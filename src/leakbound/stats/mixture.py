@@ -104,6 +104,22 @@ class MixedEProcess(AnytimeTest):
         """
         return self._mean(lambda part: part.mu_paths(mus))
 
+    def leading(self, replay: Callable[[Evidence], Floats]) -> str:
+        """The part with the largest share of the mean, when that was largest.
+
+        Args:
+            replay: (1, pairs) logarithms of the e-values of a part against one claim.
+
+        Returns:
+            Its name; the first of equals.
+        """
+        at = int(self._mean(replay)[0].argmax())
+        shares = {
+            name: np.log(weight) + replay(part)[0, at]
+            for name, (weight, part) in self.parts.items()
+        }
+        return max(shares, key=lambda name: float(shares[name]))
+
     def _rejects(self, paths: Replay, claims: Floats) -> npt.NDArray[np.bool_]:
         """Heaviest parts first. The sum only grows, so stop once every claim is rejected."""
         heaviest = sorted(self.parts.values(), key=lambda part: -part[0])

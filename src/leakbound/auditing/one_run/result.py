@@ -20,6 +20,7 @@ from leakbound.auditing.one_run.plan import (
 )
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.one_run.verdict import conclude_one_run
+from leakbound.auditing.plain import read_scores
 from leakbound.auditing.result import (
     FACTORS,
     AuditResult,
@@ -211,7 +212,7 @@ def _bounds(
     """Of the whole run, and what it would be if every guess were right."""
     rights = guessed.right, guessed.number
     found, most = (_bound(prepared, claim, canaries, guessed.number, one) for one in rights)
-    return found, most
+    return replace(found, reading=read_scores([found])), most
 
 
 def _bound(
@@ -274,7 +275,8 @@ def _check(prepared: PreparedOneRun, controls: _Scored) -> ControlCheck:
     if not len(there):
         return ControlCheck(0, None)
     two_sided = prepared.spec.decision.claim is not None
-    return ControlCheck(len(there), rank_test(there.tolist(), absent.tolist(), two_sided))
+    p_value = rank_test(there.tolist(), absent.tolist(), two_sided)
+    return ControlCheck(len(there), p_value, gaps=tuple(there.tolist()))
 
 
 def _ends(prepared: PreparedOneRun, controls: _Scored) -> list[ControlCheck]:

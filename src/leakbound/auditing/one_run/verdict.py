@@ -12,7 +12,7 @@ from leakbound.auditing.one_run.plan import accuracies_of_run
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.verdict import Claim, Conclusion, Obstacle
 from leakbound.privacy import NonPrivate
-from leakbound.stats import Estimate, cut
+from leakbound.stats import Estimate, beside, cut
 
 __all__ = ["conclude_one_run"]
 
@@ -74,16 +74,18 @@ def _rejected(prepared: PreparedOneRun, claim: Claim, bound: Estimate) -> Iterat
         what = "the answers of the run tell which canaries were planted"
         yield above_guessing(epsilon, bound.method, error, what)
     elif epsilon > claim.epsilon:
+        shown, _ = beside(epsilon, claim.epsilon)
         yield (
-            f"the bound {cut(epsilon)} of the whole run exceeds {_named(prepared, claim)}: a "
-            f"system that satisfies the claim shows this {chance}."
+            f"the bound {shown} of the whole run exceeds {_named(prepared, claim)}: a system that "
+            f" satisfies the claim shows this {chance}."
         )
     if isinstance(prepared.cost, NonPrivate):
         return
     stated = prepared.guarantee.epsilon(claim.delta)
     if epsilon > stated * (1 + ROUNDING):
+        shown, limit = beside(epsilon, stated)
         yield (
-            f"the bound {cut(epsilon)} of the whole run exceeds epsilon {stated:.4g} at delta "
+            f"the bound {shown} of the whole run exceeds epsilon {limit} at delta "
             f"{claim.delta:g}, which the declared guarantee ({prepared.cost.describe()}) states "
             f"for {prepared.answers} answers: the implementation does not satisfy its own "
             "guarantee."

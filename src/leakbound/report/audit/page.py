@@ -40,7 +40,7 @@ from leakbound.report.bounds_figure import SYSTEMS
 from leakbound.report.cells import TableCell
 from leakbound.report.pages import render
 from leakbound.report.words import decimal, verdict_text
-from leakbound.stats import cut
+from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
@@ -127,18 +127,19 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
 def _overview(at: int, result: AuditResult) -> tuple[TableCell | str, ...]:
     """A line of the table of several systems."""
     mu, claim = result.guarantee.mu, result.claim
+    bound, claimed = beside(result.bound.epsilon, claim.epsilon)
     return (
         TableCell(system_name(result), link=f"#r{at}"),
         TableCell(verdict_text(result.verdict), kind=f"{result.verdict} nowrap"),
-        cut(result.bound.epsilon), f"{claim.epsilon:g} at δ {claim.delta:g}",
+        bound, f"{claimed} at δ {claim.delta:g}",
         cut(result.mu_bound.mu, 3), "none" if mu is None else decimal(mu),
         decimal(result.curves.auroc), str(result.counts["model_calls"]),
     )  # fmt: skip
 
 
 def _section(result: AuditResult, numbers: Mapping[str, int]) -> _Section:
-    drawn = tuple(audit_figures(result))
-    rows = {e.method: estimate_row(e, numbers) for e in result.estimates}
+    drawn, gaussian = tuple(audit_figures(result)), result.guarantee.mu is not None
+    rows = {e.method: estimate_row(e, numbers, gaussian) for e in result.estimates}
     return _Section(
         result=result,
         name=system_name(result),

@@ -20,7 +20,7 @@ from leakbound.report.audit.words import (
 )
 from leakbound.report.text import aligned
 from leakbound.report.words import decimal, verdict_text
-from leakbound.stats import cut
+from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
@@ -33,11 +33,12 @@ HEAD = (
 )  # fmt: skip
 
 
-def summary(result: AuditResult) -> str:
+def summary(result: AuditResult, verbose: bool = False) -> str:
     """Verdict first, then the bound, why, what was tried, and what it does not show.
 
     Args:
         result: A finished audit.
+        verbose: Whether to show everything that keeps an audit from a verdict, not the first alone.
 
     Returns:
         A few lines.
@@ -45,7 +46,7 @@ def summary(result: AuditResult) -> str:
     lines = [first_line(verdict_words(result), [subject_of(result)])]
     meaning = (attacker_sentence(result), odds_sentence(result), bound_sentence(result))
     lines += [f"  {one}" for one in meaning if one]
-    lines += [f"  {one}" for one in reason_sentences(result)]
+    lines += [f"  {one}" for one in reason_sentences(result, None if verbose else 1)]
     if result.channels:
         table = aligned(CHANNEL_HEAD, *map(channel_row, result.channels))
         lines += [f"  {line}" for line in (*table.splitlines(), channels_sentence(result))]
@@ -75,8 +76,7 @@ def comparison_table(results: Sequence[AuditResult]) -> str:
         (
             system_name(r),
             verdict_text(r.verdict),
-            f"{r.claim.epsilon:g}",
-            cut(r.bound.epsilon),
+            *reversed(beside(r.bound.epsilon, r.claim.epsilon)),
             cut(r.mu_bound.mu, 3),
             "none" if r.guarantee.mu is None else decimal(r.guarantee.mu),
             decimal(r.curves.auroc),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from leakbound.report.words import KINDS, LIMITS, sentence, verdict_text
-from leakbound.stats import cut
+from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
@@ -38,11 +38,12 @@ LIMITS_OF_ONE_RUN = (
 IMPLIED = "implied_epsilon"  # of an estimate of mu: no bound of its own
 
 
-def reason_sentences(result: AuditResult) -> tuple[str, ...]:
+def reason_sentences(result: AuditResult, most: int | None = None) -> tuple[str, ...]:
     """Why the verdict is what it is, and what else was found.
 
     Args:
         result: A finished audit.
+        most: So many reasons of an inconclusive audit are shown; None: all of them.
 
     Returns:
         Sentences; none is said twice.
@@ -52,7 +53,10 @@ def reason_sentences(result: AuditResult) -> tuple[str, ...]:
         for finding in result.findings
         if not any(reason.startswith(finding.sentence) for reason in result.sentences)
     ]
-    return tuple(map(sentence, (*result.sentences, *findings)))
+    shown = result.sentences[: most if result.verdict == "inconclusive" else None]
+    left = len(result.sentences) - len(shown)
+    more = [f"{left} more: -v and the report show them."] * bool(left)
+    return tuple(map(sentence, (*shown, *more, *findings)))
 
 
 def check_sentence(result: AuditResult) -> str:
@@ -111,12 +115,13 @@ def bound_sentence(result: AuditResult) -> str:
         One sentence; a second one where the mechanism guarantees a mu.
     """
     bound, claim = result.bound, result.claim
+    shown, claimed = beside(bound.epsilon, claim.epsilon)
     text = (
-        f"ε(δ={claim.delta:g}) ≥ {cut(bound.epsilon)} with {bound.confidence:.0%} confidence; "
-        f"claimed: {claim.epsilon:g}"
+        f"ε(δ={claim.delta:g}) ≥ {shown} with {bound.confidence:.0%} confidence; claimed: {claimed}"
     )
-    if result.guarantee.mu is not None:
-        text += f". μ ≥ {cut(result.mu_bound.mu, 3)}; guaranteed: {result.guarantee.mu:.3f}"
+    if (guaranteed := result.guarantee.mu) is not None:
+        mu, other = beside(result.mu_bound.mu, guaranteed, 3)
+        text += f". μ ≥ {mu}; guaranteed: {other}"
     return text + "."
 
 
@@ -218,17 +223,18 @@ def _copies(counts: Mapping[str, int]) -> str:
     return f", which also stands in {copies} other partitions of both contexts" if copies else ""
 
 
-def estimate_row(estimate: Estimate, numbers: Mapping[str, int]) -> tuple[str, ...]:
+def estimate_row(estimate: Estimate, numbers: Mapping[str, int], gaussian: bool) -> tuple[str, ...]:
     """An estimate as cells under ESTIMATE_HEAD.
 
     Args:
         estimate: One estimate of an audit.
         numbers: The number under which a page lists each assumption.
+        gaussian: Whether the mechanism is Gaussian, so that mu implies an epsilon.
 
     Returns:
         Texts.
     """
-    implied = estimate.epsilon is None and IMPLIED in estimate.details
+    implied = gaussian and estimate.epsilon is None and IMPLIED in estimate.details
     epsilon = estimate.details[IMPLIED] if implied else estimate.epsilon
     return (
         estimate.method,

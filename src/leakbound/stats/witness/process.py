@@ -12,10 +12,11 @@ from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.witness.corpus import Corpus
-from leakbound.stats.witness.features import ReplyFacts, ReplyFeatures, measured
+from leakbound.stats.witness.features import SCALARS, ReplyFacts, ReplyFeatures, measured
 from leakbound.stats.witness.horizon import BEYOND, LARGEST, StakePlan, plan_stakes
 from leakbound.stats.witness.panel import Panel
 from leakbound.stats.witness.stakes import Portfolio, Record
+from leakbound.stats.witness.stored import is_public
 
 __all__ = ["SCAN", "WitnessProcess"]
 
@@ -25,6 +26,12 @@ FIRST = 12  # number of pairs before the first stake; fewer pairs show nothing
 # claims whose rejection gives a lower bound on epsilon, in addition to the tested claim
 SCAN = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 LARGEST_EPSILON = 700.0  # e^700 is about the largest float
+# what a number counts, and that a reply has more of it, and less
+UNITS = {
+    "chars": ("characters", "longer", "shorter"), "words": ("words", "longer", "shorter"),
+    "sentences": ("sentences", "longer", "shorter"), "tokens": ("tokens", "longer", "shorter"),
+    "seconds": ("seconds", "slower", "faster"),
+}  # fmt: skip
 ASSUMES = ("pairs are independent, or drawn so that the claim holds for each given the past",)
 
 
@@ -89,6 +96,7 @@ class WitnessProcess:
         self._panel: Panel | None = None
         self._record = Record(np.zeros((0, 0), bool), 0)
         self._next_fit = FIRST
+        self._favours: list[float] = []  # of the pairs with a stake: payoff less if exchanged
 
     def observe(
         self,
@@ -111,6 +119,7 @@ class WitnessProcess:
         pair = [self._corpus.encode(measured(r, canary)) for r in (reply_in, reply_out)]
         if self._panel is not None:
             x, y = (self._panel.values(reply) for reply in pair)
+            self._favours.append(self._tests[self.epsilon].favour(x, y))
             for test in self._tests.values():
                 test.settle(x, y)
             self._record.add(x, y)
@@ -217,6 +226,39 @@ class WitnessProcess:
         order = np.argsort(-share, kind="stable")[:most]
         return tuple((self._panel.names[j], float(share[j])) for j in order)
 
+    def guesses(self) -> tuple[int, int]:
+        """How often the stakes guessed which reply of a pair was the canary-in one.
+
+        Returns:
+            (right, all) guesses, one for each pair with a stake; each stake was fixed before its
+            pair. Of the pairs that it does not tell apart, half count as right.
+        """
+        signs = np.sign(self._favours)
+        return int((signs > 0).sum() + (signs == 0).sum() // 2), signs.size
+
+    def leads(self) -> str:
+        """How replies differ in the first of `leaders`, in a sentence without private text."""
+        if self._panel is None:
+            return ""
+        name = self.leaders(1)[0][0]
+        measure, _, threshold = name.partition(" > ")
+        if measure in SCALARS:
+            values = np.array([r.scalars[SCALARS.index(measure)] for r in self._corpus.replies])
+            pairs = values.reshape(-1, 2)
+            more = float((pairs[:, 0] - pairs[:, 1])[np.isfinite(pairs).all(1)].mean())
+            unit, higher, lower = UNITS.get(measure, (measure.replace("_", " "), "more", "less"))
+            how = higher if more > 0 else lower
+            return f"Replies are {abs(more):.3g} {unit} {how} when the canary is there, on average."
+        at = self._panel.names.index(name)
+        shares = self._record.shares(at)
+        there, elsewhere = (1 - of if self._panel.flip[at] else of for of in shares)
+        kind, _, text = name.partition(":")
+        shown = f"{kind} {text!r}" if is_public(name) else f"one {kind} that is not stored"
+        return (
+            f"{name if threshold else shown}: {there:.0%} of the replies when the canary is there, "
+            f"{elsewhere:.0%} of the others."
+        )
+
     def _reached(self, epsilon: float) -> bool:
         return max(self._tests[epsilon].path, default=0.0) >= self.log_threshold
 
@@ -247,6 +289,13 @@ class _Test:
         sure = self._portfolio.confidence
         planned = self.plan.share(left, self.log_e, sure) if self.plan else BEYOND * sure
         self._share = planned * LARGEST / (self.odds + self.delta)
+
+    def favour(self, x: Bools, y: Bools) -> float:
+        """The payoff of the pair, less that of the same pair with its contexts exchanged."""
+        if self._portfolio is None:
+            return 0.0
+        of = self._portfolio.payoff
+        return of(x, y, self.odds) - of(y, x, self.odds)
 
     def settle(self, x: Bools, y: Bools) -> None:
         """Update the e-value with the payoff of the pair."""

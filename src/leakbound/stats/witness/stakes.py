@@ -67,6 +67,14 @@ class Record:
         on, off = (odds - 1) * self.both, (odds - 1) * neither
         return np.stack([here - on, there - on, there - off, here - off], 1)
 
+    def shares(self, witness: int) -> tuple[float, float]:
+        """Share of canary-in and of canary-out replies on which a witness is 1."""
+        both, pairs = self.both[witness], max(self.pairs, 1)
+        return (
+            float(self.only_in[witness] + both) / pairs,
+            float(self.only_out[witness] + both) / pairs,
+        )
+
     def likeness(self, witness: int) -> Floats:
         """Similarity of all witnesses to one of them, over all replies.
 

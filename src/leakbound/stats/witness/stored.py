@@ -26,7 +26,8 @@ from leakbound.stats.witness.lexicon import COMMON_WORDS, NUMBER_WORDS, STATUS_M
 from leakbound.stats.witness.numerals import ROW, numbers_of
 
 __all__ = [
-    "FINISH_REASONS", "StoredReply", "masked", "reply_from_json", "reply_to_json", "shows_more",
+    "FINISH_REASONS", "StoredReply", "is_public", "masked", "reply_from_json", "reply_to_json",
+    "shows_more",
 ]  # fmt: skip
 
 StoredReply: TypeAlias = ReplyFacts | ReplyFeatures
@@ -111,7 +112,7 @@ def _public(strings: Sequence[str]) -> tuple[str, ...]:
     """Those on public lists, sorted; no words for numbers where they may spell a code."""
     kept = {OTHER_REASON if s.startswith("finish:") and s not in PUBLIC else s for s in strings}
     numbers = {text for text in kept if _word_of(text) in NUMBER_WORDS}
-    public = {text for text in kept if text in PUBLIC_KEPT or _is_public_layout(text)}
+    public = {text for text in kept if is_public(text)}
     return tuple(sorted(public - (numbers if len(numbers) >= ROW else set())))
 
 
@@ -121,7 +122,10 @@ def _word_of(text: str) -> str:
     return {"word": rest, "times": rest.partition(" ")[0]}.get(kind, "")
 
 
-def _is_public_layout(text: str) -> bool:
+def is_public(text: str) -> bool:
+    """Whether a string of a reply is on the public lists."""
+    if text in PUBLIC_KEPT:
+        return True
     kind, _, rest = text.partition(":")
     if kind == "run":
         return _MARKS.issuperset(rest.replace(" ", ""))

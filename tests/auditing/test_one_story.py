@@ -1,0 +1,138 @@
+"""Headline, count and bound of a result never contradict each other."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import leakbound
+from leakbound.auditing import AuditResult
+from leakbound.auditing.controls import ControlCheck, check_controls
+from leakbound.auditing.load import load_result
+from leakbound.auditing.obstacles import lost_controls
+from leakbound.auditing.plain import attacker_sentence
+from leakbound.auditing.verdict import conclude
+from leakbound.estimators import Bounds, Claim, EProcess, PairedScores, TrialDesign
+from leakbound.gating.gate import Gate, check_gate
+from leakbound.privacy import PureDP
+from leakbound.report import page, summary
+from leakbound.stats import Estimate, Reading
+from leakbound.tasks import Context
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "audit-2"
+RECORD = load_result(GOLDEN / "python_user_system_py_answer-membership.json")
+READINGS = (
+    Reading("score", "", 61, 80),
+    Reading("replies", "", 38, 40, "Replies are 14 words longer when the canary is there."),
+    Reading("replies", "seconds", 37, 40),
+    Reading("score", "tools", 36, 40),
+    Reading("distribution"),
+)
+CLAIMS = (0.1, 1.0, 1.0000004, 8.0)
+GAPS = (-0.5, -1e-9, 0.0, 1e-12, 1e-9, 0.00417, 1.5)
+
+
+def told(reading: Reading, claimed: float, gap: float, exact: float | None) -> AuditResult:
+    """The result of a bound at some distance from the claim, made as `assemble` makes it."""
+    claim, epsilon = Claim(claimed, 1e-5), max(0.0, claimed + gap)
+    old = RECORD.estimate("e_process")
+    bound = replace(old, epsilon=epsilon, reading=reading)
+    guarantee = PureDP(claimed) if exact is not None else RECORD_DESIGN.guarantee
+    design = replace(RECORD_DESIGN, claim=claim, guarantee=guarantee)
+    loss = None if exact is None else Estimate(
+        "exact", "lower_bound", claimed + exact, 1e-5, 1.0, {"pairs": 40}, (),
+        reading=Reading("distribution"),
+    )  # fmt: skip
+    said = conclude(design, EProcess(), (bound,), loss, 40, Bounds(99.0, None))
+    others = tuple(e for e in RECORD.estimates if e.method not in ("e_process", "exact"))
+    return RECORD.model_copy(
+        update={
+            "verdict": said.verdict, "reason": said.reason, "sentences": said.sentences,
+            "claim": claim, "estimates": (bound, *others, *([loss] if loss else [])),
+            "decided_by": ("exact",) if said.by_exact else ("e_process",),
+        }
+    )  # fmt: skip
+
+
+RECORD_DESIGN = TrialDesign(Claim(1.0, 1e-5))
+
+
+@pytest.mark.parametrize(
+    ("reading", "claimed", "gap", "exact"),
+    itertools.product(READINGS, CLAIMS, GAPS, (None, -0.01, 0.001)),
+)
+def test_headline_count_and_bound_agree(
+    reading: Reading, claimed: float, gap: float, exact: float | None
+) -> None:
+    """Old: "right about 40 of 80 ... The bound 1.00 exceeds the claimed epsilon 1"."""
+    result = told(reading, claimed, gap, exact)
+    above = (result.claim.epsilon + gap) > result.claim.epsilon
+    assert (result.verdict == "violation") == (above or (exact or 0) > 0)
+    text = summary(result)
+    printed = re.search(r"≥ (\S+) with .*; claimed: (\S+?)\.?\n", text)
+    assert printed is not None
+    shown, limit = float(printed[1]), float(printed[2])
+    assert (shown > limit) == (result.verdict == "violation")
+    assert shown <= (result.bound.epsilon or 0.0)  # rounded to the safe side
+    if above:
+        first = re.match(r"the bound (\S+), read from (.*), exceeds .* epsilon (\S+?):? ",
+                         result.sentences[0])  # fmt: skip
+        assert first is not None
+        assert float(first[1]) > float(first[3])
+        assert first[2] == reading.words
+        why = result.sentences[0][1:]
+        gate = check_gate(result, Gate(claimed))
+        drawn = (claimed, gap, exact) == (1.0, 0.00417, None)  # a page takes half a second
+        pages = (text, str(result), gate.why, *([page([result])] if drawn else []))
+        assert all(why.split(" exceeds")[0] in one for one in pages)
+    headline = attacker_sentence(result)
+    counts = re.search(r"right about (\d+) of (\d+) (\w+)", headline)
+    if result.reading.of == "distribution":
+        assert not (result.verdict == "violation" and counts)
+    else:
+        assert counts is not None
+        assert (int(counts[1]), int(counts[2])) == (reading.right, reading.guesses)
+        assert counts[3] == ("pairs" if reading.compares else "contexts")
+        assert (reading.words in headline) == reading.compares
+        assert reading.leads in headline
+
+
+def test_a_lost_control_is_no_change_of_the_system_unless_it_differs_from_the_first() -> None:
+    """A classifier with p = .0028 before and .1 after was said to have changed meanwhile."""
+
+    def check(hits: int) -> ControlCheck:
+        member = np.repeat([1.0, 0.0], [hits, 8 - hits])
+        return check_controls(PairedScores(member, np.zeros(8)), False)
+
+    ((_, chance),) = lost_controls(check(7).followed_by([check(3)]))
+    ((_, changed),) = lost_controls(check(8).followed_by([check(0)]))
+    assert ("no sign of a change" in chance, "quota" in chance) == (True, False)
+    assert "the system has changed meanwhile (a quota" in changed
+
+
+def test_only_what_decides_stands_under_what_decides(rows: Context, tmp_path: Path) -> None:
+    """A bound on mu stood there for systems without noise, with an epsilon "if Gaussian"."""
+    result = leakbound.audit(
+        rows, system=lambda context, query: "no", pairs=4, shots=4, simulations=0, out=tmp_path
+    )
+    assert result.decided_by == ("e_process",)
+    assert result.estimate("e_process_mu").details["implied_epsilon"] >= 0
+    assert "if Gaussian" not in page([result])
+
+
+def test_one_obstacle_is_shown_and_the_others_behind_v() -> None:
+    result = RECORD.model_copy(
+        update={
+            "verdict": "inconclusive",
+            "reason": "attack_blind",
+            "sentences": ("a.", "b.", "c."),
+        }
+    )
+    short, long = summary(result), summary(result, verbose=True)
+    assert ("  A.\n" in short, "  B.\n" in short, "2 more" in short) == (True, False, True)
+    assert ("  C.\n" in long, "more:" in long) == (True, False)
