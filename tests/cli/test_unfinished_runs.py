@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import cli
+from loopback.running import nobody
 
 SYSTEM = """
 import os, signal
@@ -27,7 +28,6 @@ def sound(context, query):
     leaky(context, query)
     return "yes" if sum(row.input == query.split('"')[1] for row in context) > 1 else "no"
 """
-NOBODY = "http://127.0.0.1:9/v1"  # the discard port: refused
 
 
 def audit(folder: Path, out: str, *args: str, **environment: str) -> int:
@@ -44,8 +44,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert audit(desk, "runs", "--system", f"python:app.py:{name}") == (name == "leaky")
     killed = ("--system", "python:app.py:leaky", "--seed", "7")
     assert audit(desk, "runs", *killed, LAST="40") == -signal.SIGKILL
-    unreachable = ("--mechanism", "few_shot", "--model", "openai:mine", "--base-url", NOBODY)
-    assert audit(desk, "runs", *unreachable) == 4
+    with nobody() as address:
+        assert audit(desk, "runs", "--model", "openai/mine", "--base-url", address) == 4
     return desk / "runs"
 
 
@@ -54,7 +54,7 @@ def unfinished(runs: Path) -> list[str]:
 
 
 def test_a_folder_with_unfinished_runs_is_read(runs: Path) -> None:
-    """Each command names them and goes on; only a gate needs every run."""
+    """Each command names them and goes on; a violation stays one."""
     names = unfinished(runs)
     assert len(names) == 2
     for command, code, word in (
@@ -62,7 +62,6 @@ def test_a_folder_with_unfinished_runs_is_read(runs: Path) -> None:
         (("report", "runs"), 0, "Report: "),
         (("compare", "runs"), 0, "differs in"),
         (("gate", "runs", "--max-epsilon", "1"), 1, "PASSED: "),
-        (("gate", "runs", "--max-epsilon", "8"), 3, "PASSED: "),
     ):
         done = cli(*command, cwd=runs.parent)
         assert done.returncode == code, (command, done.stdout, done.stderr)
@@ -74,7 +73,10 @@ def test_a_folder_with_unfinished_runs_is_read(runs: Path) -> None:
 
 @pytest.mark.parametrize("at", [0, 1])
 def test_an_unfinished_run_that_is_named_decides_nothing(runs: Path, at: int) -> None:
-    name, (one, *_) = unfinished(runs)[at], sorted({p.parent.name for p in runs.glob("*/record.json")})
+    name, (one, *_) = (
+        unfinished(runs)[at],
+        sorted({p.parent.name for p in runs.glob("*/record.json")}),
+    )
     for command in (("verify",), ("report",), ("gate", "--max-epsilon", "1"), ("compare", one)):
         done = cli(*command, name, cwd=runs)
         assert done.returncode == 3, (command, done.stdout, done.stderr)
