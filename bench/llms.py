@@ -1,5 +1,5 @@
-"""A hook of the site (mkdocs.yml): llms.txt lists all pages with a sentence on each, each page stands
-beside its HTML as Markdown, and the header shows the version.
+"""A hook of the site (mkdocs.yml): llms.txt lists all pages with a sentence on each, each page
+stands beside its HTML as Markdown, and the header shows the version.
 """
 
 from __future__ import annotations
