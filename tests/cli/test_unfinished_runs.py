@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from commands import cli
-from loopback.running import nobody
 
 SYSTEM = """
 import os, signal
@@ -27,6 +26,13 @@ def leaky(context, query):
 def sound(context, query):
     leaky(context, query)
     return "yes" if sum(row.input == query.split('"')[1] for row in context) > 1 else "no"
+
+def gone(context, query):
+    global left
+    left -= 1
+    if left < 9_960:
+        raise ConnectionError("refused")
+    return "no"
 """
 
 
@@ -37,15 +43,14 @@ def audit(folder: Path, out: str, *args: str, **environment: str) -> int:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of four runs: of two, one was killed and one found nobody at its address."""
+    """A folder of four runs: of two, one was killed, and of one the target was gone after 40 calls."""
     desk = tmp_path_factory.mktemp("mixed")
     (desk / "app.py").write_text(SYSTEM)
     for name in ("sound", "leaky"):
         assert audit(desk, "runs", "--system", f"python:app.py:{name}") == (name == "leaky")
     killed = ("--system", "python:app.py:leaky", "--seed", "7")
     assert audit(desk, "runs", *killed, LAST="40") == -signal.SIGKILL
-    with nobody() as address:
-        assert audit(desk, "runs", "--model", "openai/mine", "--base-url", address) == 4
+    assert audit(desk, "runs", "--system", "python:app.py:gone") == 4
     return desk / "runs"
 
 
@@ -106,7 +111,7 @@ def test_a_finished_run_whose_record_was_removed_was_edited(runs: Path, tmp_path
 
 def test_an_edit_in_an_unfinished_run_is_found(runs: Path, tmp_path: Path) -> None:
     """What it has stored is verified; the same command then refuses it as well."""
-    (name,) = [one for one in unfinished(runs) if "app" in one]
+    (name,) = [one for one in unfinished(runs) if "leaky" in one]
     run = shutil.copytree(runs / name, tmp_path / name)
     manifest = run / "manifest.json"
     manifest.write_text(manifest.read_text() + "\n")
