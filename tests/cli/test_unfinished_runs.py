@@ -43,7 +43,7 @@ def audit(folder: Path, out: str, *args: str, **environment: str) -> int:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of four runs: of two, one was killed, and of one the target was gone after 40 calls."""
+    """A folder of four runs: one was killed, and the target of another was gone after 40 calls."""
     desk = tmp_path_factory.mktemp("mixed")
     (desk / "app.py").write_text(SYSTEM)
     for name in ("sound", "leaky"):
