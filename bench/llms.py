@@ -1,5 +1,5 @@
-"""A hook of the site (mkdocs.yml): llms.txt lists all pages with a sentence on each, and each page
-stands beside its HTML as Markdown.
+"""A hook of the site (mkdocs.yml): llms.txt lists all pages with a sentence on each, each page
+stands beside its HTML as Markdown, and the header shows the version.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from leakbound import __version__
 
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -21,6 +23,11 @@ leakbound inserts a recognisable record (a canary) into the private context of a
 or leaves it out, compares the answers, and states a lower bound on ε with its confidence. "No
 violation" means that a claim was not rejected; it is no certificate.
 """
+
+
+def on_config(config: Any) -> None:
+    """Show the version beside the name."""
+    config["site_name"] += f" {__version__}"
 
 
 def on_post_build(config: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import importlib
 import importlib.util
 import json
 import os
@@ -24,8 +25,11 @@ import pytest
 import yaml
 from commands import batch, forked
 
+from leakbound import __version__
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+REPOSITORY = "https://github.com/example/leakbound"
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)?(?:::(test_\w+))?`")
 EXTENDING = re.findall(
@@ -51,7 +55,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--site-dir",
         str(folder),
     ]
-    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "REPOSITORY": REPOSITORY}
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, env=quiet)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr, done.stderr
@@ -84,12 +88,44 @@ def test_a_browser_on_the_site_contacts_the_site_only(
     browser.get(f"{served}/index.html")
     browser.get(f"{served}/statistics.html")
     assert browser.find_element("css selector", "h1").text
-    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = [
-        e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"
-    ]
+    asked = requested(browser)
     assert f"{served}/statistics.html" in asked
     assert not [url for url in asked if url.startswith("http") and not url.startswith(served)]
+
+
+@pytest.mark.slow
+def test_the_site_works_from_its_folder(site: Path, browser: Any) -> None:
+    """Search, colours, version and repository of a page that is opened as a file; no host is asked,
+    though the repository is on one that the theme would ask for its stars."""
+    wait = importlib.import_module("selenium.webdriver.support.ui").WebDriverWait(browser, 120)
+    browser.get(site.joinpath("runs.html").as_uri())
+    browser.find_element("name", "query").send_keys("sweep")
+    wait.until(lambda _: browser.find_elements("css selector", ".md-search-result__link"))
+    first = browser.find_element("css selector", ".md-search-result__link").get_attribute("href")
+    assert first.startswith(f"{site.as_uri()}/sweeps.html")
+
+    def scheme() -> str:
+        return str(browser.find_element("tag name", "body").get_attribute("data-md-color-scheme"))
+
+    for colours, named in (("dark", "slate"), ("light", "default")):
+        seen = {"name": "prefers-color-scheme", "value": colours}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [seen]})
+        wait.until(lambda _, named=named: scheme() == named)
+    browser.get(site.joinpath("index.html").as_uri())
+    for named in ("default", "slate"):
+        click = "document.querySelector('.md-header__option label:not([hidden])').click()"
+        browser.execute_script(click)
+        wait.until(lambda _, named=named: scheme() == named)
+    assert __version__ in browser.find_element("css selector", ".md-header__title").text
+    link = browser.find_element("css selector", ".md-header a.md-source")
+    assert link.get_attribute("href") == REPOSITORY
+    assert not [url for url in requested(browser) if url.startswith("http")]
+
+
+def requested(browser: Any) -> list[str]:
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    return [one["request"]["url"] for one in sent]
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from typing import TypeAlias
 
 __all__ = [
     "LATE", "SCHEMA", "Entry", "Packed", "append", "changed_fields", "fault", "head_of",
-    "looks_fault", "note_fields", "note_looks", "note_record", "records_of", "row_digest",
-    "rows_digest", "text_digest", "whole_digest",
+    "has_fields", "looks_fault", "note_fields", "note_looks", "note_record", "records_of",
+    "row_digest", "rows_digest", "text_digest", "whole_digest",
 ]  # fmt: skip
 
 Packed: TypeAlias = tuple[int, str, str, str | None]  # pair, canary-in, canary-out, asked again
@@ -149,6 +149,12 @@ def note_fields(db: sqlite3.Connection, files: Mapping[str, bytes]) -> None:
         rows = [(file, name, digest) for name, digest in _field_digests(text).items()]
         db.executemany("INSERT INTO fields VALUES (?, ?, ?)", rows)
     db.execute("UPDATE looks_digest SET digest = ?", (_looks_digest(db),))
+
+
+def has_fields(db: sqlite3.Connection, file: str) -> bool:
+    """Whether fields of a file are kept: it was written to its end."""
+    query = "SELECT 1 FROM fields WHERE file = ?"
+    return _has_table(db, "main", "fields") and db.execute(query, (file,)).fetchone() is not None
 
 
 def changed_fields(db: sqlite3.Connection, file: str, text: bytes) -> list[str]:

@@ -9,13 +9,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from leakbound.auditing import chain
-from leakbound.auditing.folder import TRIALS, VERSION, newer, require_current
-from leakbound.auditing.keys import is_keyed
-from leakbound.errors import StoreError
+from leakbound.auditing.folder import TRIALS, VERSION, is_run, newer, require_current
+from leakbound.auditing.keys import KEY, is_keyed
+from leakbound.errors import StoreError, findable
 
 __all__ = [
-    "EditedEvidence", "has_tables", "looks_of", "no_sqlite_errors", "reading", "require_chain",
-    "require_intact", "result_in",
+    "EditedEvidence", "UnfinishedRun", "has_tables", "is_unfinished", "looks_of",
+    "no_sqlite_errors", "reading", "require_chain", "require_intact", "result_in",
 ]  # fmt: skip
 
 ADVICE = "Restore the file from a copy, or collect again with --fresh or another --out."
@@ -23,6 +23,23 @@ ADVICE = "Restore the file from a copy, or collect again with --fresh or another
 
 class EditedEvidence(StoreError):
     """What is stored is not what was stored."""
+
+
+class UnfinishedRun(StoreError):
+    """A run without a result yet: nothing is wrong with it, and nothing is known by it."""
+
+    exit_code = 3
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether an audit began here and wrote no result; one that was removed is in the store."""
+    if (findable(folder) / "record.json").is_file() or not is_run(folder):
+        return False
+    if (folder / TRIALS).is_file():
+        with reading(folder) as db:
+            if db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                return not chain.has_fields(db, "record.json")
+    return not (folder / KEY).is_file()  # it comes after the tables: they were removed
 
 
 def require_intact(folder: Path, pairs: int, head: str, record: bytes) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from leakbound.auditing.folder import write_private
 from leakbound.errors import StoreError, reason_of
 
-__all__ = ["DIGITS", "is_keyed", "key_id", "keyed", "make_key"]
+__all__ = ["DIGITS", "KEY", "is_keyed", "key_id", "keyed", "make_key"]
 
 KEY = "key"  # name of the file
 DIGITS = 16  # of a data fingerprint in a result: enough to tell data sets apart

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from leakbound.auditing.folder import read_manifest
-from leakbound.auditing.intact import require_intact
+from leakbound.auditing.folder import is_run, read_manifest
+from leakbound.auditing.intact import EditedEvidence, UnfinishedRun, is_unfinished, require_intact
 from leakbound.auditing.old_results import upgraded
 from leakbound.auditing.result import VERSION, AuditResult
 from leakbound.errors import StoreError, UsageError, findable, reason_of, why_no_file
@@ -26,6 +26,7 @@ def load_result(path: str | Path) -> AuditResult:
 
     Raises:
         UsageError: If `path` is not a path, or longer than the file system allows.
+        UnfinishedRun: If the audit was interrupted, or is still running.
         StoreError: If there is none, if it cannot be read, if it was edited, or if the trials that
             are stored beside it are not those that it was computed from. A result without trials
             beside it loads as it is.
@@ -33,6 +34,8 @@ def load_result(path: str | Path) -> AuditResult:
     if not isinstance(path, str | Path):
         raise UsageError(f"path is {path!r}; it must be a run folder or a record.json, as text.")
     file = Path(path) / "record.json" if findable(path).is_dir() else Path(path)
+    if not file.is_file() and file.name == "record.json" and is_run(file.parent):
+        raise _no_record(file.parent)
     if not file.is_file():
         what = "holds no record.json" if Path(path).is_dir() else why_no_file(file)
         raise StoreError(
@@ -43,6 +46,18 @@ def load_result(path: str | Path) -> AuditResult:
     if file.name == "record.json":
         _require_beside(file.parent, found, result)
     return result
+
+
+def _no_record(folder: Path) -> StoreError:
+    if is_unfinished(folder):
+        return UnfinishedRun(
+            f"{str(folder)!r} is unfinished: the audit was interrupted, or is still running. Run "
+            "the same command again to finish it; shards are finished by `leakbound merge`."
+        )
+    return EditedEvidence(
+        f"the audit in {str(folder)!r} was finished, and its record.json was removed. Restore it "
+        "from a copy, or run the audit again, which writes it anew from the stored trials."
+    )
 
 
 def _parsed(file: Path) -> dict[str, Any]:

@@ -359,7 +359,8 @@ class RunStore:
         return int(found[0])
 
     def write_record(self, text: str) -> Path:
-        """Write the record of the run; its digest is stored first, so that an edit shows.
+        """Write the record of the run; its digest is stored before, so that an edit shows, and its
+        fields after, so that a removal shows and an audit that is killed meanwhile is unfinished.
 
         Args:
             text: The record as JSON.
@@ -370,9 +371,12 @@ class RunStore:
         with self._database() as db:
             db.execute("BEGIN IMMEDIATE")
             chain.note_record(db, chain.text_digest(text.encode()))
+        file = self.write("record.json", text)
+        with self._database() as db:
+            db.execute("BEGIN IMMEDIATE")
             manifest = (self.folder / "manifest.json").read_bytes()
             chain.note_fields(db, {"record.json": text.encode(), "manifest.json": manifest})
-        return self.write("record.json", text)
+        return file
 
     def write(self, name: str, text: str) -> Path:
         """Write a file of the run, whole or not at all.

@@ -15,9 +15,9 @@ from pathlib import Path
 from leakbound.auditing import chain
 from leakbound.auditing.commitments import COMMITMENT, Commitment, read_commitment
 from leakbound.auditing.folder import TRIALS, Settings, stable_json
-from leakbound.auditing.intact import has_tables, reading
+from leakbound.auditing.intact import has_tables, is_unfinished, reading
 from leakbound.auditing.keys import DIGITS, is_keyed, keyed
-from leakbound.errors import StoreError, UsageError, findable
+from leakbound.errors import StoreError, UsageError
 
 __all__ = ["Verification", "verify_run"]
 
@@ -32,13 +32,15 @@ class Verification:
     Args:
         run: Name of the run.
         problems: What is not as it was written, each in a clause; none where all is.
-        anchor: Digest of the whole run, to be kept elsewhere.
+        finished: Whether there is a result. Of an interrupted run, only what is stored is verified.
+        anchor: Digest of the whole run, to be kept elsewhere; empty where nothing is stored.
         commitment: Digest of its commitment; None where there is none.
         earlier: Earlier commitments for the same system, digests by the names of their runs.
     """
 
     run: str
     problems: tuple[str, ...]
+    finished: bool
     anchor: str
     commitment: str | None
     earlier: dict[str, str]
@@ -59,22 +61,26 @@ def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
         StoreError: If the folder holds no trials, or they cannot be read.
         UsageError: If an anchor is none.
     """
-    if not (findable(folder) / TRIALS).is_file():
+    finished, stored = not is_unfinished(folder), (folder / TRIALS).is_file()
+    if finished and not stored:
         raise StoreError(
             f"{str(folder)!r} holds no {TRIALS}, so there is nothing to verify; give the folder of "
             "a run."
         )
-    files = {name: _bytes(folder / name) for name in FILES}
+    files = {name: _bytes(folder / name) for name in FILES[: 1 + finished]}
     made, unreadable = _commitment(folder)
-    with reading(folder) as db:
-        if not has_tables(db, folder):
-            raise StoreError(f"{str(folder / TRIALS)!r} holds no trials; it was emptied.")
-        found = [*_trials(db), *_files(db, files), *_head(db, folder, files), *unreadable]
-        anchor = _anchor(db, made)
+    found, anchor = unreadable, ""
+    if stored:
+        with reading(folder) as db:
+            if finished and not has_tables(db, folder):
+                raise StoreError(f"{str(folder / TRIALS)!r} holds no trials; it was emptied.")
+            known = _head(db, folder, files) if finished else ()
+            found = [*_trials(db), *_files(db, files), *known, *unreadable]
+            anchor = _anchor(db, made)
     found += [] if unreadable else _committed(folder, made, files)
     found += _anchored(anchors, anchor, made)
     digest, earlier = (None, {}) if made is None else (made.digest, made.earlier)
-    return Verification(folder.name, tuple(found), anchor, digest, earlier)
+    return Verification(folder.name, tuple(found), finished, anchor, digest, earlier)
 
 
 def _bytes(file: Path) -> bytes | None:
@@ -144,7 +150,7 @@ def _committed(
     folder: Path, made: Commitment | None, files: dict[str, bytes | None]
 ) -> Iterator[str]:
     """The commitment against what was done."""
-    record, manifest = (_parsed(files[name]) for name in ("record.json", "manifest.json"))
+    record, manifest = (_parsed(files.get(name)) for name in ("record.json", "manifest.json"))
     stated = (record or {}).get("provenance", {})
     stated = stated.get("commitment") if isinstance(stated, dict) else None
     if made is None:
@@ -153,7 +159,7 @@ def _committed(
         return
     if _bytes(folder / COMMITMENT) != made.text.encode():
         yield f"{COMMITMENT}: its text is not what plan --commit wrote"
-    if stated != made.digest:
+    if "record.json" in files and stated != made.digest:
         yield "commitment.json is not the one that record.json names"
     if manifest is None:
         return

@@ -11,7 +11,7 @@ from typing import get_args
 import click
 
 from leakbound.auditing.recompute import trial_scores
-from leakbound.cli.finished_runs import run_folders
+from leakbound.cli.finished_runs import given_runs
 from leakbound.cli.guessing_lines import guessing_lines
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import emit
@@ -142,7 +142,7 @@ def _trials(
 ) -> tuple[ScoredTrials, Seen | None]:
     """Scores of files; of a finished audit, with what its controls showed."""
     folders = [path.parent if path.name == "record.json" else path for path in files]
-    runs = [one for path in folders if path.is_dir() for one in run_folders(path)]
+    runs = given_runs(path for path in folders if path.is_dir()).all
     if not runs:
         return read_scores(files, design, in_order, columns), None
     if len(runs) > 1 or len(files) > 1:

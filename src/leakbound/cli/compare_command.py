@@ -9,7 +9,7 @@ import click
 
 from leakbound.api.decisions import compare, kind_of_record
 from leakbound.attribution import InfluenceComparison
-from leakbound.cli.finished_runs import finished
+from leakbound.cli.finished_runs import given_runs
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import emit, write_output
 from leakbound.cli.screen import say
@@ -35,12 +35,14 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
 
     Where the same attack was run on two systems over contexts of the same design, an interval for
     the difference of its success rates says whether it is more than noise. Ends with 0 whatever the
-    runs found; `gate` decides.
+    runs found; `gate` decides. Unfinished runs are named and left out: it ends with 3 if one was
+    named itself, or fewer than two are finished.
     """
     kinds = {kind_of_record(run) for run in runs}
     if "influence" in kinds or (kinds == {"sweep"} and len(runs) == 2):
         return _show(compare(runs), html)
-    records = finished(runs)
+    given = given_runs(runs)
+    records = given.results(least=2)
     if len(records) < 2:
         raise UsageError(
             f"compare got {len(records)} run; give two or more, or use report for one."
@@ -49,8 +51,8 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
     if html is not None:
         write_output(html, comparison_page(found), "--html")
     say(comparison_text(found))
-    emit(json.loads(found.to_json()))
-    return 0
+    emit({**json.loads(found.to_json()), "unfinished": given.names})
+    return given.exit_code
 
 
 def _show(found: Comparison | SweepComparison | InfluenceComparison, html: Path | None) -> int:

@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 import yaml
 
-from leakbound.auditing import AuditResult, load_result
 from leakbound.auditing.export import config_text
-from leakbound.cli.finished_runs import run_folders
+from leakbound.cli.finished_runs import one_result
 from leakbound.cli.help_pages import SETTINGS, subcommand
 from leakbound.cli.output import emit
 from leakbound.cli.screen import say
@@ -40,7 +39,7 @@ def config(run: Path) -> int:
     """Print a YAML file with which `leakbound audit --config FILE` makes this run again, in the
     same folder.
     """
-    text = config_text(_result(run))
+    text = config_text(one_result(run))
     click.echo(text, nl=False)
     emit(yaml.safe_load(text))
     return 0
@@ -62,7 +61,7 @@ def in_toto_statement(run: Path, subjects: tuple[str, ...]) -> int:
     """
     from leakbound.report.in_toto import in_toto
 
-    text = in_toto(_result(run), dict(map(_subject, subjects)))
+    text = in_toto(one_result(run), dict(map(_subject, subjects)))
     click.echo(text, nl=False)
     emit(json.loads(text))
     return 0
@@ -76,7 +75,7 @@ def model_card(run: Path) -> int:
     """
     from leakbound.report.cyclonedx import cyclonedx
 
-    text = cyclonedx(_result(run))
+    text = cyclonedx(one_result(run))
     click.echo(text, nl=False)
     emit(json.loads(text))
     return 0
@@ -115,20 +114,12 @@ def deployment(
     from leakbound.report.opendp import Publication, registry_entry
 
     known = Publication(published, curators, name, description, intended_use, region, authors)
-    text = registry_entry(_result(run), known)
+    text = registry_entry(one_result(run), known)
     click.echo(text, nl=False)
     emit(yaml.safe_load(text))
     if known.gaps:
         say(f"leakbound: to be filled in: {', '.join(known.gaps)}.", err=True)
     return 0
-
-
-def _result(run: Path) -> AuditResult:
-    """The one finished run of a path."""
-    found = run_folders(run)
-    if len(found) > 1:
-        raise UsageError(f"{str(run)!r} holds {len(found)} runs; name the folder of one.")
-    return load_result(found[0])
 
 
 def _subject(text: str) -> tuple[str, str]:

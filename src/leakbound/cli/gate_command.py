@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from leakbound.auditing.subject import first_line, subject_of
-from leakbound.cli.finished_runs import finished
+from leakbound.cli.finished_runs import given_runs
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import emit, write_output
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
-from leakbound.gating.gate import MAX_DELTA, Gate, check_gate
+from leakbound.gating.gate import MAX_DELTA, Gate, check_gate, unfinished_result
 from leakbound.report.junit import junit
 from leakbound.report.sarif import sarif
 
@@ -86,14 +86,16 @@ def command(
     sentence each why not.
 
     Lower bounds decide, never point estimates. Ends with 0 (all pass), 1 (a violation, or a bound
-    above --max-epsilon) or 3 (a run could not have rejected enough to support the gate). No model
-    is asked.
+    above --max-epsilon) or 3 (a run is unfinished, or could not have rejected enough to support
+    the gate). No model is asked.
     """
     if target is not None and target == sarif_file:
         raise UsageError(f"--junit and --sarif both name {str(target)!r}; name two files.")
     gate = Gate(max_epsilon, min_power, factor, require == "no_violation", max_delta, accuracy)
-    records = finished(runs)
-    results = [check_gate(record, gate) for record in records]
+    given = given_runs(runs)
+    records = given.results()
+    decided = [check_gate(record, gate) for record in records]
+    results = [*decided, *map(unfinished_result, given.names)]
     tally = Counter(result.outcome for result in results)
     found = ", ".join(f"{number} {outcome}" for outcome, number in tally.items())
     say(first_line(f"GATE ({found})", list(map(subject_of, records))))
@@ -102,7 +104,7 @@ def command(
     if target is not None:
         write_output(target, junit(results), "--junit")
     if sarif_file is not None:
-        write_output(sarif_file, sarif(records, results), "--sarif")
+        write_output(sarif_file, sarif(records, decided), "--sarif")
     code = next(
         code for outcome, code in EXIT.items() if any(p.outcome == outcome for p in results)
     )

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 import click
 import yaml
 
-from leakbound.auditing import AuditResult, AuditSpec
+from leakbound.auditing import AuditSpec
 from leakbound.auditing.config_file import read_config, yaml_value
 from leakbound.auditing.presets import PRESETS, with_preset
 from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, make_spec, merge_keys
@@ -191,9 +191,10 @@ def pilot_check(flags: Mapping[str, object]) -> Callable[[AuditSpec], None]:
     run = flags.get("pilot")
     if not isinstance(run, Path):
         return lambda spec: None
+    from leakbound.cli.finished_runs import one_result
     from leakbound.gating.rates import require_same_attack
 
-    return partial(require_same_attack, _pilot(run))
+    return partial(require_same_attack, one_result(run, "--pilot "))
 
 
 def overrides(
@@ -247,20 +248,11 @@ def _rates_of_pilot(run: Path | None, given: Mapping[str, object]) -> dict[str, 
             "--pilot reads both rates from a run, and one of them is given too; leave out --pilot, "
             "or --assume-hit and --assume-false-alarm."
         )
+    from leakbound.cli.finished_runs import one_result
     from leakbound.gating.rates import pilot_rates
 
-    found = pilot_rates(_pilot(run))
+    found = pilot_rates(one_result(run, "--pilot "))
     return {"assume_hit": found.hit, "assume_false_alarm": found.false_alarm}
-
-
-def _pilot(run: Path) -> AuditResult:
-    """The one finished run of a folder."""
-    from leakbound.cli.finished_runs import finished
-
-    results = finished([run])
-    if len(results) > 1:
-        raise UsageError(f"--pilot {str(run)!r} holds {len(results)} runs; name the folder of one.")
-    return results[0]
 
 
 def _require_once(keys: list[str]) -> None:

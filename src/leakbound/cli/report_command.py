@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from leakbound.cli.finished_runs import finished
+from leakbound.cli.finished_runs import given_runs
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import emit, is_verbose, write_output
 from leakbound.cli.screen import say
@@ -32,6 +32,9 @@ __all__ = ["command"]
 def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
     """Write one HTML page of finished runs (their folders, a folder that holds them, or
     record.json files) or of one sweep (its folder), and print it in short.
+
+    Unfinished runs are named and left out. Ends with 3 if one was named itself, or none is
+    finished.
     """
     if (runs[0] / FILE).is_file():
         return _sweep(runs, out, figures)
@@ -39,14 +42,15 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
         raise UsageError(
             "--figures are those of a sweep; give its folder, or leave the option out."
         )
-    records = finished(runs)
+    given = given_runs(runs)
+    records = given.results(least=1)
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     write_output(target, page(records, None if len(records) == 1 else "Audits side by side"))
     one = len(records) == 1
     say(summary(records[0], is_verbose()) if one else comparison_table(records))
     click.echo(f"Report: {target}")
-    emit({"report": target, "records": records})
-    return 0
+    emit({"report": target, "records": records, "unfinished": given.names})
+    return given.exit_code
 
 
 def _sweep(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:

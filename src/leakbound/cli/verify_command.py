@@ -9,7 +9,7 @@ import click
 
 from leakbound.auditing.recompute import Recomputed, recompute
 from leakbound.auditing.verify import Verification, verify_run
-from leakbound.cli.finished_runs import run_folders
+from leakbound.cli.finished_runs import given_runs
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import emit
 from leakbound.cli.screen import say
@@ -34,32 +34,37 @@ def command(runs: tuple[Path, ...], anchors: tuple[str, ...], digests_only: bool
     """Compute every digest of finished RUNS again (folders, or folders of runs), and their bounds
     from the stored trials.
 
-    No model is asked or loaded. Ends with 0 if everything is as the audit wrote it, and with 1 if
-    not. Whoever owns a run can rebuild its digests: against that, keep the commitment and the
-    anchor of the run elsewhere, and give them with --anchor.
+    No model is asked or loaded. Ends with 0 if every finished run is as its audit wrote it, and
+    with 1 if something was edited or removed. An unfinished run is named; it ends with 3 if one was
+    named itself, or none is finished. Whoever owns a run can rebuild its digests: against that,
+    keep the commitment and the anchor of the run elsewhere, and give them with --anchor.
     """
-    folders = [folder for path in runs for folder in run_folders(path)]
-    if anchors and len(folders) > 1:
-        raise UsageError(f"an anchor is of one run, and {len(folders)} are given; name one.")
-    shown, code = [], 0
-    for folder in folders:
+    given = given_runs(runs)
+    if anchors and len(given.all) > 1:
+        raise UsageError(f"an anchor is of one run, and {len(given.all)} are given; name one.")
+    shown, code = [], given.exit_code
+    for folder in given.all:
         found = verify_run(folder, anchors)
         again = Recomputed(why_not="--digests-only") if digests_only else _again(folder, found)
         for line in _lines(found, again):
             say(line)
         code = 1 if found.problems or again.differ else code
         shown.append({"verification": found, "recomputed": again})
+    given.tell()
     emit({"exit_code": code, "runs": shown})
     return code
 
 
 def _again(run: Path, found: Verification) -> Recomputed:
     """Of what was edited, nothing is computed."""
+    if not found.finished:
+        return Recomputed(why_not="the run is unfinished")
     return Recomputed(why_not="the run was edited") if found.problems else recompute(run)
 
 
 def _lines(found: Verification, again: Recomputed) -> Iterator[str]:
-    state = "NOT AS WRITTEN" if found.problems or again.differ else "AS WRITTEN"
+    written = "AS WRITTEN" if found.finished else "UNFINISHED"
+    state = "NOT AS WRITTEN" if found.problems or again.differ else written
     yield f"{state}: {found.run}"
     yield from (f"  {problem}" for problem in found.problems)
     yield from (f"  computed again, {field} is another" for field in again.differ)
@@ -73,4 +78,5 @@ def _lines(found: Verification, again: Recomputed) -> Iterator[str]:
         yield f"  commitment: {found.commitment}"
     for name, digest in found.earlier.items():
         yield f"  earlier commitment for the same system: {digest} ({name})"
-    yield f"  anchor: {found.anchor}"
+    if found.finished:
+        yield f"  anchor: {found.anchor}"

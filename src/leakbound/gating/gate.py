@@ -18,7 +18,8 @@ from leakbound.estimators.random_guessing import ACCURACIES, is_random_guessing
 from leakbound.stats import Assumption, beside, cut
 from leakbound.stats.power import PERFECT
 
-__all__ = ["MAX_DELTA", "Gate", "GateResult", "accuracy_power_of", "check_gate", "power"]
+__all__ = ["MAX_DELTA", "Gate", "GateResult", "accuracy_power_of", "check_gate", "power",
+           "unfinished_result"]  # fmt: skip
 
 # A mechanism may give every hundredth record away at this delta, whatever its epsilon.
 MAX_DELTA = 0.01
@@ -145,6 +146,12 @@ def power(result: AuditResult, factor: float) -> tuple[float, float] | None:
         given one; None where the table has none.
     """
     return max((row for row in result.power if row[0] <= factor * (1 + 1e-9)), default=None)
+
+
+def unfinished_result(run: str) -> GateResult:
+    """What a gate says of a run without a result, by its name: it cannot pass."""
+    why = "The run is unfinished. Run its command again to finish it; it reuses what is stored."
+    return GateResult(run, "inconclusive", why)
 
 
 def _above(result: AuditResult, gate: Gate) -> str:

@@ -1,0 +1,128 @@
+"""A run that was interrupted is unfinished; one whose result was removed was edited."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from commands import cli
+
+SYSTEM = """
+import os, signal
+
+left = int(os.environ.get("LAST", 10_000))
+
+def leaky(context, query):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    canary = query.split('"')[1]
+    return "yes" if any(row.input == canary for row in context) else "no"
+
+def sound(context, query):
+    leaky(context, query)
+    return "yes" if sum(row.input == query.split('"')[1] for row in context) > 1 else "no"
+
+def gone(context, query):
+    global left
+    left -= 1
+    if left < 9_960:
+        raise ConnectionError("refused")
+    return "no"
+"""
+
+
+def audit(folder: Path, out: str, *args: str, **environment: str) -> int:
+    plain = ("--pairs", "24", "--batch-pairs", "2", "--out", out)
+    return cli("audit", *plain, *args, cwd=folder, **environment).returncode
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of four runs: one was killed, and the target of another was gone after 40 calls."""
+    desk = tmp_path_factory.mktemp("mixed")
+    (desk / "app.py").write_text(SYSTEM)
+    for name in ("sound", "leaky"):
+        assert audit(desk, "runs", "--system", f"python:app.py:{name}") == (name == "leaky")
+    killed = ("--system", "python:app.py:leaky", "--seed", "7")
+    assert audit(desk, "runs", *killed, LAST="40") == -signal.SIGKILL
+    assert audit(desk, "runs", "--system", "python:app.py:gone") == 4
+    return desk / "runs"
+
+
+def unfinished(runs: Path) -> list[str]:
+    return sorted(p.name for p in runs.iterdir() if p.is_dir() and not (p / "record.json").exists())
+
+
+def test_a_folder_with_unfinished_runs_is_read(runs: Path) -> None:
+    """Each command names them and goes on; a violation stays one."""
+    names = unfinished(runs)
+    assert len(names) == 2
+    for command, code, word in (
+        (("verify", "runs"), 0, "AS WRITTEN: "),
+        (("report", "runs"), 0, "Report: "),
+        (("compare", "runs"), 0, "differs in"),
+        (("gate", "runs", "--max-epsilon", "1"), 1, "PASSED: "),
+    ):
+        done = cli(*command, cwd=runs.parent)
+        assert done.returncode == code, (command, done.stdout, done.stderr)
+        assert f"2 of 4 unfinished: {', '.join(names)}" in done.stderr
+        assert word in done.stdout
+        assert "edited" not in done.stdout + done.stderr
+        assert "NOT AS WRITTEN" not in done.stdout
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_unfinished_run_that_is_named_decides_nothing(runs: Path, at: int) -> None:
+    name, (one, *_) = (
+        unfinished(runs)[at],
+        sorted({p.parent.name for p in runs.glob("*/record.json")}),
+    )
+    for command in (("verify",), ("report",), ("gate", "--max-epsilon", "1"), ("compare", one)):
+        done = cli(*command, name, cwd=runs)
+        assert done.returncode == 3, (command, done.stdout, done.stderr)
+        assert "unfinished: " in done.stderr
+    shown = json.loads(cli("verify", name, "--json", cwd=runs).stdout)
+    assert not shown["runs"][0]["verification"]["finished"]
+    assert shown["runs"][0]["verification"]["problems"] == []
+
+
+def test_a_finished_run_whose_record_was_removed_was_edited(runs: Path, tmp_path: Path) -> None:
+    """Without its trials too: its key says that they were there."""
+    mixed = shutil.copytree(runs, tmp_path / "runs")
+    (record,) = [p for p in mixed.glob("*/record.json") if "sound" in p.parent.name]
+    record.unlink()
+    done = cli("verify", "runs", cwd=tmp_path)
+    assert done.returncode == 1, done.stdout
+    assert f"NOT AS WRITTEN: {record.parent.name}\n  record.json is missing" in done.stdout
+    assert done.stdout.count("NOT AS WRITTEN") == 1
+    for command in (("gate", "--max-epsilon", "1"), ("report",), ("compare",)):
+        done = cli(*command, "runs", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{record.parent.name}' was finished, and its record.json was removed" in done.stderr
+    for trials in record.parent.glob("trials.sqlite*"):
+        trials.unlink()
+    assert "nothing to verify" in cli("verify", "runs", cwd=tmp_path).stderr
+
+
+def test_an_edit_in_an_unfinished_run_is_found(runs: Path, tmp_path: Path) -> None:
+    """What it has stored is verified; the same command then refuses it as well."""
+    (name,) = [one for one in unfinished(runs) if "leaky" in one]
+    run = shutil.copytree(runs / name, tmp_path / name)
+    manifest = run / "manifest.json"
+    manifest.write_text(manifest.read_text() + "\n")
+    done = cli("verify", name, cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (1, f"NOT AS WRITTEN: {name}")
+
+
+def test_a_killed_run_is_finished_by_the_same_command(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs.parent, tmp_path / "desk")
+    desk = tmp_path / "desk"
+    assert audit(desk, "runs", "--system", "python:app.py:leaky", "--seed", "7") == 1
+    done = cli("verify", "runs", cwd=desk)
+    assert done.returncode == 0, done.stdout
+    assert "1 of 4 unfinished: " in done.stderr
