@@ -31,7 +31,8 @@ __all__ = ["command"]
 
 KINDS = {
     "words": "answers with the words that a query allows, so the membership query fits",
-    "text": "answers in free text, so the audit asks it to repeat the canary",
+    "text": "answers in free text, so the audit gives it the beginning of a record and asks for the "
+    "rest, which ends with a random code",
     "labels": "answers a label whatever it is asked, so a mislabeled canary fits",
     "same": "gives the same answer to two questions, such as a refusal; name a query that it "
     "answers (--query), or the audit will see nothing",
@@ -136,9 +137,8 @@ def _tried(values: dict[str, Any], endpoint: Endpoint) -> tuple[Prepared, str | 
         return prepared, None
     kind = _kind_of_answers(prepared)
     if kind == "text":
-        return _prepared(
-            {**values, "query": "repeat", "task": "generation", "labels": None}, endpoint
-        ), kind
+        free = {"query": "recall", "canary": "coded", "task": "generation", "labels": None}
+        return _prepared({**values, **free}, endpoint), kind
     if kind == "labels":
         return _prepared(
             {**values, "query": "input_output", "canary": "mislabeled"}, endpoint
@@ -151,20 +151,24 @@ def _prepared(values: dict[str, Any], endpoint: Endpoint) -> Prepared:
 
 
 def _kind_of_answers(prepared: Prepared) -> str:
-    """Two questions: the audit's own, and an ordinary one."""
+    """Two questions: the audit's own, and the first half of a row."""
     pair = prepared.pairs[0]
-    row = pair.nonmember.context[0]
-    ordinary = Job(pair.nonmember.context, Query(str(row.input)))
+    words = str(pair.nonmember.context[0].input).split()
+    half = (len(words) + 1) // 2
+    rest = " ".join(words[half:])
+    ordinary = Job(pair.nonmember.context, Query(" ".join(words[:half])))
     found = list(
         prepared.mechanism.collect(
             prepared.task, [pair.member, ordinary], [pair.draw, pair.draw], prepared.model
         )
     )
     first = found[0]
-    if isinstance(first, Votes) and any(first.counts[:-1]):
-        return "words"
     replies = [reply_of(one) for one in found]
     said = [one.text.strip() for one in replies if isinstance(one, ReplyFacts)]
+    if rest and rest in " ".join(said[-1].split()):
+        return "text"
+    if isinstance(first, Votes) and any(first.counts[:-1]):
+        return "words"
     return _kind_of_texts(said, prepared.task.labels)
 
 

@@ -83,7 +83,7 @@ def kept_settings(
     asks = ["mechanism", "model"] if kind is None else ["address"]
     wanted = {
         "system": asks,
-        "attack": ["query", "canary"] if kind == "labels" else ["query"],
+        "attack": ["query", "canary"] if kind in ("labels", "text") else ["query"],
         "design": DESIGN,
         "decision": ["epsilon", "delta"],
     }
