@@ -47,7 +47,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("name", "said", "query"),
     [
         ("words", "answers with the words that a query allows", "membership"),
-        ("text", "answers in free text", "repeat"),
+        ("text", "answers in free text", "recall"),
         ("label", "answers a label whatever it is asked", "input_output"),
         ("refuse", "gives the same answer to two questions", "membership"),
         ("mute", "refuses, or does not answer", "membership"),

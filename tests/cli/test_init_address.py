@@ -28,8 +28,11 @@ class Service:
         self.paths: list[str] = []
         self.bodies: list[Json] = []
         self.headers: list[dict[str, str]] = []
+        self.description: Json = None  # what it says of itself at /openapi.json
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/openapi.json":
+            return await replied(send, 200 if self.description else 404, self.description)
         raw, more = b"", True
         while more:
             message = await receive()
@@ -38,12 +41,16 @@ class Service:
         self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
         self.bodies.append(json.loads(raw) if raw else None)
         status, found = self.answer(self.bodies[-1])
-        kind, content = b"text/html", found
-        if not isinstance(found, bytes):
-            kind, content = b"application/json", json.dumps(found).encode()
-        headers = [(b"content-type", kind), (b"location", b"http://127.0.0.1:9/elsewhere")]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        await replied(send, status, found)
+
+
+async def replied(send: Any, status: int, found: Json) -> None:
+    kind, content = b"text/html", found
+    if not isinstance(found, bytes):
+        kind, content = b"application/json", json.dumps(found).encode()
+    headers = [(b"content-type", kind), (b"location", b"http://127.0.0.1:9/elsewhere")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
 
 
 def finder(context: str, query: str, name: str = "answer") -> Callable[[Json], Answer]:
@@ -119,7 +126,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (finder("context", "query"), {"context": "{context}", "query": "{query}"}, "answer"),
         (finder("rows", "question", "reply"), {"rows": "{rows}", "question": "{query}"}, "reply"),
-        (strict, {"notes": "{rows}", "q": "{query}"}, "answer"),
+        (strict, {"notes": ["{text}"], "q": "{query}"}, "answer"),
     ],
 )
 def test_an_application_is_asked_until_it_answers_and_described_in_a_file(

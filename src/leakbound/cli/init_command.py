@@ -25,14 +25,15 @@ from leakbound.errors import UsageError
 from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
 from leakbound.stats.witness import ReplyFacts
+from leakbound.systems.http_config import sent_rows
 from leakbound.tasks import Job, Query, Votes, reply_of
 
 __all__ = ["command"]
 
 KINDS = {
     "words": "answers with the words that a query allows, so the membership query fits",
-    "text": "answers in free text, so the audit gives it the beginning of a record and asks for the "
-    "rest, which ends with a random code",
+    "text": "answers in free text, so the audit asks it to continue a record that ends with a "
+    "random code",
     "labels": "answers a label whatever it is asked, so a mislabeled canary fits",
     "same": "gives the same answer to two questions, such as a refusal; name a query that it "
     "answers (--query), or the audit will see nothing",
@@ -192,6 +193,8 @@ def _seen(
     lines += [fields.line] if fields.line else []
     lines += [f"Task: {'labels ' + ', '.join(task.labels) if task.labels else 'free text'}"]
     lines += target.lines
+    if target.body is not None:
+        lines += [f"Sent: {sent_rows(target.body, spec.design.shots)}"]
     if kind is not None:
         lines += [f"System: {spec.system.address} {KINDS[kind]}"]
     elif spec.system.model in BUNDLED:

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import yaml
+from pydantic import JsonValue
 
 from leakbound.cli.init_sources import OPENAI, Sources
 from leakbound.cli.output import write_output
@@ -80,6 +81,7 @@ class Target:
         settings: The same, as the configuration says it; empty where there is no address.
         file: Text of the file that describes an application; "" where there is none.
         lines: What was found out.
+        body: What an application is sent; None elsewhere.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -87,6 +89,7 @@ class Target:
     settings: Mapping[str, Any] = field(default_factory=dict)
     file: str = ""
     lines: tuple[str, ...] = ()
+    body: JsonValue = None
 
 
 def system_file(out: Path) -> Path:
@@ -173,7 +176,7 @@ def _service(url: str, options: ServerOptions, out: Path) -> Target:
     ]
     lines += [OPTIONAL] if found.optional else []
     values = {"address": f"http:{system_file(out)}"}
-    return Target(values, file=_described(found, options), lines=tuple(lines))
+    return Target(values, file=_described(found, options), lines=tuple(lines), body=found.body)
 
 
 def _key(url: str, options: ServerOptions) -> str | None:
@@ -198,7 +201,7 @@ def _body(text: str | None) -> Any:
 
 def _described(found: FoundService, options: ServerOptions) -> str:
     """The file of an application."""
-    slots = "the private rows stand at {context} or {rows}, what the attacker asks at {query}"
+    slots = "private rows stand at {context}, {rows} or {text}, what the attacker asks at {query}"
     keys: list[tuple[str, object, str]] = [("url", found.url, "")]
     if options.key_env is not None:
         header = {"Authorization": f"Bearer ${{{options.key_env}}}"}

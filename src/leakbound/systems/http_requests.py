@@ -16,7 +16,7 @@ from leakbound.models.openai.window import retry_after
 from leakbound.models.transport import HttpReply, Transport, TransportError
 from leakbound.systems.calls import Caller
 from leakbound.systems.failures import RETRIED, NoAnswer
-from leakbound.systems.http_config import SLOT, HttpCall
+from leakbound.systems.http_config import SLOT, HttpCall, is_one_a_row
 
 __all__ = ["HttpRequests", "SlotValues", "at", "at_or_none", "decoded", "filled"]
 
@@ -134,9 +134,15 @@ def filled(template: JsonValue, values: SlotValues) -> JsonValue:
     Examples:
         >>> filled({"q": "Find {query}", "n": 1}, {"query": "{id}"})
         {'q': 'Find {id}', 'n': 1}
+        >>> filled(["{text}"], {"rows": [{"input": "a", "label": ""}, {"input": "b", "label": ""}]})
+        ['a', 'b']
     """
     if isinstance(template, dict):
         return {key: filled(value, values) for key, value in template.items()}
+    rows = values.get("rows")
+    if is_one_a_row(template) and isinstance(rows, list):
+        each = [{**values, "text": row["input"], "label": row["label"]} for row in rows]
+        return [filled(template[0], one) for one in each]
     if isinstance(template, list):
         return [filled(value, values) for value in template]
     if not isinstance(template, str):
