@@ -53,6 +53,7 @@ KINDS = {
 @click.option("--input-field", default=None, help="field that holds the input")
 @click.option("--input-template", default=None, help="an input made of several fields")
 @click.option("--label-field", default=None, help="field that holds the label")
+@click.option("--encoding", default=None, help="of the file, such as cp1252 [default: UTF-8]")
 @click.option("--drop-empty", is_flag=True, help="leave out rows with an empty input or label")
 @click.option("--pairs", type=int, default=None, help="paired trials [default: 100]")
 @click.option("--shots", type=int, default=None, help="examples in a context [default: 20]")

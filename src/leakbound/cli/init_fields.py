@@ -84,7 +84,7 @@ def found_fields(data: str, given: Mapping[str, Any]) -> FoundFields:
     Raises:
         DataError: If the rows cannot be read, or the choice is unclear.
     """
-    rows = [with_chats(row) for row in source_rows(data)]
+    rows = [with_chats(row) for row in source_rows(data, encoding=given.get("encoding"))]
     named = [given.get(key) for key in ("input_field", "label_field", "input_template")]
     try:
         guess(([str(key) for key in row.fields] for row in rows), repr(data), *named)

@@ -28,8 +28,8 @@ COMMENTS = {
     "insecure": "prompts and key may go over plain http to another machine",
 }
 DESIGN = [
-    "data", "input_field", "input_template", "label_field", "drop_empty", "task", "labels", "pairs",
-    "shots",
+    "data", "encoding", "input_field", "input_template", "label_field", "drop_empty", "task",
+    "labels", "pairs", "shots",
 ]  # fmt: skip
 GUESSED = "GUESSED ({}): change it if it is wrong"
 

@@ -20,11 +20,14 @@ LONGEST_FIELD = 1 << 30  # characters; the file is in memory, so a limit protect
 LONGEST_NAME = 60  # characters; what is longer is a text, not the name of a field
 
 
-def csv_rows(file: Path, delimiter: str | None = None) -> Iterator[SourceRow]:
+def csv_rows(
+    file: Path, encoding: str | None = None, delimiter: str | None = None
+) -> Iterator[SourceRow]:
     """Rows of a CSV file whose first line names the fields.
 
     Args:
         file: The file.
+        encoding: As in `text_of`.
         delimiter: What stands between two fields; None to find it in the first line.
 
     Yields:
@@ -36,7 +39,7 @@ def csv_rows(file: Path, delimiter: str | None = None) -> Iterator[SourceRow]:
             there are names.
         csv.Error: If a quote is not closed: the field would swallow the rows below.
     """
-    lines = io.StringIO(text_of(file), newline="")
+    lines = io.StringIO(text_of(file, encoding), newline="")
     head, above, named = _head(lines)
     if not head:
         return

@@ -21,11 +21,12 @@ class _Twice(Exception):
     """An object has two fields of one name."""
 
 
-def jsonl_rows(file: Path) -> Iterator[SourceRow]:
+def jsonl_rows(file: Path, encoding: str | None = None) -> Iterator[SourceRow]:
     """Rows of a file with one JSON object per line.
 
     Args:
         file: The file.
+        encoding: As in `text_of`.
 
     Yields:
         Rows (PRIVATE), values as JSON has them.
@@ -33,7 +34,7 @@ def jsonl_rows(file: Path) -> Iterator[SourceRow]:
     Raises:
         DataError: If a line is no JSON object.
     """
-    yield from _lines(file, text_of(file))
+    yield from _lines(file, text_of(file, encoding))
 
 
 def _lines(file: Path, text: str) -> Iterator[SourceRow]:
@@ -43,11 +44,14 @@ def _lines(file: Path, text: str) -> Iterator[SourceRow]:
             yield SourceRow(place, _object(place, _decoded(place, line)))
 
 
-def json_rows(file: Path, field: str | None = None) -> Iterator[SourceRow]:
+def json_rows(
+    file: Path, encoding: str | None = None, field: str | None = None
+) -> Iterator[SourceRow]:
     """Rows of a file that holds one list of JSON objects, or one object per line.
 
     Args:
         file: The file.
+        encoding: As in `text_of`.
         field: Name of the field that holds the list; None where the file is the list, or one object
             with a list under a usual name, such as "data". One object without a list is one row.
 
@@ -57,7 +61,7 @@ def json_rows(file: Path, field: str | None = None) -> Iterator[SourceRow]:
     Raises:
         DataError: If it holds anything else.
     """
-    whole = text_of(file)
+    whole = text_of(file, encoding)
     text = whole.strip()
     if field is None and not text.startswith("[") and not _one_object(text):
         yield from _lines(file, whole)

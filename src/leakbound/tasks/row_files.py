@@ -71,10 +71,12 @@ def all_rows(
     """
     try:
         rows = list(reader(file))
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
+        marked = ", nor UTF-16 with a byte order mark" if error.encoding == "utf-8" else ""
         raise DataError(
-            f"the data file {address!r} is not UTF-8 text, nor UTF-16 with a byte order mark; save "
-            "it as UTF-8 (in Excel: 'CSV UTF-8')."
+            f"the data file {address!r} is not {error.encoding.upper()} text{marked}; if it was "
+            "saved on Windows, read it with --encoding cp1252, or save it as UTF-8 (in Excel: 'CSV "
+            "UTF-8')."
         ) from None
     except csv.Error as error:
         raise DataError(
@@ -116,11 +118,12 @@ def missing_package(what: str, package: str) -> DataError:
     return DataError(f"{what} need {package}; install it with: {install_hint('data')}.")
 
 
-def text_of(file: Path) -> str:
+def text_of(file: Path, encoding: str | None = None) -> str:
     """The text of a file, unpacked and without byte order marks.
 
     Args:
-        file: UTF-8, or UTF-16 or UTF-32 with a byte order mark; packed if its name ends in .gz.
+        file: A text; packed if its name ends in .gz.
+        encoding: Its encoding; None for UTF-8, or UTF-16 or UTF-32 with a byte order mark.
 
     Returns:
         The text (PRIVATE), line ends as they stand in the file.
@@ -135,7 +138,8 @@ def text_of(file: Path) -> str:
         content = _unpacked(file, content)
     elif content.startswith((GZIP, ZIP)):
         raise DataError(_packed(file, content))
-    encoding = next((name for mark, name in ENCODINGS.items() if content.startswith(mark)), None)
+    marked = next((name for mark, name in ENCODINGS.items() if content.startswith(mark)), None)
+    encoding = encoding or marked
     if encoding is None and b"\0" in content.partition(b"\n")[0]:
         raise DataError(
             f"the data file {str(file)!r} looks like UTF-16 without a byte order mark; save it as "
