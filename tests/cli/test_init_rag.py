@@ -75,8 +75,10 @@ if __name__ == "__main__":
     print(server.server_address[1], flush=True)
     server.serve_forever()
 '''
-WORDS = ["invoice", "printer", "router", "refund", "parcel", "delivery", "order", "account",
-         "login", "meeting", "travel", "report", "budget", "contract", "server", "backup"]  # fmt: skip
+WORDS = [
+    *("invoice", "printer", "router", "refund", "parcel", "delivery", "order", "account"),
+    *("login", "meeting", "travel", "report", "budget", "contract", "server", "backup"),
+]
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ READ: list[tuple[str, str]] = [
     *[(name, "holds no rows; it needs at least a few examples.")
       for name in ("empty.jsonl", "blank.csv", "mark.jsonl", "nothing.jsonl.gz", "zero.jsonl.gz",
                    "head.csv", "none.json")],
-    ("latin.csv", "is not UTF-8 text, nor UTF-16 with a byte order mark; if it was saved on Windows, read it with --encoding cp1252, or"),
+    ("latin.csv", "is not UTF-8 text, nor UTF-16 with a byte order mark; if it was"),
     ("zeros.jsonl", "looks like UTF-16 without a byte order mark; save it as UTF-8."),
     ("nan.jsonl", "line 1 of 'nan.jsonl' has an empty field 'text'; drop the row or fill it"),
     ("strings.jsonl", "line 1 of 'strings.jsonl' is a text; it must be an object with named"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
+from leakbound.tasks.fields import INPUT_FIELDS, LABEL_FIELDS
 from leakbound.tasks.row_files import Fields
 
 __all__ = ["RowField", "columns_of", "label_columns", "looks_like_row", "text_columns"]
@@ -23,6 +24,8 @@ FILLED = 0.9  # share of the rows
 CLEAR = 0.7  # a second text that is as long as this share of the longest makes the choice unclear
 LETTER = re.compile(r"[^\W\d_]")
 TOKEN = re.compile(r"[\x21-\x7e]+")  # an id, an address, a date: no blank in it
+DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?")
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of a name such as ticketCategory or TICKET_CATEGORY
 ENDS = (".", "!", "?", ";")  # of a sentence, and of no name
 
 
@@ -56,7 +59,9 @@ class RowField:
 
     @property
     def is_label(self) -> bool:
-        """Whether it repeats a few short values, as the labels of a classification do."""
+        """Whether it repeats a few short values, as the labels of a classification do, no dates."""
+        if all(map(DATE.fullmatch, self.values)):
+            return False
         most = min(MOST_LABELS, max(2, len(self.values) // 2), len(self.values) - 1)
         return 2 <= self.distinct <= most and self.length <= LONGEST_LABEL
 
@@ -94,10 +99,11 @@ def text_columns(columns: Iterable[RowField]) -> list[RowField]:
         columns: The columns.
 
     Returns:
-        The longest text; after it, others that are nearly as long. Empty where there is no text.
+        The longest text; after it, others that are nearly as long; of these, those whose names have
+        a usual word. Empty where there is no text.
     """
     found = sorted((one for one in columns if one.is_text), key=lambda one: -one.length)
-    return [one for one in found if one.length >= CLEAR * found[0].length]
+    return _named([one for one in found if one.length >= CLEAR * found[0].length], INPUT_FIELDS)
 
 
 def label_columns(columns: Iterable[RowField]) -> list[RowField]:
@@ -107,9 +113,15 @@ def label_columns(columns: Iterable[RowField]) -> list[RowField]:
         columns: The columns, without the input.
 
     Returns:
-        Those that repeat a few short values.
+        Those whose names have a usual word, else all that repeat a few short values.
     """
-    return [one for one in columns if one.is_label]
+    return _named([one for one in columns if one.is_label], LABEL_FIELDS)
+
+
+def _named(columns: list[RowField], usual: Sequence[str]) -> list[RowField]:
+    """The columns with a usual word in their names, if there are any."""
+    found = [one for one in columns if {word.lower() for word in WORD.findall(one.name)} & {*usual}]
+    return found or columns
 
 
 def looks_like_row(columns: Iterable[RowField]) -> bool:
