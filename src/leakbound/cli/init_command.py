@@ -19,7 +19,7 @@ from leakbound.cli.init_files import config_text, kept_settings
 from leakbound.cli.init_server import ServerOptions, Target, system_file, target_of, written
 from leakbound.cli.init_sources import Sources, asked_sources
 from leakbound.cli.output import emit, write_output
-from leakbound.cli.plan_command import described
+from leakbound.cli.plan_command import described, unasked_model
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint
@@ -107,6 +107,8 @@ def command(
     fields = found_fields(named.data, values) if named.data else FoundFields()
     target = target_of(named, ServerOptions(key_env, insecure, body, answer), out)
     values |= {**named.values(), **fields.chosen, **target.values}
+    if named.names_no_system:
+        return _unfinished(values, fields, out)
     with written(system_file(out), target.file):
         prepared, kind = _tried(values, target.endpoint)
         say(_seen(prepared, named, kind, fields, target))
@@ -119,6 +121,24 @@ def command(
         "config": out, "answers": kind, "settings": kept_settings(prepared, kind, target.settings),
         "plan": planned, "next": following,
     })  # fmt: skip
+    return 0
+
+
+def _unfinished(values: dict[str, Any], fields: FoundFields, out: Path) -> int:
+    """Write what the rows say, for a person who fills in the system."""
+    prepared = prepare(make_spec(values | {"address": None}), opener=unasked_model)
+    lines = _rows_seen(prepared, values["data"], fields)
+    write_output(out, config_text(prepared, "todo", fields.why, {}))
+    following = f"leakbound init {values['data']} SYSTEM --out {out} --force"
+    say("\n".join([
+        *lines,
+        f"Written: {out}. No system is named: replace TODO in it, with python:app.py:answer for a "
+        "function or http:FILE.yaml for a service; for a model, write `model: openai/NAME` there.",
+        f"Or let init look at it: {following}, where SYSTEM is app.py:answer, or the address of a "
+        "service, such as http://127.0.0.1:8000/answer",
+    ]))  # fmt: skip
+    settings = kept_settings(prepared, "todo", {})
+    emit({"config": out, "answers": None, "settings": settings, "plan": None, "next": following})
     return 0
 
 
@@ -187,13 +207,8 @@ def _seen(
     prepared: Prepared, named: Sources, kind: str | None, fields: FoundFields, target: Target
 ) -> str:
     """What was found out, in lines."""
-    spec, task = prepared.spec, prepared.task
-    shown, label = public_fields(spec.design)
-    usual = "" if shown or label or not named.data else " (fields found by their usual names)"
-    lines = [f"Rows: {named.data or 'bundled with leakbound; these are not yours'}{usual}"]
-    lines += [fields.line] if fields.line else []
-    lines += [f"Task: {'labels ' + ', '.join(task.labels) if task.labels else 'free text'}"]
-    lines += target.lines
+    spec = prepared.spec
+    lines = [*_rows_seen(prepared, named.data, fields), *target.lines]
     if target.body is not None:
         lines += [f"Sent: {sent_rows(target.body, spec.design.shots)}"]
     if kind is not None:
@@ -203,3 +218,14 @@ def _seen(
     else:
         lines += [f"Model: {spec.system.model}"]
     return "\n".join(lines)
+
+
+def _rows_seen(prepared: Prepared, data: str | None, fields: FoundFields) -> list[str]:
+    labels = prepared.task.labels
+    shown, label = public_fields(prepared.spec.design)
+    usual = "" if shown or label or not data else " (fields found by their usual names)"
+    return [
+        f"Rows: {data or 'bundled with leakbound; these are not yours'}{usual}",
+        *filter(None, [fields.line]),
+        f"Task: {'labels ' + ', '.join(labels) if labels else 'free text'}",
+    ]

@@ -31,6 +31,7 @@ DESIGN = [
     "data", "encoding", "input_field", "input_template", "label_field", "drop_empty", "task",
     "labels", "pairs", "shots",
 ]  # fmt: skip
+TODO = "YOUR SYSTEM: python:app.py:answer, http:FILE.yaml, or `model: openai/NAME` in its place"
 GUESSED = "GUESSED ({}): change it if it is wrong"
 
 
@@ -44,14 +45,15 @@ def config_text(
 
     Args:
         prepared: The audit.
-        kind: The kind of answers of the system; None for a model.
+        kind: The kind of answers of the system; "todo" if none is named, None for a model.
         guessed: Why a field was guessed, by its key.
         endpoint: How a model is reached; empty where it needs no words.
 
     Returns:
         YAML.
     """
-    comments = COMMENTS | {key: GUESSED.format(why) for key, why in guessed.items()}
+    todo = {"address": TODO} if kind == "todo" else {}
+    comments = COMMENTS | todo | {key: GUESSED.format(why) for key, why in guessed.items()}
     lines = [
         "# Written by `leakbound init`. Run it with: leakbound audit --config THIS_FILE",
         "# All keys: leakbound audit --help-all, docs/audit.md",
@@ -73,13 +75,15 @@ def kept_settings(
 
     Args:
         prepared: The audit.
-        kind: The kind of answers of the system; None for a model.
+        kind: The kind of answers of the system; "todo" if none is named, None for a model.
         endpoint: How a model is reached; empty where it needs no words.
 
     Returns:
         Their values, in their groups.
     """
     nested = prepared.spec.nested()
+    if kind == "todo":
+        nested["system"]["address"] = "TODO"
     asks = ["mechanism", "model"] if kind is None else ["address"]
     wanted = {
         "system": asks,
