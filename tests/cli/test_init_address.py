@@ -146,6 +146,44 @@ def test_an_application_is_asked_until_it_answers_and_described_in_a_file(
     assert "authorization" not in str(service.headers)
 
 
+TEXTS = {"type": "array", "items": {"type": "string"}}
+NOTE = {"type": "object", "properties": {"body": {}}, "required": ["body"]}
+
+
+@pytest.mark.parametrize(
+    ("documents", "sent"),
+    [
+        (TEXTS, ["{text}"]),
+        ({"anyOf": [TEXTS, {"type": "null"}]}, ["{text}"]),
+        ({"type": "array", "items": {"$ref": "#/components/schemas/Note"}}, [{"body": "{text}"}]),
+        ({"type": "string"}, "{context}"),
+    ],
+)
+def test_a_description_says_how_optional_documents_are_sent(documents: Json, sent: Json) -> None:
+    """Without it, `question` alone is answered, and nobody knows that there are documents."""
+
+    def answer(body: Json) -> Answer:
+        if "question" not in body:
+            return 422, {"detail": [{"type": "missing", "loc": ["body", "question"]}]}
+        return finder("documents", "question")({"documents": [], **body})
+
+    fields = {"documents": documents, "question": {"type": "string"}, "top_k": {"type": "integer"}}
+    schema = {"schema": {"$ref": "#/components/schemas/Ask"}}
+    with application(answer) as (service, url):
+        service.description = {
+            "paths": {"/ask": {"post": {"requestBody": {"content": {"application/json": schema}}}}},
+            "components": {"schemas": {"Ask": {"properties": fields}, "Note": NOTE}},
+        }
+        done = run("init", "private.csv", url)
+    written = yaml.safe_load(Path("audit-system.yaml").read_text())
+    assert written["body"] == {"documents": sent, "question": "{query}"}
+    many = "one text" if sent == "{context}" else "20 texts"
+    assert f"Sent: 20 rows as {many}" in done.stdout
+    found = service.bodies[-1]["documents"]
+    assert isinstance(found, str) or len(found) == 20
+    assert "It answers without that context, too" in done.stdout
+
+
 def test_the_audit_that_is_written_asks_the_application() -> None:
     with application(finder("context", "query")) as (_, url):
         run("init", "private.csv", url, "--epsilon", "1")
