@@ -19,16 +19,7 @@ OWN = re.compile(r"leakbound\[([\w,-]+)\]")
 
 
 def install_hint(extra: str) -> str:
-    """The command that installs an extra of the leakbound that is running.
-
-    Args:
-        extra: Name of the extra, as in `pyproject.toml`.
-
-    Returns:
-        A command of what installed it: pipx, uvx, uv or pip, or pip in a checkout (an editable
-        install or a source tree on the path). It names the packages of the extra, because an extra
-        of a distribution that is not on the index cannot be named.
-    """
+    """The command that installs an extra of the leakbound that is running."""
     found = _installed()
     if found is None:
         return f'pip install -e ".[{extra}]"'

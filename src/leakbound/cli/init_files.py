@@ -41,17 +41,7 @@ def config_text(
     guessed: Mapping[str, str],
     endpoint: Mapping[str, Any],
 ) -> str:
-    """The configuration, with a comment behind each key that a reader may want to change.
-
-    Args:
-        prepared: The audit.
-        kind: The kind of answers of the system; "todo" if none is named, None for a model.
-        guessed: Why a field was guessed, by its key.
-        endpoint: How a model is reached; empty where it needs no words.
-
-    Returns:
-        YAML.
-    """
+    """The configuration, with a comment behind each key that a reader may want to change."""
     todo = {"address": TODO} if kind == "todo" else {}
     comments = COMMENTS | todo | {key: GUESSED.format(why) for key, why in guessed.items()}
     lines = [
@@ -71,16 +61,7 @@ def config_text(
 def kept_settings(
     prepared: Prepared, kind: str | None, endpoint: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """The keys that a first audit is about.
-
-    Args:
-        prepared: The audit.
-        kind: The kind of answers of the system; "todo" if none is named, None for a model.
-        endpoint: How a model is reached; empty where it needs no words.
-
-    Returns:
-        Their values, in their groups.
-    """
+    """The keys that a first audit is about."""
     nested = prepared.spec.nested()
     if kind == "todo":
         nested["system"]["address"] = "TODO"

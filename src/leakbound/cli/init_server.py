@@ -50,14 +50,7 @@ class ServerOptions:
     answer: str | None = None
 
     def require_used(self, named: Sources) -> None:
-        """Refuse options that nothing reads.
-
-        Args:
-            named: What the user named.
-
-        Raises:
-            UsageError: If there is no server, or one of models, and they are given.
-        """
+        """Refuse options that nothing reads."""
         asks = {"--body": self.body, "--answer": self.answer}
         reaches = {"--key-env": self.key_env, "--insecure": self.insecure or None}
         unread = {**asks} if named.is_model_server else {**asks, **reaches}
@@ -95,12 +88,6 @@ class Target:
 def system_file(out: Path) -> Path:
     """Where the description of an application stands.
 
-    Args:
-        out: The configuration.
-
-    Returns:
-        A file beside it.
-
     Examples:
         >>> system_file(Path("audit.yaml")).name
         'audit-system.yaml'
@@ -109,20 +96,7 @@ def system_file(out: Path) -> Path:
 
 
 def target_of(named: Sources, options: ServerOptions, out: Path) -> Target:
-    """Ask the server at an address how it is asked.
-
-    Args:
-        named: What the user named.
-        options: How it is reached and asked.
-        out: The configuration that will be written.
-
-    Returns:
-        What is audited there; nothing where no address is named.
-
-    Raises:
-        UsageError: If the address or an option cannot be used.
-        TargetError: If the server does not answer as it must.
-    """
+    """Ask the server at an address how it is asked."""
     options.require_used(named)
     if named.url is None:
         return Target()
@@ -226,12 +200,7 @@ def _line(key: str, value: object, comment: str) -> str:
 
 @contextmanager
 def written(file: Path, text: str) -> Iterator[None]:
-    """Within, a file holds a text; afterwards it is as before if something failed.
-
-    Args:
-        file: The file.
-        text: Its content; "" writes nothing.
-    """
+    """Within, a file holds a text; afterwards it is as before if something failed."""
     before = file.read_bytes() if text and file.is_file() else None
     if text:
         write_output(file, text)

@@ -47,18 +47,7 @@ class Sources:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> Sources:
-        """Sort words by what they name.
-
-        Args:
-            names: The words.
-
-        Returns:
-            What they name.
-
-        Raises:
-            UsageError: For a word that names nothing, for two of a kind, and for a server beside a
-                system or a model that is asked elsewhere.
-        """
+        """Sort words by what they name."""
         found: dict[str, str] = {}
         for name in map(_whole, names):
             kind = _kind(name)
@@ -99,18 +88,7 @@ class Sources:
 
 
 def with_sources(names: Sequence[str], flags: Mapping[str, object]) -> dict[str, object]:
-    """The options of a command with what its words name.
-
-    Args:
-        names: Rows, and a system or a model.
-        flags: Its options, by key; None where not given.
-
-    Returns:
-        Both.
-
-    Raises:
-        UsageError: If a word cannot be used, or an option names the same.
-    """
+    """The options of a command with what its words name."""
     named = Sources.of(names)
     if named.url is not None:
         raise UsageError(
@@ -161,14 +139,7 @@ def _path(url: str) -> str:
 
 
 def asked_sources() -> list[str]:
-    """What a person at a terminal answers; nobody is asked elsewhere.
-
-    Returns:
-        The words.
-
-    Raises:
-        UsageError: If there is no terminal.
-    """
+    """What a person at a terminal answers; nobody is asked elsewhere."""
     if not sys.stdin.isatty():
         raise UsageError(
             "name a file of rows, a system, a model or the address of a server; see leakbound init "

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial, reduce
+from typing import cast
 from urllib.parse import quote
 
 from pydantic import JsonValue
@@ -139,8 +140,8 @@ def filled(template: JsonValue, values: SlotValues) -> JsonValue:
     """
     if isinstance(template, dict):
         return {key: filled(value, values) for key, value in template.items()}
-    rows = values.get("rows")
-    if is_one_a_row(template) and isinstance(rows, list):
+    if isinstance(template, list) and is_one_a_row(template) and "rows" in values:
+        rows = cast("list[dict[str, JsonValue]]", values["rows"])
         each = [{**values, "text": row["input"], "label": row["label"]} for row in rows]
         return [filled(template[0], one) for one in each]
     if isinstance(template, list):

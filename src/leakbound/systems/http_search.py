@@ -76,23 +76,7 @@ def find_service(
     insecure: bool = False,
     transport: Transport | None = None,
 ) -> FoundService:
-    """Send requests about made-up rows until a service answers one of them.
-
-    Args:
-        url: Its address; only its host and port is contacted.
-        key: Sent as a bearer token (PRIVATE); None to send none.
-        body: The JSON to send, with slots; None to try the usual forms.
-        answer: Path of the answer; None to find it in the reply.
-        insecure: Whether plain http may go to another machine.
-        transport: What sends the requests; None for one based on aiohttp.
-
-    Returns:
-        What it took.
-
-    Raises:
-        UsageError: If the address, the body or the path cannot be used.
-        TargetError: If the service does not answer any of the requests with JSON that holds a text.
-    """
+    """Send requests about made-up rows until a service answers one of them."""
     _require_address(url, insecure)
     if body is not None and ("query" not in slots_of(body) or not slots_of(body) & ROWS):
         raise UsageError(

@@ -57,12 +57,6 @@ DEPTH = 5  # choices -> item -> message -> content -> parts
 def missing_fields(reply: JsonValue) -> list[str]:
     """The fields that a service says it lacks, as FastAPI and pydantic write it.
 
-    Args:
-        reply: Content of a reply with an error.
-
-    Returns:
-        Names; none where the reply does not say it so.
-
     Examples:
         >>> missing_fields({"detail": [{"type": "missing", "loc": ["body", "notes"]}]})
         ['notes']
@@ -82,15 +76,7 @@ def _complaints(reply: JsonValue) -> Iterator[tuple[str, str]]:
 
 
 def bodies_for(reply: JsonValue, sent: JsonValue) -> list[JsonValue]:
-    """Requests that a service may accept in place of one that it refused.
-
-    Args:
-        reply: Content of its reply.
-        sent: The body that it refused.
-
-    Returns:
-        Bodies, the likeliest first; none where the reply does not say what it lacks.
-    """
+    """Requests that a service may accept in place of one that it refused."""
     complaints = dict(_complaints(reply))
     if not complaints or not isinstance(sent, dict) or len(sent) != 2:
         return []
@@ -103,15 +89,7 @@ def bodies_for(reply: JsonValue, sent: JsonValue) -> list[JsonValue]:
 
 
 def bodies_of_schema(openapi: JsonValue, path: str) -> list[JsonValue]:
-    """Requests that a service takes by its own description.
-
-    Args:
-        openapi: The OpenAPI description.
-        path: Path of the service.
-
-    Returns:
-        A body; none where the description leaves a choice, or there is none.
-    """
+    """Requests that a service takes by its own description."""
     schema = _resolved(openapi, _within(openapi, "paths", path, "post", "requestBody", "content",
                                         "application/json", "schema"))  # fmt: skip
     fields = _within(schema, "properties")
@@ -166,14 +144,7 @@ def _roles(missing: Sequence[str]) -> tuple[str | None, str | None]:
 
 
 def without_context(body: JsonValue) -> JsonValue | None:
-    """The same request without its context.
-
-    Args:
-        body: A body.
-
-    Returns:
-        A body; None where the context is no field of its own.
-    """
+    """The same request without its context."""
     if not isinstance(body, dict):
         return None
     left = {key: value for key, value in body.items() if not slots_of(value) & ROWS}
@@ -182,12 +153,6 @@ def without_context(body: JsonValue) -> JsonValue | None:
 
 def is_error(reply: JsonValue) -> bool:
     """Whether a reply says that something went wrong, whatever its status.
-
-    Args:
-        reply: Content of a reply.
-
-    Returns:
-        True where it holds an error that is not empty.
 
     Examples:
         >>> is_error({"error": "no question"}), is_error({"error": None, "answer": "yes"})
@@ -198,12 +163,6 @@ def is_error(reply: JsonValue) -> bool:
 
 def text_paths(reply: JsonValue) -> dict[str, str]:
     """The texts of a reply.
-
-    Args:
-        reply: Content of a reply.
-
-    Returns:
-        Texts that are not empty, by their paths.
 
     Examples:
         >>> text_paths({"choices": [{"message": {"content": "yes"}}]})
@@ -228,13 +187,6 @@ def _texts(reply: JsonValue, path: tuple[str, ...]) -> Iterator[tuple[str, str]]
 
 def answer_path(paths: Sequence[str]) -> str | None:
     """The path of the answer among those of all texts of a reply.
-
-    Args:
-        paths: Paths of texts.
-
-    Returns:
-        The one with the likeliest name, and of several the one with the fewest steps; the only
-        path, whatever its name; None where neither decides.
 
     Examples:
         >>> answer_path(["id", "answer", "sources.0.text"])

@@ -71,14 +71,7 @@ def _is_wordy(value: str) -> bool:
 
 
 def columns_of(rows: Sequence[Fields]) -> list[RowField]:
-    """The fields that hold a text or a number in nearly every row.
-
-    Args:
-        rows: At least one row (PRIVATE).
-
-    Returns:
-        The columns, in the order of the first row.
-    """
+    """The fields that hold a text or a number in nearly every row."""
     found = ((name, [_text(row.get(name)) for row in rows]) for name in rows[0])
     whole = ((str(name), tuple(text for text in texts if text)) for name, texts in found)
     return [RowField(name, texts) for name, texts in whole if len(texts) >= FILLED * len(rows)]
@@ -93,28 +86,13 @@ def _text(value: object) -> str | None:
 
 
 def text_columns(columns: Iterable[RowField]) -> list[RowField]:
-    """The columns that may be the input.
-
-    Args:
-        columns: The columns.
-
-    Returns:
-        The longest text; after it, others that are nearly as long; of these, those whose names have
-        a usual word. Empty where there is no text.
-    """
+    """The columns that may be the input."""
     found = sorted((one for one in columns if one.is_text), key=lambda one: -one.length)
     return _named([one for one in found if one.length >= CLEAR * found[0].length], INPUT_FIELDS)
 
 
 def label_columns(columns: Iterable[RowField]) -> list[RowField]:
-    """The columns that may be the label.
-
-    Args:
-        columns: The columns, without the input.
-
-    Returns:
-        Those whose names have a usual word, else all that repeat a few short values.
-    """
+    """The columns that may be the label."""
     return _named([one for one in columns if one.is_label], LABEL_FIELDS)
 
 
@@ -126,12 +104,6 @@ def _named(columns: list[RowField], usual: Sequence[str]) -> list[RowField]:
 
 def looks_like_row(columns: Iterable[RowField]) -> bool:
     """Whether what should be names of fields may be a first row, which is private.
-
-    Args:
-        columns: The columns of a file that names its fields in its first line.
-
-    Returns:
-        True if a name is a number, a sentence, or a value of its own column.
 
     Examples:
         >>> looks_like_row([RowField("team", ("work", "home", "work"))])

@@ -22,18 +22,7 @@ class _Twice(Exception):
 
 
 def jsonl_rows(file: Path, encoding: str | None = None) -> Iterator[SourceRow]:
-    """Rows of a file with one JSON object per line.
-
-    Args:
-        file: The file.
-        encoding: As in `text_of`.
-
-    Yields:
-        Rows (PRIVATE), values as JSON has them.
-
-    Raises:
-        DataError: If a line is no JSON object.
-    """
+    """Rows of a file with one JSON object per line."""
     yield from _lines(file, text_of(file, encoding))
 
 
@@ -47,20 +36,7 @@ def _lines(file: Path, text: str) -> Iterator[SourceRow]:
 def json_rows(
     file: Path, encoding: str | None = None, field: str | None = None
 ) -> Iterator[SourceRow]:
-    """Rows of a file that holds one list of JSON objects, or one object per line.
-
-    Args:
-        file: The file.
-        encoding: As in `text_of`.
-        field: Name of the field that holds the list; None where the file is the list, or one object
-            with a list under a usual name, such as "data". One object without a list is one row.
-
-    Yields:
-        Rows (PRIVATE), values as JSON has them.
-
-    Raises:
-        DataError: If it holds anything else.
-    """
+    """Rows of a file that holds one list of JSON objects, or one object per line."""
     whole = text_of(file, encoding)
     text = whole.strip()
     if field is None and not text.startswith("[") and not _one_object(text):
