@@ -148,7 +148,7 @@ def test_a_named_encoding_is_used(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="--encoding cp1252"):
         read_rows(tmp_path / name)
     assert read_rows(tmp_path / name, encoding="cp1252") == (Example("café – 5 €", "a"),)
-    with pytest.raises(DataError, match="is not ASCII text; if it was"):
+    with pytest.raises(DataError, match="is not ascii text; name its own encoding with --encoding"):
         read_rows(tmp_path / name, encoding="ascii")
 
 

@@ -54,17 +54,21 @@ class SourceRow(NamedTuple):
 
 
 def all_rows(
-    address: str, reader: Callable[[Path], Iterator[SourceRow]], file: Path
+    address: str,
+    reader: Callable[[Path], Iterator[SourceRow]],
+    file: Path,
+    encoding: str | None = None,
 ) -> list[SourceRow]:
     """All rows of a file."""
     try:
         rows = list(reader(file))
-    except UnicodeDecodeError as error:
-        marked = ", nor UTF-16 with a byte order mark" if error.encoding == "utf-8" else ""
+    except UnicodeDecodeError:
+        what = "UTF-8 text, nor UTF-16 with a byte order mark; if it was saved on Windows, read it "
+        what += "with --encoding cp1252"
+        named = f"{encoding} text; name its own encoding with --encoding"
         raise DataError(
-            f"the data file {address!r} is not {error.encoding.upper()} text{marked}; if it was "
-            "saved on Windows, read it with --encoding cp1252, or save it as UTF-8 (in Excel: 'CSV "
-            "UTF-8')."
+            f"the data file {address!r} is not {named if encoding else what}, or save it as UTF-8 "
+            "(in Excel: 'CSV UTF-8')."
         ) from None
     except csv.Error as error:
         raise DataError(

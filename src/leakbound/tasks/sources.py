@@ -59,7 +59,7 @@ def source_rows(
         raise DataError(f"the data {address!r} is on another machine; fetch it, and give {FORMS}.")
     if not file.is_file():
         raise DataError(f"the data file {address!r} {why_no_file(file)}; give {FORMS}.")
-    return all_rows(address, _reader(address, file, delimiter, encoding), file)
+    return all_rows(address, _reader(address, file, delimiter, encoding), file, encoding)
 
 
 def _reader(address: str, file: Path, delimiter: str | None, encoding: str | None) -> Reader:
