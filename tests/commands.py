@@ -19,7 +19,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-__all__ = ["MODULE", "batch", "cli", "forked", "launch"]
+__all__ = ["MODULE", "batch", "cli", "forked", "launch", "without_torch"]
 
 # Reads a line of JSON for each program and writes a line with its exit code. A child runs it, and
 # ends without taking down the interpreter, which costs a second.
@@ -133,6 +133,28 @@ def batch(
         done = forked(BATCH, "leakbound", text, cwd=cwd, umask=umask)
     codes = [line[5:] for line in done.stderr.splitlines() if line.startswith("CODE ")]
     return [int(code) for code in codes], done.stdout, done.stderr
+
+
+HIDING = """
+import sys
+from importlib.machinery import PathFinder
+
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, *rest):
+        hidden = name.split(".")[0] in ("torch", "transformers")
+        return None if hidden else super().find_spec(name, *rest)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+"""
+
+
+def without_torch(folder: Path) -> dict[str, str]:
+    """Variables for `launch`: an interpreter that finds neither torch nor transformers."""
+    hidden = folder / "hidden"
+    hidden.mkdir(exist_ok=True)
+    (hidden / "sitecustomize.py").write_text(HIDING)
+    return {"PYTHONPATH": str(hidden)}
 
 
 def _environment(**more: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ README = (ROOT / "README.md").read_text()
 TYPED = re.findall(r"`([^`\n]+)`", README)  # code within sentences and tables
 INSTALLING = [line for line in TYPED if re.match(r"(pip|pipx|uvx) .*\.", line)]
 SLOW = {"leakbound selftest"}  # by tests/testing/test_selftest.py
-LOCAL_HINT = 'pip install "leakbound[local]"'
+LOCAL_HINT = '-m pip install "accelerate'
 VERDICTS = (0, 1, 3)
 Typed = tuple[str, int]
 

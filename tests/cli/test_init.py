@@ -47,7 +47,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("name", "said", "query"),
     [
         ("words", "answers with the words that a query allows", "membership"),
-        ("text", "answers in free text", "repeat"),
+        ("text", "answers in free text", "recall"),
         ("label", "answers a label whatever it is asked", "input_output"),
         ("refuse", "gives the same answer to two questions", "membership"),
         ("mute", "refuses, or does not answer", "membership"),
@@ -195,6 +195,27 @@ def test_a_first_line_that_is_a_row_is_not_taken_for_names(lines: list[str]) -> 
     assert "The first line of the file must name the fields" in str(done.exception)
     assert not any(cell in str(done.exception) for cell in lines[0].split(",")[-2:])
     assert not Path("audit.yaml").exists()
+
+
+def test_a_label_is_guessed_by_its_name_first_and_dates_are_none() -> None:
+    def row(n: int, **more: object) -> dict[str, object]:
+        return odd(n, opened=f"2026-11-{n % 4 + 10}", closed=f"{n % 4 + 10}/11/2026 9:30", **more)
+
+    name = saved("dates.jsonl", [row(n) for n in range(60)])
+    assert "the label is 'team'" in run("init", name, "python:app.py:words").stdout
+    name = saved("named.jsonl", [row(n, ticketCategory="abc"[n % 3]) for n in range(60)])
+    shown = run("init", name, "python:app.py:words", "--force").stdout
+    assert "the label is 'ticketCategory'" in shown
+
+
+def test_rows_in_another_encoding_are_read_with_it() -> None:
+    rows = [f"a café note about {n},{['work', 'home'][n % 2]}" for n in range(60)]
+    Path("old.csv").write_text("\n".join(["text,label", *rows]), encoding="cp1252")
+    done = run("init", "old.csv", "python:app.py:words")
+    assert "read it with --encoding cp1252" in str(done.exception)
+    run("init", "old.csv", "python:app.py:words", "--encoding", "cp1252", "--pairs", "16")
+    assert yaml.safe_load(Path("audit.yaml").read_text())["design"]["encoding"] == "cp1252"
+    assert run("audit", "--config", "audit.yaml", "--out", "runs").return_value == 1
 
 
 def test_rows_with_an_empty_label_can_be_left_out() -> None:

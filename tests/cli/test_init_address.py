@@ -28,8 +28,11 @@ class Service:
         self.paths: list[str] = []
         self.bodies: list[Json] = []
         self.headers: list[dict[str, str]] = []
+        self.description: Json = None  # what it says of itself at /openapi.json
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/openapi.json":
+            return await replied(send, 200 if self.description else 404, self.description)
         raw, more = b"", True
         while more:
             message = await receive()
@@ -38,12 +41,16 @@ class Service:
         self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
         self.bodies.append(json.loads(raw) if raw else None)
         status, found = self.answer(self.bodies[-1])
-        kind, content = b"text/html", found
-        if not isinstance(found, bytes):
-            kind, content = b"application/json", json.dumps(found).encode()
-        headers = [(b"content-type", kind), (b"location", b"http://127.0.0.1:9/elsewhere")]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        await replied(send, status, found)
+
+
+async def replied(send: Any, status: int, found: Json) -> None:
+    kind, content = b"text/html", found
+    if not isinstance(found, bytes):
+        kind, content = b"application/json", json.dumps(found).encode()
+    headers = [(b"content-type", kind), (b"location", b"http://127.0.0.1:9/elsewhere")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
 
 
 def finder(context: str, query: str, name: str = "answer") -> Callable[[Json], Answer]:
@@ -119,7 +126,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (finder("context", "query"), {"context": "{context}", "query": "{query}"}, "answer"),
         (finder("rows", "question", "reply"), {"rows": "{rows}", "question": "{query}"}, "reply"),
-        (strict, {"notes": "{rows}", "q": "{query}"}, "answer"),
+        (strict, {"notes": ["{text}"], "q": "{query}"}, "answer"),
     ],
 )
 def test_an_application_is_asked_until_it_answers_and_described_in_a_file(
@@ -137,6 +144,44 @@ def test_an_application_is_asked_until_it_answers_and_described_in_a_file(
         assert len(service.bodies) == len(guesses) + 2  # rows were sent twice, and only at the end
         assert all(CANARY in str(one) for one in service.bodies[-2:])
     assert "authorization" not in str(service.headers)
+
+
+TEXTS = {"type": "array", "items": {"type": "string"}}
+NOTE = {"type": "object", "properties": {"body": {}}, "required": ["body"]}
+
+
+@pytest.mark.parametrize(
+    ("documents", "sent"),
+    [
+        (TEXTS, ["{text}"]),
+        ({"anyOf": [TEXTS, {"type": "null"}]}, ["{text}"]),
+        ({"type": "array", "items": {"$ref": "#/components/schemas/Note"}}, [{"body": "{text}"}]),
+        ({"type": "string"}, "{context}"),
+    ],
+)
+def test_a_description_says_how_optional_documents_are_sent(documents: Json, sent: Json) -> None:
+    """Without it, `question` alone is answered, and nobody knows that there are documents."""
+
+    def answer(body: Json) -> Answer:
+        if "question" not in body:
+            return 422, {"detail": [{"type": "missing", "loc": ["body", "question"]}]}
+        return finder("documents", "question")({"documents": [], **body})
+
+    fields = {"documents": documents, "question": {"type": "string"}, "top_k": {"type": "integer"}}
+    schema = {"schema": {"$ref": "#/components/schemas/Ask"}}
+    with application(answer) as (service, url):
+        service.description = {
+            "paths": {"/ask": {"post": {"requestBody": {"content": {"application/json": schema}}}}},
+            "components": {"schemas": {"Ask": {"properties": fields}, "Note": NOTE}},
+        }
+        done = run("init", "private.csv", url)
+    written = yaml.safe_load(Path("audit-system.yaml").read_text())
+    assert written["body"] == {"documents": sent, "question": "{query}"}
+    many = "one text" if sent == "{context}" else "20 texts"
+    assert f"Sent: 20 rows as {many}" in done.stdout
+    found = service.bodies[-1]["documents"]
+    assert isinstance(found, str) or len(found) == 20
+    assert "It answers without that context, too" in done.stdout
 
 
 def test_the_audit_that_is_written_asks_the_application() -> None:

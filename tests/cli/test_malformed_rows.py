@@ -68,7 +68,7 @@ READ: list[tuple[str, str]] = [
     *[(name, "holds no rows; it needs at least a few examples.")
       for name in ("empty.jsonl", "blank.csv", "mark.jsonl", "nothing.jsonl.gz", "zero.jsonl.gz",
                    "head.csv", "none.json")],
-    ("latin.csv", "is not UTF-8 text, nor UTF-16 with a byte order mark; save it as UTF-8"),
+    ("latin.csv", "is not UTF-8 text, nor UTF-16 with a byte order mark; if it was"),
     ("zeros.jsonl", "looks like UTF-16 without a byte order mark; save it as UTF-8."),
     ("nan.jsonl", "line 1 of 'nan.jsonl' has an empty field 'text'; drop the row or fill it"),
     ("strings.jsonl", "line 1 of 'strings.jsonl' is a text; it must be an object with named"),
@@ -125,6 +125,7 @@ FIELDS: list[tuple[tuple[str, ...], str]] = [
     (("--input-field", "text", "--input-template", "{text}"), "leave one of them out."),
     (("--delimiter", ";"), "is no CSV file, so no delimiter separates its fields; leave"),
     (("--delimiter", "ab"), "delimiter is 'ab'; it must be comma, semicolon, tab, pipe, or one"),
+    (("--encoding", "utf-99"), "encoding is 'utf-99'; it must be one such as cp1252"),
     (("--task", "sst2"), "the task 'sst2' is not known; it must be one of agnews,"),
     (("--canary", "given"), "the canary 'given' has no text; name it with --canary-text"),
     (("--canary", "given", "--canary-image", "no.png"), "'no.png' is not a file; give the path of"),

@@ -272,6 +272,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"headers": {"X-Api-Key": "${NOT_SET_ANYWHERE}"}}, "NOT_SET_ANYWHERE, which is not set"),
     ({"body": {"q": "{query}"}}, 'must have "{query}" in its body, and "{context}"'),
     ({"body": {"c": "{context}"}}, "must have"),
+    ({"body": {"q": "{query}", "c": ["{text}", "x"]}}, '"{text}" outside of a list of one item'),
     ({"body": {"{query}": "q", "c": "{context}"}}, "must have"),  # keys are not filled
     (
         {"body": {"q": "{query}", "c": "{context}", "day": date(2026, 1, 1)}},

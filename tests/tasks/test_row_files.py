@@ -140,6 +140,18 @@ def test_what_cannot_be_read_gets_a_sentence(
         read_rows(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.csv.gz"])
+def test_a_named_encoding_is_used(tmp_path: Path, name: str) -> None:
+    text = "text,label\ncafé – 5 €,a" if "csv" in name else '{"text": "café – 5 €", "label": "a"}'
+    content = text.encode("cp1252")
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(DataError, match="--encoding cp1252"):
+        read_rows(tmp_path / name)
+    assert read_rows(tmp_path / name, encoding="cp1252") == (Example("café – 5 €", "a"),)
+    with pytest.raises(DataError, match="is not ascii text; name its own encoding with --encoding"):
+        read_rows(tmp_path / name, encoding="ascii")
+
+
 def test_a_named_delimiter_is_used(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,a;label,b\nx,y;z,w\n")
     (tmp_path / "a.jsonl").write_text(lines())

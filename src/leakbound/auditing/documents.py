@@ -57,7 +57,7 @@ def _read(design: Design) -> Context | None:
     plain = design.task is None and design.label_field is None and design.input_template is None
     if design.data is None or not plain:
         return None
-    rows, where = source_rows(design.data, design.delimiter), repr(design.data)
+    rows, where = source_rows(design.data, design.delimiter, design.encoding), repr(design.data)
     names = [str(name) for name in rows[0].fields]
     if first_usual(LABEL_FIELDS, names) is not None:
         return None

@@ -54,7 +54,7 @@ from leakbound.tasks.datasets import fingerprint
 
 __all__ = ["Handed", "Prepared", "open_models", "prepare"]
 
-PLACES = frozenset({"data", "data_dir"})  # the rows themselves have a fingerprint
+PLACES = frozenset({"data", "data_dir", "encoding"})  # the rows themselves have a fingerprint
 MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more change no direction
 
 

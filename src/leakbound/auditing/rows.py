@@ -63,7 +63,8 @@ def _loaded(design: Design) -> tuple[Context, Task]:
             drop_empty=design.drop_empty,
         )  # fmt: skip
     elif design.data is not None:
-        rows = read_rows(design.data, *_fields(design), design.drop_empty, design.delimiter)
+        rows = read_rows(design.data, *_fields(design), design.drop_empty, design.delimiter,
+                         design.encoding)  # fmt: skip
     elif design.task in (None, "help_desk"):
         return help_desk(SYNTHETIC_ROWS, generator(design.seed, "data")), HELP_DESK
     elif design.task == "pseudo_names":
@@ -233,6 +234,7 @@ def _require_rows(design: Design) -> None:
     flags = {
         "--input-field": design.input_field, "--input-template": design.input_template,
         "--label-field": design.label_field, "--delimiter": design.delimiter,
+        "--encoding": design.encoding,
     }  # fmt: skip
     given = next((flag for flag, value in flags.items() if value is not None), None)
     if given is not None and not named_rows(design):
@@ -274,4 +276,5 @@ def _fields(design: Design) -> tuple[str | None, str | None, str | None]:
 def _named(design: Design, named: NamedTask) -> Context:
     if design.rows is not None:
         return named.examples(inline_rows(design.rows), design.drop_empty)
-    return named.rows(design.data, design.data_dir, design.delimiter, design.drop_empty)
+    return named.rows(design.data, design.data_dir, design.delimiter, design.drop_empty,
+                      design.encoding)  # fmt: skip

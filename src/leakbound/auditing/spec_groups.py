@@ -139,6 +139,11 @@ class Design(FrozenSpec):
         description="delimiter of a CSV file: comma, semicolon, tab, pipe or a character; none: "
         "detected from its first line",
     )
+    encoding: str | None = Field(
+        default=None,
+        description="encoding of a file of rows, such as cp1252; none: UTF-8, or what its byte "
+        "order mark says",
+    )
     drop_empty: bool = Field(
         default=False,
         description="leave out rows with an empty input or label, or a label such as NaN",
@@ -241,6 +246,15 @@ class Design(FrozenSpec):
         raise ValueError(
             f"delimiter is {value!r}; it must be {', '.join(DELIMITERS)}, or one character."
         )
+
+    @field_validator("encoding")
+    @classmethod
+    def _encoding(cls, value: str | None) -> str | None:
+        try:
+            "a".encode(value or "utf-8")
+        except (LookupError, ValueError):
+            raise ValueError(f"encoding is {value!r}; it must be one such as cp1252.") from None
+        return value
 
     @field_validator("background_copies", mode="before")
     @classmethod

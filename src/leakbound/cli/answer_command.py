@@ -46,6 +46,7 @@ ANSWER_KEYS = {
     "input_template",
     "label_field",
     "delimiter",
+    "encoding",
     "task",
     "labels",
     "system_message",

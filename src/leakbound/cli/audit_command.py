@@ -19,6 +19,7 @@ from leakbound.auditing.system_calls import SystemRunner
 from leakbound.cli.collect_options import CollectOptions, collect_options
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command
+from leakbound.cli.init_sources import with_sources
 from leakbound.cli.local_options import local_options
 from leakbound.cli.options import spec_from, spec_options
 from leakbound.cli.output import emit, is_verbose
@@ -34,11 +35,13 @@ EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 
 
 @cli_command(
-    "--data private.jsonl --model hf/path/to/model --epsilon 1 --pairs 100",
+    "private.jsonl app.py:answer",
+    "private.jsonl hf/path/to/model --epsilon 1 --pairs 100",
     "--system python:app.rag:answer --data private.jsonl --labels yes,no",
     "--mechanism report_noisy_max --partitions 10 --epsilon 4",
     first="--data --labels --system --model --mechanism --epsilon --pairs --config",
 )
+@click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM or MODEL]")
 @spec_options
 @endpoint_options
 @local_options
@@ -51,6 +54,7 @@ EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 )
 @click.option("--fresh", is_flag=True, help="collect again, even if a run of the same audit exists")
 def command(
+    sources: tuple[str, ...],
     config: str | None,
     assignments: tuple[str, ...],
     collecting: CollectOptions,
@@ -62,12 +66,14 @@ def command(
 ) -> int:
     """Audit one system: paired trials with and without a canary, a bound, a verdict on the claim.
 
-    Without --data the bundled help-desk task is used. Ends with 0 (no violation), 1 (violation) or
-    3 (inconclusive); with 0 after a shard, which has no verdict.
+    ROWS is a file of rows (as --data), SYSTEM an object such as app.py:answer or app.rag:answer (as
+    --system), MODEL an address (as --model). Without ROWS the bundled help-desk task is used. Ends
+    with 0 (no violation), 1 (violation) or 3 (inconclusive); with 0 after a shard, which has no
+    verdict.
     """
     collecting.require(fresh, endpoint)
     opener = partial(open_models, endpoint=endpoint, local=local)
-    spec = spec_from(config, assignments, flags)
+    spec = spec_from(config, assignments, with_sources(sources, flags))
     if spec.design.layout == "one_run":
         return _one_run(spec, collecting, fresh, debug)
     prepared = prepare(spec, opener=collecting.opener(opener))

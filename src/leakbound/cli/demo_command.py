@@ -6,11 +6,16 @@ from pathlib import Path
 
 import click
 
+from leakbound._install import install_hint
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import emit, write_output
 from leakbound.cli.progress import progress
-from leakbound.models import open_model
+from leakbound.cli.screen import say
+from leakbound.models import Scripted, open_model
+from leakbound.models.address import lacks_torch
+from leakbound.models.content import readable
+from leakbound.models.request import Prompt
 from leakbound.report import comparison_table, page
 
 __all__ = ["command"]
@@ -21,6 +26,19 @@ SYSTEMS = (
     {"mechanism": {"kind": "prompt_defense", "level": 2}},
     {"mechanism": "report_noisy_max"},
 )
+
+
+def _found(prompt: Prompt) -> str:
+    """Whether the last quoted text of a prompt stands in it twice."""
+    text = readable(prompt)
+    return "yes" if text.count(text.rsplit('"', 2)[-2]) > 1 else "no"
+
+
+def _scores(prompt: Prompt, labels: tuple[str, ...]) -> list[float]:
+    return [0.0 if one == _found(prompt) else -9.0 for one in labels]
+
+
+SCRIPT = Scripted(_found, _scores, name="a script")
 
 
 @cli_command("")
@@ -40,11 +58,18 @@ SYSTEMS = (
 )
 def command(out: Path, pairs: int) -> int:
     """Audit an undefended system, two prompt defences and private voting on bundled data, with the
-    pocket model.
+    pocket model; without torch, with a script in its place.
 
     Ends with 0 when the demonstration worked, whatever it found.
     """
-    model = open_model("pocket")
+    scripted = lacks_torch("pocket")
+    model = SCRIPT if scripted else open_model("pocket")
+    if scripted:
+        say(
+            "leakbound: torch is not installed, so these are scripted systems: in place of the "
+            "pocket model, a script answers yes where the quoted text stands among the examples, "
+            f"whatever an instruction says. For the pocket model: {install_hint('local')}"
+        )
     records, folders = [], []
     for choice in SYSTEMS:
         prepared = prepare(make_spec({**choice, "pairs": pairs}), model)

@@ -94,7 +94,8 @@ class SectionedCommand(click.Command):
         shown = [by_flag[flag] for flag in (*self.first, "--help-all", "--help")]
         _write(ctx, formatter, "First options", shown)
         formatter.write_paragraph()
-        formatter.write_text(_others([p for p in params if p not in shown]))
+        options = [p for p in params if isinstance(p, click.Option) and p not in shown]
+        formatter.write_text(_others(options))
 
 
 def _texts(values: object) -> Sequence[object]:

@@ -19,19 +19,21 @@ from leakbound.cli.init_files import config_text, kept_settings
 from leakbound.cli.init_server import ServerOptions, Target, system_file, target_of, written
 from leakbound.cli.init_sources import Sources, asked_sources
 from leakbound.cli.output import emit, write_output
-from leakbound.cli.plan_command import described
+from leakbound.cli.plan_command import described, unasked_model
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
 from leakbound.stats.witness import ReplyFacts
+from leakbound.systems.http_config import sent_rows
 from leakbound.tasks import Job, Query, Votes, reply_of
 
 __all__ = ["command"]
 
 KINDS = {
     "words": "answers with the words that a query allows, so the membership query fits",
-    "text": "answers in free text, so the audit asks it to repeat the canary",
+    "text": "answers in free text, so the audit asks it to continue a record that ends with a "
+    "random code",
     "labels": "answers a label whatever it is asked, so a mislabeled canary fits",
     "same": "gives the same answer to two questions, such as a refusal; name a query that it "
     "answers (--query), or the audit will see nothing",
@@ -51,6 +53,7 @@ KINDS = {
 @click.option("--input-field", default=None, help="field that holds the input")
 @click.option("--input-template", default=None, help="an input made of several fields")
 @click.option("--label-field", default=None, help="field that holds the label")
+@click.option("--encoding", default=None, help="of the file, such as cp1252 [default: UTF-8]")
 @click.option("--drop-empty", is_flag=True, help="leave out rows with an empty input or label")
 @click.option("--pairs", type=int, default=None, help="paired trials [default: 100]")
 @click.option("--shots", type=int, default=None, help="examples in a context [default: 20]")
@@ -104,6 +107,8 @@ def command(
     fields = found_fields(named.data, values) if named.data else FoundFields()
     target = target_of(named, ServerOptions(key_env, insecure, body, answer), out)
     values |= {**named.values(), **fields.chosen, **target.values}
+    if named.names_no_system:
+        return _unfinished(values, fields, out)
     with written(system_file(out), target.file):
         prepared, kind = _tried(values, target.endpoint)
         say(_seen(prepared, named, kind, fields, target))
@@ -116,6 +121,24 @@ def command(
         "config": out, "answers": kind, "settings": kept_settings(prepared, kind, target.settings),
         "plan": planned, "next": following,
     })  # fmt: skip
+    return 0
+
+
+def _unfinished(values: dict[str, Any], fields: FoundFields, out: Path) -> int:
+    """Write what the rows say, for a person who fills in the system."""
+    prepared = prepare(make_spec(values | {"address": None}), opener=unasked_model)
+    lines = _rows_seen(prepared, values["data"], fields)
+    write_output(out, config_text(prepared, "todo", fields.why, {}))
+    following = f"leakbound init {values['data']} SYSTEM --out {out} --force"
+    say("\n".join([
+        *lines,
+        f"Written: {out}. No system is named: replace TODO in it, with python:app.py:answer for a "
+        "function or http:FILE.yaml for a service; for a model, write `model: openai/NAME` there.",
+        f"Or let init look at it: {following}, where SYSTEM is app.py:answer, or the address of a "
+        "service, such as http://127.0.0.1:8000/answer",
+    ]))  # fmt: skip
+    settings = kept_settings(prepared, "todo", {})
+    emit({"config": out, "answers": None, "settings": settings, "plan": None, "next": following})
     return 0
 
 
@@ -136,9 +159,8 @@ def _tried(values: dict[str, Any], endpoint: Endpoint) -> tuple[Prepared, str | 
         return prepared, None
     kind = _kind_of_answers(prepared)
     if kind == "text":
-        return _prepared(
-            {**values, "query": "repeat", "task": "generation", "labels": None}, endpoint
-        ), kind
+        free = {"query": "recall", "canary": "coded", "task": "generation", "labels": None}
+        return _prepared({**values, **free}, endpoint), kind
     if kind == "labels":
         return _prepared(
             {**values, "query": "input_output", "canary": "mislabeled"}, endpoint
@@ -151,20 +173,24 @@ def _prepared(values: dict[str, Any], endpoint: Endpoint) -> Prepared:
 
 
 def _kind_of_answers(prepared: Prepared) -> str:
-    """Two questions: the audit's own, and an ordinary one."""
+    """Two questions: the audit's own, and the first half of a row."""
     pair = prepared.pairs[0]
-    row = pair.nonmember.context[0]
-    ordinary = Job(pair.nonmember.context, Query(str(row.input)))
+    words = str(pair.nonmember.context[0].input).split()
+    half = (len(words) + 1) // 2
+    rest = " ".join(words[half:])
+    ordinary = Job(pair.nonmember.context, Query(" ".join(words[:half])))
     found = list(
         prepared.mechanism.collect(
             prepared.task, [pair.member, ordinary], [pair.draw, pair.draw], prepared.model
         )
     )
     first = found[0]
-    if isinstance(first, Votes) and any(first.counts[:-1]):
-        return "words"
     replies = [reply_of(one) for one in found]
     said = [one.text.strip() for one in replies if isinstance(one, ReplyFacts)]
+    if rest and rest in " ".join(said[-1].split()):
+        return "text"
+    if isinstance(first, Votes) and any(first.counts[:-1]):
+        return "words"
     return _kind_of_texts(said, prepared.task.labels)
 
 
@@ -181,13 +207,10 @@ def _seen(
     prepared: Prepared, named: Sources, kind: str | None, fields: FoundFields, target: Target
 ) -> str:
     """What was found out, in lines."""
-    spec, task = prepared.spec, prepared.task
-    shown, label = public_fields(spec.design)
-    usual = "" if shown or label or not named.data else " (fields found by their usual names)"
-    lines = [f"Rows: {named.data or 'bundled with leakbound; these are not yours'}{usual}"]
-    lines += [fields.line] if fields.line else []
-    lines += [f"Task: {'labels ' + ', '.join(task.labels) if task.labels else 'free text'}"]
-    lines += target.lines
+    spec = prepared.spec
+    lines = [*_rows_seen(prepared, named.data, fields), *target.lines]
+    if target.body is not None:
+        lines += [f"Sent: {sent_rows(target.body, spec.design.shots)}"]
     if kind is not None:
         lines += [f"System: {spec.system.address} {KINDS[kind]}"]
     elif spec.system.model in BUNDLED:
@@ -195,3 +218,14 @@ def _seen(
     else:
         lines += [f"Model: {spec.system.model}"]
     return "\n".join(lines)
+
+
+def _rows_seen(prepared: Prepared, data: str | None, fields: FoundFields) -> list[str]:
+    labels = prepared.task.labels
+    shown, label = public_fields(prepared.spec.design)
+    usual = "" if shown or label or not data else " (fields found by their usual names)"
+    return [
+        f"Rows: {data or 'bundled with leakbound; these are not yours'}{usual}",
+        *filter(None, [fields.line]),
+        f"Task: {'labels ' + ', '.join(labels) if labels else 'free text'}",
+    ]

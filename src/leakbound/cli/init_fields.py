@@ -73,18 +73,8 @@ def found_fields(data: str, given: Mapping[str, Any]) -> FoundFields:
     """Fields of rows whose names are not usual.
 
     At a terminal, a person is asked; elsewhere, what the fields hold must leave no choice.
-
-    Args:
-        data: Where the rows are.
-        given: What the command line says, by the key of a configuration.
-
-    Returns:
-        What was chosen; nothing where the names are given or usual.
-
-    Raises:
-        DataError: If the rows cannot be read, or the choice is unclear.
     """
-    rows = [with_chats(row) for row in source_rows(data)]
+    rows = [with_chats(row) for row in source_rows(data, encoding=given.get("encoding"))]
     named = [given.get(key) for key in ("input_field", "label_field", "input_template")]
     try:
         guess(([str(key) for key in row.fields] for row in rows), repr(data), *named)

@@ -28,9 +28,10 @@ COMMENTS = {
     "insecure": "prompts and key may go over plain http to another machine",
 }
 DESIGN = [
-    "data", "input_field", "input_template", "label_field", "drop_empty", "task", "labels", "pairs",
-    "shots",
+    "data", "encoding", "input_field", "input_template", "label_field", "drop_empty", "task",
+    "labels", "pairs", "shots",
 ]  # fmt: skip
+TODO = "YOUR SYSTEM: python:app.py:answer, http:FILE.yaml, or `model: openai/NAME` in its place"
 GUESSED = "GUESSED ({}): change it if it is wrong"
 
 
@@ -40,18 +41,9 @@ def config_text(
     guessed: Mapping[str, str],
     endpoint: Mapping[str, Any],
 ) -> str:
-    """The configuration, with a comment behind each key that a reader may want to change.
-
-    Args:
-        prepared: The audit.
-        kind: The kind of answers of the system; None for a model.
-        guessed: Why a field was guessed, by its key.
-        endpoint: How a model is reached; empty where it needs no words.
-
-    Returns:
-        YAML.
-    """
-    comments = COMMENTS | {key: GUESSED.format(why) for key, why in guessed.items()}
+    """The configuration, with a comment behind each key that a reader may want to change."""
+    todo = {"address": TODO} if kind == "todo" else {}
+    comments = COMMENTS | todo | {key: GUESSED.format(why) for key, why in guessed.items()}
     lines = [
         "# Written by `leakbound init`. Run it with: leakbound audit --config THIS_FILE",
         "# All keys: leakbound audit --help-all, docs/audit.md",
@@ -69,21 +61,14 @@ def config_text(
 def kept_settings(
     prepared: Prepared, kind: str | None, endpoint: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """The keys that a first audit is about.
-
-    Args:
-        prepared: The audit.
-        kind: The kind of answers of the system; None for a model.
-        endpoint: How a model is reached; empty where it needs no words.
-
-    Returns:
-        Their values, in their groups.
-    """
+    """The keys that a first audit is about."""
     nested = prepared.spec.nested()
+    if kind == "todo":
+        nested["system"]["address"] = "TODO"
     asks = ["mechanism", "model"] if kind is None else ["address"]
     wanted = {
         "system": asks,
-        "attack": ["query", "canary"] if kind == "labels" else ["query"],
+        "attack": ["query", "canary"] if kind in ("labels", "text") else ["query"],
         "design": DESIGN,
         "decision": ["epsilon", "delta"],
     }

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import yaml
+from pydantic import JsonValue
 
 from leakbound.cli.init_sources import OPENAI, Sources
 from leakbound.cli.output import write_output
@@ -49,14 +50,7 @@ class ServerOptions:
     answer: str | None = None
 
     def require_used(self, named: Sources) -> None:
-        """Refuse options that nothing reads.
-
-        Args:
-            named: What the user named.
-
-        Raises:
-            UsageError: If there is no server, or one of models, and they are given.
-        """
+        """Refuse options that nothing reads."""
         asks = {"--body": self.body, "--answer": self.answer}
         reaches = {"--key-env": self.key_env, "--insecure": self.insecure or None}
         unread = {**asks} if named.is_model_server else {**asks, **reaches}
@@ -80,6 +74,7 @@ class Target:
         settings: The same, as the configuration says it; empty where there is no address.
         file: Text of the file that describes an application; "" where there is none.
         lines: What was found out.
+        body: What an application is sent; None elsewhere.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -87,16 +82,11 @@ class Target:
     settings: Mapping[str, Any] = field(default_factory=dict)
     file: str = ""
     lines: tuple[str, ...] = ()
+    body: JsonValue = None
 
 
 def system_file(out: Path) -> Path:
     """Where the description of an application stands.
-
-    Args:
-        out: The configuration.
-
-    Returns:
-        A file beside it.
 
     Examples:
         >>> system_file(Path("audit.yaml")).name
@@ -106,20 +96,7 @@ def system_file(out: Path) -> Path:
 
 
 def target_of(named: Sources, options: ServerOptions, out: Path) -> Target:
-    """Ask the server at an address how it is asked.
-
-    Args:
-        named: What the user named.
-        options: How it is reached and asked.
-        out: The configuration that will be written.
-
-    Returns:
-        What is audited there; nothing where no address is named.
-
-    Raises:
-        UsageError: If the address or an option cannot be used.
-        TargetError: If the server does not answer as it must.
-    """
+    """Ask the server at an address how it is asked."""
     options.require_used(named)
     if named.url is None:
         return Target()
@@ -173,7 +150,7 @@ def _service(url: str, options: ServerOptions, out: Path) -> Target:
     ]
     lines += [OPTIONAL] if found.optional else []
     values = {"address": f"http:{system_file(out)}"}
-    return Target(values, file=_described(found, options), lines=tuple(lines))
+    return Target(values, file=_described(found, options), lines=tuple(lines), body=found.body)
 
 
 def _key(url: str, options: ServerOptions) -> str | None:
@@ -198,7 +175,7 @@ def _body(text: str | None) -> Any:
 
 def _described(found: FoundService, options: ServerOptions) -> str:
     """The file of an application."""
-    slots = "the private rows stand at {context} or {rows}, what the attacker asks at {query}"
+    slots = "private rows stand at {context}, {rows} or {text}, what the attacker asks at {query}"
     keys: list[tuple[str, object, str]] = [("url", found.url, "")]
     if options.key_env is not None:
         header = {"Authorization": f"Bearer ${{{options.key_env}}}"}
@@ -223,12 +200,7 @@ def _line(key: str, value: object, comment: str) -> str:
 
 @contextmanager
 def written(file: Path, text: str) -> Iterator[None]:
-    """Within, a file holds a text; afterwards it is as before if something failed.
-
-    Args:
-        file: The file.
-        text: Its content; "" writes nothing.
-    """
+    """Within, a file holds a text; afterwards it is as before if something failed."""
     before = file.read_bytes() if text and file.is_file() else None
     if text:
         write_output(file, text)

@@ -1,25 +1,30 @@
-"""What the words of leakbound init name: rows, a system, a model, the address of a server."""
+"""What the words of a command name: rows, a system, a model, the address of a server."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
+from leakbound._catalogue import opener_of
 from leakbound.errors import UsageError
 from leakbound.models.address import is_address
+from leakbound.tasks.row_files import HUB
 
-__all__ = ["Sources", "asked_sources"]
+__all__ = ["Sources", "asked_sources", "with_sources"]
 
 NAMES = {"data": "a file of rows", "system": "a system", "model": "a model", "url": "a server"}
 WEB = ("http://", "https://")
 FILES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".gz")
 BARE = re.compile(r"[\w.-]+:\d{2,5}(/|$)")  # localhost:8000/answer
+SCHEMES = ("python:", "http:")  # of systems
+OBJECT = re.compile(r"(.+\.py|[A-Za-z_][\w.]*):[A-Za-z_][\w.]*")  # app.py:answer, app.rag:answer
 BASES = ("/v1", "/chat/completions", "/completions")  # what a base URL ends in
 OPENAI = "openai/"
 
@@ -42,25 +47,13 @@ class Sources:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> Sources:
-        """Sort words by what they name.
-
-        Args:
-            names: The words.
-
-        Returns:
-            What they name.
-
-        Raises:
-            UsageError: For a word that names nothing, for two of a kind, and for a server beside a
-                system or a model that is asked elsewhere.
-        """
+        """Sort words by what they name."""
         found: dict[str, str] = {}
-        for name in names:
+        for name in map(_whole, names):
             kind = _kind(name)
             if kind in found:
                 raise UsageError(
                     f"{found[kind]!r} and {name!r} are both read as {NAMES[kind]}; name one."
-                    f"{_meant(name)}"
                 )
             found[kind] = name
         named = cls(found.get("data"), found.get("system"), found.get("model"), found.get("url"))
@@ -77,6 +70,11 @@ class Sources:
         )
 
     @property
+    def names_no_system(self) -> bool:
+        """Whether rows alone are named."""
+        return self.data is not None and not (self.address or self.model or self.url)
+
+    @property
     def is_model_server(self) -> bool:
         """Whether the address is that of a server of models, and not of an application."""
         if self.url is None:
@@ -89,9 +87,22 @@ class Sources:
         return {key: value for key, value in named.items() if value is not None}
 
 
-def _meant(name: str) -> str:
-    """An object in a file of Python, without the word before it."""
-    return f" Did you mean 'python:{name}'?" if ".py:" in name else ""
+def with_sources(names: Sequence[str], flags: Mapping[str, object]) -> dict[str, object]:
+    """The options of a command with what its words name."""
+    named = Sources.of(names)
+    if named.url is not None:
+        raise UsageError(
+            f"{named.url!r} is the address of a server; `leakbound init ROWS {named.url}` finds "
+            "out how it is asked, and writes the configuration of its audit."
+        )
+    values = named.values()
+    twice = next((key for key in values if flags.get(key) is not None), None)
+    if twice is not None:
+        flag = "--system" if twice == "address" else f"--{twice}"
+        raise UsageError(
+            f"{values[twice]!r} and {flag} {flags[twice]} are both given; leave one out."
+        )
+    return {**flags, **values}
 
 
 def _kind(name: str) -> str:
@@ -102,7 +113,7 @@ def _kind(name: str) -> str:
         )
     if name.lower().startswith(WEB):
         return "data" if _path(name).endswith(FILES) else "url"
-    if name.startswith(("python:", "http:")):
+    if name.startswith(SCHEMES) or opener_of("leakbound.systems", name.partition(":")[0]):
         return "system"
     if name.endswith(".py"):
         raise UsageError(
@@ -110,6 +121,14 @@ def _kind(name: str) -> str:
             f"python:{name}:OBJECT."
         )
     return "model" if is_address(name) else "data"
+
+
+def _whole(name: str) -> str:
+    """An object of a file or module with the scheme that it may go without."""
+    scheme = name.partition(":")[0]
+    bare = OBJECT.fullmatch(name) and f"{scheme}:" not in (*SCHEMES, HUB)
+    taken = is_address(name) or Path(name).exists() or opener_of("leakbound.systems", scheme)
+    return f"python:{name}" if bare and not taken else name
 
 
 def _path(url: str) -> str:
@@ -120,14 +139,7 @@ def _path(url: str) -> str:
 
 
 def asked_sources() -> list[str]:
-    """What a person at a terminal answers; nobody is asked elsewhere.
-
-    Returns:
-        The words.
-
-    Raises:
-        UsageError: If there is no terminal.
-    """
+    """What a person at a terminal answers; nobody is asked elsewhere."""
     if not sys.stdin.isatty():
         raise UsageError(
             "name a file of rows, a system, a model or the address of a server; see leakbound init "
@@ -135,9 +147,9 @@ def asked_sources() -> list[str]:
         )
     rows = click.prompt("File of private rows (empty: bundled ones)", default="", type=str)
     system = click.prompt(
-        "System or model, such as python:app.py:answer, http://127.0.0.1:8000/answer or "
-        "openai/MODEL",
-        default="pocket",
+        "System or model, such as app.py:answer, http://127.0.0.1:8000/answer or openai/MODEL "
+        "(empty: fill it in later)",
+        default="",
         type=str,
     )
     return [*filter(None, [rows.strip(), *system.split()])]

@@ -78,7 +78,7 @@ class Accounts:
         if design.data is None:
             rows = inline_rows(design.rows)
         else:
-            rows = source_rows(design.data, design.delimiter)
+            rows = source_rows(design.data, design.delimiter, design.encoding)
         return [_id(row, self.record_id) for row in rows[:shots]]
 
 

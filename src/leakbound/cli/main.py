@@ -26,7 +26,7 @@ __all__ = ["main"]
 
 SECTIONS = {
     "Start": {
-        "demo": "Audit four systems on the bundled task with the pocket model, offline.",
+        "demo": "Audit four systems on the bundled task, offline.",
         "init": "Look at your rows and your system, and write a configuration to audit them.",
         "list": "Show the catalogues: mechanisms, queries, canaries, scores, estimators, models, "
         "...",

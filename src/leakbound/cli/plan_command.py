@@ -22,6 +22,7 @@ from leakbound.cli.budget_lines import budget_line
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.guessing_lines import guessing_lines
 from leakbound.cli.help_pages import cli_command
+from leakbound.cli.init_sources import with_sources
 from leakbound.cli.options import spec_from, spec_options
 from leakbound.cli.output import emit
 from leakbound.cli.screen import say
@@ -32,7 +33,7 @@ from leakbound.stats import Assumption, Power, cut
 from leakbound.stats.power import NO_POWER, PERFECT, Leak
 from leakbound.tasks import Query
 
-__all__ = ["command", "described"]
+__all__ = ["command", "described", "unasked_model"]
 
 RATES = "--assume-hit, --assume-false-alarm"
 LEAKS: dict[Leak, str] = {
@@ -43,9 +44,11 @@ LEAKS: dict[Leak, str] = {
 
 
 @cli_command(
+    "private.jsonl app.py:answer",
     "--data private.jsonl --mechanism report_noisy_max --epsilon 4 --pairs 200",
     first="--data --labels --system --model --mechanism --epsilon --pairs --assume-hit",
 )
+@click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM or MODEL]")
 @spec_options
 @endpoint_options
 @click.option(
@@ -56,6 +59,7 @@ LEAKS: dict[Leak, str] = {
     "before any call; keep the printed digest elsewhere",
 )
 def command(
+    sources: tuple[str, ...],
     config: str | None,
     assignments: tuple[str, ...],
     endpoint: Endpoint,
@@ -64,9 +68,9 @@ def command(
 ) -> int:
     """What an audit will cost and can show:
 
-    takes the options of `audit`, asks the model nothing.
+    takes the arguments and options of `audit`, asks the model nothing.
     """
-    spec = spec_from(config, assignments, flags)
+    spec = spec_from(config, assignments, with_sources(sources, flags))
     if spec.design.layout == "one_run":
         return _one_run(spec, commit)
     prepared = prepare(spec, opener=partial(_opened, endpoint=endpoint))
@@ -109,7 +113,12 @@ def _opened(spec: AuditSpec, endpoint: Endpoint) -> Model:
         f"into {address}.",
         err=True,
     )
-    return Scripted(_unasked, _unasked, _unasked, _unasked, _unasked, name=address)
+    return unasked_model(spec)
+
+
+def unasked_model(spec: AuditSpec) -> Model:
+    """A model that is only counted on."""
+    return Scripted(_unasked, _unasked, _unasked, _unasked, _unasked, name=spec.system.model)
 
 
 def _unasked(*asked: object) -> NoReturn:

@@ -118,7 +118,7 @@ def open_shared(
     if (opener := opener_of("leakbound.models", kind)) is not None:
         return cast(Model, opener(rest))
     require_address(address)
-    _require_torch()
+    _require_torch(address)
     return _open_local(address, rest, trust_remote_code, local or Local())
 
 
@@ -230,10 +230,13 @@ def _has_torch() -> bool:
     return all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 
 
-def _require_torch() -> None:
+def _require_torch(address: str) -> None:
     if not _has_torch():
         raise TargetError(
-            f"local models need torch and transformers; install them with: {install_hint('local')}."
+            f"the model {address} runs on this machine and needs torch and transformers, which are "
+            "not installed. Name a model behind an address (openai/NAME with --base-url), or, in "
+            "an audit, a system of your own (leakbound audit ROWS app.py:answer); or install them "
+            f"with: {install_hint('local')}"
         )
 
 

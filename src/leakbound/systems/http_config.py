@@ -18,13 +18,14 @@ from leakbound.models.openai.hosts import is_host, is_loopback
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 
 __all__ = [
-    "ROWS", "SLOT", "HttpCall", "HttpSystemConfig", "is_plain", "read_http_config", "slots_of",
+    "ROWS", "SLOT", "HttpCall", "HttpSystemConfig", "is_one_a_row", "is_plain", "read_http_config",
+    "sent_rows", "slots_of",
 ]  # fmt: skip
 
-SLOT = re.compile(r"\{(context|rows|query|input|label|id)\}")
+SLOT = re.compile(r"\{(context|rows|text|query|input|label|id)\}")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 SECRET = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
-ROWS = frozenset({"context", "rows"})  # slots that hold a whole context
+ROWS = frozenset({"context", "rows", "text"})  # slots that hold a whole context
 AROUND = ("setup", "teardown", "plant", "remove")  # requests beside the one that asks
 PORTS = {"http": 80, "https": 443}
 NEEDED = {"url": "url: http://127.0.0.1:8000/ask", "answer": "answer: choices.0.message.content"}
@@ -38,8 +39,9 @@ class HttpCall(BaseModel):
         method: HTTP method.
         headers: Header fields; `${NAME}` stands for an environment variable.
         body: JSON to send. In its texts, "{rows}" becomes a list of {input, label}, "{context}" the
-            rows as text, "{query}" the query; in requests about one record of a store, "{input}"
-            and "{label}" are its texts, and "{id}" its id, in the url, too. None sends no content.
+            rows as text, ["{text}"] a list of their texts, "{query}" the query; in requests about
+            one record of a store, "{input}" and "{label}" are its texts, and "{id}" its id, in the
+            url, too. None sends no content.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -151,6 +153,27 @@ def slots_of(body: JsonValue) -> set[str]:
     return {name for text in _texts(body) for name in SLOT.findall(text)}
 
 
+def is_one_a_row(template: JsonValue) -> bool:
+    """Whether a template is a list that gets one item for each row, such as ["{text}"]."""
+    return isinstance(template, list) and len(template) == 1 and "text" in slots_of(template[0])
+
+
+def sent_rows(body: JsonValue, rows: int) -> str:
+    """How rows are sent in a body, in words."""
+    slots = slots_of(body)
+    each = "texts" if "text" in slots else "objects" if "rows" in slots else ""
+    return f"{rows} rows as {f'{rows} {each}' if each else 'one text'}"
+
+
+def _is_loose(template: JsonValue) -> bool:
+    """Whether {text} stands where it cannot be repeated."""
+    if isinstance(template, dict):
+        return any(map(_is_loose, template.values()))
+    if isinstance(template, list):
+        return not is_one_a_row(template) and any(map(_is_loose, template))
+    return isinstance(template, str) and "{text}" in template
+
+
 def _texts(template: JsonValue) -> Iterator[str]:
     """The texts of a template that are filled."""
     if isinstance(template, str):
@@ -242,8 +265,8 @@ def _check(config: HttpSystemConfig, file: str) -> None:
     shown = config.slots | (config.setup.slots if config.setup else set())
     if "query" not in config.slots or not shown & ROWS:
         raise UsageError(
-            f'{file!r} must have "{{query}}" in its body, and "{{context}}" or "{{rows}}" in its '
-            "body or in that of its setup."
+            f'{file!r} must have "{{query}}" in its body, and "{{context}}", "{{rows}}" or '
+            '["{text}"] in its body or in that of its setup.'
         )
 
 
@@ -275,6 +298,11 @@ def _check_call(call: HttpCall, file: str) -> None:
         raise UsageError(
             f"a url of {file!r} cannot be used; it must be http://host:port/path, without a name "
             "or password."
+        )
+    if _is_loose(call.body):
+        raise UsageError(
+            f'{file!r} has "{{text}}" outside of a list of one item; write ["{{text}}"], which '
+            "becomes one item for each row."
         )
     if VARIABLE.search(call.url + json.dumps(call.body)):
         raise UsageError(

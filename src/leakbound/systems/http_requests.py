@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial, reduce
+from typing import cast
 from urllib.parse import quote
 
 from pydantic import JsonValue
@@ -16,7 +17,7 @@ from leakbound.models.openai.window import retry_after
 from leakbound.models.transport import HttpReply, Transport, TransportError
 from leakbound.systems.calls import Caller
 from leakbound.systems.failures import RETRIED, NoAnswer
-from leakbound.systems.http_config import SLOT, HttpCall
+from leakbound.systems.http_config import SLOT, HttpCall, is_one_a_row
 
 __all__ = ["HttpRequests", "SlotValues", "at", "at_or_none", "decoded", "filled"]
 
@@ -134,9 +135,15 @@ def filled(template: JsonValue, values: SlotValues) -> JsonValue:
     Examples:
         >>> filled({"q": "Find {query}", "n": 1}, {"query": "{id}"})
         {'q': 'Find {id}', 'n': 1}
+        >>> filled(["{text}"], {"rows": [{"input": "a", "label": ""}, {"input": "b", "label": ""}]})
+        ['a', 'b']
     """
     if isinstance(template, dict):
         return {key: filled(value, values) for key, value in template.items()}
+    if isinstance(template, list) and is_one_a_row(template) and "rows" in values:
+        rows = cast("list[dict[str, JsonValue]]", values["rows"])
+        each = [{**values, "text": row["input"], "label": row["label"]} for row in rows]
+        return [filled(template[0], one) for one in each]
     if isinstance(template, list):
         return [filled(value, values) for value in template]
     if not isinstance(template, str):

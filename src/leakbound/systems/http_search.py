@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.blocking import run_blocking
@@ -19,6 +19,7 @@ from leakbound.systems.http_shapes import (
     BODIES,
     answer_path,
     bodies_for,
+    bodies_of_schema,
     is_error,
     missing_fields,
     text_paths,
@@ -75,27 +76,11 @@ def find_service(
     insecure: bool = False,
     transport: Transport | None = None,
 ) -> FoundService:
-    """Send requests about made-up rows until a service answers one of them.
-
-    Args:
-        url: Its address; only its host and port is contacted.
-        key: Sent as a bearer token (PRIVATE); None to send none.
-        body: The JSON to send, with slots; None to try the usual forms.
-        answer: Path of the answer; None to find it in the reply.
-        insecure: Whether plain http may go to another machine.
-        transport: What sends the requests; None for one based on aiohttp.
-
-    Returns:
-        What it took.
-
-    Raises:
-        UsageError: If the address, the body or the path cannot be used.
-        TargetError: If the service does not answer any of the requests with JSON that holds a text.
-    """
+    """Send requests about made-up rows until a service answers one of them."""
     _require_address(url, insecure)
     if body is not None and ("query" not in slots_of(body) or not slots_of(body) & ROWS):
         raise UsageError(
-            'the body must have "{query}" in it, and "{context}" or "{rows}", such as '
+            'the body must have "{query}" in it, and "{context}", "{rows}" or ["{text}"], such as '
             '{"notes": "{context}", "question": "{query}"}.'
         )
     sender = transport or default_transport(1, cookies=True)
@@ -132,11 +117,25 @@ class _Search:
 
     async def found(self, body: JsonValue) -> FoundService:
         try:
-            one, path = await self._accepted(BODIES if body is None else (body,))
+            bodies = (*await self._described(), *BODIES) if body is None else (body,)
+            one, path = await self._accepted(bodies)
             optional = await self._answers_without_context(one)
         finally:
             await self.transport.close()
         return FoundService(self.url, one, path, self.requests, optional)
+
+    async def _described(self) -> list[JsonValue]:
+        """What the service takes by its OpenAPI description, if it has one."""
+        try:
+            place = urljoin(self.url, "/openapi.json")
+            reply = await self.transport.send("GET", place, self._headers, None, PATIENCE)
+        except TransportError:
+            return []
+        return bodies_of_schema(_json(reply), urlsplit(self.url).path)
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
 
     async def _accepted(self, bodies: Sequence[JsonValue]) -> tuple[JsonValue, str]:
         """The first body that is answered, and where the answer is."""
@@ -177,10 +176,11 @@ class _Search:
 
     async def _sent(self, body: JsonValue) -> HttpReply:
         self.requests += 1
-        headers = JSON_TYPE | ({} if self.key is None else {"Authorization": f"Bearer {self.key}"})
         content = json.dumps(filled(body, VALUES)).encode()
         try:
-            reply = await self.transport.send("POST", self.url, headers, content, PATIENCE)
+            reply = await self.transport.send(
+                "POST", self.url, JSON_TYPE | self._headers, content, PATIENCE
+            )
         except TransportError as error:
             raise TargetError(
                 f"{self.url} could not be asked ({error.kind}); start the service, or give the "

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from leakbound.systems.http_config import ROWS, slots_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 __all__ = [
-    "BODIES", "answer_path", "bodies_for", "is_error", "missing_fields", "text_paths",
-    "without_context",
+    "BODIES", "answer_path", "bodies_for", "bodies_of_schema", "is_error", "missing_fields",
+    "text_paths", "without_context",
 ]  # fmt: skip
 
 CONTEXTS = (
@@ -22,7 +24,8 @@ CONTEXTS = (
     "passages", "knowledge",
 )  # fmt: skip
 QUERIES = ("query", "question", "prompt", "message", "input", "text", "q", "user_input")
-FORMS: tuple[JsonValue, ...] = ("{context}", "{rows}", ["{context}"])
+TEXTS: JsonValue = ["{text}"]
+FORMS: tuple[JsonValue, ...] = ("{context}", TEXTS, "{rows}")
 CHAT: JsonValue = {
     "messages": [
         {"role": "system", "content": "Answer from these notes.\n\n{context}"},
@@ -34,8 +37,8 @@ BODIES: tuple[JsonValue, ...] = (
     {"context": "{context}", "question": "{query}"},
     {"rows": "{rows}", "query": "{query}"},
     {"rows": "{rows}", "question": "{query}"},
-    {"documents": ["{context}"], "query": "{query}"},
-    {"documents": ["{context}"], "question": "{query}"},
+    {"documents": TEXTS, "query": "{query}"},
+    {"documents": TEXTS, "question": "{query}"},
     {"context": "{context}", "prompt": "{query}"},
     {"context": "{context}", "message": "{query}"},
     CHAT,
@@ -53,12 +56,6 @@ DEPTH = 5  # choices -> item -> message -> content -> parts
 
 def missing_fields(reply: JsonValue) -> list[str]:
     """The fields that a service says it lacks, as FastAPI and pydantic write it.
-
-    Args:
-        reply: Content of a reply with an error.
-
-    Returns:
-        Names; none where the reply does not say it so.
 
     Examples:
         >>> missing_fields({"detail": [{"type": "missing", "loc": ["body", "notes"]}]})
@@ -79,15 +76,7 @@ def _complaints(reply: JsonValue) -> Iterator[tuple[str, str]]:
 
 
 def bodies_for(reply: JsonValue, sent: JsonValue) -> list[JsonValue]:
-    """Requests that a service may accept in place of one that it refused.
-
-    Args:
-        reply: Content of its reply.
-        sent: The body that it refused.
-
-    Returns:
-        Bodies, the likeliest first; none where the reply does not say what it lacks.
-    """
+    """Requests that a service may accept in place of one that it refused."""
     complaints = dict(_complaints(reply))
     if not complaints or not isinstance(sent, dict) or len(sent) != 2:
         return []
@@ -97,6 +86,51 @@ def bodies_for(reply: JsonValue, sent: JsonValue) -> list[JsonValue]:
         return []
     own_context, own_query = sent
     return [{context or own_context: form, query or own_query: "{query}"} for form in FORMS]
+
+
+def bodies_of_schema(openapi: JsonValue, path: str) -> list[JsonValue]:
+    """Requests that a service takes by its own description."""
+    schema = _resolved(openapi, _within(openapi, "paths", path, "post", "requestBody", "content",
+                                        "application/json", "schema"))  # fmt: skip
+    fields = _within(schema, "properties")
+    if not isinstance(fields, dict) or not all(map(NAME.fullmatch, fields)):
+        return []
+    forms = {name: _form(openapi, field) for name, field in fields.items()}
+    lists = [name for name, form in forms.items() if isinstance(form, list)]
+    texts = [name for name, form in forms.items() if isinstance(form, str)]
+    query = next((name for name in QUERIES if name in texts), None)
+    context = next((name for name in CONTEXTS if name in (lists or texts)), None)
+    context = context or (lists[0] if len(lists) == 1 else None)
+    return [{context: forms[context], query: "{query}"}] if context and query else []
+
+
+def _form(openapi: JsonValue, field: JsonValue) -> JsonValue:
+    """How a field takes rows; None where it takes none."""
+    field = _resolved(openapi, field)
+    kind = _within(field, "type")
+    if kind != "array":
+        return "{context}" if kind == "string" else None
+    item = _resolved(openapi, _within(field, "items"))
+    if _within(item, "type") == "string":
+        return TEXTS
+    needed = _within(item, "required")
+    return [{needed[0]: "{text}"}] if isinstance(needed, list) and len(needed) == 1 else None
+
+
+def _resolved(openapi: JsonValue, schema: JsonValue) -> JsonValue:
+    """What a reference refers to, and of a choice with null the other."""
+    for one in _within(schema, "anyOf") or ():
+        if _within(one, "type") != "null":
+            schema = one
+            break
+    name = _within(schema, "$ref")
+    return _within(openapi, *name.split("/")[1:]) if isinstance(name, str) else schema
+
+
+def _within(value: JsonValue, *steps: str) -> Any:
+    for step in steps:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
 def _roles(missing: Sequence[str]) -> tuple[str | None, str | None]:
@@ -110,28 +144,15 @@ def _roles(missing: Sequence[str]) -> tuple[str | None, str | None]:
 
 
 def without_context(body: JsonValue) -> JsonValue | None:
-    """The same request without its context.
-
-    Args:
-        body: A body.
-
-    Returns:
-        A body; None where the context is no field of its own.
-    """
+    """The same request without its context."""
     if not isinstance(body, dict):
         return None
-    left = {key: value for key, value in body.items() if value not in FORMS}
+    left = {key: value for key, value in body.items() if not slots_of(value) & ROWS}
     return left if len(left) < len(body) else None
 
 
 def is_error(reply: JsonValue) -> bool:
     """Whether a reply says that something went wrong, whatever its status.
-
-    Args:
-        reply: Content of a reply.
-
-    Returns:
-        True where it holds an error that is not empty.
 
     Examples:
         >>> is_error({"error": "no question"}), is_error({"error": None, "answer": "yes"})
@@ -142,12 +163,6 @@ def is_error(reply: JsonValue) -> bool:
 
 def text_paths(reply: JsonValue) -> dict[str, str]:
     """The texts of a reply.
-
-    Args:
-        reply: Content of a reply.
-
-    Returns:
-        Texts that are not empty, by their paths.
 
     Examples:
         >>> text_paths({"choices": [{"message": {"content": "yes"}}]})
@@ -172,13 +187,6 @@ def _texts(reply: JsonValue, path: tuple[str, ...]) -> Iterator[tuple[str, str]]
 
 def answer_path(paths: Sequence[str]) -> str | None:
     """The path of the answer among those of all texts of a reply.
-
-    Args:
-        paths: Paths of texts.
-
-    Returns:
-        The one with the likeliest name, and of several the one with the fewest steps; the only
-        path, whatever its name; None where neither decides.
 
     Examples:
         >>> answer_path(["id", "answer", "sources.0.text"])

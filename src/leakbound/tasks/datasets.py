@@ -38,6 +38,7 @@ MAX_CLASSES = 20  # with more distinct labels, answers are taken for free texts
 def read_rows(
     path: str | Path, input_field: str | None = None, label_field: str | None = None,
     input_template: str | None = None, drop_empty: bool = False, delimiter: str | None = None,
+    encoding: str | None = None,
 ) -> Context:  # fmt: skip
     """All rows of a source as examples.
 
@@ -48,6 +49,7 @@ def read_rows(
         input_template: An input made of several fields, such as "{title}\\n{text}".
         drop_empty: As in `as_examples`.
         delimiter: What stands between two fields of a CSV file; None to find it in its first line.
+        encoding: As in `source_rows`.
 
     Returns:
         Examples (PRIVATE).
@@ -56,7 +58,7 @@ def read_rows(
         DataError: If the source cannot be read, or a row is not an example.
     """
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
-    rows = source_rows(str(path), delimiter)
+    rows = source_rows(str(path), delimiter, encoding)
     return as_examples(
         rows, repr(str(path)), input_field, label_field, input_template, folder, drop_empty
     )

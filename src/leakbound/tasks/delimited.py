@@ -20,23 +20,11 @@ LONGEST_FIELD = 1 << 30  # characters; the file is in memory, so a limit protect
 LONGEST_NAME = 60  # characters; what is longer is a text, not the name of a field
 
 
-def csv_rows(file: Path, delimiter: str | None = None) -> Iterator[SourceRow]:
-    """Rows of a CSV file whose first line names the fields.
-
-    Args:
-        file: The file.
-        delimiter: What stands between two fields; None to find it in the first line.
-
-    Yields:
-        Rows (PRIVATE); every value is the text that stands in the file. Columns without a name are
-        left out.
-
-    Raises:
-        DataError: If the first line names no fields, or one twice, or a row has more fields than
-            there are names.
-        csv.Error: If a quote is not closed: the field would swallow the rows below.
-    """
-    lines = io.StringIO(text_of(file), newline="")
+def csv_rows(
+    file: Path, encoding: str | None = None, delimiter: str | None = None
+) -> Iterator[SourceRow]:
+    """Rows of a CSV file whose first line names the fields."""
+    lines = io.StringIO(text_of(file, encoding), newline="")
     head, above, named = _head(lines)
     if not head:
         return

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, median
 
+from leakbound.tasks.fields import INPUT_FIELDS, LABEL_FIELDS
 from leakbound.tasks.row_files import Fields
 
 __all__ = ["RowField", "columns_of", "label_columns", "looks_like_row", "text_columns"]
@@ -23,6 +24,8 @@ FILLED = 0.9  # share of the rows
 CLEAR = 0.7  # a second text that is as long as this share of the longest makes the choice unclear
 LETTER = re.compile(r"[^\W\d_]")
 TOKEN = re.compile(r"[\x21-\x7e]+")  # an id, an address, a date: no blank in it
+DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?")
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of a name such as ticketCategory or TICKET_CATEGORY
 ENDS = (".", "!", "?", ";")  # of a sentence, and of no name
 
 
@@ -56,7 +59,9 @@ class RowField:
 
     @property
     def is_label(self) -> bool:
-        """Whether it repeats a few short values, as the labels of a classification do."""
+        """Whether it repeats a few short values, as the labels of a classification do, no dates."""
+        if all(map(DATE.fullmatch, self.values)):
+            return False
         most = min(MOST_LABELS, max(2, len(self.values) // 2), len(self.values) - 1)
         return 2 <= self.distinct <= most and self.length <= LONGEST_LABEL
 
@@ -66,14 +71,7 @@ def _is_wordy(value: str) -> bool:
 
 
 def columns_of(rows: Sequence[Fields]) -> list[RowField]:
-    """The fields that hold a text or a number in nearly every row.
-
-    Args:
-        rows: At least one row (PRIVATE).
-
-    Returns:
-        The columns, in the order of the first row.
-    """
+    """The fields that hold a text or a number in nearly every row."""
     found = ((name, [_text(row.get(name)) for row in rows]) for name in rows[0])
     whole = ((str(name), tuple(text for text in texts if text)) for name, texts in found)
     return [RowField(name, texts) for name, texts in whole if len(texts) >= FILLED * len(rows)]
@@ -88,38 +86,24 @@ def _text(value: object) -> str | None:
 
 
 def text_columns(columns: Iterable[RowField]) -> list[RowField]:
-    """The columns that may be the input.
-
-    Args:
-        columns: The columns.
-
-    Returns:
-        The longest text; after it, others that are nearly as long. Empty where there is no text.
-    """
+    """The columns that may be the input."""
     found = sorted((one for one in columns if one.is_text), key=lambda one: -one.length)
-    return [one for one in found if one.length >= CLEAR * found[0].length]
+    return _named([one for one in found if one.length >= CLEAR * found[0].length], INPUT_FIELDS)
 
 
 def label_columns(columns: Iterable[RowField]) -> list[RowField]:
-    """The columns that may be the label.
+    """The columns that may be the label."""
+    return _named([one for one in columns if one.is_label], LABEL_FIELDS)
 
-    Args:
-        columns: The columns, without the input.
 
-    Returns:
-        Those that repeat a few short values.
-    """
-    return [one for one in columns if one.is_label]
+def _named(columns: list[RowField], usual: Sequence[str]) -> list[RowField]:
+    """The columns with a usual word in their names, if there are any."""
+    found = [one for one in columns if {word.lower() for word in WORD.findall(one.name)} & {*usual}]
+    return found or columns
 
 
 def looks_like_row(columns: Iterable[RowField]) -> bool:
     """Whether what should be names of fields may be a first row, which is private.
-
-    Args:
-        columns: The columns of a file that names its fields in its first line.
-
-    Returns:
-        True if a name is a number, a sentence, or a value of its own column.
 
     Examples:
         >>> looks_like_row([RowField("team", ("work", "home", "work"))])

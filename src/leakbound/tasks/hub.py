@@ -149,8 +149,8 @@ def _untyped_rows(
 
     def reader(file: Path) -> Iterator[SourceRow]:
         if builder.name == "csv":
-            return csv_rows(file, None if options.sep == "," else options.sep)
-        return json_rows(file, options.field)
+            return csv_rows(file, delimiter=None if options.sep == "," else options.sep)
+        return json_rows(file, field=options.field)
 
     return [
         SourceRow(row.place.replace(copy, file), _flat(row.fields, named))

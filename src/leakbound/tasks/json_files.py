@@ -21,19 +21,9 @@ class _Twice(Exception):
     """An object has two fields of one name."""
 
 
-def jsonl_rows(file: Path) -> Iterator[SourceRow]:
-    """Rows of a file with one JSON object per line.
-
-    Args:
-        file: The file.
-
-    Yields:
-        Rows (PRIVATE), values as JSON has them.
-
-    Raises:
-        DataError: If a line is no JSON object.
-    """
-    yield from _lines(file, text_of(file))
+def jsonl_rows(file: Path, encoding: str | None = None) -> Iterator[SourceRow]:
+    """Rows of a file with one JSON object per line."""
+    yield from _lines(file, text_of(file, encoding))
 
 
 def _lines(file: Path, text: str) -> Iterator[SourceRow]:
@@ -43,21 +33,11 @@ def _lines(file: Path, text: str) -> Iterator[SourceRow]:
             yield SourceRow(place, _object(place, _decoded(place, line)))
 
 
-def json_rows(file: Path, field: str | None = None) -> Iterator[SourceRow]:
-    """Rows of a file that holds one list of JSON objects, or one object per line.
-
-    Args:
-        file: The file.
-        field: Name of the field that holds the list; None where the file is the list, or one object
-            with a list under a usual name, such as "data". One object without a list is one row.
-
-    Yields:
-        Rows (PRIVATE), values as JSON has them.
-
-    Raises:
-        DataError: If it holds anything else.
-    """
-    whole = text_of(file)
+def json_rows(
+    file: Path, encoding: str | None = None, field: str | None = None
+) -> Iterator[SourceRow]:
+    """Rows of a file that holds one list of JSON objects, or one object per line."""
+    whole = text_of(file, encoding)
     text = whole.strip()
     if field is None and not text.startswith("[") and not _one_object(text):
         yield from _lines(file, whole)

@@ -88,7 +88,7 @@ class NamedTask:
 
     def rows(
         self, data: str | None, folder: str | None, delimiter: str | None = None,
-        drop_empty: bool = False,
+        drop_empty: bool = False, encoding: str | None = None,
     ) -> Context:  # fmt: skip
         """The rows of this task.
 
@@ -97,6 +97,7 @@ class NamedTask:
             folder: The data folder; None for the hub.
             delimiter: What separates the fields of a CSV file that the user names; None to find it.
             drop_empty: Whether to leave out rows with an empty field.
+            encoding: As in `source_rows`.
 
         Returns:
             Examples (PRIVATE).
@@ -105,7 +106,7 @@ class NamedTask:
             DataError: If the rows cannot be read, or no public copy is known.
         """
         if data is not None:
-            return self.examples(source_rows(data, delimiter), drop_empty)
+            return self.examples(source_rows(data, delimiter, encoding), drop_empty)
         if folder is not None:
             file = Path(folder) / self.task.name / "train.jsonl"
             return self.examples(source_rows(str(file)), drop_empty)

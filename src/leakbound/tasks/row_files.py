@@ -54,27 +54,21 @@ class SourceRow(NamedTuple):
 
 
 def all_rows(
-    address: str, reader: Callable[[Path], Iterator[SourceRow]], file: Path
+    address: str,
+    reader: Callable[[Path], Iterator[SourceRow]],
+    file: Path,
+    encoding: str | None = None,
 ) -> list[SourceRow]:
-    """All rows of a file.
-
-    Args:
-        address: The file, as the user named it.
-        reader: Reads it.
-        file: The file.
-
-    Returns:
-        At least one row (PRIVATE).
-
-    Raises:
-        DataError: If it is no Unicode text, cannot be read, or is empty.
-    """
+    """All rows of a file."""
     try:
         rows = list(reader(file))
     except UnicodeDecodeError:
+        what = "UTF-8 text, nor UTF-16 with a byte order mark; if it was saved on Windows, read it "
+        what += "with --encoding cp1252"
+        named = f"{encoding} text; name its own encoding with --encoding"
         raise DataError(
-            f"the data file {address!r} is not UTF-8 text, nor UTF-16 with a byte order mark; save "
-            "it as UTF-8 (in Excel: 'CSV UTF-8')."
+            f"the data file {address!r} is not {named if encoding else what}, or save it as UTF-8 "
+            "(in Excel: 'CSV UTF-8')."
         ) from None
     except csv.Error as error:
         raise DataError(
@@ -86,56 +80,26 @@ def all_rows(
 
 
 def at_least_one(address: str, rows: list[SourceRow]) -> list[SourceRow]:
-    """Refuse a source without rows.
-
-    Args:
-        address: The source.
-        rows: Its rows (PRIVATE).
-
-    Returns:
-        The rows.
-
-    Raises:
-        DataError: If there is none.
-    """
+    """Refuse a source without rows."""
     if not rows:
         raise DataError(f"{address!r} holds no rows; it needs at least a few examples.")
     return rows
 
 
 def missing_package(what: str, package: str) -> DataError:
-    """The error where an optional package is not installed.
-
-    Args:
-        what: What needs it.
-        package: Its name.
-
-    Returns:
-        An error that says how to install it.
-    """
+    """The error where an optional package is not installed."""
     return DataError(f"{what} need {package}; install it with: {install_hint('data')}.")
 
 
-def text_of(file: Path) -> str:
-    """The text of a file, unpacked and without byte order marks.
-
-    Args:
-        file: UTF-8, or UTF-16 or UTF-32 with a byte order mark; packed if its name ends in .gz.
-
-    Returns:
-        The text (PRIVATE), line ends as they stand in the file.
-
-    Raises:
-        DataError: If it is packed and its name does not say so, or cannot be unpacked, or is UTF-16
-            without a byte order mark.
-        UnicodeDecodeError: If it is anything else.
-    """
+def text_of(file: Path, encoding: str | None = None) -> str:
+    """The text of a file, unpacked and without byte order marks."""
     content = file.read_bytes()
     if file.suffix.lower() == ".gz":
         content = _unpacked(file, content)
     elif content.startswith((GZIP, ZIP)):
         raise DataError(_packed(file, content))
-    encoding = next((name for mark, name in ENCODINGS.items() if content.startswith(mark)), None)
+    marked = next((name for mark, name in ENCODINGS.items() if content.startswith(mark)), None)
+    encoding = encoding or marked
     if encoding is None and b"\0" in content.partition(b"\n")[0]:
         raise DataError(
             f"the data file {str(file)!r} looks like UTF-16 without a byte order mark; save it as "
@@ -164,14 +128,6 @@ def _packed(file: Path, content: bytes) -> str:
 
 
 def numbered(where: str, rows: Sequence[Fields]) -> Iterator[SourceRow]:
-    """Rows of a table, with their numbers as places.
-
-    Args:
-        where: The table.
-        rows: What each row holds (PRIVATE).
-
-    Yields:
-        Rows (PRIVATE).
-    """
+    """Rows of a table, with their numbers as places."""
     for number, row in enumerate(rows, 1):
         yield SourceRow(f"row {number} of {where!r}", row)

@@ -28,17 +28,20 @@ from leakbound.tasks.row_files import (
 __all__ = ["Fields", "SourceRow", "hub_rows", "source_rows"]
 
 Reader = Callable[[Path], Iterator[SourceRow]]
-JSON: dict[str, Reader] = {".jsonl": jsonl_rows, ".ndjson": jsonl_rows, ".json": json_rows}
+JSON = {".jsonl": jsonl_rows, ".ndjson": jsonl_rows, ".json": json_rows}
 TABLES = (".csv", ".tsv")
 WORKBOOKS = (".xlsx", ".xls", ".ods")
 
 
-def source_rows(address: str, delimiter: str | None = None) -> list[SourceRow]:
+def source_rows(
+    address: str, delimiter: str | None = None, encoding: str | None = None
+) -> list[SourceRow]:
     """All rows of a source.
 
     Args:
         address: Path of a file or a folder of images, or `hf:<id or folder>[:split]`.
         delimiter: What stands between two fields of a CSV file; None to find it in its first line.
+        encoding: Encoding of a file of text; None for UTF-8, or what a byte order mark says.
 
     Returns:
         At least one row (PRIVATE).
@@ -56,22 +59,22 @@ def source_rows(address: str, delimiter: str | None = None) -> list[SourceRow]:
         raise DataError(f"the data {address!r} is on another machine; fetch it, and give {FORMS}.")
     if not file.is_file():
         raise DataError(f"the data file {address!r} {why_no_file(file)}; give {FORMS}.")
-    return all_rows(address, _reader(address, file, delimiter), file)
+    return all_rows(address, _reader(address, file, delimiter, encoding), file, encoding)
 
 
-def _reader(address: str, file: Path, delimiter: str | None) -> Reader:
+def _reader(address: str, file: Path, delimiter: str | None, encoding: str | None) -> Reader:
     """What reads files of this name."""
     packed = file.suffix.lower() == ".gz"
     ending = (Path(file.stem) if packed else file).suffix.lower()
     if ending in TABLES:
-        return partial(csv_rows, delimiter=delimiter)
+        return partial(csv_rows, encoding=encoding, delimiter=delimiter)
     if delimiter is not None:
         raise DataError(
             f"the data file {address!r} is no CSV file, so no delimiter separates its fields; "
             "leave --delimiter out."
         )
     if ending in JSON:
-        return JSON[ending]
+        return partial(JSON[ending], encoding=encoding)
     if ending == ".parquet" and not packed:
         return _parquet
     hint = " Save the sheet as CSV (UTF-8)." if ending in WORKBOOKS else ""

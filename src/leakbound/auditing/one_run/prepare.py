@@ -30,7 +30,7 @@ from leakbound.tasks.datasets import fingerprint
 
 __all__ = ["PreparedOneRun", "prepare_one_run"]
 
-PLACES = frozenset({"data", "data_dir"})  # the rows themselves have a fingerprint
+PLACES = frozenset({"data", "data_dir", "encoding"})  # the rows themselves have a fingerprint
 # change no question and nothing of what is stored; access decides which scores leave a system
 FREE = (POST_HOC - {"access"}) | {"claim_for", "shots", "background_copies", "state_check"}
 # keys that mean nothing in this design: whoever sets one expects something of it
