@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import PATIENCE, expires
 
 from leakbound.auditing import ahead, make_spec, prepare, run_audit
 from leakbound.auditing.collect import run_serial
@@ -36,7 +37,7 @@ class Held:
         model: Scripted,
         until: int = 1,
         first: int = 0,
-        patience: float = 60.0,
+        patience: float = PATIENCE,
         status: Callable[[int], int] = lambda number: 200,
     ) -> None:
         self.model, self.until, self.first, self.status = model, until, first, status
@@ -91,7 +92,7 @@ def test_64_connections_are_64_and_the_record_is_the_same(
 def test_never_more_in_flight_than_connections(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
-    slow = Held(leaky, until=6, patience=0.2)
+    slow = Held(leaky, until=6, patience=expires(0.2))
     audited(tmp_path, rows, slow, 5, pairs=4, batch_pairs=2, controls=2)()
     assert slow.most == 5
 
