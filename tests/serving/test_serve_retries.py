@@ -176,7 +176,11 @@ def test_the_official_client_pays_once_when_its_time_runs_out(tmp_path: Path) ->
     assert served.state.answers == 1
 
 
-def test_who_went_away_before_its_turn_is_not_charged(tmp_path: Path) -> None:
+def test_who_went_away_before_its_turn_is_not_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from leakbound.serving.http.server import TimedProtocol
+
     inside, gone, gate = threading.Event(), threading.Event(), threading.Event()
 
     def waiting(prompt: str) -> str:
@@ -185,16 +189,13 @@ def test_who_went_away_before_its_turn_is_not_charged(tmp_path: Path) -> None:
         return "odd"
 
     served = private(tmp_path, 99.0, complete=waiting)
-    app = application(served)
+    lost = TimedProtocol.connection_lost
 
-    async def watched(scope: Any, receive: Any, send: Any) -> None:
-        async def heard() -> Any:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                gone.set()
-            return message
+    def noticed(self: TimedProtocol, exc: Exception | None) -> None:
+        lost(self, exc)
+        gone.set()
 
-        await app(scope, heard, send)
+    monkeypatch.setattr(TimedProtocol, "connection_lost", noticed)
 
     async def three() -> int:
         async with httpx.AsyncClient(base_url=url, timeout=None) as client:
@@ -207,7 +208,7 @@ def test_who_went_away_before_its_turn_is_not_charged(tmp_path: Path) -> None:
             gate.set()
             return (await first).status_code
 
-    with running(watched) as url:
+    with running(application(served)) as url:
         assert asyncio.run(three()) == 200
         httpx.post(f"{url}{CHAT}", json=ASK, timeout=PATIENCE)
     assert served.state.answers == 2
