@@ -28,7 +28,8 @@ AUDIT = {"mechanism": "few_shot", "shots": 4, "simulations": 0, "model": "openai
 
 
 class Held:
-    """A transport over a scripted model. It holds all requests until `until` of them are in flight, or until `patience` seconds show that no more will come.
+    """A transport over a scripted model. It holds all requests until `until` of them are in
+    flight, or until `patience` seconds show that no more will come.
     """
 
     def __init__(
