@@ -4,12 +4,14 @@
 # Where pip would fetch a GPU build of torch: --build-arg TORCH_PIP="--index-url <the CPU index of PyTorch's install page>".
 FROM python:3.12-slim AS build
 WORKDIR /src
+ARG TORCH_PIP=""
+COPY requirements ./requirements
+RUN python -m venv /venv \
+ && /venv/bin/pip install --no-cache-dir ${TORCH_PIP} -r requirements/torch.txt \
+ && /venv/bin/pip install --no-cache-dir --no-deps --no-build-isolation --require-hashes -r requirements/local.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
-ARG TORCH_PIP=""
-RUN python -m venv /venv \
- && /venv/bin/pip install --no-cache-dir ${TORCH_PIP} "torch>=2.6,<2.14" \
- && /venv/bin/pip install --no-cache-dir ".[local]"
+RUN /venv/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.12-slim
 COPY --from=build /venv /venv

@@ -91,7 +91,6 @@ def axe_findings(driver: Any, *rules: str) -> list[str]:
         driver.execute_cdp_cmd("Runtime.evaluate", {"expression": _axe()})
     tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
     only = {"type": "rule", "values": rules} if rules else {"type": "tag", "values": tags}
-    driver.set_script_timeout(120)
     return list(driver.execute_async_script(RUN, only))
 
 

@@ -23,6 +23,7 @@ os.environ.setdefault("SOURCE_DATE_EPOCH", "1767225600")  # equal pages on both 
 
 import pytest
 from hypothesis import HealthCheck, settings
+from limits import PATIENCE
 
 from leakbound.models import Model, Scripted, open_model
 from leakbound.tasks import Example
@@ -164,6 +165,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     driver = webdriver.Chrome(
         options=options, service=webdriver.ChromeService(shutil.which("chromedriver"))
     )
+    driver.set_script_timeout(PATIENCE)
     yield driver
     driver.quit()
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from limits import PATIENCE
 
 from leakbound.errors import BudgetExhausted, StoreError, UsageError
 from leakbound.privacy import Gaussian, Guarantee, PureDP, gdp_epsilon
@@ -54,7 +55,7 @@ def together(count: int, work: Callable[[int], None]) -> list[int | None]:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(120)
+        worker.join(PATIENCE)
     return [worker.exitcode for worker in workers]
 
 
@@ -114,7 +115,7 @@ def test_ten_processes_and_kills_overspend_no_record(place: Place, tmp_path: Pat
         time.sleep(draw.random() / 5)
         worker.kill()
     for worker in workers:
-        worker.join(120)
+        worker.join(PATIENCE)
     assert {worker.exitcode for worker in workers} <= {0, -signal.SIGKILL}
     lines = [line for log in logs if log.exists() for line in log.read_text().splitlines()]
     answered = Counter(name for line in lines for name in line)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from limits import PATIENCE
 
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
@@ -71,7 +72,7 @@ def send(served: Any, *requests: dict[str, Any], **options: Any) -> list[httpx.R
 
 
 @contextmanager
-def running(app: Any, timeout: float = 10.0, **options: Any) -> Iterator[str]:
+def running(app: Any, timeout: float = PATIENCE, **options: Any) -> Iterator[str]:
     """The application behind a real server on a free port of this machine; gives its address."""
     import uvicorn
 

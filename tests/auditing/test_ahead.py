@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import PATIENCE, expires
 
 from leakbound.auditing import ahead, make_spec, prepare, run_audit
 from leakbound.auditing.collect import run_serial
@@ -27,19 +28,18 @@ AUDIT = {"mechanism": "few_shot", "shots": 4, "simulations": 0, "model": "openai
 
 
 class Held:
-    """A transport over a scripted model. After `first` answers it holds all requests until `until`
-    of them are in flight, or until `patience` seconds show that no more will come.
+    """A transport over a scripted model. It holds all requests until `until` of them are in
+    flight, or until `patience` seconds show that no more will come.
     """
 
     def __init__(
         self,
         model: Scripted,
         until: int = 1,
-        first: int = 0,
-        patience: float = 60.0,
+        patience: float = PATIENCE,
         status: Callable[[int], int] = lambda number: 200,
     ) -> None:
-        self.model, self.until, self.first, self.status = model, until, first, status
+        self.model, self.until, self.status = model, until, status
         self.patience, self.sent, self.inside, self.most = patience, 0, 0, 0
         self.open: asyncio.Event | None = None
 
@@ -49,7 +49,7 @@ class Held:
         self.sent, self.inside = self.sent + 1, self.inside + 1
         self.most, number = max(self.most, self.inside), self.sent
         try:
-            await self._hold(number)
+            await self._hold()
         finally:
             self.inside -= 1
         prompt = json.loads(body or b"")["messages"][0]["content"]
@@ -57,13 +57,12 @@ class Held:
         choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         return HttpReply(self.status(number), JSON, json.dumps({"choices": [choice]}).encode())
 
-    async def _hold(self, number: int) -> None:
+    async def _hold(self) -> None:
         self.open = self.open or asyncio.Event()
         if self.inside >= self.until:
             self.open.set()
-        if number > self.first:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.open.wait(), self.patience)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.open.wait(), self.patience)
 
     async def close(self) -> None: ...
 
@@ -76,10 +75,11 @@ def audited(out: Path, rows: Context, transport: Held, connections: int, **optio
 
 
 def test_64_connections_are_64_and_the_record_is_the_same(
-    rows: Context, leaky: Scripted, tmp_path: Path
+    rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch of 2 pairs asks 4 times: one after the other, 4 would be in flight."""
-    many, one = Held(leaky, until=64, first=64), Held(leaky)
+    monkeypatch.setattr("leakbound.models.openai.window.START", 64)  # no answers are needed first
+    many, one = Held(leaky, until=64), Held(leaky)
     options = {"pairs": 90, "batch_pairs": 2}
     early = audited(tmp_path / "ahead", rows, many, 64, **options)()
     serial = audited(tmp_path / "serial", rows, one, 64, **options)(ask=run_serial)
@@ -91,7 +91,7 @@ def test_64_connections_are_64_and_the_record_is_the_same(
 def test_never_more_in_flight_than_connections(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
-    slow = Held(leaky, until=6, patience=0.2)
+    slow = Held(leaky, until=6, patience=expires(0.2))
     audited(tmp_path, rows, slow, 5, pairs=4, batch_pairs=2, controls=2)()
     assert slow.most == 5
 

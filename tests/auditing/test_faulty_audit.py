@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import PATIENCE
 
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.models import Capabilities, Complete, Endpoint, Scripted, open_model
@@ -67,7 +68,10 @@ def test_hundreds_of_trials(
     faulty = Faults(answering(leaky), rate=0.2, seed=11, kinds=KINDS, pause=0.05)
     with running(faulty) as url:
         endpoint = Endpoint(
-            (url,), capabilities=Capabilities.parse("completions"), connections=32, timeout=20
+            (url,),
+            capabilities=Capabilities.parse("completions"),
+            connections=32,
+            timeout=PATIENCE,
         )
         there, _ = run_audit(
             prepare(SPEC, open_model("openai/leaky", endpoint=endpoint), rows=rows),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from commands import cli, launch
+from limits import expires
 
 from leakbound.auditing import load_result
 
@@ -72,7 +73,7 @@ def killed_over_http(out: Path) -> None:
     with running(app) as url:
         words = ("audit", *AUDIT, "--out", str(out), *served(url, "--capabilities", "completions"))
         with launch(*words, **KEY) as process:
-            while not app.held.wait(0.1):
+            while not app.held.wait(expires(0.1)):
                 assert process.poll() is None
             process.kill()
         assert process.returncode == -signal.SIGKILL

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from limits import expires
 from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
@@ -24,7 +25,7 @@ from leakbound.systems import CallOptions, SystemMechanism
 from leakbound.tasks import as_context
 
 ROWS = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
-SLOW = CallOptions(timeout=0.02, retries=0)  # every call takes longer
+SLOW = CallOptions(timeout=expires(0.02), retries=0)  # every call takes longer
 FILE = "python:examples/note_store.py:NoteStore"
 
 
@@ -32,7 +33,7 @@ APP = """
 import time
 
 def sleeps(context, query):
-    time.sleep(0.2)
+    time.sleep(0.5)
     return "no"
 """
 

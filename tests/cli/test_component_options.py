@@ -95,8 +95,8 @@ def test_a_value_of_another_type_is_refused_with_the_component(run: Run) -> None
 def test_a_flag_of_the_command_wins_and_the_help_says_how_else(
     command: click.Command, run: Run
 ) -> None:
-    found = run("--mechanism", "worded", "--timeout", "5", "--option", "timeout=7")
-    assert (found["own"], found["mechanism"]["timeout"]) == (5.0, 7)
+    found = run("--mechanism", "worded", "--timeout", "65", "--option", "timeout=67")
+    assert (found["own"], found["mechanism"]["timeout"]) == (65.0, 67)
     shown = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
     assert (
         "also those whose flag means something else here: timeout of worded; epsilon of worded; "

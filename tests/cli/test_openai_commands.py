@@ -101,7 +101,7 @@ def test_a_limit_ends_like_an_interruption_and_the_same_command_goes_on(
     beside = tmp_path / "whole" / "beside"  # runs in one folder share the key of their digests
     beside.mkdir(parents=True)
     shutil.copy(only(tmp_path / "parts").with_name("key"), beside)
-    whole = audit(url, tmp_path / "whole", "--connections", "32", "--timeout", "50")
+    whole = audit(url, tmp_path / "whole", "--connections", "32", "--timeout", "500")
     assert _requests(done.stderr) < _requests(whole.stderr)
     one, many = only(tmp_path / "parts"), only(tmp_path / "whole")
     assert one.parent.name == many.parent.name

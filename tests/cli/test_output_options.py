@@ -14,6 +14,7 @@ import click
 import pytest
 import yaml
 from in_process import run
+from limits import PATIENCE
 
 import leakbound
 from leakbound.cli.main import group
@@ -239,7 +240,9 @@ def test_a_quiet_server_prints_warnings_only(
     async def once(self: Any, sockets: Any = None) -> None:
         await serve(self, sockets)
         port = self.servers[0].sockets[0].getsockname()[1]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE
+        ) as client:
             assert (await client.get("/health")).status_code == 200
         logging.getLogger("uvicorn.error").warning("a warning")
         self.should_exit = True

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import pytest
 from ledger_battery import *  # noqa: F403
 from ledger_battery import DELTA
+from limits import expires
 
 from leakbound.errors import StoreError
 from leakbound.privacy import PureDP
@@ -138,7 +139,7 @@ def test_a_crash_of_the_server_gives_nothing_back(place: Schema) -> None:
     for thread in threads:
         thread.start()
     while len(paid) < 20:
-        threads[0].join(0.01)
+        threads[0].join(expires(0.01))
     place.server.stop("immediate")
     for thread in threads:
         thread.join()

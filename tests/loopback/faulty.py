@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
+from limits import PATIENCE
+
 Fault = Literal["503", "429", "502", "late", "reset", "none"]
 FAULTS: tuple[Fault, ...] = ("503", "429", "502", "late", "reset")
 
@@ -37,7 +39,7 @@ class Faulty(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/ask"
 
-    def config(self, timeout: float = 30.0) -> dict[str, Any]:
+    def config(self, timeout: float = PATIENCE) -> dict[str, Any]:
         """The YAML file of the service."""
         body = {"rows": "{rows}", "query": "{query}"}
         return {"url": self.url, "answer": "text", "body": body, "timeout": timeout}

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+from limits import PATIENCE
 
 __all__ = ["nobody", "running"]
 
 
 @contextmanager
-def running(app: Any, seconds: float = 120.0) -> Iterator[str]:
+def running(app: Any, seconds: float = PATIENCE) -> Iterator[str]:
     """Serve an ASGI application on 127.0.0.1 at a free port, in a thread; yields its base URL,
     which ends in /v1.
     """

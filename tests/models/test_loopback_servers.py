@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from limits import PATIENCE
 
 from leakbound.models import ScoreTokens
 
@@ -35,7 +36,9 @@ def serve(pocket: Any) -> Iterator[Any]:
 
         def start(dialect: str, **ways: Any) -> httpx.Client:
             url = stack.enter_context(running(speaking(pocket, dialect, **ways)))
-            return stack.enter_context(httpx.Client(base_url=url.removesuffix("/v1"), timeout=30))
+            return stack.enter_context(
+                httpx.Client(base_url=url.removesuffix("/v1"), timeout=PATIENCE)
+            )
 
         yield start
 
@@ -172,7 +175,7 @@ def test_the_official_client_reads_chat_stream_and_embeddings(serve: Any) -> Non
 def test_every_fault_is_made(kind: str, pocket: Any) -> None:
     app = Faults(speaking(pocket, "vllm"), rate=1.0, kinds=(kind,), pause=0.05)
     body = {"model": "pocket", "prompt": TEXT, "max_tokens": 2, "logprobs": 1, "temperature": 0}
-    with running(app) as url, httpx.Client(timeout=10) as client:
+    with running(app) as url, httpx.Client(timeout=PATIENCE) as client:
         if kind == "reset":
             with pytest.raises(httpx.TransportError):
                 client.post(f"{url}/completions", json=body)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from limits import expires
 
 from leakbound.errors import Refused, TargetError, UsageError
 from leakbound.models import Complete, Endpoint
@@ -50,7 +51,7 @@ def test_every_fault_is_outlived(kinds: tuple[str, ...]) -> None:
     """With 20 retries one of 30 requests fails for good with probability 30 * 0.4**21 < 2e-7."""
     app = Faults(Parrot(), rate=0.4, seed=1, kinds=kinds, pause=60)
     with running(app) as url:
-        asked = model(url, connections=16, timeout=1.5, retries=20)
+        asked = model(url, connections=16, timeout=expires(1.5), retries=20)
         assert asked.answer(requests(30)) == answers(30)
         asked.close()
     assert set(kinds) <= set(app.log)

@@ -199,7 +199,7 @@ def test_the_fingerprint_is_of_what_answers_and_not_of_the_road() -> None:
     here = OpenAIModel("pocket", Endpoint(("http://127.0.0.1:1/v1",), connections=1))
     there = OpenAIModel(
         "pocket",
-        Endpoint(("http://127.0.0.1:2/v1",), connections=32, timeout=3, price_in=1, price_out=1),
+        Endpoint(("http://127.0.0.1:2/v1",), connections=32, timeout=300, price_in=1, price_out=1),
     )
     other = OpenAIModel(
         "pocket", Endpoint(("http://127.0.0.1:1/v1",), capabilities=Capabilities(completions=True))

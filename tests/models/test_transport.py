@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from limits import PATIENCE
 
 from leakbound.errors import Refused, TargetError
 from leakbound.models import Complete, Endpoint, open_model
@@ -61,11 +62,11 @@ def _reply(body: bytes | None) -> bytes:
 
 def test_a_model_answers_through_the_transport_that_it_is_given() -> None:
     transport = InMemory()
-    endpoint = Endpoint((NOWHERE,), timeout=7.0, transport=transport)
+    endpoint = Endpoint((NOWHERE,), timeout=70.0, transport=transport)
     model = open_model("openai/parrot", endpoint=endpoint)
     assert model.answer([Complete("ab"), Complete("cd")]) == ["ba", "dc"]
     assert {call[:2] for call in transport.sent} == {("POST", f"{NOWHERE}/chat/completions")}
-    assert {call[3] for call in transport.sent} == {7.0}
+    assert {call[3] for call in transport.sent} == {70.0}
     assert transport.closed == 0
 
 
@@ -163,7 +164,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.seen.append((self.command, self.path, dict(self.headers), body))
         self.server.connections.add(self.client_address)
         if self.path == "/slow":
-            self.server.slow.wait(30)
+            self.server.slow.wait(PATIENCE)
         if self.path.startswith("/blanks"):
             return self._blanks()
         self.send_response(307 if self.path == "/moved" else 200)

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from limits import PATIENCE, expires
 from services import ASK, CHAT, TOKEN, certificate, private, running
 
 from leakbound.errors import UsageError
@@ -19,7 +20,6 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 BODY = json.dumps(ASK).encode()
-LONG = 30.0  # seconds, after which a test gives up
 
 
 def head(length: int, token: str = TOKEN, path: str = CHAT) -> bytes:
@@ -32,9 +32,9 @@ def head(length: int, token: str = TOKEN, path: str = CHAT) -> bytes:
 def until_closed(url: str, *pieces: bytes, pause: float = 0.0) -> bytes:
     """What the server sends to these bytes until it closes the connection."""
     host, _, port = url.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=LONG) as connection:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
         for piece in pieces:
-            connection.settimeout(pause or LONG)
+            connection.settimeout(pause or PATIENCE)
             try:
                 connection.sendall(piece)
                 if pause and not connection.recv(1, socket.MSG_PEEK):
@@ -43,7 +43,7 @@ def until_closed(url: str, *pieces: bytes, pause: float = 0.0) -> bytes:
                 continue
             except ConnectionError:  # a drop that arrives after the end resets the connection
                 return b""
-        connection.settimeout(LONG)
+        connection.settimeout(PATIENCE)
         received = b""
         while piece := connection.recv(4096):
             received += piece
@@ -69,7 +69,7 @@ def test_a_request_that_does_not_arrive_is_closed(
 ) -> None:
     """Half-open requests stayed open for ever: the sockets here would time out."""
     served = private(tmp_path, 9.0)
-    seconds = 1.5 if begins else 0.3  # a busy machine may be slow to send the headers, too
+    seconds = expires(1.5 if begins else 0.3)  # a busy machine may be slow to send the headers, too
     with running(application(served, TOKEN, timeout=seconds), timeout=seconds) as url:
         received = until_closed(url, *pieces, pause=pause)
     assert received.startswith(begins)
@@ -80,7 +80,7 @@ def test_a_request_that_does_not_arrive_is_closed(
 def test_a_body_that_is_too_large_gets_its_sentence_before_the_end(tmp_path: Path) -> None:
     with running(application(private(tmp_path), limit=1000)) as url:
         big = {"content": b"x" * 3_000_000, "headers": {"content-type": "application/json"}}
-        assert httpx.post(f"{url}{CHAT}", **big).status_code == 413  # type: ignore[arg-type]
+        assert httpx.post(f"{url}{CHAT}", **big, timeout=PATIENCE).status_code == 413  # type: ignore[arg-type]
 
 
 def test_answers_over_tls(tmp_path: Path) -> None:
@@ -89,11 +89,14 @@ def test_answers_over_tls(tmp_path: Path) -> None:
     options: dict[str, Any] = {"ssl_certfile": cert, "ssl_keyfile": key}
     with running(application(served), **options) as url:
         trusted = ssl.create_default_context(cafile=str(cert))
-        assert httpx.post(f"{url}{CHAT}", json=ASK, verify=trusted).status_code == 200
+        assert (
+            httpx.post(f"{url}{CHAT}", json=ASK, verify=trusted, timeout=PATIENCE).status_code
+            == 200
+        )
         with pytest.raises(httpx.ConnectError):
-            httpx.post(f"{url}{CHAT}", json=ASK)
+            httpx.post(f"{url}{CHAT}", json=ASK, timeout=PATIENCE)
         with pytest.raises(httpx.HTTPError):
-            httpx.post(f"{url.replace('https', 'http')}{CHAT}", json=ASK)
+            httpx.post(f"{url.replace('https', 'http')}{CHAT}", json=ASK, timeout=PATIENCE)
     assert served.state.answers == 1
 
 
@@ -105,15 +108,15 @@ def test_tls_connections_begin_and_end_in_time(tmp_path: Path, greeted: bool) ->
     cert, key = certificate(tmp_path)
     options: dict[str, Any] = {"ssl_certfile": cert, "ssl_keyfile": key}
     trusted = ssl.create_default_context(cafile=str(cert))
-    seconds = 2.0 if greeted else 0.3  # a busy machine may be slow to shake hands, too
+    seconds = expires(2.0 if greeted else 0.3)  # a busy machine may be slow to shake hands, too
     with running(application(private(tmp_path)), timeout=seconds, **options) as url:
         port = int(url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port), timeout=LONG / 2) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
             if not greeted:
                 assert connection.recv(1) == b""
                 return
             raw = connection.dup()
-            raw.settimeout(LONG / 2)
+            raw.settimeout(PATIENCE)
             with trusted.wrap_socket(connection, server_hostname="127.0.0.1"), raw:
                 while raw.recv(4096):
                     pass

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from limits import PATIENCE, expires
 from services import ASK, CHAT, ROWS, TASK, TOKEN, private, running, send
 
 from leakbound.errors import TargetError
@@ -135,8 +136,12 @@ def test_the_official_client_pays_once_for_an_answer_that_fails(tmp_path: Path) 
         assert client.max_retries == 2
         with pytest.raises(openai.InternalServerError, match="stays spent") as error:
             client.chat.completions.create(model="x", messages=TURN)
-        again = httpx.post(f"{url}{CHAT}", **keyed("k", authorization=f"Bearer {TOKEN}"))
-        twice = httpx.post(f"{url}{CHAT}", **keyed("k", authorization=f"Bearer {TOKEN}"))
+        again = httpx.post(
+            f"{url}{CHAT}", **keyed("k", authorization=f"Bearer {TOKEN}"), timeout=PATIENCE
+        )
+        twice = httpx.post(
+            f"{url}{CHAT}", **keyed("k", authorization=f"Bearer {TOKEN}"), timeout=PATIENCE
+        )
         client.close()
     assert error.value.response.headers["x-should-retry"] == "false"
     assert (again.status_code, twice.status_code, served.state.answers) == (500, 500, 2)
@@ -148,7 +153,7 @@ def test_the_official_client_pays_once_when_its_time_runs_out(tmp_path: Path) ->
     asked, calls = threading.Event(), itertools.count()
 
     def slow(prompt: str) -> str:
-        if next(calls) == 1 and not asked.wait(20):  # the first call is the public one
+        if next(calls) == 1 and not asked.wait(PATIENCE):  # the first call is the public one
             raise AssertionError
         return "odd"
 
@@ -163,7 +168,7 @@ def test_the_official_client_pays_once_when_its_time_runs_out(tmp_path: Path) ->
         await app(scope, receive, send)
 
     with running(counted) as url:
-        client = openai.OpenAI(base_url=f"{url}/v1", api_key=TOKEN, timeout=0.5)
+        client = openai.OpenAI(base_url=f"{url}/v1", api_key=TOKEN, timeout=expires(2.0))
         reply = client.with_options(max_retries=5).chat.completions.create(model="x", messages=TURN)
         client.close()
     assert len(seen) >= 2
@@ -171,28 +176,41 @@ def test_the_official_client_pays_once_when_its_time_runs_out(tmp_path: Path) ->
     assert served.state.answers == 1
 
 
-def test_who_went_away_before_its_turn_is_not_charged(tmp_path: Path) -> None:
-    gate = threading.Event()
+def test_who_went_away_before_its_turn_is_not_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from leakbound.serving.http.server import TimedProtocol
+
+    inside, gone, gate = threading.Event(), threading.Event(), threading.Event()
 
     def waiting(prompt: str) -> str:
-        gate.wait(20)
+        inside.set()
+        gate.wait(PATIENCE)
         return "odd"
 
     served = private(tmp_path, 99.0, complete=waiting)
+    lost = TimedProtocol.connection_lost
+
+    def noticed(self: TimedProtocol, exc: Exception | None) -> None:
+        lost(self, exc)
+        gone.set()
+
+    monkeypatch.setattr(TimedProtocol, "connection_lost", noticed)
 
     async def three() -> int:
         async with httpx.AsyncClient(base_url=url, timeout=None) as client:
             first = asyncio.create_task(client.post(CHAT, json=ASK))
-            await asyncio.sleep(0.3)
+            assert await asyncio.to_thread(inside.wait, PATIENCE)
+            away = httpx.Timeout(None, read=expires(0.3))
             with pytest.raises(httpx.ReadTimeout):
-                await client.post(CHAT, json=ASK, timeout=0.3)
-            await asyncio.sleep(0.2)  # its connection is closed
+                await client.post(CHAT, json=ASK, timeout=away)
+            assert await asyncio.to_thread(gone.wait, PATIENCE)
             gate.set()
             return (await first).status_code
 
     with running(application(served)) as url:
         assert asyncio.run(three()) == 200
-        httpx.post(f"{url}{CHAT}", json=ASK)
+        httpx.post(f"{url}{CHAT}", json=ASK, timeout=PATIENCE)
     assert served.state.answers == 2
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from limits import PATIENCE
 from stores import DISPOSABLE, documents
 
 import leakbound
@@ -164,7 +165,7 @@ def test_a_service_is_audited_in_a_session(notes: Notes, tmp_path: Path) -> None
     result = leakbound.audit(
         ROWS, system=address(notes, tmp_path, setup=setup, teardown=setup), design="session",
         pairs=12, controls=2, state_check=0, settings={"documents": 20}, out=tmp_path / "runs",
-        calls=CallOptions(retries=1, timeout=30, disposable=True), epsilon=0.2,
+        calls=CallOptions(retries=1, timeout=PATIENCE, disposable=True), epsilon=0.2,
     )  # fmt: skip
     assert result.verdict == "violation"
     assert notes.notes == {"owner": "a note of the owner"}

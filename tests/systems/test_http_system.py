@@ -15,6 +15,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from limits import expires
 
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.errors import TargetError, UsageError
@@ -249,7 +250,9 @@ def test_a_service_that_is_not_there_or_too_slow(
         system(tmp_path, values).collect(TASK, [job()], [0], Scripted())
     gate = threading.Event()
     monkeypatch.setattr(desk, "reply", lambda path, body: (gate.wait(), (200, {}))[1])
-    slow = system(tmp_path, values | {"url": f"{desk.url}/ask", "timeout": 2})  # time to connect
+    slow = system(
+        tmp_path, values | {"url": f"{desk.url}/ask", "timeout": expires(2)}
+    )  # time to connect
     with pytest.raises(TargetError, match=r"could not be asked \(timeout\)"):
         slow.collect(TASK, [job()], [0], Scripted())
     gate.set()

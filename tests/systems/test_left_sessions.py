@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import PATIENCE, expires
 from stores import NearestStore, documents
 
 import leakbound
@@ -45,13 +46,13 @@ def test_the_error_of_a_call_that_was_left_is_not_printed(caplog: pytest.LogCapt
     def answer(context: Context, query: str) -> str:
         if first:
             over.set()
-            first[0].join(5)
+            first[0].join(PATIENCE)
             return "yes"
         first.append(threading.current_thread())
-        assert over.wait(5)
+        assert over.wait(PATIENCE)
         raise ValueError(PRIVATE)
 
-    one = SystemMechanism(answer, calls=CallOptions(timeout=0.05))
+    one = SystemMechanism(answer, calls=CallOptions(timeout=expires(0.05)))
     assert one.collect(TASK, [job()], [0], Scripted()) == [Votes((1, 0, 0))]
     gc.collect()
     assert caplog.text == ""
@@ -92,7 +93,7 @@ def test_an_error_that_nobody_awaits_is_named_by_its_type(
 
 
 class Slow(NearestStore):
-    """Some questions take 0.1 s; it notes how many records it holds whenever one is asked."""
+    """Some questions take 0.6 s; it notes how many records it holds whenever one is asked."""
 
     def __init__(self, slow: range = range(1, 2), stuck: bool = False) -> None:
         super().__init__()
@@ -116,7 +117,7 @@ class SlowSession:
     def ask(self, query: str) -> Reply:
         self.store.held.append(len(self.store.records))
         if len(self.store.held) in self.store.slow:
-            time.sleep(0.1)
+            time.sleep(0.6)
         return Reply("yes")
 
     def close(self) -> None:
@@ -124,7 +125,7 @@ class SlowSession:
 
 
 def shared(store: Slow, retries: int = 0) -> SystemMechanism:
-    calls = CallOptions(timeout=0.02, retries=retries, disposable=True)
+    calls = CallOptions(timeout=expires(0.2), retries=retries, disposable=True)
     documents_ = as_context([("a document", "")])
     return SystemMechanism(SharedStore(store, documents_, calls=calls), calls=calls)
 
@@ -152,7 +153,7 @@ def test_a_call_that_never_ends_ends_the_audit_of_a_system_with_state(
     with pytest.raises(TargetError, match=told):
         shared(store).collect(TASK, two(), [0, 0], Scripted())
     assert store.held == [1]
-    time.sleep(0.1)
+    time.sleep(0.6)
     end_left_sessions()
 
 
@@ -166,7 +167,7 @@ def test_a_removal_that_fails_after_a_time_out_ends_the_audit() -> None:
 def test_an_audit_ends_when_its_last_question_has_ended(tmp_path: Path) -> None:
     """The process ended before, and the canary stayed."""
     store = Slow(range(10, 99))
-    calls = CallOptions(timeout=0.05, retries=0, disposable=True)
+    calls = CallOptions(timeout=expires(0.2), retries=0, disposable=True)
     with pytest.raises(TargetError, match="did not answer within"):
         leakbound.audit(
             documents(60), system=store, design="session", pairs=4, epsilon=1, calls=calls,
@@ -196,7 +197,7 @@ class Opening:
         self.closed = True
 
 
-@pytest.mark.parametrize("patience", [0.02, 5.0])
+@pytest.mark.parametrize("patience", [expires(0.02), PATIENCE])
 def test_an_interrupt_says_what_it_waits_for_and_what_it_leaves(
     patience: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

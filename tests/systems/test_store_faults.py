@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limits import PATIENCE
 from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
@@ -254,7 +255,7 @@ def test_an_interrupt_while_a_store_settles_leaves_nothing(monkeypatch: pytest.M
 def test_a_session_that_is_given_up_while_it_opens_is_closed() -> None:
     """With --timeout, Ctrl-C left the records that a thread had added, or was adding."""
     memory = Settling()
-    system = ThreadedSystem(store_of(memory), "notes", timeout=30.0)
+    system = ThreadedSystem(store_of(memory), "notes", timeout=PATIENCE)
 
     async def interrupted() -> None:
         opening = asyncio.create_task(system.open_async(CONTEXT))
