@@ -22,6 +22,7 @@ import argparse
 import copy
 import json
 import math
+import re
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,9 +32,9 @@ import torch
 import torch.nn.functional as F
 from image_episodes import MARK, Bank, Episode, Maker
 from image_tokenizer import learn
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import (
-    CLIPImageProcessorPil,
     CLIPVisionConfig,
     LlamaConfig,
     LlavaConfig,
@@ -442,9 +443,18 @@ def checkpoint(
 
 
 def save(model: LlavaForConditionalGeneration, tok: Tokenizer, folder: Path) -> None:
+    from transformers import CLIPImageProcessorPil  # not in the oldest releases
+
     small = LlavaForConditionalGeneration(model.config)
     small.load_state_dict(model.state_dict())
     small.to(torch.bfloat16).save_pretrained(folder)
+    # newer releases of transformers write names without `vision_model`, and read both
+    file = folder / "model.safetensors"
+    own = {
+        re.sub(r"vision_tower\.(vision_model\.)?", "vision_tower.vision_model.", name): value
+        for name, value in load_file(file).items()
+    }
+    save_file(own, file, {"format": "pt"})
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tok, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>",
         model_max_length=POSITIONS, extra_special_tokens={"image_token": MARK},

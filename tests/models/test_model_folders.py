@@ -17,6 +17,8 @@ from leakbound.models import open_model
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from safetensors.torch import load_file, save_file  # noqa: E402
+
 import leakbound.models.pocket as pocket_home  # noqa: E402
 from leakbound.models import hub  # noqa: E402
 from leakbound.models.local import load  # noqa: E402
@@ -68,6 +70,17 @@ def test_weights_in_a_pickle_are_refused(folder: Path) -> None:
         open_model(f"hf/{folder}")
     with pytest.raises(TargetError, match="files can run code"):
         open_model(f"hf/{folder}", trust_remote_code=True)
+
+
+def test_weights_that_lack_a_parameter_are_refused(folder: Path) -> None:
+    """Transformers fills it with random numbers, as all of a vision tower that an older release
+    knows by other names.
+    """
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.norm.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(TargetError, match=r"lack 1 of .* 'model\.norm\.weight'.* save_pretrained"):
+        open_model(f"hf/{folder}")
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])

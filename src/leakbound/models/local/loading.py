@@ -12,7 +12,13 @@ from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    __version__,
+)
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
@@ -75,10 +81,19 @@ def load(
         reader, kind, behind = _kinds(AutoConfig.from_pretrained(files.name, **reading))
         tokenizer = reader.from_pretrained(files.name, **reading)
         with files.unpacking():
-            model = kind.from_pretrained(files.name, dtype=width, **files.weighing, **reading)
+            model, loaded = kind.from_pretrained(
+                files.name, dtype=width, output_loading_info=True, **files.weighing, **reading
+            )
     except UNREADABLE as error:
         files.require_readable()
         raise unreadable(files, error) from None
+    if random := sorted(loaded["missing_keys"]):  # transformers only logs it
+        raise TargetError(
+            f"the weights of {address!r} lack {len(random)} of the model's parameters, such as "
+            f"{random[0]!r}, which would be random. Every parameter must be there: save the model "
+            f"again with save_pretrained, or install the release of transformers that saved it "
+            f"(this is {__version__})."
+        )
     fingerprint = files.fingerprint() if files.here else _of_hub(address, model)
     if layers is not None:
         _keep_layers(model, layers)
