@@ -8,18 +8,22 @@ that announces it was called from a file of this package.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
+import logging
+import re
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
-from commands import launch
+from commands import batch
 
 import leakbound
 from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens, open_model
@@ -27,6 +31,7 @@ from leakbound.report.audit.page import page
 
 SOURCE = str(Path(leakbound.__file__).parent)
 ANNOUNCEMENTS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
+REMOVAL = re.compile(r"deprecated|be removed|removed in", re.IGNORECASE)
 # Files through which a call passes on its way: the dispatch of torch, and the machinery of classes.
 DISPATCH = ("torch/nn/modules/module.py", "torch/utils/_contextlib.py", "<frozen", "abc.py")
 
@@ -47,17 +52,33 @@ def announced(run: Callable[[], object]) -> list[str]:
     """What is announced while `run` runs, of which the caller is a file of this package."""
     found = []
 
-    def note(message: object, category: type[Warning], *_: object, **__: object) -> None:
-        at = before(sys._getframe(1), "warnings")
-        if at and not at.f_code.co_filename.startswith(SOURCE):
+    def note(text: object, at: FrameType | None) -> None:
+        # the function of another that warns, whose caller counts; or what called code in C
+        says_so = at and any("warn" in name for name in at.f_code.co_names)
+        if at and says_so and not at.f_code.co_filename.startswith(SOURCE):
             at = before(at, package_of(at))
-        if issubclass(category, ANNOUNCEMENTS) and at and at.f_code.co_filename.startswith(SOURCE):
-            found.append(f"{at.f_code.co_filename}:{at.f_lineno}: {message}")
+        if at and at.f_code.co_filename.startswith(SOURCE):
+            found.append(f"{at.f_code.co_filename}:{at.f_lineno}: {text}")
 
+    def show(message: object, category: type[Warning], *_: object, **__: object) -> None:
+        if issubclass(category, ANNOUNCEMENTS) or REMOVAL.search(str(message)):
+            note(message, before(sys._getframe(1), "warnings"))
+
+    def make(*args: Any, **options: Any) -> logging.LogRecord:
+        record = usual(*args, **options)
+        if record.levelno >= logging.WARNING and REMOVAL.search(record.getMessage()):
+            note(record.getMessage(), before(sys._getframe(1), "logging"))
+        return record
+
+    usual = logging.getLogRecordFactory()
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = note
-        run()
+        warnings.showwarning = show
+        logging.setLogRecordFactory(make)
+        try:
+            run()
+        finally:
+            logging.setLogRecordFactory(usual)
     return found
 
 
@@ -97,7 +118,15 @@ def deprecated() -> None:
     warnings.warn("gone in 6.0", FutureWarning, stacklevel=9)
 
 
-def test_an_announcement_counts_if_this_package_called_it(tmp_path: Path) -> None:
+IN_C = functools.partial(warnings.warn, "gone in 6.0", FutureWarning)
+
+
+def logged() -> None:
+    logging.getLogger("library").warning("`old` is deprecated")
+
+
+@pytest.mark.parametrize("deprecated", [deprecated, logged])
+def test_an_announcement_counts_if_this_package_called_it(deprecated: Callable[[], None]) -> None:
     """Whatever line the warning names; and not if one library called another."""
     called = compile("def call(run): run()", f"{SOURCE}/models/call.py", "exec")
     ours: dict[str, Callable[[Callable[[], None]], None]] = {}
@@ -107,6 +136,8 @@ def test_an_announcement_counts_if_this_package_called_it(tmp_path: Path) -> Non
     assert len(announced(lambda: ours["call"](deprecated))) == 1
     assert announced(lambda: other["call"](deprecated)) == []
     assert announced(lambda: ours["call"](lambda: other["call"](deprecated))) == []
+    assert announced(lambda: ours["call"](lambda: other["call"](IN_C))) == []
+    assert len(announced(lambda: ours["call"](IN_C))) == 1
 
 
 @pytest.mark.parametrize("use", [use_text_model, use_vision_model])
@@ -135,10 +166,20 @@ def test_no_module_is_written_against_what_is_announced() -> None:
 
 
 def test_no_warning_of_others_reaches_the_screen(tmp_path: Path) -> None:
+    """In one new interpreter, as each says a thing once: the four systems of the demonstration, an
+    attribution, a private answer and images.
+    """
     pytest.importorskip("torch")
-    (tmp_path / "context.txt").write_text("The code is seven. The door is red.")
-    words = ["influence", "--context", "context.txt", "--query", "Which code?", "--max-tokens", "3"]
-    done = launch(*words, cwd=tmp_path)
-    _, errors = done.communicate()
-    assert done.returncode == 0, errors
-    assert "Warning" not in errors
+    pytest.importorskip("PIL")
+    few = ["--shots", "2", "--pairs", "2"]
+    images = ["--task", "pseudo_names", "--model", "pocket-vision", "--canary", "patchwork"]
+    codes, _, errors = batch(
+        ["demo", "--pairs", "5"],
+        ["influence", "--text", "The code is 7.", "--query", "Which?", "--max-tokens", "3"],
+        ["answer", "--shots", "4", "my card was charged"],
+        ["audit", *images, *few],
+        cwd=tmp_path,
+        OMP_NUM_THREADS="1",
+    )
+    assert codes == [0, 0, 0, 3], errors
+    assert not re.search(r"Warning|deprecated|site-packages|LOAD REPORT", errors), errors
