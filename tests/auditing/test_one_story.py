@@ -21,23 +21,23 @@ from leakbound.estimators import Bounds, Claim, EProcess, PairedScores, TrialDes
 from leakbound.gating.gate import Gate, check_gate
 from leakbound.privacy import PureDP
 from leakbound.report import page, summary
-from leakbound.stats import Estimate, Reading
+from leakbound.stats import BoundReading, Estimate
 from leakbound.tasks import Context
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "audit-2"
 RECORD = load_result(GOLDEN / "python_user_system_py_answer-membership.json")
 READINGS = (
-    Reading("score", "", 61, 80),
-    Reading("replies", "", 38, 40, "Replies are 14 words longer when the canary is there."),
-    Reading("replies", "seconds", 37, 40),
-    Reading("score", "tools", 36, 40),
-    Reading("distribution"),
+    BoundReading("score", "", 61, 80),
+    BoundReading("replies", "", 38, 40, "Replies are 14 words longer when the canary is there."),
+    BoundReading("replies", "seconds", 37, 40),
+    BoundReading("score", "tools", 36, 40),
+    BoundReading("distribution"),
 )
 CLAIMS = (0.1, 1.0, 1.0000004, 8.0)
 GAPS = (-0.5, -1e-9, 0.0, 1e-12, 1e-9, 0.00417, 1.5)
 
 
-def told(reading: Reading, claimed: float, gap: float, exact: float | None) -> AuditResult:
+def told(reading: BoundReading, claimed: float, gap: float, exact: float | None) -> AuditResult:
     """The result of a bound at some distance from the claim, made as `assemble` makes it."""
     claim, epsilon = Claim(claimed, 1e-5), max(0.0, claimed + gap)
     old = RECORD.estimate("e_process")
@@ -46,7 +46,7 @@ def told(reading: Reading, claimed: float, gap: float, exact: float | None) -> A
     design = replace(RECORD_DESIGN, claim=claim, guarantee=guarantee)
     loss = None if exact is None else Estimate(
         "exact", "lower_bound", claimed + exact, 1e-5, 1.0, {"pairs": 40}, (),
-        reading=Reading("distribution"),
+        reading=BoundReading("distribution"),
     )  # fmt: skip
     said = conclude(design, EProcess(), (bound,), loss, 40, Bounds(99.0, None))
     others = tuple(e for e in RECORD.estimates if e.method not in ("e_process", "exact"))
@@ -64,10 +64,10 @@ RECORD_DESIGN = TrialDesign(Claim(1.0, 1e-5))
 
 @pytest.mark.parametrize(
     ("reading", "claimed", "gap", "exact"),
-    itertools.product(READINGS, CLAIMS, GAPS, (None, -0.01, 0.001)),
+    list(itertools.product(READINGS, CLAIMS, GAPS, (None, -0.01, 0.001))),
 )
 def test_headline_count_and_bound_agree(
-    reading: Reading, claimed: float, gap: float, exact: float | None
+    reading: BoundReading, claimed: float, gap: float, exact: float | None
 ) -> None:
     """Old: "right about 40 of 80 ... The bound 1.00 exceeds the claimed epsilon 1"."""
     result = told(reading, claimed, gap, exact)

@@ -39,7 +39,7 @@ from leakbound.estimators.by_channel import ChannelEValues
 from leakbound.estimators.e_process import EValues
 from leakbound.estimators.two_sided import TwoSidedEValues
 from leakbound.models.wrappers import computation_of
-from leakbound.stats import BestOnSameData, Bonferroni, Estimate, NoiseFit, Reading, Split
+from leakbound.stats import BestOnSameData, Bonferroni, BoundReading, Estimate, NoiseFit, Split
 from leakbound.stats.low_fpr import rate_at_fpr
 from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Mechanism, Query
@@ -147,7 +147,7 @@ def _exact(found: Found) -> Estimate | None:
 def _read(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
     """The bounds that decide, with the counts of what they were read from."""
     bounds, scores = found[estimator], read_scores(one for each in found.values() for one in each)
-    other = scores if "trials" in estimator.reads else Reading("distribution")
+    other = scores if "trials" in estimator.reads else BoundReading("distribution")
     read = bounds[0].reading or other
     read = scores if read.of == "score" and not read.compares else read
     return tuple(replace(one, reading=read) for one in bounds)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from leakbound.stats import Estimate, Reading, cut
+from leakbound.stats import BoundReading, Estimate, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing.result import AuditResult
@@ -39,7 +39,7 @@ def verdict_sentence(result: AuditResult) -> str:
     return f"{verdict_words(result)}: {result.sentences[0]}"
 
 
-def read_scores(estimates: Iterable[Estimate]) -> Reading:
+def read_scores(estimates: Iterable[Estimate]) -> BoundReading:
     """The score of single outputs as a reading.
 
     Args:
@@ -50,10 +50,10 @@ def read_scores(estimates: Iterable[Estimate]) -> Reading:
     """
     by_method = {estimate.method: estimate.counts for estimate in estimates}
     if counts := by_method.get("one_run"):
-        return Reading("score", "", counts["correct"], counts["guesses"])
+        return BoundReading("score", "", counts["correct"], counts["guesses"])
     if counts := by_method.get("clopper_pearson"):
-        return Reading("score", "", counts["tp"] + counts["tn"], sum(counts.values()))
-    return Reading("score")
+        return BoundReading("score", "", counts["tp"] + counts["tn"], sum(counts.values()))
+    return BoundReading("score")
 
 
 def attacker_sentence(result: AuditResult) -> str:

@@ -32,7 +32,7 @@ from leakbound.estimators.profile import Profile
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.estimators.two_sided import accuracy_power
 from leakbound.privacy import Gaussian, Guarantee
-from leakbound.stats import Estimate, Power, Reading
+from leakbound.stats import BoundReading, Estimate, Power
 from leakbound.stats.low_fpr import RateAtFpr
 
 __all__ = [
@@ -318,7 +318,7 @@ class AuditResult(_Frozen):
         return self.bounds[0]
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> BoundReading:
         """What decided, with its guesses: the reading of `bound`. Results of earlier versions know
         that of the score alone."""
         return self.bound.reading or read_scores(self.estimates)

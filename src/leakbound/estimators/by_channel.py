@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from leakbound.estimators.base import Bounds, Estimator, Observations, Reads, TrialDesign
 from leakbound.estimators.e_process import EProcess, EValues, Replayed, both_bounds
-from leakbound.stats import Estimate, Kind, Power, Reading
+from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.tasks import ANSWER
 
@@ -147,7 +147,7 @@ class ChannelEValues:
         """
         return both_bounds(self)
 
-    def reading(self, replay: Replayed) -> Reading:
+    def reading(self, replay: Replayed) -> BoundReading:
         """What carries the evidence against one claim, in the channel that carries most of it."""
         name = self.process.leading(replay)
         return replace(self.parts[name].reading(replay), channel=name)

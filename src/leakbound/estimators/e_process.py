@@ -39,7 +39,7 @@ from leakbound.estimators.response import PlainTest, simulated_power
 from leakbound.estimators.served import ServedColumns
 from leakbound.estimators.witness import WitnessEvidence
 from leakbound.privacy import Guarantee
-from leakbound.stats import Estimate, Kind, Power, Reading
+from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.anytime import Evidence
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.votes import KnownScores
@@ -284,7 +284,7 @@ class EValues:
         """
         return both_bounds(self)
 
-    def reading(self, replay: Replayed) -> Reading:
+    def reading(self, replay: Replayed) -> BoundReading:
         """What carries the evidence against one claim.
 
         Args:
@@ -298,8 +298,8 @@ class EValues:
             return self._witness().reading()
         drawn = name == "served" or (name == "score" and self._draws == 1)
         if drawn or self.design.one_answer:
-            return Reading("score", "", *self._process(name).pointed())
-        return Reading("distribution")
+            return BoundReading("score", "", *self._process(name).pointed())
+        return BoundReading("distribution")
 
     def rejected_at(self, pairs: int, released: Played, declared: Played) -> int | None:
         """Number of equal pairs after which a hypothetical mechanism is rejected.
@@ -325,7 +325,7 @@ class _Read(Protocol):
     def design(self) -> TrialDesign: ...
     @property
     def process(self) -> MixedEProcess: ...
-    def reading(self, replay: Replayed) -> Reading: ...
+    def reading(self, replay: Replayed) -> BoundReading: ...
 
 
 def both_bounds(seen: _Read) -> tuple[Estimate, Estimate]:

@@ -18,7 +18,7 @@ from leakbound.estimators.base import (
     Reads,
     TrialDesign,
 )
-from leakbound.stats import Estimate, GaussianLaw, Kind, Reading, exact_privacy_loss
+from leakbound.stats import BoundReading, Estimate, GaussianLaw, Kind, exact_privacy_loss
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
 
 __all__ = ["Exact", "distribution_key"]
@@ -145,7 +145,7 @@ class _Losses:
         return (
             replace(
                 worst,
-                reading=Reading("distribution"),
+                reading=BoundReading("distribution"),
                 counts={"pairs": len(losses)},
                 assumptions=(*worst.assumptions, GREEDY),
                 details=details,

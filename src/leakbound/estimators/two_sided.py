@@ -26,7 +26,7 @@ from leakbound.estimators.clopper_pearson import ClopperPearson
 from leakbound.estimators.e_process import WITNESS, EProcess, EValues, Replayed, both_bounds
 from leakbound.estimators.random_guessing import guessing_power, of_one_side
 from leakbound.estimators.unconditional import Unconditional
-from leakbound.stats import Estimate, Kind, Power, Reading
+from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.votes import KnownScores
 
@@ -264,7 +264,7 @@ class TwoSidedEValues:
         """
         return tuple(map(_noted, both_bounds(self)))
 
-    def reading(self, replay: Replayed) -> Reading:
+    def reading(self, replay: Replayed) -> BoundReading:
         """What carries the evidence against one claim, on the side that carries most of it."""
         if self.process.leading(replay) == "higher":
             return self._higher.reading(replay)

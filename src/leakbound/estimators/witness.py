@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from leakbound.estimators.base import ReplyPair, TrialDesign
 from leakbound.privacy import ApproxDP, Guarantee, gdp_epsilon
-from leakbound.stats import Reading
+from leakbound.stats import BoundReading
 from leakbound.stats.anytime import GRID
 from leakbound.stats.witness import WitnessProcess
 from leakbound.stats.witness.process import SCAN
@@ -60,9 +60,9 @@ class WitnessEvidence:
             self.process.observe(member, nonmember, canary)
         self._seen.append(self.process.pairs)
 
-    def reading(self) -> Reading:
+    def reading(self) -> BoundReading:
         """Whole replies: how often the stakes were right, and what they rest on."""
-        return Reading("replies", "", *self.process.guesses(), self.process.leads())
+        return BoundReading("replies", "", *self.process.guesses(), self.process.leads())
 
     @property
     def log_e_values(self) -> Floats:

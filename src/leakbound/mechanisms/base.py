@@ -269,7 +269,7 @@ class PartitionedMechanism(CalibratedMechanism):
         return places_by_position(shots, self.partitions) if self._sampled == "position" else ()
 
     @property
-    def exactness(self) -> Exactness:  # type: ignore[override]
+    def exactness(self) -> Exactness:
         """ "given_sample" for partitions that are drawn at random."""
         return "full" if self._sampled == "position" else "given_sample"
 

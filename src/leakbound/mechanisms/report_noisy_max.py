@@ -168,7 +168,7 @@ class ReportNoisyMax(PartitionedMechanism):
         return DiscreteGaussian(self.sigma, moves=2)
 
     @property
-    def vote_noise(self) -> VoteNoise:
+    def vote_noise(self) -> VoteNoise | None:
         """`sigma`, in whole votes if the noise is discrete."""
         return VoteNoise(self.sigma, self.noise == "discrete_gaussian")
 

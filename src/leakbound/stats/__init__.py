@@ -3,7 +3,7 @@
 from leakbound.stats.bounds import accuracy_bound, accuracy_log_odds, clopper_pearson, gdp
 from leakbound.stats.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
 from leakbound.stats.e_process import EProcess
-from leakbound.stats.estimate import Estimate, Kind, Reading, beside, cut
+from leakbound.stats.estimate import BoundReading, Estimate, Kind, beside, cut
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.noise_fit import NoiseFit, noise_goodness_of_fit
@@ -57,7 +57,7 @@ __all__ = [
     "CategoricalLaw",
     "EProcess",
     "Estimate",
-    "Reading",
+    "BoundReading",
     "beside",
     "Fixed",
     "GaussianLaw",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Estimate", "Kind", "Reading", "beside", "cut"]
+__all__ = ["Estimate", "Kind", "BoundReading", "beside", "cut"]
 
 Kind = Literal["lower_bound", "point_estimate", "credible"]
 MOST_DIGITS = 16  # decimal places of a float near 1
@@ -65,7 +65,7 @@ def beside(value: float | None, limit: float, digits: int = 2) -> tuple[str, str
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class BoundReading:
     """What a bound was read from: of the evidence that was combined, the part that carries it.
 
     Attributes:
@@ -78,7 +78,7 @@ class Reading:
         leads: How replies differ when the canary is present, in a sentence; empty if unknown.
 
     Examples:
-        >>> Reading("replies", "seconds").words
+        >>> BoundReading("replies", "seconds").words
         'reply times'
     """
 
@@ -134,7 +134,7 @@ class Estimate:
     mu: float | None = None
     threshold: str = "given"
     details: Mapping[str, float] = field(default_factory=dict)
-    reading: Reading | None = None
+    reading: BoundReading | None = None
 
     def __float__(self) -> float:
         """Refuse conversion to a number, which would drop kind and confidence.

@@ -342,8 +342,10 @@ class SystemMechanism(MechanismBase):
 
     @property
     def _clocked(self) -> bool:
-        """Whether the time of a call in this process is read: microseconds that follow the length of
-        the context are seen by nobody outside, unless the operator names that channel.
+        """Whether the time of a call is read.
+
+        In this process, nobody outside sees microseconds that follow the length of the context:
+        then only if the operator names that channel.
         """
         return SECONDS in self.channels
 
