@@ -81,7 +81,8 @@ def test_hundreds_of_trials(
     assert set(seen) == set(KINDS)
     assert 0.15 < seen.total() / len(faulty.log) < 0.25
     assert alone.controls is not None
-    assert there.controls == replace(alone.controls, late=alone.controls.p_value)
+    late = alone.controls.p_value
+    assert there.controls == replace(alone.controls, late=late, changed=1.0)
     calls = alone.counts["model_calls"] + 2 * alone.controls.pairs
     same = {"controls": None, "counts": {**alone.counts, "model_calls": calls}}
     assert there.counts == same["counts"]

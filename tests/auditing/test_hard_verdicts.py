@@ -28,6 +28,7 @@ class Coins(ReportNoisyMax):
     """Every partition flips a coin and looks at no row: true epsilon 0."""
 
     name: ClassVar[str] = "coins"
+    exactness: ClassVar[str] = "given_sample"  # type: ignore[assignment]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model

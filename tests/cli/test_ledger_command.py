@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -122,9 +123,9 @@ def test_a_file_that_grows_while_it_is_read_is_refused(
     file = tmp_path / "rows.csv"
     file.write_text(head + "".join(rows[1:]))
 
-    def grown(address: str, delimiter: str | None) -> list[SourceRow]:
+    def grown(*address: Any) -> list[SourceRow]:
         file.write_text(head + "".join(rows))
-        return source_rows(address, delimiter)
+        return source_rows(*address)
 
     words = ["--data", "rows.csv", "--task", "generation", "--record-id", "who", "--budget", "inf",
              "--system", "python:mine.py:answer", "what"]  # fmt: skip

@@ -113,7 +113,7 @@ VALUES: list[tuple[tuple[str, ...], str]] = [
     (("--config", "x" * 300), "a path is longer than the file system allows; name a shorter one."),
     (("--pilot", "nowhere"), "'nowhere' does not exist; give the folder of a finished run"),
     (("--nope",), "No such option '--nope'."),
-    (("extra",), "Got unexpected extra argument (extra). Try: leakbound plan --help"),
+    (("extra",), "the data file 'extra' does not exist; give a .jsonl"),
 ]
 
 

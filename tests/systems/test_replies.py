@@ -88,7 +88,9 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_seconds_are_measured_where_they_are_not_given(asynchronous: bool) -> None:
+def test_seconds_in_this_process_are_measured_if_their_channel_is_named(asynchronous: bool) -> None:
+    """Microseconds that nobody outside sees accused ten of ten silent functions."""
+
     class Session:
         def ask(self, query: str) -> Any:
             return self.later() if asynchronous else Reply("a")
@@ -107,10 +109,11 @@ def test_seconds_are_measured_where_they_are_not_given(asynchronous: bool) -> No
             return Session()
 
     system: Any = called if asynchronous else Opens()
-    found = reply_of(SystemMechanism(system).collect(TASK, [JOB], [0], Scripted())[0])
-    assert isinstance(found, ReplyFacts)
-    assert found.seconds is not None
-    assert found.seconds > 0
+    for channels in ((), ("seconds",)):
+        mechanism = SystemMechanism(system, channels=channels)
+        found = reply_of(mechanism.collect(TASK, [JOB], [0], Scripted())[0])
+        assert isinstance(found, ReplyFacts)
+        assert (found.seconds or 0) > 0 if channels else found.seconds is None
 
 
 WRONG: list[tuple[str, Any, str]] = [

@@ -77,7 +77,8 @@ NO_GUARANTEE = ("few_shot", "prompt_defense", "judge_defense", "context_influenc
 PARTITIONED = (
     "report_noisy_max", "embedding_mean", "keyword_mean", "product_of_experts", "invisible_ink",
 )  # fmt: skip
-VOTING = ("report_noisy_max", "report_noisy_max/calibrated", "report_noisy_max/poisson")
+VOTING = ("report_noisy_max", "report_noisy_max/calibrated", "report_noisy_max/poisson",
+          "report_noisy_max/discrete")  # fmt: skip
 NO_DISTRIBUTION = ("keyword_mean/joint/2", "subsample_average", "synthetic_shots")
 
 
