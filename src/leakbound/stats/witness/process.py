@@ -252,10 +252,11 @@ class WitnessProcess:
         at = self._panel.names.index(name)
         shares = self._record.shares(at)
         there, elsewhere = (1 - of if self._panel.flip[at] else of for of in shares)
-        kind, _, text = name.partition(":")
+        kind, _, text = measure.partition(":")  # an answer that is scored may be private
         shown = f"{kind} {text!r}" if is_public(name) else f"one {kind} that is not stored"
+        shown = name if threshold and not text else shown
         return (
-            f"{name if threshold else shown}: {there:.0%} of the replies when the canary is there, "
+            f"{shown}: {there:.0%} of the replies when the canary is there, "
             f"{elsewhere:.0%} of the others."
         )
 
