@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +15,7 @@ import pytest
 
 import leakbound
 from leakbound.attacks.redaction import repeated
+from leakbound.auditing import AuditResult
 from leakbound.errors import UsageError
 from leakbound.estimators import EProcess, Observations, TrialDesign
 from leakbound.estimators.base import Claim
@@ -28,7 +32,6 @@ class Coins(ReportNoisyMax):
     """Every partition flips a coin and looks at no row: true epsilon 0."""
 
     name: ClassVar[str] = "coins"
-    exactness: ClassVar[str] = "given_sample"  # type: ignore[assignment]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
@@ -47,6 +50,38 @@ def test_an_exact_loss_given_random_votes_decides_nothing(
     )  # fmt: skip
     assert result.verdict != "violation", str(result)
     assert result.estimate("exact").kind == "point_estimate"
+
+
+def exact_of(mechanism: Any, rows: Context, leaky: Scripted, out: Path) -> AuditResult:
+    return leakbound.audit(
+        rows, mechanism=mechanism, model=leaky, pairs=12, shots=8, epsilon=4.0, simulations=200,
+        settings={"labels": "odd,plain"}, out=out,
+    )  # fmt: skip
+
+
+def test_the_loss_of_partitions_that_were_drawn_is_not_that_of_the_system(
+    rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    """It was a violation, "exactly", of a claim that the average over the coins satisfies."""
+    for sampling, kind in (("position", "lower_bound"), ("poisson", "point_estimate")):
+        made = ReportNoisyMax.calibrated(8.0, 1e-5, partitions=4, sampling=sampling)
+        assert exact_of(made, rows, leaky, tmp_path).estimate("exact").kind == kind
+
+
+def test_a_class_gets_the_same_bounds_in_a_file_of_a_user(
+    rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may decide was found by the name of the module, and by the class."""
+    shutil.copy(str(inspect.getsourcefile(ReportNoisyMax)), tmp_path / "moved_votes.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    moved = importlib.import_module("moved_votes").ReportNoisyMax
+    for noise in ("gaussian", "discrete_gaussian"):
+        made = [
+            kind.calibrated(8.0, 1e-5, partitions=4, noise=noise)
+            for kind in (ReportNoisyMax, moved)
+        ]
+        own, other = (exact_of(one, rows, leaky, tmp_path / noise) for one in made)
+        assert (other.verdict, other.estimates) == (own.verdict, own.estimates)
 
 
 def test_an_early_end_is_a_number_of_pairs_that_a_result_chose(

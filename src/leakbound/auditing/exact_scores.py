@@ -13,6 +13,7 @@ from leakbound.stats.best_votes import BestVotes
 from leakbound.stats.discrete_votes import DiscreteBestVotes, DiscreteMargins
 from leakbound.stats.votes import KnownScores
 from leakbound.tasks import Mechanism, Task
+from leakbound.tasks.mechanism import stated_exactness
 
 __all__ = ["known_scores", "simulated_draws"]
 
@@ -71,4 +72,5 @@ def _shares_votes(mechanism: Mechanism, spec: AuditSpec) -> bool:
     shown; equal requests of a batch are asked once.
     """
     parts = mechanism.disjoint_parts(spec.design.shots)
-    return mechanism.exactness == "full" and bool(parts) and spec.attack.insertion != "add"
+    exact = stated_exactness(mechanism) == "full"
+    return exact and bool(parts) and spec.attack.insertion != "add"

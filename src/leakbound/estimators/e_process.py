@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -230,10 +230,7 @@ class EValues:
                 self._witness().observe(replies, canary)
 
     def _witness(self) -> WitnessEvidence:
-        _, part = self.process.parts["witness"]
-        if not isinstance(part, WitnessEvidence):
-            raise TypeError(f"the witness is {type(part).__name__}.")
-        return part
+        return cast(WitnessEvidence, self.process.parts["witness"][1])
 
     def _feed(self, name: str, scores: PairedScores) -> None:
         if name in self.process.parts:

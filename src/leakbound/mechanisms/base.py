@@ -270,7 +270,7 @@ class PartitionedMechanism(CalibratedMechanism):
 
     @property
     def exactness(self) -> Exactness:
-        """ "given_sample" for partitions that are drawn at random."""
+        """Full, unless partitions are drawn at random. A class that collects states it anew."""
         return "full" if self._sampled == "position" else "given_sample"
 
     @property

@@ -66,6 +66,7 @@ class EmbeddingMean(PartitionedMechanism):
     white_box_score: ClassVar[str | None] = "distance_gap"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     needs: ClassVar[RequestKinds] = frozenset({Complete, Embed})
+    exactness = PartitionedMechanism.exactness
     sigma: float
     partitions: int = 10
     clip: float = 1.0

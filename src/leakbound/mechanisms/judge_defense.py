@@ -46,6 +46,7 @@ class JudgeDefense(Undefended):
         CL, defence level L3.
     """
 
+    exactness = Undefended.exactness
     name: ClassVar[str] = "judge_defense"
     question: str = JUDGE
     refusal: str = REFUSAL

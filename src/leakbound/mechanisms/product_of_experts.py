@@ -77,6 +77,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         (NeurIPS 2019), for the bounded range.
     """
 
+    exactness = Decoding.exactness
     name: ClassVar[str] = "product_of_experts"
     scores_prior: ClassVar[bool] = False
     epsilon: float

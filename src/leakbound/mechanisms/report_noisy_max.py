@@ -108,6 +108,7 @@ class ReportNoisyMax(PartitionedMechanism):
     name: ClassVar[str] = "report_noisy_max"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     needs: ClassVar[_Needs] = _Needs()
+    exactness = PartitionedMechanism.exactness
     white_box_score: ClassVar[str | None] = "label_margin"
     sigma: float
     partitions: int = 10

@@ -29,6 +29,7 @@ __all__ = [
     "RequestKinds",
     "VoteNoise",
     "require_mechanism",
+    "stated_exactness",
 ]
 
 Access = Literal["black_box", "white_box"]
@@ -255,6 +256,25 @@ class Mechanism(Protocol):
         Returns:
             One text for each draw.
         """
+
+
+def stated_exactness(mechanism: Mechanism) -> Exactness:
+    """What a mechanism states for the way in which its own class collects.
+
+    Args:
+        mechanism: Any mechanism.
+
+    Returns:
+        Its `exactness`; "given_sample" where a class overrides `requests` or `collect` and leaves
+        the statement to a base, which cannot know what is drawn there.
+    """
+    classes = type(mechanism).__mro__
+
+    def level(name: str) -> int:
+        return next((at for at, one in enumerate(classes) if name in vars(one)), -1)
+
+    own = level("exactness") <= min(level("requests"), level("collect"))
+    return mechanism.exactness if own else "given_sample"
 
 
 MEMBERS = members_of(Mechanism)

@@ -77,7 +77,7 @@ def _rejected(prepared: PreparedOneRun, claim: Claim, bound: Estimate) -> Iterat
         shown, _ = beside(epsilon, claim.epsilon)
         yield (
             f"the bound {shown} of the whole run exceeds {_named(prepared, claim)}: a system that "
-            f" satisfies the claim shows this {chance}."
+            f"satisfies the claim shows this {chance}."
         )
     if isinstance(prepared.cost, NonPrivate):
         return
