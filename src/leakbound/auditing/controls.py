@@ -47,8 +47,8 @@ class ControlCheck:
             none were: of a model in this process, and where the audit ended before. Of several
             shards, the largest of theirs; Fisher's combination where that lies between the level
             and .1.
-        changed: The two-sided p-value of a test that the scores of late control pairs differ
-            otherwise than those of the first; None where there were none of either.
+        changed: Two-sided p-value of a test that the late control pairs have other score
+            differences than the first ones; None without late control pairs.
         gaps: Score with the canary less that without it, for each pair; in no record.
     """
 
@@ -113,7 +113,7 @@ class ControlCheck:
 
     @property
     def shows_change(self) -> bool:
-        """Whether late control pairs differ otherwise than the first, beyond chance."""
+        """Whether the late control pairs differ from the first ones beyond chance."""
         return self.changed is not None and self.changed <= LEVEL
 
 

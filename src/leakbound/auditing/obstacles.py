@@ -16,14 +16,14 @@ __all__ = ["blind_sentence", "lost_controls", "obstacles", "state_sentence"]
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
 DIFFER = 0.05  # p-value below which unreadable answers themselves tell the contexts apart
 CHANGED = (
-    "They differ otherwise than the first ones: the system has changed meanwhile (a quota that is "
-    "spent, a guard that blocks, another version). Find out what it answers now, and audit again "
-    "with --fresh, slower (--rate) or with fewer --pairs."
+    "Their scores differ from those of the first controls: the system changed during the audit (an "
+    "exhausted quota, a guard that blocks, a new version). Check what it answers now, then audit "
+    "again with --fresh, slower (--rate) or with fewer --pairs."
 )
 UNCHANGED = (
-    "That is no sign of a change of the system: their scores do not clearly differ otherwise than "
-    "those of the first ones, and so few controls may not show a system that answers partly at "
-    "random. Audit again with --fresh and more --controls."
+    "Their scores do not differ clearly from those of the first controls, so there is no evidence "
+    "that the system changed; few controls can miss a system that answers partly at random. Audit "
+    "again with --fresh and more --controls."
 )
 
 

@@ -63,7 +63,7 @@ def attacker_sentence(result: AuditResult) -> str:
         result: A finished audit.
 
     Returns:
-        One sentence, with how replies differ where that is known; empty where nothing was guessed.
+        One sentence, of a violation with how replies differ; empty where nothing was guessed.
     """
     read = result.reading
     if read.of == "distribution" and result.verdict != "violation":
@@ -79,7 +79,7 @@ def attacker_sentence(result: AuditResult) -> str:
             f"An attacker who compared both contexts of each pair by {read.words} {right} pairs: "
             f"in which of them was the canary? {guessing}"
         )
-        return f"{said} {read.leads}".strip()
+        return f"{said} {read.leads}".strip() if result.verdict == "violation" else said
     what = "canaries" if "builds" in result.counts else "contexts"
     white = result.attack["access"] == "white_box"
     seen = "what was computed before each answer" if white else "the answers"
