@@ -13,7 +13,7 @@ from leakbound.stats.best_votes import BestVotes
 from leakbound.stats.discrete_votes import DiscreteBestVotes, DiscreteMargins
 from leakbound.stats.votes import KnownScores
 from leakbound.tasks import Mechanism, Task
-from leakbound.tasks.mechanism import stated_exactness
+from leakbound.tasks.mechanism import exactness_of
 
 __all__ = ["known_scores", "simulated_draws"]
 
@@ -72,5 +72,5 @@ def _shares_votes(mechanism: Mechanism, spec: AuditSpec) -> bool:
     shown; equal requests of a batch are asked once.
     """
     parts = mechanism.disjoint_parts(spec.design.shots)
-    exact = stated_exactness(mechanism) == "full"
+    exact = exactness_of(mechanism) == "full"
     return exact and bool(parts) and spec.attack.insertion != "add"

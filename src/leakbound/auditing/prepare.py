@@ -51,7 +51,7 @@ from leakbound.systems.channels import ALL
 from leakbound.systems.left_sessions import end_left_sessions
 from leakbound.tasks import Context, Example, Mechanism, PublicManifest, Task, require_mechanism
 from leakbound.tasks.datasets import fingerprint
-from leakbound.tasks.mechanism import stated_exactness
+from leakbound.tasks.mechanism import exactness_of
 
 __all__ = ["Handed", "Prepared", "open_models", "prepare"]
 
@@ -133,7 +133,7 @@ class Prepared:
     @property
     def exact_decides(self) -> bool:
         """Whether the exact loss of a pair is that of the system, not only given what was drawn."""
-        return stated_exactness(self.mechanism) == "full"
+        return exactness_of(self.mechanism) == "full"
 
     @property
     def controls(self) -> Controls:

@@ -26,16 +26,7 @@ PARTS = {"model": "asks its own model", "mechanism": "answers by itself"}
 def require_taken_by_system(
     address: str, config: str | None = None, keys: Collection[str] = ()
 ) -> None:
-    """Refuse options beside an application that only models and mechanisms take.
-
-    Args:
-        address: Of the application.
-        config: The configuration file, or None.
-        keys: Keys that the command line sets in other ways than by their own options.
-
-    Raises:
-        UsageError: If an option would be ignored.
-    """
+    """Refuse options beside an application that only models and mechanisms take."""
     reflection = click.get_current_context().params.get("reflection_model")
     used = options_taken(reflection) if reflection and is_address(reflection) else ()
     if "endpoint" not in used:
@@ -52,11 +43,7 @@ def require_taken_by_system(
 
 
 def require_no_system_options() -> None:
-    """Refuse options that an application takes alone, where there is none.
-
-    Raises:
-        UsageError: If one is given.
-    """
+    """Refuse options that an application takes alone, where there is none."""
     params = click.get_current_context().params
     for name in OF_SYSTEMS:
         if params.get(name):

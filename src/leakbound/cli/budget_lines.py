@@ -15,14 +15,6 @@ UNSAID = (NonPrivate, Subsampled)
 def budget_line(cost: Guarantee, epsilon: float, delta: float) -> str | None:
     """How many answers of a mechanism budgets buy, where it is served.
 
-    Args:
-        cost: What one answer costs.
-        epsilon: Of the smallest budget, above 0.
-        delta: Of each budget.
-
-    Returns:
-        A line, or None where the mechanism gives no guarantee or a slow one.
-
     Examples:
         >>> from leakbound.privacy import PureDP
         >>> budget_line(PureDP(0.5), 1.0, 1e-5)

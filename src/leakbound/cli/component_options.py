@@ -95,14 +95,7 @@ YAML_VALUE = _YamlValue()
 
 
 def flag_type(annotation: object) -> OptionType:
-    """How a flag reads values of an annotated type.
-
-    Args:
-        annotation: Type of a key or an option, such as `int | None`.
-
-    Returns:
-        Its plain type with None left out; lists, and numbers beside texts, are read as in YAML.
-    """
+    """How a flag reads values of an annotated type."""
     kinds = [part for part in (get_args(annotation) or (annotation,)) if part is not type(None)]
     plain = next((part for part in kinds if part in (bool, int, float)), None)
     if get_origin(annotation) is tuple or (plain is not None and str in kinds):
@@ -117,14 +110,7 @@ def _alike(kinds: list[OptionType]) -> bool:
 
 
 def component_options(taken: Collection[str]) -> list[Decorator]:
-    """--option, and a flag for each option of a component.
-
-    Args:
-        taken: Flags of the command itself, such as "--timeout"; no component gets one of them.
-
-    Returns:
-        Decorators, in the order of the help.
-    """
+    """--option, and a flag for each option of a component."""
     flagged: list[_Option] = []
     without: list[_Option] = []
     used = {"--option", "--help", *taken}
@@ -165,18 +151,7 @@ def _types_of(kind: type[object]) -> dict[str, object]:
 
 
 def read_flags(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the flags whose type depends on the component that is chosen.
-
-    Args:
-        values: Flat keys of the command line, which win.
-        base: Flat keys of a configuration file.
-
-    Returns:
-        `values` with plain values in place of the texts of such flags.
-
-    Raises:
-        click.BadParameter: If a text is not a value of the type.
-    """
+    """Read the flags whose type depends on the component that is chosen."""
     return {
         key: {option: _read(key, option, one, values, base) for option, one in value.items()}
         if key in COMPONENTS and isinstance(value, Mapping)

@@ -23,13 +23,7 @@ SET_ASIDE = re.compile(r".*\.old\d+")  # by audit --fresh
 
 @dataclass(frozen=True, slots=True)
 class GivenRuns:
-    """Runs in the order in which they were given.
-
-    Args:
-        all: Their folders, or record.json files.
-        unfinished: Those without a result.
-        needed: Whether an unfinished one was named itself, or none is finished.
-    """
+    """Runs in the order in which they were given."""
 
     all: tuple[Path, ...]
     unfinished: tuple[Path, ...]

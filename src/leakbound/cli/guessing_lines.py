@@ -10,15 +10,7 @@ __all__ = ["guessing_lines"]
 
 
 def guessing_lines(powers: Sequence[tuple[float, Power]], method: str) -> Iterator[str]:
-    """How probably attacks of known accuracies reject random guessing.
-
-    Args:
-        powers: (accuracy, power); without any, no line.
-        method: Name of what decides.
-
-    Yields:
-        A heading, and a line for each accuracy.
-    """
+    """How probably attacks of known accuracies reject random guessing."""
     if powers:
         yield f"Power of {method} with so many trials, two-sided, against an attack that is right"
     for accuracy, one in powers:

@@ -22,14 +22,7 @@ WHOLE = "leakbound.cli.help_all"  # key of a context: whether its help shows eve
 
 
 class Option(click.Option):
-    """An option under a heading.
-
-    Args:
-        section: The heading in --help-all.
-        choices: Names that the option takes; --help-all lists them.
-        *args: As in click.
-        **kwargs: As in click.
-    """
+    """An option under a heading."""
 
     def __init__(
         self, *args: Any, section: str = OWN, choices: Iterable[str] = (), **kwargs: Any
@@ -47,14 +40,7 @@ class Option(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command with examples, and with sections of options if it has more than a screen holds.
-
-    Args:
-        first: Flags that --help shows, with blanks between them; empty for all.
-        examples: Command lines that work, without "leakbound".
-        *args: As in click.
-        **kwargs: As in click.
-    """
+    """A command with examples, and with sections of options if it has more than a screen holds."""
 
     def __init__(
         self, *args: Any, first: str = "", examples: Sequence[str] = (), **kwargs: Any
@@ -141,28 +127,12 @@ def _others(params: Sequence[click.Parameter]) -> str:
 
 
 def in_section(section: str) -> Callable[..., Decorating]:
-    """A decorator like click's `option`, for options under one heading.
-
-    Args:
-        section: The heading in --help-all.
-
-    Returns:
-        What takes the arguments of `click.option`.
-    """
+    """A decorator like click's `option`, for options under one heading."""
     return partial(click.option, cls=Option, section=section)
 
 
 def cli_command(*examples: str, first: str = "") -> Callable[[Any], SectionedCommand]:
-    """A decorator that makes a command of a function.
-
-    Args:
-        *examples: Command lines that work, after the command's own name.
-        first: Flags that --help shows where there are more than a screen holds, with blanks between
-            them; empty for all.
-
-    Returns:
-        The decorator.
-    """
+    """A decorator that makes a command of a function."""
     return click.command(
         cls=SectionedCommand, context_settings=SETTINGS, examples=examples, first=first
     )
@@ -171,17 +141,7 @@ def cli_command(*examples: str, first: str = "") -> Callable[[Any], SectionedCom
 def subcommand(
     of: click.Group, name: str, *examples: str, epilog: str | None = None
 ) -> Callable[[Any], click.Command]:
-    """A decorator that makes a command of a group of a function.
-
-    Args:
-        of: The group.
-        name: The command's name.
-        *examples: Command lines that work, after that name.
-        epilog: What its help ends with.
-
-    Returns:
-        The decorator.
-    """
+    """A decorator that makes a command of a group of a function."""
     return of.command(
         name, cls=SectionedCommand, context_settings=SETTINGS, examples=examples, epilog=epilog
     )

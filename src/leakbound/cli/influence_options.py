@@ -130,14 +130,7 @@ UNIT_OPTIONS = (
 
 
 def preset_option(function: Callable[..., object]) -> Callable[..., object]:
-    """Add --preset to a command.
-
-    Args:
-        function: The command, with all its other options.
-
-    Returns:
-        The command.
-    """
+    """Add --preset to a command."""
     return click.option(
         "--preset",
         type=click.Choice(list(PRESETS)),
@@ -148,14 +141,7 @@ def preset_option(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def apply_preset(flags: dict[str, Any]) -> None:
-    """Put the options of --preset into the flags.
-
-    Args:
-        flags: Values of all options by name; changed in place.
-
-    Raises:
-        UsageError: If an option on the command line says something else.
-    """
+    """Put the options of --preset into the flags."""
     name, context = flags.pop("preset"), click.get_current_context()
     for option, value in PRESETS[name].items() if name else ():
         given = context.get_parameter_source(option) is not ParameterSource.DEFAULT

@@ -41,13 +41,7 @@ NONE = {
 
 @dataclass(frozen=True, slots=True)
 class FoundFields:
-    """Fields that have no usual name.
-
-    Attributes:
-        chosen: Settings of the fields, by the key of a configuration.
-        why: Why a field was guessed, by the same key; nothing of one that a person chose.
-        unused: Names of the other fields.
-    """
+    """Fields that have no usual name."""
 
     chosen: Mapping[str, str] = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)

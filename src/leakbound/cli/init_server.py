@@ -35,14 +35,7 @@ OPTIONAL = (
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How a server is reached and asked.
-
-    Attributes:
-        key_env: Environment variable that holds the key.
-        insecure: Whether plain http may go to another machine.
-        body: JSON that an application takes, as text.
-        answer: Path of the answer in its replies.
-    """
+    """How a server is reached and asked."""
 
     key_env: str | None = None
     insecure: bool = False
@@ -66,16 +59,7 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is audited at an address.
-
-    Attributes:
-        values: Flat keys of a configuration.
-        endpoint: How a model is reached.
-        settings: The same, as the configuration says it; empty where there is no address.
-        file: Text of the file that describes an application; "" where there is none.
-        lines: What was found out.
-        body: What an application is sent; None elsewhere.
-    """
+    """What is audited at an address."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     endpoint: Endpoint = field(default_factory=Endpoint)

@@ -31,14 +31,7 @@ OPENAI = "openai/"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the user named, by what it is.
-
-    Attributes:
-        data: A file of rows.
-        address: A system.
-        model: A model.
-        url: The address of a server: of a service, or of a model.
-    """
+    """What the user named, by what it is."""
 
     data: str | None = None
     address: str | None = None

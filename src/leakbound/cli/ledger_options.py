@@ -41,33 +41,14 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """Which accounts of a ledger pay for answers.
-
-    Attributes:
-        dataset: Name of the data set.
-        record_id: Field that holds the id of a row's record; None where contents name records.
-        key: The key file of the ledger; None for its usual place.
-    """
+    """Which accounts of a ledger pay for answers."""
 
     dataset: str
     record_id: str | None
     key: Path | None
 
     def ids(self, design: Design, shots: int) -> list[str] | None:
-        """Ids of the first rows.
-
-        Args:
-            design: Where the rows come from.
-            shots: Number of rows.
-
-        Returns:
-            An id for each row (PRIVATE), or None if no field is named; its number for each
-            synthetic row, some of which are equal.
-
-        Raises:
-            UsageError: If the rows are not those of a file or of the configuration.
-            DataError: If a row has no id.
-        """
+        """Ids of the first rows."""
         if self.record_id is None:
             return [f"synthetic {i}" for i in range(shots)] if _synthetic(design) else None
         if design.data_dir is not None or (design.data is None and design.rows is None):

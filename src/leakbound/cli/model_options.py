@@ -19,14 +19,7 @@ KINDS = {SERVER: "openai/<model>", HERE: f"{', '.join(BUNDLED)} or hf/<folder or
 
 
 def require_taken(addresses: Iterable[str | None]) -> None:
-    """Refuse options on the command line that none of the models takes.
-
-    Args:
-        addresses: Of all models that the command opens.
-
-    Raises:
-        UsageError: If an option would be ignored.
-    """
+    """Refuse options on the command line that none of the models takes."""
     named = [one for one in addresses if one and is_address(one)]
     taken = {option for one in named for option in options_taken(one)}
     for section, option in GO_INTO.items():
@@ -39,14 +32,7 @@ def require_taken(addresses: Iterable[str | None]) -> None:
 
 
 def options_given(section: str) -> list[str]:
-    """The options under a heading that the command line gives; the environment is no mistake.
-
-    Args:
-        section: The heading.
-
-    Returns:
-        Their flags.
-    """
+    """The options under a heading that the command line gives; the environment is no mistake."""
     source = click.get_current_context().get_parameter_source
     found = _options(section)
     return [one.opts[-1] for one in found if source(one.name or "") is ParameterSource.COMMANDLINE]

@@ -38,15 +38,7 @@ Options = list[Callable[[Command], Command]]
 
 
 def spec_options(function: Command, reserved: Collection[str] = ()) -> Command:
-    """Add --config, --set, a flag for every key of AuditSpec and for each component's options.
-
-    Args:
-        function: A command, with all its other options.
-        reserved: Flags that are added later.
-
-    Returns:
-        The command.
-    """
+    """Add --config, --set, a flag for every key of AuditSpec and for each component's options."""
     own = [*_general(), *_keys()]
     for option in reversed(own):
         function = option(function)
@@ -135,20 +127,7 @@ def spec_from(
     flags: Mapping[str, object],
     defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> AuditSpec:
-    """The spec of a command: flags over --set over environment (click's) over file.
-
-    Args:
-        config: Path of a YAML file, or None.
-        assignments: Texts KEY=VALUE.
-        flags: Values of the options above, None where not given.
-        defaults: Flat keys of a command whose defaults are not those of an audit.
-
-    Returns:
-        The spec.
-
-    Raises:
-        UsageError: With a sentence for whatever cannot be used, also for an option given twice.
-    """
+    """The spec of a command: flags over --set over environment (click's) over file."""
     if config == "":
         raise UsageError("--config is empty; name a YAML file, or leave it out.")
     file = flat_keys(read_config(Path(config)), f"the file {config}") if config else {}
@@ -167,27 +146,13 @@ def spec_from(
 
 
 def assigned(assignments: tuple[str, ...]) -> list[str]:
-    """The keys of --set.
-
-    Args:
-        assignments: Texts KEY=VALUE.
-
-    Returns:
-        Flat keys, of a component its own.
-    """
+    """The keys of --set."""
     flat = flat_keys(dict(_assignment(text, "--set") for text in assignments), "--set")
     return list(flat)
 
 
 def pilot_check(flags: Mapping[str, object]) -> Callable[[AuditSpec], None]:
-    """What refuses an audit of which the pilot says nothing.
-
-    Args:
-        flags: Values of the options above.
-
-    Returns:
-        A function of a spec that raises UsageError; it accepts everything without --pilot.
-    """
+    """What refuses an audit of which the pilot says nothing."""
     run = flags.get("pilot")
     if not isinstance(run, Path):
         return lambda spec: None
@@ -202,19 +167,7 @@ def overrides(
     flags: Mapping[str, Any],
     base: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, object]:
-    """What the command line says, as flat keys.
-
-    Args:
-        assignments: Texts KEY=VALUE of --set.
-        flags: Values of the options above.
-        base: Flat keys of the configuration file, which may name components.
-
-    Returns:
-        Flat keys: flags over --set.
-
-    Raises:
-        UsageError: If an option of a component is given in two ways.
-    """
+    """What the command line says, as flat keys."""
     given = {key: value for key, value in flags.items() if value is not None and value != ()}
     preset = given.pop("preset", None)
     given |= _rates_of_pilot(given.pop("pilot", None), given)

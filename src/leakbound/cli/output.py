@@ -43,16 +43,7 @@ def _flag(key: str, *names: str, text: str) -> Callable[[], click.Option]:
 
 
 def write_output(path: Path, text: str | bytes, flag: str = "--out") -> None:
-    """Write a file of results that only its owner can read, and the folders it needs.
-
-    Args:
-        path: The file.
-        text: Its content.
-        flag: The option that names it, for messages.
-
-    Raises:
-        StoreError: If it cannot be written.
-    """
+    """Write a file of results that only its owner can read, and the folders it needs."""
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
@@ -85,11 +76,7 @@ OUTPUT_OPTIONS = (
 
 @contextmanager
 def output(ctx: click.Context) -> Iterator[None]:
-    """Within, a command prints what its options say.
-
-    Args:
-        ctx: Its context, with the values of its options.
-    """
+    """Within, a command prints what its options say."""
     if ctx.meta.get(VERBOSE):
         say(_setting(ctx), err=True)
     if not ctx.meta.get(QUIET) and not ctx.meta.get(AS_JSON):
@@ -101,12 +88,7 @@ def output(ctx: click.Context) -> Iterator[None]:
 
 
 def emit(value: object) -> None:
-    """Print a value as JSON, where --json asks for it.
-
-    Args:
-        value: Records, dataclasses, and what JSON can hold; an infinite number becomes the text
-            "Infinity".
-    """
+    """Print a value as JSON, where --json asks for it."""
     ctx = click.get_current_context(silent=True)
     meta = ctx.meta if ctx is not None else {}
     if meta.get(AS_JSON):

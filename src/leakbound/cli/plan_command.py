@@ -171,15 +171,7 @@ def _cost(most: float | None) -> str:
 
 
 def described(p: Plan, claim: Claim) -> str:
-    """A plan as a terminal shows it.
-
-    Args:
-        p: The plan.
-        claim: What is claimed of all outputs that a trial sees.
-
-    Returns:
-        Some lines.
-    """
+    """A plan as a terminal shows it."""
     lines = [
         _heading(p),
         f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})",

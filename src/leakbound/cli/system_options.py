@@ -19,14 +19,7 @@ SHARED = ("connections", "timeout", "retries")  # options of endpoints that hold
 
 
 def rate_option(function: Callable[..., object]) -> Callable[..., object]:
-    """--rate and --disposable-store.
-
-    Args:
-        function: A command.
-
-    Returns:
-        The command, which gets `rate`: a number, or None, and `disposable_store`.
-    """
+    """--rate and --disposable-store."""
     copy = in_section("Run")(
         "--disposable-store",
         is_flag=True,
@@ -47,20 +40,7 @@ def rate_option(function: Callable[..., object]) -> Callable[..., object]:
 def call_options(
     endpoint: Endpoint, config: str | None, rate: float | None, disposable: bool
 ) -> CallOptions:
-    """How a system is called, as far as the user says so.
-
-    Args:
-        endpoint: The options of endpoints, with their defaults, which are not those of systems.
-        config: The configuration file, whose `endpoint` may give them, or None.
-        rate: Most calls begun in a second; None for no limit.
-        disposable: Whether a store may lose whatever it holds.
-
-    Returns:
-        The options.
-
-    Raises:
-        UsageError: For a value that cannot be used.
-    """
+    """How a system is called, as far as the user says so."""
     source = click.get_current_context().get_parameter_source
     given = set(read_endpoint(Path(config)) if config else ())
     given |= {name for name in SHARED if source(name) not in (None, ParameterSource.DEFAULT)}

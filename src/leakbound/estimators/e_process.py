@@ -225,12 +225,10 @@ class EValues:
         """Pass the replies to the witness, if there is one."""
         if "witness" not in self.process.parts:
             return
+        witness = cast(WitnessEvidence, self.process.parts["witness"][1])
         if observations.reply_pairs is not None:
             for replies, canary in observations.reply_pairs[pairs]:
-                self._witness().observe(replies, canary)
-
-    def _witness(self) -> WitnessEvidence:
-        return cast(WitnessEvidence, self.process.parts["witness"][1])
+                witness.observe(replies, canary)
 
     def _feed(self, name: str, scores: PairedScores) -> None:
         if name in self.process.parts:
@@ -292,7 +290,7 @@ class EValues:
         """
         name = self.process.leading(replay)
         if name == "witness":
-            return self._witness().reading()
+            return cast(WitnessEvidence, self.process.parts["witness"][1]).reading()
         drawn = name == "served" or (name == "score" and self._draws == 1)
         if drawn or self.design.one_answer:
             return BoundReading("score", "", *self._process(name).pointed())

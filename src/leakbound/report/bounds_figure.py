@@ -32,14 +32,7 @@ NAME = 20  # characters of a line of a name
 
 @dataclass(frozen=True, slots=True)
 class SystemBounds:
-    """The three numbers of a system.
-
-    Attributes:
-        name: Of the system.
-        bound: Lower bound on epsilon; 0 where nothing was shown.
-        claim: The claimed epsilon.
-        guarantee: The guaranteed epsilon at the same delta; infinite where none is guaranteed.
-    """
+    """The three numbers of a system."""
 
     name: str
     bound: float
@@ -48,14 +41,7 @@ class SystemBounds:
 
 
 def bounds_figure(systems: Sequence[SystemBounds]) -> str:
-    """Bound, claim and guarantee of several systems side by side.
-
-    Args:
-        systems: At least one.
-
-    Returns:
-        An svg element.
-    """
+    """Bound, claim and guarantee of several systems side by side."""
     figure, axes = canvas("ε", "")
     rows = [len(systems) - 1 - at for at in range(len(systems))]
     bounds, claims = [one.bound for one in systems], [one.claim for one in systems]

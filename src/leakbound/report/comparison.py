@@ -30,15 +30,7 @@ MOST = 3  # differences in the answer; all stand below
 
 
 def comparison_text(found: Comparison) -> str:
-    """A comparison in a terminal.
-
-    Args:
-        found: Compared runs.
-
-    Returns:
-        What they are of, a line for each run, the settings that differ, and what is known of
-        differences.
-    """
+    """A comparison in a terminal."""
     parts = [
         first_line("COMPARISON", [run.subject for run in found.runs]),
         aligned(HEAD, *map(_cells, found.runs)), _settings(found),
@@ -69,14 +61,7 @@ def _value(value: object) -> str:
 
 
 def contrast_sentence(one: Contrast) -> str:
-    """What a contrast shows.
-
-    Args:
-        one: A difference of rates between two runs.
-
-    Returns:
-        A sentence; limits are rounded outwards.
-    """
+    """What a contrast shows."""
     limits = f"[{cut(one.low, 3)}, {cut(one.high + 1e-3, 3)}]"
     shown = "significant" if one.significant else "not significant"
     what = f"{RATES[one.rate]}, {one.second} minus {one.first}"
@@ -84,14 +69,7 @@ def contrast_sentence(one: Contrast) -> str:
 
 
 def comparison_page(found: Comparison) -> str:
-    """A comparison as one HTML page.
-
-    Args:
-        found: Compared runs.
-
-    Returns:
-        HTML that opens from disk and makes no request; all text is escaped.
-    """
+    """A comparison as one HTML page."""
     return render(
         "comparison.html.j2",
         title=f"{len(found.runs)} runs compared",

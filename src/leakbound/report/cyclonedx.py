@@ -25,14 +25,8 @@ Json = dict[str, object]
 
 
 def cyclonedx(result: AuditResult) -> str:
-    """A bill of materials with one model, whose card holds the bound and the rates of the attack.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        JSON text of a CycloneDX 1.6 document. Equal results give equal bytes; it holds no private
-        row.
+    """A bill of materials with one model, whose card holds the bound and the rates of the
+    attack.
     """
     model = result.provenance["model"]
     document: Json = {

@@ -42,15 +42,7 @@ LEGEND: dict[str, Any] = {
 
 
 def canvas(x: str, y: str) -> tuple[Figure, Axes]:
-    """An empty figure.
-
-    Args:
-        x: Label of the x axis.
-        y: Label of the y axis.
-
-    Returns:
-        The figure and its axes.
-    """
+    """An empty figure."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -63,25 +55,12 @@ def canvas(x: str, y: str) -> tuple[Figure, Axes]:
 
 
 def wrapped(text: str, longest: int = LONGEST) -> str:
-    """The text in lines that fit.
-
-    Args:
-        text: Of a legend, an axis or a place.
-        longest: Characters of a line.
-
-    Returns:
-        The same words.
-    """
+    """The text in lines that fit."""
     return "\n".join(textwrap.wrap(text, longest, break_long_words=False)) or text
 
 
 def legend(axes: Axes, place: Literal["best", "lower right"] = "best") -> None:
-    """A legend without a frame.
-
-    Args:
-        axes: Of a canvas, with named lines.
-        place: As in matplotlib.
-    """
+    """A legend without a frame."""
     handles, names = axes.get_legend_handles_labels()
     axes.legend(handles, [wrapped(name, 28) for name in names], loc=place, **LEGEND)
 
@@ -93,18 +72,7 @@ def legend_below(
     columns: int = 1,
     marker_scale: float = 1.0,
 ) -> float:
-    """A legend below the axes.
-
-    Args:
-        figure: Of a canvas.
-        handles: What is named.
-        names: Their names.
-        columns: In so many columns.
-        marker_scale: How large its markers are, compared with those of the figure.
-
-    Returns:
-        The height in inches that it takes.
-    """
+    """A legend below the axes."""
     lines = [wrapped(name, LONGEST // columns) for name in names]
     figure.legend(
         handles, lines, loc="outside lower left", ncols=columns, markerscale=marker_scale, **LEGEND
@@ -113,15 +81,7 @@ def legend_below(
 
 
 def svg(figure: Figure, title: str) -> str:
-    """The figure as inline SVG.
-
-    Args:
-        figure: Of a canvas.
-        title: What it shows, for screen readers.
-
-    Returns:
-        An svg element without metadata.
-    """
+    """The figure as inline SVG."""
     import matplotlib
 
     buffer = io.StringIO()

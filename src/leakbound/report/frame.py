@@ -12,19 +12,7 @@ def facts(
     *, system: str = "", model: str = "", data: str = "", claim: str = "", stored: str = "",
     cost: str = "",
 ) -> dict[str, str]:  # fmt: skip
-    """The facts below an answer, in their order.
-
-    Args:
-        system: What was measured.
-        model: Names of models.
-        data: What it was asked about.
-        claim: What was claimed, and by whom.
-        stored: Day of the outputs, where they are older than the report.
-        cost: Such as the number of model calls.
-
-    Returns:
-        Texts by their labels; those that are empty are left out.
-    """
+    """The facts below an answer, in their order."""
     date = f"report of {written()}" + (f", outputs of {stored}" if stored else "")
     found = {"System": system, "Model": model, "Data": data, "Claim": claim, "Date": date,
              "Cost": cost}  # fmt: skip
@@ -32,12 +20,7 @@ def facts(
 
 
 def written() -> str:
-    """The day on which a report is written.
-
-    Returns:
-        An ISO date in UTC; that of SOURCE_DATE_EPOCH where it is set, so that a report can be made
-        again to the byte.
-    """
+    """The day on which a report is written."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
     return now.date().isoformat()
@@ -45,13 +28,6 @@ def written() -> str:
 
 def counted(number: int, thing: str) -> str:
     """A number of things.
-
-    Args:
-        number: How many.
-        thing: One of them.
-
-    Returns:
-        Such as "1 context" or "1,200 contexts".
 
     Examples:
         >>> counted(1, "context"), counted(1200, "context")

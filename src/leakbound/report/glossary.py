@@ -13,14 +13,7 @@ UNSEEN = re.compile(r"<(style|script|head)\b.*?</\1>|<[^>]*>", flags=re.S)
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word and what it means.
-
-    Attributes:
-        name: As reports write it.
-        meaning: A sentence or two.
-        also: Patterns of other forms that mean the same.
-        pattern: Finds it in a text.
-    """
+    """A word and what it means."""
 
     name: str
     meaning: str
@@ -91,12 +84,6 @@ GLOSSARY = (
 
 def terms_on(page: str) -> tuple[Term, ...]:
     """The words of the glossary that stand on a page.
-
-    Args:
-        page: HTML. Its head, scripts and tags are not read.
-
-    Returns:
-        Those words, in the order of the glossary.
 
     Examples:
         >>> [term.name for term in terms_on("<p>A canary was planted.</p>")]

@@ -22,14 +22,6 @@ def in_toto(result: AuditResult, subjects: Mapping[str, str]) -> str:
 
     An inconclusive audit has FAILED: a policy that asks for PASSED must not accept a test that
     could have found nothing. No violation with a finding beside it has WARNED.
-
-    Args:
-        result: A finished audit.
-        subjects: Artifacts that were audited: SHA-256 digests by name, at least one.
-
-    Returns:
-        JSON text of an in-toto Statement v1 with a test-result v0.1 predicate. It holds no private
-        row.
     """
     tests = dict(_tests(result))
     named = {kind: [name for name, found in tests.items() if found == kind] for kind in

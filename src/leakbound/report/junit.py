@@ -23,14 +23,7 @@ ILLEGAL = re.compile(
 
 
 def junit(results: Sequence[GateResult]) -> str:
-    """One test case a run: a violation is a failure, an inconclusive run an error.
-
-    Args:
-        results: What the gate found of each run.
-
-    Returns:
-        XML; all text is escaped.
-    """
+    """One test case a run: a violation is a failure, an inconclusive run an error."""
     outcomes = [result.outcome for result in results]
     failures, errors = str(outcomes.count("violation")), str(outcomes.count("inconclusive"))
     suite = tree.Element(

@@ -36,14 +36,7 @@ HEAD = (
 
 
 def audit_card(result: AuditResult) -> str:
-    """What the first screen of the report says, what was tried, and the figures of the trials.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        HTML for a cell.
-    """
+    """What the first screen of the report says, what was tried, and the figures of the trials."""
     meaning = (attacker_sentence(result), odds_sentence(result), bound_sentence(result))
     tried = f"Tried: {setup_sentence(result)} {check_sentence(result)}"
     lines = (*meaning, *reason_sentences(result), *result.warnings, tried, tried_sentence(result))
@@ -53,15 +46,7 @@ def audit_card(result: AuditResult) -> str:
 
 
 def influence_card(record: InfluenceRecord) -> str:
-    """Influence of the first contexts, by positions.
-
-    Args:
-        record: Contexts with their readings.
-
-    Returns:
-        HTML for a cell: influence and loss of each whole context, where its top-attributed span is,
-        and figures of the first context.
-    """
+    """Influence of the first contexts, by positions."""
     contexts = len(record.attributions)
     shown = f"; the first {SHOWN} are shown" if contexts > SHOWN else ""
     plural = "" if contexts == 1 else "s"
@@ -94,18 +79,7 @@ def framed(
     table: Sequence[Sequence[str]] = (),
     figures: Sequence[str] = (),
 ) -> str:
-    """A card. Styles stand at their elements, so that it changes nothing else of the notebook.
-
-    Args:
-        title: Its first line, in bold.
-        lines: Sentences, each a line.
-        head: Names of the columns of the table.
-        table: Rows of cells; without one there is no table.
-        figures: SVG.
-
-    Returns:
-        HTML for a cell, whose texts are escaped.
-    """
+    """A card. Styles stand at their elements, so that it changes nothing else of the notebook."""
     return render(
         "notebook.html.j2", head=head, title=title, lines=list(map(sentence, lines)),
         table=table, figures=figures,

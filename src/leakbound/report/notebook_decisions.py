@@ -27,14 +27,7 @@ POWER_HEAD = ("if the system leaks", "probability of a rejection", "from", "to")
 
 
 def plan_card(found: Plan) -> str:
-    """What an audit costs at most, the largest certifiable epsilon, and the power.
-
-    Args:
-        found: The plan of an audit.
-
-    Returns:
-        HTML for a cell.
-    """
+    """What an audit costs at most, the largest certifiable epsilon, and the power."""
     dollars = "no price is known" if found.cost is None else f"at most US$ {found.cost:.2f}"
     asked = [] if found.subject is None else [found.subject]
     lines = (
@@ -59,26 +52,12 @@ def plan_card(found: Plan) -> str:
 
 
 def gate_card(found: GateResult) -> str:
-    """Whether a run passed, and why.
-
-    Args:
-        found: What a gate says of a run.
-
-    Returns:
-        HTML for a cell.
-    """
+    """Whether a run passed, and why."""
     return framed(f"{found.outcome.upper()}: {found.run}", (found.why,))
 
 
 def comparison_card(found: Comparison) -> str:
-    """Runs beside each other, and what is known of their differences.
-
-    Args:
-        found: A comparison of runs.
-
-    Returns:
-        HTML for a cell.
-    """
+    """Runs beside each other, and what is known of their differences."""
     unknown = [f"not compared: {reason}" for reason in found.not_compared]
     rows = [
         (run.letter, run.system, verdict_text(run.verdict), f"{run.claim:g}", cut(run.epsilon),
@@ -91,14 +70,7 @@ def comparison_card(found: Comparison) -> str:
 
 
 def sweep_card(record: SweepRecord) -> str:
-    """The points of a sweep, and its worst bound.
-
-    Args:
-        record: A sweep.
-
-    Returns:
-        HTML for a cell.
-    """
+    """The points of a sweep, and its worst bound."""
     rows = [
         (setting_name(one.changes), str(one.seed), verdict_text(one.verdict),
          f"{one.claim.epsilon:g}", cut(one.bound.epsilon), str(one.pairs))

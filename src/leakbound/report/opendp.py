@@ -33,20 +33,7 @@ Json = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What only the publisher of a service knows.
-
-    Args:
-        published: When it was published, as YYYY-MM-DD.
-        curators: Who publishes it, at least one name.
-        name: Its name.
-        description: What it is.
-        intended_use: What it is for.
-        region: Which region the data describe, or whose laws apply.
-        authors: Who made the entry; empty for the curators.
-
-    Raises:
-        UsageError: If the date is none, or nobody publishes it.
-    """
+    """What only the publisher of a service knows."""
 
     published: str
     curators: tuple[str, ...]
@@ -73,18 +60,7 @@ class Publication:
 
 
 def registry_entry(result: AuditResult, publication: Publication) -> str:
-    """A draft of tier 3 for the registry.
-
-    Args:
-        result: A finished audit of a mechanism with a guarantee.
-        publication: What only the publisher knows.
-
-    Returns:
-        YAML text, with the status Draft. It holds no private row.
-
-    Raises:
-        UsageError: If nothing is guaranteed: the registry is of differentially private deployments.
-    """
+    """A draft of tier 3 for the registry."""
     if not math.isfinite(result.guarantee.epsilon):
         raise UsageError(
             f"{system_name(result)} declares no finite guarantee at delta {result.claim.delta:g} "

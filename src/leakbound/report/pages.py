@@ -19,16 +19,7 @@ WORDS = "<!-- words -->"  # where a page lists the words of the glossary that st
 
 
 def render(template: str, *, script: str = "", **values: object) -> str:
-    """Fill a template of this package.
-
-    Args:
-        template: Its path below leakbound/report, such as "audit/page.html.j2".
-        script: JavaScript of the page. The page's policy allows it by its hash, and no other.
-        **values: What the template names.
-
-    Returns:
-        HTML. Values are escaped unless a template marks them as safe.
-    """
+    """Fill a template of this package."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     found = _environment().get_template(template)
     page = found.render(script=script, digest=digest, **values)
@@ -36,14 +27,7 @@ def render(template: str, *, script: str = "", **values: object) -> str:
 
 
 def script_file(path: str) -> str:
-    """The text of a script of this package.
-
-    Args:
-        path: Its path below leakbound/report.
-
-    Returns:
-        JavaScript.
-    """
+    """The text of a script of this package."""
     return (importlib.resources.files("leakbound.report") / path).read_text(encoding="utf-8")
 
 

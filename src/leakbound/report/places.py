@@ -20,16 +20,7 @@ LONGEST = 48  # characters of a name; the table has all of it
 
 
 def name_places(axes: Axes, names: Sequence[str], at: Sequence[float] = ()) -> float:
-    """Name places of the x axis: level where all names have room, else slanted.
-
-    Args:
-        axes: Of a canvas.
-        names: One for each place; of too many, every second or third is shown.
-        at: The places; empty for 0, 1, 2, and so on.
-
-    Returns:
-        The height in inches that the names take beyond that of numbers.
-    """
+    """Name places of the x axis: level where all names have room, else slanted."""
     if not names:
         return 0.0
     places, room = list(at or range(len(names))), ROOM / len(names)
@@ -50,12 +41,7 @@ def _slanted(name: str, room: float) -> str:
 
 
 def number_places(axes: Axes, places: Sequence[float]) -> None:
-    """Numbers at places of the x axis, as far as they have room.
-
-    Args:
-        axes: Of a canvas, with its scale.
-        places: In their order.
-    """
+    """Numbers at places of the x axis, as far as they have room."""
     written = [f"{place:g}" for place in places]
     spots = [math.log(place) for place in places] if _is_log(axes) else list(places)
     scale = ROOM / ((spots[-1] - spots[0]) or 1.0)

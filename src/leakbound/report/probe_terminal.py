@@ -31,14 +31,7 @@ NO_TOKENS = (
 
 
 def probe_table(record: ProbeRecord) -> str:
-    """Findings and consequences in a terminal.
-
-    Args:
-        record: What a probe found.
-
-    Returns:
-        A line for each check, then what is available and what is missing, with the reason.
-    """
+    """Findings and consequences in a terminal."""
     where = f" at {record.base_url}" if record.base_url else ""
     lines = [f"{record.address}{where}: {record.requests} requests about public texts"]
     lines += [f"  {STATES[f.holds]:<8} {f.check:<24} {f.detail}" for f in record.findings]
@@ -59,15 +52,7 @@ def _by_reason(found: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def consequences(record: ProbeRecord) -> dict[str, dict[str, str]]:
-    """What a model can serve.
-
-    Args:
-        record: What a probe found.
-
-    Returns:
-        For mechanisms, queries, scores and influence: each name with why it is missing, empty where
-        it is available.
-    """
+    """What a model can serve."""
     mechanisms = {
         name: _missing(record, {need.__name__ for need in kind.needs})
         for name, kind in MECHANISMS.usable.items()

@@ -45,15 +45,7 @@ Json = dict[str, object]
 
 
 def sarif(records: Sequence[AuditResult], results: Sequence[GateResult]) -> str:
-    """A log with one result for each run that does not pass.
-
-    Args:
-        records: The runs.
-        results: What the gate found of each.
-
-    Returns:
-        JSON text of a SARIF 2.1.0 log. It holds no private row.
-    """
+    """A log with one result for each run that does not pass."""
     found = [
         _result(record, result)
         for record, result in zip(records, results, strict=True)

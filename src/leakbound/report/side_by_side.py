@@ -21,15 +21,7 @@ MEASURES = {
 
 
 def sweeps_text(found: SweepComparison) -> str:
-    """Two sweeps in a terminal.
-
-    Args:
-        found: The points that both have.
-
-    Returns:
-        What they are of, and a line for each point: both verdicts and bounds, and the differences
-        of rates.
-    """
+    """Two sweeps in a terminal."""
     head = ("point", "seed", "A", "B", "ε ≥ A", "ε ≥ B", *(f"{name}, B − A" for name in RATES))
     rows = [
         (describe(point.changes), str(point.seed), *_cells(point.comparison))
@@ -75,14 +67,7 @@ def _interval(middle: float, low: float, high: float) -> str:
 
 
 def influences_text(found: InfluenceComparison) -> str:
-    """Two influence records in a terminal.
-
-    Args:
-        found: Their comparison.
-
-    Returns:
-        A line for each measure, and the settings that differ.
-    """
+    """Two influence records in a terminal."""
     head = ("influence of", "λ", "temperature", "contexts", "B larger", "B smaller",
             "median of B − A, nats a token")  # fmt: skip
     first, second = (model_names([model]) for model in found.models)

@@ -10,12 +10,6 @@ __all__ = ["aligned"]
 def aligned(*rows: Sequence[str]) -> str:
     """Rows of cells as lines of columns.
 
-    Args:
-        *rows: Rows of equal length.
-
-    Returns:
-        A line for each row.
-
     Examples:
         >>> print(aligned(("a", "bb"), ("ccc", "d")))
         a    bb

@@ -31,12 +31,6 @@ KINDS = {
 def verdict_text(verdict: str) -> str:
     """A verdict as people read it.
 
-    Args:
-        verdict: Its value.
-
-    Returns:
-        The words.
-
     Examples:
         >>> verdict_text("no_violation")
         'no violation'
@@ -46,12 +40,6 @@ def verdict_text(verdict: str) -> str:
 
 def sentence(text: str) -> str:
     """A text with a capital.
-
-    Args:
-        text: A sentence.
-
-    Returns:
-        The same, its first letter large. Symbols such as ε stay as they are.
 
     Examples:
         >>> sentence("bounds decide"), sentence("ε is bounded")
@@ -63,13 +51,6 @@ def sentence(text: str) -> str:
 def decimal(value: float | None, digits: int = 3) -> str:
     """A number, or a dash.
 
-    Args:
-        value: None where there is none.
-        digits: Digits behind the point.
-
-    Returns:
-        The text.
-
     Examples:
         >>> decimal(0.25), decimal(None)
         ('0.250', '–')
@@ -78,14 +59,7 @@ def decimal(value: float | None, digits: int = 3) -> str:
 
 
 def rate_text(rate: Rate | None) -> str:
-    """A rate with its interval, rounded outwards.
-
-    Args:
-        rate: None where none was counted.
-
-    Returns:
-        The text.
-    """
+    """A rate with its interval, rounded outwards."""
     if rate is None:
         return "–"
     if rate.low is None or rate.high is None:

@@ -29,7 +29,7 @@ __all__ = [
     "RequestKinds",
     "VoteNoise",
     "require_mechanism",
-    "stated_exactness",
+    "exactness_of",
 ]
 
 Access = Literal["black_box", "white_box"]
@@ -258,7 +258,7 @@ class Mechanism(Protocol):
         """
 
 
-def stated_exactness(mechanism: Mechanism) -> Exactness:
+def exactness_of(mechanism: Mechanism) -> Exactness:
     """What a mechanism states for the way in which its own class collects.
 
     Args:
@@ -268,13 +268,11 @@ def stated_exactness(mechanism: Mechanism) -> Exactness:
         Its `exactness`; "given_sample" where a class overrides `requests` or `collect` and leaves
         the statement to a base, which cannot know what is drawn there.
     """
-    classes = type(mechanism).__mro__
-
-    def level(name: str) -> int:
-        return next((at for at, one in enumerate(classes) if name in vars(one)), -1)
-
-    own = level("exactness") <= min(level("requests"), level("collect"))
-    return mechanism.exactness if own else "given_sample"
+    stated, *collecting = (
+        next((at for at, one in enumerate(type(mechanism).__mro__) if name in vars(one)), -1)
+        for name in ("exactness", "requests", "collect")
+    )
+    return mechanism.exactness if stated <= min(collecting) else "given_sample"
 
 
 MEMBERS = members_of(Mechanism)

@@ -25,14 +25,7 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def roc_figure(result: AuditResult) -> str:
-    """The ROC curve of simulated outputs, the highest that the claim allows, and error limits.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        An svg element.
-    """
+    """The ROC curve of simulated outputs, the highest that the claim allows, and error limits."""
     figure, axes = canvas("false-positive rate", "true-positive rate")
     _draw_limits(axes, result)
     observed = f"observed (AUROC {result.curves.auroc:.3f})"
@@ -64,14 +57,7 @@ def _draw_error_limits(axes: Axes, estimate: Estimate) -> None:
 
 
 def histogram_figure(result: AuditResult) -> str:
-    """The share of outputs by score, with the canary in the context and without it.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        An svg element.
-    """
+    """The share of outputs by score, with the canary in the context and without it."""
     figure, axes = canvas(f"score: {result.attack['score']}", "share of outputs")
     curves = result.curves
     for shares, color, name in (
@@ -88,15 +74,7 @@ def histogram_figure(result: AuditResult) -> str:
 
 
 def e_value_figure(path: EValuePath, mechanism: str) -> str:
-    """ln of the e-value, pair by pair, and the level that rejects.
-
-    Args:
-        path: Of a finished audit.
-        mechanism: Name of what was audited.
-
-    Returns:
-        An svg element.
-    """
+    """ln of the e-value, pair by pair, and the level that rejects."""
     figure, axes = canvas("paired trials", "ln of the e-value")
     axes.plot((0, *path.pairs), (0.0, *path.log_e_values), color=MEMBER, lw=2, label="e-value")
     level = f"rejected above {path.level:.3g}"
@@ -107,15 +85,7 @@ def e_value_figure(path: EValuePath, mechanism: str) -> str:
 
 
 def profile_figure(profile: Profile, result: AuditResult) -> str:
-    """The exact δ(ε) of the paired trials, mean and worst, with the claim as a point.
-
-    Args:
-        profile: Of a finished audit.
-        result: That audit.
-
-    Returns:
-        An svg element.
-    """
+    """The exact δ(ε) of the paired trials, mean and worst, with the claim as a point."""
     figure, axes = canvas("ε", "δ(ε) of the pair")
     for values, color, name in (
         (profile.worst, MEMBER, "worst pair"),

@@ -26,14 +26,7 @@ OUTCOME = {
 
 
 def several_sentences(results: Sequence[AuditResult]) -> tuple[tuple[str, str], ...]:
-    """Which systems have which verdict.
-
-    Args:
-        results: Finished audits of several systems.
-
-    Returns:
-        For each verdict that occurs, its value and a sentence.
-    """
+    """Which systems have which verdict."""
     found = []
     for verdict in VERDICTS:
         names = [system_name(one) for one in results if one.verdict == verdict]
@@ -45,28 +38,14 @@ def several_sentences(results: Sequence[AuditResult]) -> tuple[tuple[str, str], 
 
 
 def audit_tone(results: Sequence[AuditResult]) -> str:
-    """The verdict that colours the first screen.
-
-    Args:
-        results: Finished audits, at least one.
-
-    Returns:
-        That of a single audit; of several a violation if there is one.
-    """
+    """The verdict that colours the first screen."""
     found = {one.verdict for one in results}
     order = ("violation", "inconclusive", "no_violation")
     return next(verdict for verdict in order if verdict in found)
 
 
 def audit_facts(results: Sequence[AuditResult]) -> dict[str, str]:
-    """On what was measured, what was claimed, when, and at what cost.
-
-    Args:
-        results: Finished audits, at least one.
-
-    Returns:
-        Texts by their labels.
-    """
+    """On what was measured, what was claimed, when, and at what cost."""
     first, subjects = results[0], list(map(subject_of, results))
     several = len(results) > 1
     return facts(

@@ -99,15 +99,7 @@ class _Section:
 
 
 def page(results: Sequence[AuditResult], title: str | None = None) -> str:
-    """The page of one audit, or of several side by side.
-
-    Args:
-        results: Finished audits, at least one.
-        title: Heading of the page.
-
-    Returns:
-        HTML that opens from disk and makes no request; all text is escaped.
-    """
+    """The page of one audit, or of several side by side."""
     every = (text for one in results for e in one.estimates for text in e.assumptions)
     numbers = {text: at for at, text in enumerate(dict.fromkeys(every), start=1)}
     several = ((systems_figure(results), SYSTEMS),) if len(results) > 1 else ()
@@ -165,15 +157,7 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> _Section:
 
 
 def audit_figures(result: AuditResult) -> list[tuple[str, str]]:
-    """The figures of an audit, the one that says most first.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        An svg element and a caption for each. A score of two values has no ROC curve and no
-        histogram, which would be three points and two blocks.
-    """
+    """The figures of an audit, the one that says most first."""
     found = trial_figures(result)
     if result.profile is not None:
         found.append((profile_figure(result.profile, result), PROFILE))
@@ -181,14 +165,7 @@ def audit_figures(result: AuditResult) -> list[tuple[str, str]]:
 
 
 def trial_figures(result: AuditResult) -> list[tuple[str, str]]:
-    """The figures of what the attack saw: its scores, and the test after each paired trial.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        As `audit_figures`, without the profile.
-    """
+    """The figures of what the attack saw: its scores, and the test after each paired trial."""
     found = [(rates_figure(result), RATES)] if is_binary(result) else [
         (roc_figure(result), _roc_caption(result)),
         (histogram_figure(result), HISTOGRAM),

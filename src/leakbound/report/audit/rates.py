@@ -27,26 +27,12 @@ GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)
 
 
 def is_binary(result: AuditResult) -> bool:
-    """Whether the attack says yes or no, so that a ROC curve would be three points.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        True where every score is one of two values and guesses were counted.
-    """
+    """Whether the attack says yes or no, so that a ROC curve would be three points."""
     return len(result.curves.edges) == BINARY and bool(rates_of(result, 0.05))
 
 
 def rates_figure(result: AuditResult) -> str:
-    """Both rates of the attack with their intervals, and the region that the claim allows.
-
-    Args:
-        result: A finished audit with a binary score.
-
-    Returns:
-        An svg element.
-    """
+    """Both rates of the attack with their intervals, and the region that the claim allows."""
     figure, axes = canvas("said “canary” where it was not", "said “canary” where it was")
     _draw_allowed(axes, result)
     rates = rates_of(result, 1 - (result.bound.confidence or 0.95))
@@ -77,14 +63,7 @@ def _draw_allowed(axes: Axes, result: AuditResult) -> None:
 
 
 def systems_figure(results: Sequence[AuditResult]) -> str:
-    """Bound, claim and guarantee of several systems side by side.
-
-    Args:
-        results: Finished audits, at least two.
-
-    Returns:
-        An svg element.
-    """
+    """Bound, claim and guarantee of several systems side by side."""
     return bounds_figure([
         SystemBounds(system_name(one), one.bound.epsilon or 0.0, one.claim.epsilon,
                      one.guarantee.epsilon)

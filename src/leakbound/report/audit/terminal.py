@@ -34,15 +34,7 @@ HEAD = (
 
 
 def summary(result: AuditResult, verbose: bool = False) -> str:
-    """Verdict first, then the bound, why, what was tried, and what it does not show.
-
-    Args:
-        result: A finished audit.
-        verbose: Whether to show everything that keeps an audit from a verdict, not the first alone.
-
-    Returns:
-        A few lines.
-    """
+    """Verdict first, then the bound, why, what was tried, and what it does not show."""
     lines = [first_line(verdict_words(result), [subject_of(result)])]
     meaning = (attacker_sentence(result), odds_sentence(result), bound_sentence(result))
     lines += [f"  {one}" for one in meaning if one]
@@ -64,14 +56,7 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
 
 
 def comparison_table(results: Sequence[AuditResult]) -> str:
-    """Several audits as a table.
-
-    Args:
-        results: Finished audits.
-
-    Returns:
-        What they are of, and a line for each; every number with its kind.
-    """
+    """Several audits as a table."""
     rows = [
         (
             system_name(r),

@@ -18,14 +18,7 @@ TRIED_HEAD = ("Class of attack", "Tried", "How to try it")
 
 
 def tried_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
-    """The classes of attack, each with what was done or how it is done.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        Rows under `TRIED_HEAD`.
-    """
+    """The classes of attack, each with what was done or how it is done."""
     done = f"yes, {result.counts['model_calls']} calls"
     return tuple(
         (one.name, done, "") if one.tried else (one.name, "no", one.how)
@@ -34,14 +27,7 @@ def tried_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
 
 
 def reference_rows(result: AuditResult) -> tuple[tuple[str, ...], ...]:
-    """What standards and guidelines ask, each with what this audit says.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        Rows under `REFERENCE_HEAD`; none for results of earlier versions.
-    """
+    """What standards and guidelines ask, each with what this audit says."""
     return tuple(
         (f"{one.document}: {one.item}", one.asks, f"{_status(one.status)}. {one.answer}")
         for one in result.references

@@ -39,15 +39,7 @@ IMPLIED = "implied_epsilon"  # of an estimate of mu: no bound of its own
 
 
 def reason_sentences(result: AuditResult, most: int | None = None) -> tuple[str, ...]:
-    """Why the verdict is what it is, and what else was found.
-
-    Args:
-        result: A finished audit.
-        most: So many reasons of an inconclusive audit are shown; None: all of them.
-
-    Returns:
-        Sentences; none is said twice.
-    """
+    """Why the verdict is what it is, and what else was found."""
     findings = [
         finding.sentence
         for finding in result.findings
@@ -60,14 +52,7 @@ def reason_sentences(result: AuditResult, most: int | None = None) -> tuple[str,
 
 
 def check_sentence(result: AuditResult) -> str:
-    """What was checked before the verdict: controls, and whether the system remembers.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        One or two sentences; empty for results of version 1.
-    """
+    """What was checked before the verdict: controls, and whether the system remembers."""
     controls, state = result.controls, result.state
     found = []
     if controls is not None and controls.p_value is not None:
@@ -106,14 +91,7 @@ def _late(controls: ControlCheck) -> str:
 
 
 def bound_sentence(result: AuditResult) -> str:
-    """The bound beside the claim.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        One sentence; a second one where the mechanism guarantees a mu.
-    """
+    """The bound beside the claim."""
     bound, claim = result.bound, result.claim
     shown, claimed = beside(bound.epsilon, claim.epsilon)
     text = (
@@ -126,14 +104,7 @@ def bound_sentence(result: AuditResult) -> str:
 
 
 def setup_sentence(result: AuditResult) -> str:
-    """What was tried.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        One sentence; a second one where every output was stored before.
-    """
+    """What was tried."""
     attack, counts = result.attack, result.counts
     return (
         f"{_trials(result)}; query {attack['query']}, "
@@ -158,14 +129,7 @@ def _trials(result: AuditResult) -> str:
 
 
 def channel_row(channel: ChannelResult) -> tuple[str, ...]:
-    """One line of the table by channel.
-
-    Args:
-        channel: What a channel shows.
-
-    Returns:
-        Cells under `CHANNEL_HEAD`.
-    """
+    """One line of the table by channel."""
     reason = "" if channel.reason is None else f" ({channel.reason})"
     return (
         channel.name,
@@ -177,14 +141,7 @@ def channel_row(channel: ChannelResult) -> tuple[str, ...]:
 
 
 def channels_sentence(result: AuditResult) -> str:
-    """How the table by channel is read.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        Two sentences; empty where replies were read as a whole.
-    """
+    """How the table by channel is read."""
     if not result.channels:
         return ""
     one = result.channels[0].bound.confidence or 0.0
@@ -196,14 +153,7 @@ def channels_sentence(result: AuditResult) -> str:
 
 
 def limits_of(results: Sequence[AuditResult]) -> tuple[str, ...]:
-    """What the bounds of a report do not prove.
-
-    Args:
-        results: Finished audits, at least one.
-
-    Returns:
-        Sentences, each once.
-    """
+    """What the bounds of a report do not prove."""
     of_each = (LIMITS_OF_ONE_RUN if _one_run(result) else LIMITS for result in results)
     return tuple(dict.fromkeys(line for limits in of_each for line in limits))
 
@@ -224,16 +174,7 @@ def _copies(counts: Mapping[str, int]) -> str:
 
 
 def estimate_row(estimate: Estimate, numbers: Mapping[str, int], gaussian: bool) -> tuple[str, ...]:
-    """An estimate as cells under ESTIMATE_HEAD.
-
-    Args:
-        estimate: One estimate of an audit.
-        numbers: The number under which a page lists each assumption.
-        gaussian: Whether the mechanism is Gaussian, so that mu implies an epsilon.
-
-    Returns:
-        Texts.
-    """
+    """An estimate as cells under ESTIMATE_HEAD."""
     implied = gaussian and estimate.epsilon is None and IMPLIED in estimate.details
     epsilon = estimate.details[IMPLIED] if implied else estimate.epsilon
     return (

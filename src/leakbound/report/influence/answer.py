@@ -28,16 +28,7 @@ TONES = {
 def influence_answer(
     records: Sequence[InfluenceRecord], contexts: Sequence[Sequence[NamedReading]]
 ) -> tuple[str, ...]:
-    """How much the context changed the response, and which part did.
-
-    Args:
-        records: Records of the same contexts.
-        contexts: The readings of each context.
-
-    Returns:
-        Sentences about the first reading of a single context (PRIVATE), or about means over
-        contexts.
-    """
+    """How much the context changed the response, and which part did."""
     if len(contexts) > 1:
         return tuple(_mean(record, len(records) > 1) for record in records)
     first = contexts[0][0] if contexts else None
@@ -103,14 +94,7 @@ def _mean_text(one: Expected) -> str:
 
 
 def influence_facts(records: Sequence[InfluenceRecord]) -> dict[str, str]:
-    """By which model and over which contexts influence was measured.
-
-    Args:
-        records: Records of the same contexts.
-
-    Returns:
-        Texts by their labels.
-    """
+    """By which model and over which contexts influence was measured."""
     contexts = records[0].attributions
     tokens = [len(one.bounds) - 1 for one in contexts]
     size = f" of {counted(tokens[0], 'token')}" if len(tokens) == 1 else ""
@@ -128,13 +112,6 @@ def _ablations(record: InfluenceRecord) -> int:
 
 
 def influence_tone(records: Sequence[InfluenceRecord]) -> str:
-    """What colours the first screen.
-
-    Args:
-        records: Records of the same contexts.
-
-    Returns:
-        The outcome of a limit on shares; empty without one.
-    """
+    """What colours the first screen."""
     found = {TONES[one.share_limit.outcome] for one in records if one.share_limit is not None}
     return next((t for t in ("violation", "inconclusive", "no_violation") if t in found), "")

@@ -24,14 +24,7 @@ MANY = 60  # spans from which a line has no markers
 
 
 def position_figures(readings: Sequence[NamedReading]) -> list[str]:
-    """Influence by span, and influence of the whole context by response token.
-
-    Args:
-        readings: The readings of one context.
-
-    Returns:
-        Two svg elements.
-    """
+    """Influence by span, and influence of the whole context by response token."""
     from matplotlib.ticker import MaxNLocator
 
     shown = finest(readings[0].reading)
@@ -61,14 +54,7 @@ def _line(axes: Axes, at: int, name: str, x: npt.ArrayLike, y: npt.ArrayLike, ma
 
 
 def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
-    """Mean influence of spans by their place in the context, in tenths, over all contexts.
-
-    Args:
-        contexts: The readings of each context.
-
-    Returns:
-        An svg element; empty for a single context.
-    """
+    """Mean influence of spans by their place in the context, in tenths, over all contexts."""
     if len(contexts) < 2:
         return ""
     figure, axes = canvas("place of the span in its context", "mean influence")

@@ -87,20 +87,7 @@ class _Context:
 
 
 def influence_page(*records: InfluenceRecord, title: str | None = None, shown: int = SHOWN) -> str:
-    """The page of one context or of many.
-
-    Args:
-        *records: Records of the same contexts, by one model each; their readings stand side by
-            side.
-        title: Heading of the page.
-        shown: Most contexts with a heat map.
-
-    Returns:
-        HTML that opens from disk and makes no request. All text is escaped.
-
-    Raises:
-        UsageError: If the records are not of the same contexts.
-    """
+    """The page of one context or of many."""
     contexts = readings_by_context(records)
     return render(
         "influence/page.html.j2",

@@ -28,13 +28,7 @@ EQUAL = 1e-3  # influences this close are shown as equal: the digits of a map te
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NamedReading:
-    """One reading of a context.
-
-    Attributes:
-        name: What tells it from the others beside it.
-        one: The context with its readings (PRIVATE).
-        reading: This reading.
-    """
+    """One reading of a context."""
 
     name: str
     one: Attribution
@@ -43,18 +37,7 @@ class NamedReading:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TopSpan:
-    """A span with a large influence.
-
-    Attributes:
-        text: Its words (PRIVATE).
-        first: Index of its first token.
-        end: Index after its last token.
-        influence: On the whole response.
-        loss: Ex-post privacy loss of the whole response.
-        name: Name of the unit; "" for spans of n tokens.
-        share: Share of the influence of all units.
-        error: Standard error of the influence; 0 where nothing was drawn.
-    """
+    """A span with a large influence."""
 
     text: str
     first: int
@@ -68,14 +51,7 @@ class TopSpan:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Segment:
-    """A piece of the context that no span divides.
-
-    Attributes:
-        text: Its words (PRIVATE).
-        spans: Indices of the spans over it; empty where none was measured.
-        top: Index of the one with the largest influence; -1 where none was measured.
-        influence: Of that span on the whole response.
-    """
+    """A piece of the context that no span divides."""
 
     text: str
     spans: tuple[int, ...]
@@ -84,31 +60,14 @@ class Segment:
 
 
 def decoding_name(reading: Reading) -> str:
-    """How a response was sampled, or would be.
-
-    Args:
-        reading: One reading of a context.
-
-    Returns:
-        A few words.
-    """
+    """How a response was sampled, or would be."""
     if reading.epsilon is None:
         return f"λ = {reading.lam:g}, T = {reading.temperature:g}"
     return f"bounded CID, ε = {reading.epsilon:g}, λ ≤ {reading.lam:g}, T = {reading.temperature:g}"
 
 
 def readings_by_context(records: Sequence[InfluenceRecord]) -> list[list[NamedReading]]:
-    """For every context the readings of all records.
-
-    Args:
-        records: Records of the same contexts, by one model each.
-
-    Returns:
-        A list for each context.
-
-    Raises:
-        UsageError: If the records are not of the same contexts and queries.
-    """
+    """For every context the readings of all records."""
     same = {tuple((one.context, one.query) for one in record.attributions) for record in records}
     if len(same) != 1:
         raise UsageError(
@@ -130,16 +89,7 @@ def _named_readings(record: InfluenceRecord, with_model: bool) -> list[list[Name
 
 
 def top_spans(one: Attribution, grid: SpanGrid, count: int = 5) -> list[TopSpan]:
-    """The spans with the largest influence on the response.
-
-    Args:
-        one: A context.
-        grid: Its spans of one size.
-        count: Most spans.
-
-    Returns:
-        Spans, the largest influence first.
-    """
+    """The spans with the largest influence on the response."""
     order = np.argsort(-grid.totals, kind="stable")[:count]
     return [_top_span(one, grid, int(at)) for at in order]
 
@@ -156,14 +106,7 @@ def _top_span(one: Attribution, grid: SpanGrid, at: int) -> TopSpan:
 
 
 def grid_title(grid: SpanGrid) -> str:
-    """What the spans of a grid are.
-
-    Args:
-        grid: Spans of one size, or units of one kind.
-
-    Returns:
-        A few words.
-    """
+    """What the spans of a grid are."""
     if grid.unit:
         name, _, size = grid.unit.partition(":")
         longest = f" of at most {size} characters" if size else ""
@@ -176,16 +119,7 @@ def grid_title(grid: SpanGrid) -> str:
 
 
 def expected_name(of: str, n: int, unit: str) -> str:
-    """What a mean over contexts is the mean of.
-
-    Args:
-        of: `span`, `top_attributed` or `context`.
-        n: Tokens of a span.
-        unit: What the spans are; "" for spans of n tokens.
-
-    Returns:
-        A few words.
-    """
+    """What a mean over contexts is the mean of."""
     span = unit or f"span of n = {n}"
     return {"span": span, "top_attributed": f"top-attributed {span}", "context": "whole context"}[
         of
@@ -193,68 +127,29 @@ def expected_name(of: str, n: int, unit: str) -> str:
 
 
 def hides_copies(reading: Reading, grid: SpanGrid) -> bool:
-    """Whether leave-one-out of units says next to nothing, as it does where a text stands twice.
-
-    Args:
-        reading: One reading of a context.
-        grid: One of its grids.
-
-    Returns:
-        False for spans of n tokens and for sets of units.
-    """
+    """Whether leave-one-out of units says next to nothing, as it does where a text stands twice."""
     return bool(grid.unit) and explains_too_little(grid, float(reading.grids[-1].totals[0]))
 
 
 def strongest_pieces(cut: Sequence[Segment]) -> list[int]:
-    """The pieces with the largest influence.
-
-    Args:
-        cut: The pieces of a context.
-
-    Returns:
-        Indices, more than one where copies of a text have the same influence; none where nothing
-        has any.
-    """
+    """The pieces with the largest influence."""
     most = max(piece.influence for piece in cut)
     return [at for at, piece in enumerate(cut) if piece.influence >= (1 - EQUAL) * most > 0]
 
 
 def finest(reading: Reading) -> SpanGrid:
-    """The grid with the shortest spans.
-
-    Args:
-        reading: One reading of a context.
-
-    Returns:
-        A grid; the whole context only if there is no other.
-    """
+    """The grid with the shortest spans."""
     grids = reading.grids[:-1] or reading.grids
     return min(grids, key=lambda grid: float(np.mean([end - first for first, end in grid.spans])))
 
 
 def grid_notes(reading: Reading, grid: SpanGrid) -> list[str]:
-    """How units were measured, and what that can miss.
-
-    Args:
-        reading: One reading of a context.
-        grid: One of its grids.
-
-    Returns:
-        Sentences, without private text; none for spans of n tokens.
-    """
+    """How units were measured, and what that can miss."""
     return [note for note in (_copies(reading, grid), _unopened(grid), _sets(grid)) if note]
 
 
 def excess_note(reading: Reading, grid: SpanGrid) -> str:
-    """Why a part has more influence than the whole.
-
-    Args:
-        reading: One reading of a context.
-        grid: One of its grids.
-
-    Returns:
-        A sentence, which may name a unit; "" if no part has.
-    """
+    """Why a part has more influence than the whole."""
     whole, at = float(reading.grids[-1].totals[0]), int(grid.totals.argmax())
     top = float(grid.totals[at])
     noise = 2 * float(np.nan_to_num(reading.tolerance)) * max(1, len(reading.tokens))
@@ -318,15 +213,7 @@ def _sets(grid: SpanGrid) -> str:
 
 
 def segments(one: Attribution, grid: SpanGrid) -> list[Segment]:
-    """The context, cut wherever a span begins or ends.
-
-    Args:
-        one: A context.
-        grid: Its spans of one size, which may overlap, or its units.
-
-    Returns:
-        Segments in the order of the context.
-    """
+    """The context, cut wherever a span begins or ends."""
     ends_of_all = (0, len(one.bounds) - 1)
     cuts = sorted({*ends_of_all, *(edge for span in grid.spans for edge in span)})
     starts, ends = zip(*grid.spans, strict=True)

@@ -28,14 +28,7 @@ BARS = " Bars are intervals."
 
 
 def study_page(record: StudyRecord) -> str:
-    """The page of a study.
-
-    Args:
-        record: What the study found.
-
-    Returns:
-        HTML that opens from disk and makes no request, without script and private text.
-    """
+    """The page of a study."""
     return render(
         "influence/study.html.j2",
         title=f"Influence by {record.factor}",
@@ -172,15 +165,7 @@ def _draw(
 
 
 def study_table(record: StudyRecord) -> str:
-    """A study in a terminal.
-
-    Args:
-        record: What the study found.
-
-    Returns:
-        A line for each setting, and for each position if there are few; why a column is missing,
-        and notes.
-    """
+    """A study in a terminal."""
     head = (
         f"{record.study}: means over {record.contexts} contexts with {record.confidence:.0%} "
         "intervals"

@@ -24,14 +24,7 @@ class WholeTable(NamedTuple):
 
 
 def whole_table(readings: Sequence[NamedReading]) -> WholeTable:
-    """Leave-one-out of the whole context.
-
-    Args:
-        readings: The readings of one context.
-
-    Returns:
-        A table (PRIVATE: it has the responses).
-    """
+    """Leave-one-out of the whole context."""
     entropy = ("Influence over entropy",) if readings[0].reading.entropy else ()
     head = (
         "Decoding", "Response", "Influence of the context", "Ex-post privacy loss ε", *entropy,
@@ -53,30 +46,14 @@ def _whole_row(named: NamedReading) -> tuple[TableCell | str, ...]:
 
 
 def expected_head(records: Sequence[InfluenceRecord]) -> tuple[str, ...]:
-    """Headings of the means over contexts.
-
-    Args:
-        records: Records of the same contexts.
-
-    Returns:
-        Texts; the first names the model where there are several.
-    """
+    """Headings of the means over contexts."""
     model = ("Model",) if len(records) > 1 else ()
     interval = f"{records[0].confidence:.0%} interval"
     return (*model, "λ", "Of", "Mean influence on a response", interval)
 
 
 def expected_row(record: InfluenceRecord, one: Expected, several: bool) -> tuple[str, ...]:
-    """A mean over contexts.
-
-    Args:
-        record: What it is of.
-        one: The mean.
-        several: Whether there are several models.
-
-    Returns:
-        Cells under `expected_head`.
-    """
+    """A mean over contexts."""
     model = (record.model,) if several else ()
     return (
         *model, f"{one.lam:g}", expected_name(one.of, one.n, one.unit), f"{one.mean:.3f}",
@@ -85,30 +62,14 @@ def expected_row(record: InfluenceRecord, one: Expected, several: bool) -> tuple
 
 
 def span_head(unit: str, method: str) -> tuple[str, ...]:
-    """Headings of the top-attributed spans.
-
-    Args:
-        unit: What they are; "" for spans of n tokens.
-        method: How their values were made.
-
-    Returns:
-        Texts.
-    """
+    """Headings of the top-attributed spans."""
     name, share = (("Name",), ("Share",)) if unit else ((), ())
     last = "Ex-post privacy loss ε" if method == "leave-one-out" else "|Sum of signed values|"
     return (*name, "Text", "Tokens", "Influence", *share, last)
 
 
 def span_rows(spans: Sequence[TopSpan], unit: str) -> list[tuple[TableCell | str, ...]]:
-    """The top-attributed spans.
-
-    Args:
-        spans: The spans.
-        unit: What they are; "" for spans of n tokens.
-
-    Returns:
-        Rows under `span_head` (PRIVATE: they have texts).
-    """
+    """The top-attributed spans."""
     return [_span_row(span, unit) for span in spans]
 
 

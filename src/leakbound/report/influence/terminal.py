@@ -35,15 +35,7 @@ WORDS = 48  # characters of a unit's text: a line of a terminal holds its name a
 
 
 def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
-    """What each response lost without the whole context, and its top-attributed spans.
-
-    Args:
-        record: Contexts with their readings.
-        shown: Most contexts.
-
-    Returns:
-        Plain text.
-    """
+    """What each response lost without the whole context, and its top-attributed spans."""
     lines = []
     for one in record.attributions[:shown]:
         for reading in one.readings:
@@ -122,13 +114,7 @@ def _expected(record: InfluenceRecord, shown: int) -> list[str]:
 
 
 def print_heat(record: InfluenceRecord, shown: int = SHOWN, file: IO[str] | None = None) -> None:
-    """Print the heat map of the smallest spans; » and « mark the top-attributed pieces.
-
-    Args:
-        record: Contexts with their readings.
-        shown: Most contexts.
-        file: Where to print; None for standard output.
-    """
+    """Print the heat map of the smallest spans; » and « mark the top-attributed pieces."""
     from rich.console import Console
 
     console = Console(file=file or sys.stdout, highlight=False, soft_wrap=True)

@@ -34,14 +34,7 @@ class RecipePoint:
 
 @dataclass(frozen=True, slots=True)
 class RecipeLine:
-    """Points of one kind.
-
-    Attributes:
-        name: What the legend says.
-        kind: Measured here, printed in the paper, or the largest value that is possible.
-        points: In the order of x.
-        across: Whether it is one value for all x.
-    """
+    """Points of one kind."""
 
     name: str
     kind: Literal["measured", "printed", "ceiling"]
@@ -51,16 +44,7 @@ class RecipeLine:
 
 @dataclass(frozen=True, slots=True)
 class RecipeFigure:
-    """What a figure shows.
-
-    Attributes:
-        title: For readers who do not see it.
-        x: Label of the x axis.
-        y: Label of the y axis.
-        ticks: Names of the places 0, 1, ... on the x axis; empty where x is a number.
-        lines: What is drawn.
-        caption: What is said below it.
-    """
+    """What a figure shows."""
 
     title: str
     x: str
@@ -72,14 +56,7 @@ class RecipeFigure:
 
 @functools.lru_cache(maxsize=512)  # a page of one recipe and a page of all show the same
 def recipe_svg(data: RecipeFigure) -> str:
-    """A figure for a page.
-
-    Args:
-        data: What it shows.
-
-    Returns:
-        An svg element in the page's own text colour.
-    """
+    """A figure for a page."""
     figure, axes = canvas(data.x, data.y)
     looks, hollow = cycle(range(len(MARKERS))), cycle(HOLLOW)
     for line in data.lines:

@@ -23,23 +23,7 @@ ORDER = ("shown", "too_few_trials", "cannot_show", "reversed", "failed", "")
 
 @dataclass(frozen=True, slots=True)
 class RecipeSection:
-    """One recipe on the page.
-
-    Attributes:
-        name: The paper and the figure, such as "contextleak/fig6".
-        title: What the figure shows.
-        says: The paper's claim, in a sentence.
-        status: Its outcome as a code; "failed" where the recipe did not run to its end, "" without
-            a claim.
-        outcome: The outcome in words.
-        reason: Why, in sentences.
-        inequalities: Rows of the tests, under `tests`.
-        tests: Headings of these rows.
-        head: Headings of the table.
-        rows: Cells of the table.
-        figures: The figures.
-        notes: Texts below the table, by their headings.
-    """
+    """One recipe on the page."""
 
     name: str
     title: str
@@ -66,16 +50,7 @@ class RecipeSection:
 
 
 def recipes_page(title: str, sections: Sequence[RecipeSection], lead: str = "") -> str:
-    """A page of recipes.
-
-    Args:
-        title: Heading of the page.
-        sections: The recipes. One alone has no overview.
-        lead: What is said above the overview.
-
-    Returns:
-        HTML that opens from disk and makes no request; all text is escaped.
-    """
+    """A page of recipes."""
     return render(
         "recipes/page.html.j2",
         title=title,

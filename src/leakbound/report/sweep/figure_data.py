@@ -22,13 +22,7 @@ UTILITY = {"accuracy": "accuracy", "rougeL": "ROUGE-L F1"}
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Values of the repeats of one setting: a spread, no confidence bound.
-
-    Attributes:
-        low: The least.
-        middle: The median.
-        high: The largest.
-    """
+    """Values of the repeats of one setting: a spread, no confidence bound."""
 
     low: float
     middle: float
@@ -36,28 +30,13 @@ class Range:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Range:
-        """The range of some values.
-
-        Args:
-            values: One for each repeat, at least one.
-
-        Returns:
-            The range.
-        """
+        """The range of some values."""
         return cls(min(values), statistics.median(values), max(values))
 
 
 @dataclass(frozen=True, slots=True)
 class FigurePoint:
-    """One setting in a figure.
-
-    Attributes:
-        x: Its place.
-        y: Its height.
-        repeats: How many repeats have both.
-        setting: The setting in words.
-        label: What tells it from the others of its series, or its number in the table.
-    """
+    """One setting in a figure."""
 
     x: Range
     y: Range
@@ -68,13 +47,7 @@ class FigurePoint:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Settings that differ in x alone, in the order of x; or a reference line.
-
-    Attributes:
-        name: As the legend names it.
-        kind: What it shows.
-        points: At least one.
-    """
+    """Settings that differ in x alone, in the order of x; or a reference line."""
 
     name: str
     kind: SeriesKind
@@ -83,19 +56,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class FigureData:
-    """One figure.
-
-    Attributes:
-        name: Of its files.
-        title: What it shows.
-        x: Label of the x axis.
-        y: Label of the y axis.
-        series: What is drawn.
-        repeats: Seeds of each setting.
-        ticks: Names of the places on x where these are no numbers.
-        left_out: Values that no place can show.
-        connected: Whether a series is a line.
-    """
+    """One figure."""
 
     name: str
     title: str
@@ -109,15 +70,7 @@ class FigureData:
 
 
 def figures_of(record: SweepRecord) -> list[FigureData]:
-    """The figures of a sweep.
-
-    Args:
-        record: The sweep.
-
-    Returns:
-        Bounds over what changes; where utility was measured, utility over it and utility against
-        bounds. None without points.
-    """
+    """The figures of a sweep."""
     if not record.points:
         return []
     sweep = _Sweep(record)

@@ -73,27 +73,12 @@ REFERENCE_LOOKS: dict[str, _LineStyle] = {
 
 
 def figure_svg(data: FigureData) -> str:
-    """A figure for the page.
-
-    Args:
-        data: What it shows.
-
-    Returns:
-        An svg element in the page's own text colour.
-    """
+    """A figure for the page."""
     return svg(_drawn(data), f"{data.title}: {data.y} over {data.x}")
 
 
 def figure_files(record: SweepRecord, formats: tuple[str, ...]) -> dict[str, str | bytes]:
-    """Every figure of a sweep in every format.
-
-    Args:
-        record: The sweep.
-        formats: Some of FORMATS; csv holds the numbers of a figure.
-
-    Returns:
-        Contents by file name.
-    """
+    """Every figure of a sweep in every format."""
     return {
         f"{figure.name}.{name}": _file(figure, name)
         for figure in figures_of(record)
@@ -115,14 +100,7 @@ def _file(data: FigureData, name: str) -> str | bytes:
 
 
 def figure_csv(figure: FigureData) -> str:
-    """The numbers of a figure.
-
-    Args:
-        figure: One figure.
-
-    Returns:
-        CSV with a row a point; low and high are the spread of the repeats.
-    """
+    """The numbers of a figure."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow((

@@ -10,13 +10,6 @@ __all__ = ["key_name", "setting_name"]
 def setting_name(changes: Mapping[str, object], without: str | None = None) -> str:
     """A setting in few words.
 
-    Args:
-        changes: What it changes, by key.
-        without: A key that is not named.
-
-    Returns:
-        Keys and values. Epsilon is written as its sign, an option of the mechanism by its own name.
-
     Examples:
         >>> setting_name({"epsilon": 4, "mechanism.partitions": 10})
         'ε=4, partitions=10'
@@ -29,12 +22,5 @@ def setting_name(changes: Mapping[str, object], without: str | None = None) -> s
 
 
 def key_name(key: str) -> str:
-    """A key of a grid in few words.
-
-    Args:
-        key: Such as "mechanism.partitions".
-
-    Returns:
-        An option of the mechanism by its own name, any other key as it is.
-    """
+    """A key of a grid in few words."""
     return key.removeprefix("mechanism.")

@@ -50,15 +50,7 @@ NONE = -1.0  # where a cell without a number is sorted: before all numbers
 
 
 def sweep_page(record: SweepRecord, title: str | None = None) -> str:
-    """The page of a sweep.
-
-    Args:
-        record: The sweep.
-        title: Heading of the page.
-
-    Returns:
-        HTML that opens from disk and makes no request. All text is escaped.
-    """
+    """The page of a sweep."""
     warnings = dict.fromkeys(warning for point in record.points for warning in point.warnings)
     head, rows = _head(record), _rows(record)
     shown, same = _columns(head, rows)

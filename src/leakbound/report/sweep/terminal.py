@@ -27,14 +27,8 @@ UTILITY = ("utility", "zero-shot", "non-private")
 
 
 def sweep_summary(record: SweepRecord, model_calls: int | None = None) -> str:
-    """Verdicts, systems and claims, the worst bound, a line a point, what is missing, model calls.
-
-    Args:
-        record: The sweep.
-        model_calls: Calls that this command has made.
-
-    Returns:
-        Plain text.
+    """Verdicts, systems and claims, the worst bound, a line a point, what is missing, model
+    calls.
     """
     lines = [first_line(f"SWEEP ({tally_sentence(record)})", subjects_of(record))]
     if record.points:

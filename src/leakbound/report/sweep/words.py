@@ -27,14 +27,7 @@ WITHIN = ("model", "mechanism")  # an application at an address has its own
 
 
 def subjects_of(record: SweepRecord) -> list[Subject]:
-    """Who was asked in a sweep, and what was claimed.
-
-    Args:
-        record: The sweep.
-
-    Returns:
-        One for each point; without points, the system that all settings share.
-    """
+    """Who was asked in a sweep, and what was claimed."""
     base = record.base
     if record.points:
         return [_subject(point, {**base, **point.changes}) for point in record.points]
@@ -55,28 +48,14 @@ def _model_of(settings: Mapping[str, object]) -> str | None:
 
 
 def tally(record: SweepRecord) -> dict[str, int]:
-    """Points of each verdict, and points without a result by their cause.
-
-    Args:
-        record: The sweep.
-
-    Returns:
-        Counts; every verdict is there.
-    """
+    """Points of each verdict, and points without a result by their cause."""
     found = Counter(str(point.verdict) for point in record.points)
     missing = Counter(str(point.cause) for point in record.missing)
     return {**{verdict: found[verdict] for verdict in VERDICTS}, **dict(sorted(missing.items()))}
 
 
 def answer_sentence(record: SweepRecord) -> str:
-    """How many points leak more than they claim.
-
-    Args:
-        record: The sweep.
-
-    Returns:
-        One sentence.
-    """
+    """How many points leak more than they claim."""
     number, found = len(record.points), tally(record)["violation"]
     if not number:
         return "No point has a result."
@@ -87,14 +66,7 @@ def answer_sentence(record: SweepRecord) -> str:
 
 
 def worst_sentences(record: SweepRecord) -> list[str]:
-    """The largest lower bound, and the one that is largest beside its claim.
-
-    Args:
-        record: The sweep.
-
-    Returns:
-        One sentence or two.
-    """
+    """The largest lower bound, and the one that is largest beside its claim."""
     bounded = [point for point in record.points if point.bound.epsilon is not None]
     if not bounded:
         return ["No point has a bound."]
@@ -116,14 +88,7 @@ def _bound(point: SweepPoint) -> str:
 
 
 def tried_sentence(record: SweepRecord) -> str:
-    """What was tried.
-
-    Args:
-        record: The sweep.
-
-    Returns:
-        One sentence.
-    """
+    """What was tried."""
     grid = "; ".join(
         f"{key} = {', '.join('none' if v is None else str(v) for v in values)}"
         for key, values in record.grid.items()
@@ -137,14 +102,7 @@ def tried_sentence(record: SweepRecord) -> str:
 
 
 def not_tried_sentence(record: SweepRecord) -> str:
-    """What the sweep keeps fixed, so that nobody reads it as all there is.
-
-    Args:
-        record: The sweep.
-
-    Returns:
-        One sentence.
-    """
+    """What the sweep keeps fixed, so that nobody reads it as all there is."""
     left_out = WITHIN if record.base.get("address") is not None else ()
     keys = [key for key in FIXED if key not in left_out]
     fixed = {key: record.base[key] for key in keys if record.base.get(key) is not None}
@@ -152,14 +110,7 @@ def not_tried_sentence(record: SweepRecord) -> str:
 
 
 def joint_confidence(record: SweepRecord) -> str:
-    """How far bounds that hold one by one hold together.
-
-    Args:
-        record: The sweep.
-
-    Returns:
-        One sentence.
-    """
+    """How far bounds that hold one by one hold together."""
     missed = math.fsum(1 - (point.bound.confidence or 0.0) for point in record.points)
     all_together = (
         f"all of them hold together with at least {1 - missed:.0%}"
@@ -173,14 +124,7 @@ def joint_confidence(record: SweepRecord) -> str:
 
 
 def calls_sentence(record: SweepRecord) -> str:
-    """How many model calls stand behind the sweep, and how many without sharing.
-
-    Args:
-        record: The sweep.
-
-    Returns:
-        One sentence.
-    """
+    """How many model calls stand behind the sweep, and how many without sharing."""
     return (
         f"{record.model_calls} model calls for all points; {record.model_calls_unshared} if points "
         "shared none."
@@ -188,13 +132,6 @@ def calls_sentence(record: SweepRecord) -> str:
 
 
 def tally_sentence(record: SweepRecord) -> str:
-    """Counts of verdicts and causes that occur.
-
-    Args:
-        record: The sweep.
-
-    Returns:
-        A few words.
-    """
+    """Counts of verdicts and causes that occur."""
     counts = tally(record).items()
     return ", ".join(f"{n} {verdict_text(name)}" for name, n in counts if n) or "no point"
