@@ -13,7 +13,6 @@ import ast
 import io
 import json
 import keyword
-import re
 import sys
 import tokenize
 from collections import Counter, defaultdict
@@ -196,8 +195,10 @@ def measure() -> dict[str, int]:
         for one in functions(tree)
         if one.name.startswith("_") and not one.name.startswith("__")
     ]
-    words = Counter(re.findall(r"\w+", "\n".join(texts.values())))
-    once = [one for one in private if words[one.name] == 2]
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    used = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+    used.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
+    once = [one for one in private if used[one.name] == 1]
     faces = [module for module, text in texts.items() if "\n__all__ = " in text]
     folders = Counter(path_of(module).parent for module in trees)
     return {
