@@ -23,21 +23,11 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from leakbound.errors import IgnoredEntryPoint, UsageError, unknown_name
 
-__all__ = [
-    "Catalogue", "Component", "construct", "opener_of", "option_types", "options_of", "schemes",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 
 class Catalogue(Mapping[str, type[T]], Generic[T]):
-    """Classes by their `name`: those given, then those of the entry-point group.
-
-    Args:
-        what: What an entry is, with its article, for error messages ("the canary").
-        group: Entry-point group that other packages register in, such as "leakbound.canaries".
-        builtin: The classes of this package, in the order in which they are listed.
-    """
+    """Classes by their `name`: those given, then those of the entry-point group."""
 
     def __init__(self, what: str, group: str, builtin: Iterable[type[T]]) -> None:
         self.what, self.group = what, group
@@ -123,17 +113,7 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
         return found
 
     def build(self, component: Component) -> T:
-        """The object that a component describes.
-
-        Args:
-            component: Kind and options.
-
-        Returns:
-            An instance of the class of that name.
-
-        Raises:
-            UsageError: If the name or an option is unknown, or a value has the wrong type.
-        """
+        """The object that a component describes."""
         return construct(self[component.kind], component.options, component.kind)
 
 
@@ -164,15 +144,7 @@ class Component(BaseModel):
 
     @classmethod
     def of(cls, thing: object, catalogue: Mapping[str, type[object]]) -> Component:
-        """The component that describes an object: its name and its plain fields.
-
-        Args:
-            thing: A frozen dataclass with a `name`, such as `Hex(8)`.
-            catalogue: Where its class should stand.
-
-        Returns:
-            A component; with `python` set where the catalogue holds another class or none.
-        """
+        """The component that describes an object: its name and its plain fields."""
         name, kind = _name_of(thing), type(thing)
         listed = _lists(catalogue, name, kind)
         fields = options_of(thing)
@@ -186,14 +158,7 @@ class Component(BaseModel):
 
 
 def options_of(thing: object) -> dict[str, object] | None:
-    """The fields of a dataclass as plain values.
-
-    Args:
-        thing: Any object.
-
-    Returns:
-        Values by field name; None if it is not a dataclass or holds what a file cannot.
-    """
+    """The fields of a dataclass as plain values."""
     if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
         return None
     found = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.init and f.repr}
@@ -212,32 +177,13 @@ def _plain(value: object) -> object:
 
 
 def option_types(make: Callable[..., object]) -> dict[str, object]:
-    """Names and types of the options of a class or a function that makes one.
-
-    Args:
-        make: A dataclass, or a callable whose parameters are the options.
-
-    Returns:
-        The annotated type of each parameter, in order.
-    """
+    """Names and types of the options of a class or a function that makes one."""
     hints = get_type_hints(make.__init__ if inspect.isclass(make) else make)
     return {name: hints.get(name, Any) for name in inspect.signature(make).parameters}
 
 
 def construct(make: Callable[..., T], options: Mapping[str, object], name: str) -> T:
-    """Call `make` with options from a file or the command line.
-
-    Args:
-        make: A class, or a function that makes an instance of one.
-        options: Plain values by name.
-        name: What is made, for error messages.
-
-    Returns:
-        What `make` returns.
-
-    Raises:
-        UsageError: If an option is unknown or has the wrong type; whatever `make` raises of it.
-    """
+    """Call `make` with options from a file or the command line."""
     known = option_types(make)
     for option, value in options.items():
         if option not in known:
@@ -324,18 +270,7 @@ def _described(kind: object) -> str:
 
 
 def opener_of(group: str, scheme: str) -> Callable[[str], object] | None:
-    """What another package registers to open addresses of a scheme.
-
-    Args:
-        group: Entry-point group: "leakbound.models" or "leakbound.systems".
-        scheme: Name of the entry point, such as "mine" for "mine/..." or "mine:...".
-
-    Returns:
-        A callable that takes the rest of the address, or None if nobody registers the scheme.
-
-    Raises:
-        UsageError: If what is registered cannot be imported.
-    """
+    """What another package registers to open addresses of a scheme."""
     for entry in metadata.entry_points(group=group, name=scheme):
         try:
             found: Callable[[str], object] = entry.load()
@@ -349,12 +284,5 @@ def opener_of(group: str, scheme: str) -> Callable[[str], object] | None:
 
 
 def schemes(group: str) -> dict[str, str]:
-    """Schemes that other packages register, each with where it leads.
-
-    Args:
-        group: Entry-point group.
-
-    Returns:
-        The value of each entry point by its name.
-    """
+    """Schemes that other packages register, each with where it leads."""
     return {entry.name: entry.value for entry in metadata.entry_points(group=group)}

@@ -11,17 +11,6 @@ import numpy.typing as npt
 
 from leakbound.errors import UsageError
 
-__all__ = [
-    "at_least",
-    "confidence_level",
-    "count",
-    "delta_value",
-    "epsilon_value",
-    "positive",
-    "whole",
-    "within",
-]
-
 Number = TypeVar("Number", bound=npt.ArrayLike)
 
 

@@ -11,8 +11,6 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["PUBLISHED", "install_hint"]
-
 PUBLISHED = False  # whether `leakbound` on the package index is this project
 EXTRA = re.compile(r"""(.+?)\s*;.*\bextra == ['"]([\w-]+)['"]""")  # of a requirement
 OWN = re.compile(r"leakbound\[([\w,-]+)\]")

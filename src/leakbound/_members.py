@@ -7,21 +7,12 @@ from typing import Generic, Protocol
 
 from leakbound.errors import UsageError
 
-__all__ = ["members_of", "require_arguments", "require_members"]
-
 ProtocolClass = type[object]
 ROOTS: tuple[object, ...] = (object, Protocol, Generic)
 
 
 def members_of(protocol: ProtocolClass) -> tuple[str, ...]:
-    """Names of the members that a protocol declares or defines; none of them is optional.
-
-    Args:
-        protocol: A class derived from `typing.Protocol`.
-
-    Returns:
-        The names, in their order.
-    """
+    """Names of the members that a protocol declares or defines; none of them is optional."""
     found: dict[str, None] = {}
     for kind in reversed([kind for kind in protocol.__mro__ if kind not in ROOTS]):
         found |= dict.fromkeys((*vars(kind).get("__annotations__", {}), *vars(kind)))
@@ -29,18 +20,7 @@ def members_of(protocol: ProtocolClass) -> tuple[str, ...]:
 
 
 def require_members(what: str, thing: object, protocol: ProtocolClass, base: str) -> None:
-    """Refuse an object that lacks a member of a protocol, or has a method of other arguments.
-
-    Args:
-        what: The parameter that it is given as, such as "canary".
-        thing: The object.
-        protocol: What it must satisfy.
-        base: Where the protocol is imported from, for the message; deriving a class from it gives
-            its defaults.
-
-    Raises:
-        UsageError: If it is a class, or lacks something.
-    """
+    """Refuse an object that lacks a member of a protocol, or has a method of other arguments."""
     if isinstance(thing, type):
         made = f"{thing.__name__}(...)"
         raise UsageError(f"{what} is the class {thing.__name__}; it must be a name, or {made}.")
@@ -54,15 +34,7 @@ def require_members(what: str, thing: object, protocol: ProtocolClass, base: str
 
 
 def require_arguments(thing: object, protocol: ProtocolClass) -> None:
-    """Refuse an object whose methods take other arguments than those of a protocol.
-
-    Args:
-        thing: An object that has every member.
-        protocol: What it must satisfy.
-
-    Raises:
-        UsageError: For the first such method.
-    """
+    """Refuse an object whose methods take other arguments than those of a protocol."""
     for name in members_of(protocol):
         declared = inspect.getattr_static(protocol, name, None)
         if inspect.isfunction(declared):

@@ -12,47 +12,23 @@ from typing import Any, TypeVar
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
 
-__all__ = ["card", "data_frame", "register_card"]
-
 T = TypeVar("T")
 _CARDS: dict[type[object], Callable[[Any], str]] = {}
 
 
 def register_card(kind: type[T], make: Callable[[T], str]) -> None:
-    """Say how notebooks show the records of a class.
-
-    Args:
-        kind: The class.
-        make: Gives the HTML of a record; it shows no text of rows.
-    """
+    """Say how notebooks show the records of a class."""
     _CARDS[kind] = make
 
 
 def card(record: object) -> str | None:
-    """What a notebook cell shows of a record.
-
-    Args:
-        record: An instance of a registered class.
-
-    Returns:
-        HTML; None, for which notebooks show the text of `repr`, where no reports are imported.
-    """
+    """What a notebook cell shows of a record."""
     make = _CARDS.get(type(record))
     return None if make is None else make(record)
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> Any:
-    """A pandas DataFrame.
-
-    Args:
-        rows: Cells of each row by the name of their column.
-
-    Returns:
-        The frame.
-
-    Raises:
-        UsageError: If pandas is not installed.
-    """
+    """A pandas DataFrame."""
     try:
         pandas = importlib.import_module("pandas")
     except ImportError:

@@ -94,12 +94,6 @@ class IgnoredEntryPoint(UserWarning):
 def reason_of(error: Exception) -> str:
     """Why a file cannot be used, without the numbers and paths that Python adds.
 
-    Args:
-        error: What reading or writing it raised.
-
-    Returns:
-        A clause.
-
     Examples:
         >>> reason_of(FileNotFoundError(2, "No such file or directory", "rows.jsonl"))
         'no such file or directory'
@@ -144,12 +138,6 @@ def _first_problem(error: ValidationError) -> str:
 def why_no_file(path: Path) -> str:
     """Why a path that is no regular file cannot be read as one.
 
-    Args:
-        path: A path that is neither a file nor a folder.
-
-    Returns:
-        A clause.
-
     Examples:
         >>> why_no_file(Path("nothing.csv"))
         'does not exist'
@@ -162,17 +150,7 @@ def why_no_file(path: Path) -> str:
 
 
 def findable(path: str | Path) -> Path:
-    """A path that somebody gave, before anything looks for it.
-
-    Args:
-        path: A path; whether anything is there does not matter.
-
-    Returns:
-        The path.
-
-    Raises:
-        UsageError: If no file system could hold it.
-    """
+    """A path that somebody gave, before anything looks for it."""
     try:
         Path(path).lstat()
     except ValueError:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from leakbound.models import Model
     from leakbound.systems import CallOptions
 
-__all__ = ["PrivacyAudit", "privacy_audit", "pytest_addoption", "pytest_configure"]
-
 FOLDER = ".leakbound"
 
 

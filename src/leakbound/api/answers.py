@@ -16,8 +16,6 @@ from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import DATASET, Ledger
 from leakbound.tasks import Example, Mechanism, Task, as_context, require_mechanism
 
-__all__ = ["answer"]
-
 
 def answer(
     query: str,

@@ -41,11 +41,6 @@ from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.systems import CallOptions, SystemMechanism, as_system
 from leakbound.tasks import Context, Mechanism, Task, as_context, require_mechanism
 
-__all__ = [
-    "audit", "describe_call", "plan", "prepare_call", "require_known", "require_relation",
-    "system_name",
-]  # fmt: skip
-
 
 def audit(
     rows: Rows | None = None,
@@ -207,20 +202,7 @@ def prepare_call(
     opener: Callable[[AuditSpec], Model] = open_models,
     **parameters: Unpack[AuditParameters],
 ) -> Prepared:
-    """Prepare the audit of a call, without starting it.
-
-    Args:
-        rows: As in `audit`.
-        source: What tells the system from an earlier one of its name; part of the run's identity.
-        opener: Makes the model where none is handed over and the mechanism needs one.
-        **parameters: Those of `audit`, except `out`; what is left out has its default there.
-
-    Returns:
-        A prepared audit.
-
-    Raises:
-        LeakboundError: As `audit` does.
-    """
+    """Prepare the audit of a call, without starting it."""
     spec, handed, context = _described(rows, parameters, source)
     return prepare(spec, rows=context, handed=handed, opener=opener)
 
@@ -241,18 +223,7 @@ def _described(
 def describe_call(
     parameters: Mapping[str, object], source: str = ""
 ) -> tuple[dict[str, object], Handed]:
-    """The keys and the objects of a call.
-
-    Args:
-        parameters: Those of `audit`; what is left out, or has its default, makes no key.
-        source: As in `prepare_call`.
-
-    Returns:
-        Flat keys of a spec, without those in `settings`, and the objects that no key can name.
-
-    Raises:
-        LeakboundError: For a value of another kind, and for two that exclude each other.
-    """
+    """The keys and the objects of a call."""
     given: _Values = {**_DEFAULTS, **parameters}
     require_numbers(given)
     guarantee = cast("Guarantee | None", given.pop("guarantee"))
@@ -274,15 +245,7 @@ _DEFAULTS: _Values = {
 
 
 def require_known(parameters: Mapping[str, object], what: str = "audit") -> None:
-    """Refuse what is not a parameter of `audit`.
-
-    Args:
-        parameters: What is given by keyword.
-        what: The function that is called, for the message.
-
-    Raises:
-        UsageError: For an unknown name, with the nearest one.
-    """
+    """Refuse what is not a parameter of `audit`."""
     from difflib import get_close_matches
 
     for name in parameters:
@@ -341,15 +304,7 @@ def _open_claim(given: _Values) -> None:
 
 
 def require_relation(claim: Claim | str | None, insertion: str) -> None:
-    """Refuse a claim under another relation than that of the contexts.
-
-    Args:
-        claim: What is claimed; None, or a name, where it is stated without a relation.
-        insertion: How the canary enters a context.
-
-    Raises:
-        UsageError: If the two do not fit.
-    """
+    """Refuse a claim under another relation than that of the contexts."""
     relation = relation_of(insertion)
     if not isinstance(claim, Claim) or claim.relation == relation:
         return
@@ -430,12 +385,5 @@ def _user_system(
 
 
 def system_name(system: object) -> str:
-    """The name of a system of the user.
-
-    Args:
-        system: A function, an object or a class.
-
-    Returns:
-        Its `__name__`, or "system".
-    """
+    """The name of a system of the user."""
     return str(getattr(system, "__name__", "system"))

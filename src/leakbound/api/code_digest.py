@@ -9,18 +9,9 @@ import uuid
 from pathlib import Path
 from types import FunctionType
 
-__all__ = ["code_of"]
-
 
 def code_of(system: object) -> str:
-    """A hash of the file that defines a plain function or class and of its place there.
-
-    Args:
-        system: A system of a user.
-
-    Returns:
-        Hexadecimal digits; other ones at each call for an object that may hold anything.
-    """
+    """A hash of the file that defines a plain function or class and of its place there."""
     plain = _plain(system)
     if plain is None:
         return uuid.uuid4().hex

@@ -37,8 +37,6 @@ from leakbound.systems import CallOptions
 from leakbound.tuning import Tuned
 from leakbound.tuning import tune as tune_spec
 
-__all__ = ["compare", "gate", "kind_of_record", "sweep", "tune"]
-
 Result = AuditResult | str | Path
 
 
@@ -137,15 +135,7 @@ def compare(
 
 
 def kind_of_record(one: object) -> str:
-    """The kind of record that a result is, for `compare`.
-
-    Args:
-        one: A result, a record, or a path.
-
-    Returns:
-        "sweep" for a path with a sweep.json, "influence" for a record of influence or a path with
-        an influence.json, else "audit".
-    """
+    """The kind of record that a result is, for `compare`."""
     if isinstance(one, InfluenceRecord):
         return "influence"
     if not isinstance(one, str | Path):

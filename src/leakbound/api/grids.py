@@ -20,8 +20,6 @@ from leakbound.sweeping import Described, SweepObjects
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Task, as_context
 
-__all__ = ["describe_grid", "name_objects", "of_all_points", "shared_keys"]
-
 # keys whose values may be objects; an attack and a claim are several keys at once
 OBJECTS = frozenset({*COMPONENTS, "system", "model", "task", "attack", "claim"})
 BESIDE = ("guarantee", "access")  # parameters of a system, also where the grid lists systems
@@ -35,20 +33,7 @@ _Keys = dict[str, object]
 def shared_keys(
     what: str, rows: Rows | None, parameters: Mapping[str, object], settings: object
 ) -> tuple[_Keys, Handed]:
-    """Keys and objects of a call that may give any key in `settings`.
-
-    Args:
-        what: The function that is called, for messages.
-        rows: As in `audit`.
-        parameters: Those of `audit`.
-        settings: Any keys of a configuration file; objects may stand there, too.
-
-    Returns:
-        Flat keys of a spec, and the objects that no key can name.
-
-    Raises:
-        LeakboundError: As `audit` does.
-    """
+    """Keys and objects of a call that may give any key in `settings`."""
     require_known(parameters, what)
     if not isinstance(settings, Mapping | None):
         raise UsageError(
@@ -68,29 +53,14 @@ def shared_keys(
 
 
 def of_all_points(grid: object, parameters: Mapping[str, object]) -> Mapping[str, object]:
-    """The parameters that speak of all points alike.
-
-    Args:
-        grid: Values by key, as a caller gives them.
-        parameters: Those of `audit`.
-
-    Returns:
-        The same; without `guarantee` where the grid lists the systems that declare it.
-    """
+    """The parameters that speak of all points alike."""
     if isinstance(grid, Mapping) and "system" in grid:
         return {key: value for key, value in parameters.items() if key != "guarantee"}
     return parameters
 
 
 def name_objects(grid: object) -> object:
-    """A grid with a name in place of each object.
-
-    Args:
-        grid: Values by key, as a caller gives them; what is not a mapping is returned as it is.
-
-    Returns:
-        The same with plain values only.
-    """
+    """A grid with a name in place of each object."""
     if not isinstance(grid, Mapping):
         return grid
     return {
@@ -102,20 +72,7 @@ def name_objects(grid: object) -> object:
 def describe_grid(
     grid: object, shared: Handed, parameters: Mapping[str, object], base: Mapping[str, object]
 ) -> SweepObjects:
-    """What the objects of a grid stand for.
-
-    Args:
-        grid: Values by key, as a caller gives them.
-        shared: Objects of all points.
-        parameters: Those of `audit` that all points share.
-        base: Flat keys that they share.
-
-    Returns:
-        The objects of a sweep.
-
-    Raises:
-        LeakboundError: As `audit` does, and for a system beside a mechanism.
-    """
+    """What the objects of a grid stand for."""
     listed = grid if isinstance(grid, Mapping) else {}
     _require_one_answerer(listed, base, shared)
     return SweepObjects(shared, {

@@ -20,8 +20,6 @@ from leakbound.attribution.units import UnitKind
 from leakbound.errors import UsageError
 from leakbound.models import Model
 
-__all__ = ["influence"]
-
 Method = Literal["leave-one-out", "shapley", "lasso"]
 UnitName = Literal["sentence", "line", "paragraph", "document", "message"] | UnitKind
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from leakbound.errors import UsageError, findable
 from leakbound.models import Model, open_model
 
-__all__ = ["opened_model", "require_model", "require_numbers", "require_path"]
-
 _NUMBERS = {
     **dict.fromkeys(("epsilon", "delta", "confidence", "state_check"), "a number"),
     **dict.fromkeys(("assume_hit", "assume_false_alarm", "budget"), "a number"),
@@ -21,14 +19,7 @@ _NUMBERS = {
 
 
 def require_numbers(given: Mapping[str, object]) -> None:
-    """Refuse a text or a boolean where a number belongs; the spec checks the rest.
-
-    Args:
-        given: Parameters of `audit`.
-
-    Raises:
-        UsageError: For the first such value.
-    """
+    """Refuse a text or a boolean where a number belongs; the spec checks the rest."""
     for name, must in _NUMBERS.items():
         value = given.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
@@ -36,17 +27,7 @@ def require_numbers(given: Mapping[str, object]) -> None:
 
 
 def require_model(model: object) -> Model:
-    """Refuse what is not a model.
-
-    Args:
-        model: What is handed over as one.
-
-    Returns:
-        The same object.
-
-    Raises:
-        UsageError: If it lacks members of a model.
-    """
+    """Refuse what is not a model."""
     if not isinstance(model, Model) or not isinstance(model.name, str):
         raise UsageError(
             f"model is {type(model).__name__}; it must be an address such as 'pocket', or a model "
@@ -56,35 +37,12 @@ def require_model(model: object) -> Model:
 
 
 def opened_model(model: object) -> Model:
-    """The model at an address, or the one that is handed over.
-
-    Args:
-        model: Either.
-
-    Returns:
-        A model.
-
-    Raises:
-        UsageError: If it is neither.
-        TargetError: If the model at the address cannot be loaded.
-    """
+    """The model at an address, or the one that is handed over."""
     return open_model(model) if isinstance(model, str) else require_model(model)
 
 
 def require_path(name: str, value: object, must: str) -> Path:
-    """Refuse what is not a path.
-
-    Args:
-        name: Of the parameter.
-        value: What is given.
-        must: What it must be, for the message.
-
-    Returns:
-        The path.
-
-    Raises:
-        UsageError: If it is neither a text nor a path, or an empty text.
-    """
+    """Refuse what is not a path."""
     if not isinstance(value, str | Path):
         raise UsageError(f"{name} is {type(value).__name__}; it must be {must}.")
     if value == "":

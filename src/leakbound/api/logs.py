@@ -8,8 +8,6 @@ from pathlib import Path
 from leakbound.auditing.logs import LogAudit, audit_logs, read_outputs, read_records
 from leakbound.errors import UsageError
 
-__all__ = ["audit_log"]
-
 TextSource = str | Path | Iterable[str]
 
 

@@ -13,11 +13,6 @@ from leakbound.privacy import Guarantee
 from leakbound.systems import AsyncSystem
 from leakbound.tasks import Example, Mechanism, Task
 
-__all__ = [
-    "AuditOptions", "AuditParameters", "CanaryName", "EstimatorName", "MechanismName", "QueryName",
-    "Rows", "ScoreName", "SharedOptions", "SweepParameters", "TuneParameters", "UserSystem",
-]  # fmt: skip
-
 # Names of this package, so that a type checker knows a misspelt one; those of other packages go
 # into settings, as {"mechanism.kind": name}.
 MechanismName = Literal[

@@ -8,8 +8,6 @@ from leakbound.models.openai.endpoint import key_from_environment
 from leakbound.models.probe.probe import probe_endpoint, probe_model
 from leakbound.models.probe.record import ProbeRecord
 
-__all__ = ["probe"]
-
 
 def probe(model: Model | str, *, base_url: str | None = None) -> ProbeRecord:
     """Ask a model about public texts, and record what it really supports.

@@ -8,8 +8,6 @@ from pathlib import Path
 from leakbound.api.kinds import require_path
 from leakbound.auditing.verify import Verification, verify_run
 
-__all__ = ["verify"]
-
 
 def verify(run: str | Path, *, anchors: Sequence[str] = ()) -> Verification:
     """Compute every digest of a finished run again; no model is asked.

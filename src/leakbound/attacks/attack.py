@@ -11,8 +11,6 @@ from leakbound.attacks.scores import Score
 from leakbound.errors import TargetError, UsageError
 from leakbound.tasks import Access, Mechanism
 
-__all__ = ["Attack", "Insertion", "ScoredAttack"]
-
 Insertion = Literal["replace", "append", "add"]
 
 

@@ -17,8 +17,6 @@ from leakbound._check import positive
 from leakbound.errors import UsageError
 from leakbound.stats.best_votes import best_chance
 
-__all__ = ["VoteContexts", "edge_copies"]
-
 Floats = npt.NDArray[np.float64]
 LARGEST = 50.0  # epsilon beyond which no number of pairs in use certifies anything
 HALVINGS = 40  # of that interval: to 5e-11, finer than contexts differ
@@ -27,15 +25,6 @@ STAKES = np.linspace(0.0, 0.99, 67)[1:]  # shares of the largest stake; neighbou
 
 def edge_copies(partitions: int, member_first: bool = True) -> int:
     """Copies with which one vote decides which of two answers has the most votes.
-
-    Args:
-        partitions: T, the number of partitions, at least 1.
-        member_first: Whether a tie without noise goes to the answer that speaks for a member, as an
-            argmax over votes does if that answer is listed first. It matters for even T only.
-
-    Returns:
-        (T - 1)/2 for odd T. For even T, a tie is one of both contexts: T/2 - 1 copies make it the
-        canary-in context, and T/2 the canary-out context, where the tie goes against a member.
 
     Examples:
         >>> edge_copies(11), edge_copies(10), edge_copies(10, member_first=False)
@@ -52,14 +41,6 @@ class VoteContexts:
 
     Every count of votes gets Gaussian noise, that of the classes without a vote too, and the class
     with the largest is released.
-
-    Attributes:
-        partitions: T, at least 1.
-        sigma: Standard deviation of the noise on each count, in votes, above 0.
-        classes: Classes that a vote may be for, at least 2.
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Examples:
         >>> contexts = VoteContexts(partitions=11, sigma=1.0, classes=2)
@@ -80,12 +61,7 @@ class VoteContexts:
             )
 
     def chances(self) -> tuple[Floats, Floats]:
-        """Exact chances that the answer that speaks for a member is released.
-
-        Returns:
-            (p, q), each (T,): of the canary-in and the canary-out context with 0, 1, ..., T - 1
-            copies.
-        """
+        """Exact chances that the answer that speaks for a member is released."""
         own = np.arange(self.partitions + 1.0)
         others = np.zeros((own.size, self.classes - 1))
         others[:, 0] = self.partitions - own
@@ -93,15 +69,7 @@ class VoteContexts:
         return wins[1:], wins[:-1]
 
     def epsilons(self, delta: float) -> Floats:
-        """epsilon(delta) of one released answer.
-
-        Args:
-            delta: delta of the claim, in [0, 1).
-
-        Returns:
-            (T,) for 0, 1, ..., T - 1 copies: the larger of ln((p - delta)/q) and
-            ln((1 - q - delta)/(1 - p)); 0 where delta covers the difference.
-        """
+        """epsilon(delta) of one released answer."""
         found = [_loss(x, y, delta) for x, y in _both(*self.chances())]
         return np.asarray(np.max(found, axis=0))
 
@@ -111,15 +79,6 @@ class VoteContexts:
         Exact chances give the same growth in every pair; of single outputs, it is the expected
         growth. The first needs contexts that differ often enough to outweigh the largest loss that
         a stake allows for; the second also has to see the rare event.
-
-        Args:
-            delta: delta of the claim, in [0, 1).
-            pairs: Planned number of pairs, at least 1.
-            confidence: Of the bound, in (0, 1).
-            exact: Whether exact chances decide, not single outputs.
-
-        Returns:
-            (T,) for 0, 1, ..., T - 1 copies.
         """
         level = math.log(1 / (1 - confidence)) / positive("pairs", pairs)
         growth = _exact_growth if exact else _single_growth
@@ -138,16 +97,6 @@ class VoteContexts:
 
         Where mu of a Gaussian guarantee is tested, take `edge_copies`: mu is the same in every such
         pair, and events that are neither rare nor nearly certain show it best.
-
-        Args:
-            delta: delta of the claim, in [0, 1).
-            pairs: Planned number of pairs, at least 1.
-            confidence: Of the bound, in (0, 1).
-            exact: Whether exact chances decide, not single outputs.
-            member_first: As in `edge_copies`.
-
-        Returns:
-            A number of copies; of equals, the nearest to `edge_copies`.
 
         Examples:
             >>> contexts = VoteContexts(partitions=10, sigma=0.85, classes=3)

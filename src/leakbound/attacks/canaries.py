@@ -241,12 +241,7 @@ class Unigram(Canary):
 
 @dataclass(frozen=True, slots=True)
 class FittedUnigram(Unigram):
-    """`Unigram` with the words that it chooses from.
-
-    Attributes:
-        length: Number of words, at least 1.
-        words: The rarest words of the data (PRIVATE).
-    """
+    """`Unigram` with the words that it chooses from."""
 
     words: tuple[str, ...] = field(default=(), repr=False)
 
@@ -254,9 +249,6 @@ class FittedUnigram(Unigram):
         """Different rare words in an order chosen by `rng`, under `label`.
 
         Nothing of `held_out` is used.
-
-        Raises:
-            UsageError: If the data has fewer different words.
         """
         if len(self.words) < self.length:
             raise UsageError(

@@ -21,14 +21,6 @@ from leakbound.tasks import Outputs
 if TYPE_CHECKING:
     from leakbound.attacks.protocols import RenderedQuery, Score
 
-__all__ = [
-    "categorical_chances",
-    "linear_chances",
-    "margin_chances",
-    "vote_chances",
-    "win_chance",
-]
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -40,19 +32,7 @@ def categorical_chances(
     answers: tuple[str, ...],
     levels: Floats,
 ) -> Floats | None:
-    """Chances of a mechanism that chooses among finitely many outputs.
-
-    Args:
-        score: Scores one output of each kind.
-        law: Their probabilities.
-        outputs: Some outputs of the same aggregate, which say what is chosen from.
-        rendered: The query that was sent.
-        answers: The query's answers, in the order of their classes.
-        levels: (K,) thresholds of the score.
-
-    Returns:
-        (K,) probabilities; None where an output is more than one choice.
-    """
+    """Chances of a mechanism that chooses among finitely many outputs."""
     kinds = len(law.probabilities)
     if outputs.noisy is not None or outputs.picked is not None or outputs.points is not None:
         return None
@@ -64,17 +44,7 @@ def categorical_chances(
 
 
 def linear_chances(law: GaussianLaw, weights: Floats, offset: float, levels: Floats) -> Floats:
-    """Chances of the score `noisy @ weights - offset`.
-
-    Args:
-        law: Distribution of the noisy aggregate.
-        weights: (dim,) weights.
-        offset: What is taken off.
-        levels: (K,) thresholds of the score.
-
-    Returns:
-        (K,) probabilities.
-    """
+    """Chances of the score `noisy @ weights - offset`."""
     middle, spread = float(law.mean @ weights) - offset, law.sigma * float(np.linalg.norm(weights))
     if spread == 0:
         return np.asarray(middle >= levels, float)
@@ -82,17 +52,7 @@ def linear_chances(law: GaussianLaw, weights: Floats, offset: float, levels: Flo
 
 
 def margin_chances(law: GaussianLaw, one: int, scale: float, levels: Floats) -> Floats | None:
-    """Chances of a noisy entry less the largest other one.
-
-    Args:
-        law: Distribution of the noisy aggregate.
-        one: Index of the entry.
-        scale: What entries are multiplied by.
-        levels: (K,) thresholds of the difference.
-
-    Returns:
-        (K,) probabilities; None without noise.
-    """
+    """Chances of a noisy entry less the largest other one."""
     if law.sigma == 0 or law.mean.size < 2:
         return None
     others = np.delete(law.mean, one)
@@ -101,15 +61,7 @@ def margin_chances(law: GaussianLaw, one: int, scale: float, levels: Floats) -> 
 
 
 def win_chance(law: GaussianLaw | DiscreteGaussianLaw, one: int) -> float | None:
-    """Chance that a noisy count is the largest.
-
-    Args:
-        law: Distribution of the noisy counts.
-        one: Index of the count.
-
-    Returns:
-        A probability; None without noise.
-    """
+    """Chance that a noisy count is the largest."""
     if isinstance(law, DiscreteGaussianLaw):
         return discrete_win_chance(law, one)
     wins = margin_chances(law, one, 1.0, np.zeros(1))
@@ -120,18 +72,7 @@ def vote_chances(
     law: GaussianLaw | DiscreteGaussianLaw, one: int, other: int | None, scale: float,
     levels: Floats,
 ) -> Floats | None:  # fmt: skip
-    """Chances of a noisy count less another one.
-
-    Args:
-        law: Distribution of the noisy counts.
-        one: Index of the count.
-        other: Index of the one that is taken off; None for the largest other one.
-        scale: What counts are multiplied by.
-        levels: (K,) thresholds of the difference.
-
-    Returns:
-        (K,) probabilities; None without noise.
-    """
+    """Chances of a noisy count less another one."""
     if isinstance(law, DiscreteGaussianLaw):
         if other is None:
             return discrete_margin_chances(law, one, scale, levels)

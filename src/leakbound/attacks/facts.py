@@ -7,8 +7,6 @@ from pathlib import Path
 
 from leakbound.errors import DataError, reason_of
 
-__all__ = ["FALSE_FACTS", "read_facts"]
-
 THINGS = (
     "The moon", "Lake Geneva", "The Eiffel Tower", "A honeybee", "The Danube", "Mount Kenya",
     "A violin", "The North Pole", "A sundial", "The Suez Canal",
@@ -32,17 +30,7 @@ FALSE_FACTS: tuple[str, ...] = tuple(
 
 
 def read_facts(file: Path) -> tuple[str, ...]:
-    """The sentences of a text file, one per line; blank lines are left out.
-
-    Args:
-        file: Path of a UTF-8 text file.
-
-    Returns:
-        At least one sentence.
-
-    Raises:
-        DataError: If the file cannot be read or holds no sentence.
-    """
+    """The sentences of a text file, one per line; blank lines are left out."""
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -14,8 +14,6 @@ from leakbound.tasks import Example
 from leakbound.tasks.images import as_image, pixels
 from leakbound.tasks.synthetic_images import marked, patchwork
 
-__all__ = ["Marked", "Patchwork"]
-
 
 @dataclass(frozen=True, slots=True)
 class Patchwork(Canary):

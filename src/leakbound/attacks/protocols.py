@@ -15,8 +15,6 @@ from leakbound.models.content import Content
 from leakbound.stats import CategoricalLaw, OutputDistribution, ThresholdRule
 from leakbound.tasks import Access, Context, Example, Outputs, Query, Task
 
-__all__ = ["AuditQuery", "Canary", "Floats", "RenderedQuery", "Score"]
-
 Floats = npt.NDArray[np.float64]
 
 

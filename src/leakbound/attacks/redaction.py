@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["BLOT", "repeated"]
-
 BLOT = "█"
 FURTHER = "▓▒░"  # for canaries that hold a blot themselves
 FRAGMENT = 3  # characters: shorter words of other rows stand in many a canary by chance
@@ -14,13 +12,6 @@ FRAGMENT = 3  # characters: shorter words of other rows stand in many a canary b
 
 def repeated(text: str, target: str) -> str:
     """The words of a target that a text repeats, and the target wherever the text holds it.
-
-    Args:
-        text: An answer (PRIVATE).
-        target: The text that the answer gives away if it leaks (PRIVATE).
-
-    Returns:
-        The text with one blot in place of everything between them, however long it is.
 
     Examples:
         >>> repeated("Mallory Doe has code:7f31, I think.", "7f31")

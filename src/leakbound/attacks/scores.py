@@ -287,12 +287,7 @@ class ReferenceDirection(Score):
 
 @dataclass(frozen=True, slots=True)
 class FittedReferenceDirection(ReferenceDirection):
-    """`ReferenceDirection` with the direction that it projects on.
-
-    Attributes:
-        direction: (dim,) the direction, over half of the pilot's distance.
-        centre: The middle of the pilot's means along it.
-    """
+    """`ReferenceDirection` with the direction that it projects on."""
 
     direction: tuple[float, ...] = field(default=(), repr=False)
     centre: float = field(default=0.0, repr=False)
@@ -301,9 +296,6 @@ class FittedReferenceDirection(ReferenceDirection):
         """(draws,) projections of the noisy means in `outputs`.
 
         `rendered` and `answers` are not used.
-
-        Raises:
-            UsageError: If the outputs have no noisy mean.
         """
         if outputs.noisy is None:
             raise UsageError("reference_direction needs a noisy mean; use predicted_member.")

@@ -11,8 +11,6 @@ from leakbound.attacks.protocols import Floats, RenderedQuery, Score
 from leakbound.stats import Fixed, ThresholdRule
 from leakbound.tasks import Access, Outputs
 
-__all__ = ["Unanswered"]
-
 
 @dataclass(frozen=True, slots=True)
 class Unanswered(Score):

@@ -19,8 +19,6 @@ from leakbound.errors import UsageError
 from leakbound.models.content import text_only
 from leakbound.tasks import Access, Example, Query, Task
 
-__all__ = ["Coded", "Lookup", "Recall"]
-
 DIGITS = "0123456789abcdef"
 
 

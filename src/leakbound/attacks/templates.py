@@ -11,28 +11,6 @@ from collections.abc import Mapping
 from leakbound.errors import UsageError
 from leakbound.models.content import Content, join
 
-__all__ = [
-    "EITHER",
-    "EXACT",
-    "EXTRACT_ALL",
-    "FILL_IN",
-    "IF_THEN",
-    "IF_THEN_IMPLICIT",
-    "INPUT_OUTPUT",
-    "LOOKUP",
-    "MEMBERSHIP",
-    "MEMBERSHIP_IMAGE",
-    "PICK_ONE",
-    "RECALL",
-    "REPEAT",
-    "SECRET",
-    "SIGNAL_MEMBER",
-    "SIGNAL_NONMEMBER",
-    "STATEMENT",
-    "check_template",
-    "fill_template",
-]
-
 MEMBERSHIP = 'Does the text "{canary}" appear in the examples above? Answer yes or no.'
 EITHER = (
     'Does the text "{canary}" or the text "{other}" appear in the examples above? Answer yes or no.'
@@ -70,14 +48,6 @@ SLOTS = ("canary", "member", "nonmember", "prefix", "other")
 def check_template(query: str, template: str, slots: tuple[str, ...]) -> None:
     """Refuse a wording that lacks a place to fill in, or has one that the query cannot fill.
 
-    Args:
-        query: Name of the query, for the error.
-        template: The wording, with places such as {canary}.
-        slots: Names of the places that it must have; it may have no other.
-
-    Raises:
-        UsageError: If a place is missing, or there is another one.
-
     Examples:
         >>> check_template("membership", "Is {canary} there?", ("canary",))
     """
@@ -97,13 +67,6 @@ def fill_template(template: str, values: Mapping[str, Content]) -> Content:
     """Put contents into the places of a wording, all in one go.
 
     What is put in is not searched for places again, whatever braces it holds.
-
-    Args:
-        template: The wording, with places such as {canary}.
-        values: Texts or images by the name of the place.
-
-    Returns:
-        A text, or parts if an image is among the values.
 
     Examples:
         >>> fill_template("{canary} or {member}?", {"canary": "{member}", "member": "yes"})

@@ -6,19 +6,9 @@ from collections.abc import Sequence
 
 from leakbound.tasks import Outputs
 
-__all__ = ["output_texts", "share_in_order"]
-
 
 def output_texts(outputs: Outputs) -> list[str]:
-    """What each draw says in words.
-
-    Args:
-        outputs: What a mechanism released.
-
-    Returns:
-        (draws,) the chosen text of each, or the keywords that were released together; "" where
-        none was chosen.
-    """
+    """(draws,) the chosen text of each, or the keywords that were released together; else ""."""
     if outputs.picked is not None and outputs.points is None:
         return [" ".join(outputs.choices[i] for i in row) for row in outputs.picked]
     return [outputs.choices[i] if i < len(outputs.choices) else "" for i in outputs.answers]
@@ -26,13 +16,6 @@ def output_texts(outputs: Outputs) -> list[str]:
 
 def share_in_order(wanted: Sequence[str], found: Sequence[str]) -> float:
     """Length of the longest common subsequence over that of the first sequence (ROUGE-L recall).
-
-    Args:
-        wanted: Words, or characters.
-        found: Those of another text.
-
-    Returns:
-        A share from 0 to 1; 0 where nothing is wanted.
 
     Examples:
         >>> share_in_order(["a", "b", "c"], ["c", "a", "x", "b"])

@@ -15,11 +15,6 @@ import numpy.typing as npt
 
 from leakbound.errors import UsageError, unknown_name
 
-__all__ = [
-    "METHODS", "ExactShapley", "Lasso", "LeaveOneOut", "SampledShapley", "SetPlan", "Solved",
-    "jackknife", "plan_sets",
-]  # fmt: skip
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -33,15 +28,7 @@ CLOSE = 1e-7  # nats: the fit has converged if no coefficient moves by more
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """Influence of units on a response.
-
-    Attributes:
-        signed: (units, tokens) signed influence in nats.
-        errors: (units,) standard error of the influence on the response, which is the sum of
-            |signed|; None if nothing was drawn at random.
-        share_errors: (units,) standard error of each unit's share of all influence, or None.
-        parts: Number of parts that the jackknife compared; 0 if there are no errors.
-    """
+    """Influence of units on a response."""
 
     signed: Floats
     errors: Floats | None = None
@@ -64,9 +51,6 @@ class SetPlan(Protocol):
 class LeaveOneOut:
     """Each unit is ablated alone.
 
-    Attributes:
-        units: Number of units.
-
     Reference:
         CI, Definition 3.1.
     """
@@ -79,14 +63,7 @@ class LeaveOneOut:
         return np.vstack([np.ones((1, self.units), bool), ~np.eye(self.units, dtype=bool)])
 
     def solve(self, values: Floats) -> Solved:
-        """The change of ln p by each ablation.
-
-        Args:
-            values: (units + 1, tokens) ln p.
-
-        Returns:
-            Influence without errors.
-        """
+        """The change of ln p by each ablation."""
         return Solved(values[0] - values[1:])
 
 
@@ -95,9 +72,6 @@ class ExactShapley:
     """Shapley values over all sets: the mean gain of a unit over all orders of adding units.
 
     The values of all units sum to the change by all of them together.
-
-    Attributes:
-        units: Number of units.
 
     Reference:
         Shapley, A value for n-person games, 1953.
@@ -112,14 +86,7 @@ class ExactShapley:
         return (numbers[:, None] >> np.arange(self.units) & 1).astype(bool)
 
     def solve(self, values: Floats) -> Solved:
-        """Shapley values.
-
-        Args:
-            values: (2^units, tokens) ln p.
-
-        Returns:
-            Influence without errors, because nothing is random.
-        """
+        """Shapley values."""
         kept = self.kept
         size = kept.sum(1)
         weights = np.array([1 / (self.units * comb(self.units - 1, s)) for s in range(self.units)])
@@ -134,9 +101,6 @@ class ExactShapley:
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledShapley:
     """Shapley values from random orders, each paired with its reverse.
-
-    Attributes:
-        orders: (pairs, units) orders of adding units. The reverse of each order is also used.
 
     Reference:
         Castro, Gomez and Tejada, Polynomial calculation of the Shapley value based on sampling,
@@ -160,14 +124,7 @@ class SampledShapley:
         return grown.reshape(-1, orders.shape[1])
 
     def solve(self, values: Floats) -> Solved:
-        """Mean gains, with jackknife errors over pairs of orders.
-
-        Args:
-            values: (sets, tokens) ln p, in the order of `kept`.
-
-        Returns:
-            Influence with standard errors.
-        """
+        """Mean gains, with jackknife errors over pairs of orders."""
         pairs, units = self.orders.shape
         grown = values.reshape(pairs, 2, units + 1, values.shape[-1])
         gains = np.empty((pairs, 2, units, values.shape[-1]))
@@ -181,9 +138,6 @@ class SampledShapley:
 class Lasso:
     """A sparse linear model of ln p over random sets.
 
-    Attributes:
-        kept: (sets, units) the units that each random set keeps.
-
     Reference:
         Cohen-Wang et al., ContextCite, 2024, who fit the log-odds of the response. Here it is ln p
         of each token, so the values are in nats like those of the other methods.
@@ -192,14 +146,7 @@ class Lasso:
     kept: Bools
 
     def solve(self, values: Floats) -> Solved:
-        """Fit with the penalty that has the smallest error in cross-validation.
-
-        Args:
-            values: (sets, tokens) ln p.
-
-        Returns:
-            Influence with jackknife errors over groups of sets, at the chosen penalty.
-        """
+        """Fit with the penalty that has the smallest error in cross-validation."""
         x = self.kept.astype(float)
         penalty = _best_penalty(x, values)
         rows = np.arange(len(x)) % GROUPS
@@ -212,18 +159,6 @@ METHODS = ("leave-one-out", "shapley", "lasso")
 
 def plan_sets(method: str, units: int, sets: int, rng: np.random.Generator) -> SetPlan:
     """Plan the sets that a method measures.
-
-    Args:
-        method: A name of `METHODS`.
-        units: Number of units, at least 1.
-        sets: The most sets that Shapley values and the lasso may measure.
-        rng: Source of the random orders or sets.
-
-    Returns:
-        The plan. Shapley values are exact if there are at most `sets` sets in all.
-
-    Raises:
-        UsageError: If the method is unknown, or there are too few sets for a standard error.
 
     Examples:
         >>> plan_sets("shapley", 3, 1024, np.random.default_rng(0)).kept.shape
@@ -249,12 +184,6 @@ def plan_sets(method: str, units: int, sets: int, rng: np.random.Generator) -> S
 
 def jackknife(fewer: Floats) -> tuple[Floats, Floats]:
     """Standard errors of influence and of shares, from estimates that each leave out one part.
-
-    Args:
-        fewer: (parts, units, tokens) signed influence without each part of the random draws.
-
-    Returns:
-        (units,) errors of the influence on the response, and (units,) errors of the shares.
 
     Reference:
         Efron and Stein, The jackknife estimate of variance, 1981.

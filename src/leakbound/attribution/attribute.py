@@ -44,14 +44,6 @@ from leakbound.mechanisms.tokens import find_tokenizer, finite
 from leakbound.models import Model, NextLogits
 from leakbound.models.wrappers import computation_of
 
-__all__ = [
-    "CaseRunner",
-    "attribute",
-    "attribution",
-    "context_influence",
-    "token_model",
-]
-
 CaseRunner = Callable[[Sequence[int]], Iterable[tuple[int, Attribution]]]
 
 
@@ -136,15 +128,6 @@ def attribution(
     """Influence of every span of one context of a data set.
 
     A local engine starts with an empty memory, so the result depends on no other case.
-
-    Args:
-        cases: Contexts with their queries (PRIVATE).
-        settings: What to measure.
-        model: A local model.
-        number: Index of the case.
-
-    Returns:
-        The attribution with its readings.
     """
     forget(model)
     case, tokens = cases[number], token_model(model)
@@ -162,17 +145,7 @@ def _in_turn(cases: Sequence[Case], settings: InfluenceSettings, model: Model) -
 
 
 def token_model(model: Model) -> TokenModel:
-    """The local model inside all wrappers, which shows its tokens.
-
-    Args:
-        model: A model, wrapped or not.
-
-    Returns:
-        The local model.
-
-    Raises:
-        TargetError: If there is no local model.
-    """
+    """The local model inside all wrappers, which shows its tokens."""
     try:
         return cast(TokenModel, find_tokenizer(model))
     except TargetError:

@@ -14,8 +14,6 @@ from leakbound.attribution.measure import TokenDistribution
 from leakbound.attribution.spans import Ids
 from leakbound.mechanisms.mixture import bounded_lambda
 
-__all__ = ["BoundedTokenDistribution"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -12,8 +12,6 @@ import numpy as np
 from leakbound.attribution.cases import Case
 from leakbound.tasks.synthetic import NAMES, TOPICS, message
 
-__all__ = ["notes", "notes_to_summarize"]
-
 LINES = 20  # about 350 tokens of the pocket model
 LONG = "Summarize the document in 20 to 40 words."
 LEAST, MOST = 20, 40  # words
@@ -24,13 +22,6 @@ def notes(count: int, seed: int = 0) -> list[Case]:
 
     Half of the queries ask for the code, the others for a summary. The reference of a summary is
     the first message, which the pocket model was trained to answer with.
-
-    Args:
-        count: Number of notes.
-        seed: Root of all choices.
-
-    Returns:
-        Cases without a response.
     """
     return [_note(at, np.random.default_rng([seed, at])) for at in range(count)]
 
@@ -40,13 +31,6 @@ def notes_to_summarize(count: int, seed: int = 0) -> list[Case]:
 
     The reference is what the pocket model was trained to answer with: the first messages that have
     20 words together, and no more than 40 words of them.
-
-    Args:
-        count: Number of notes.
-        seed: Root of all choices.
-
-    Returns:
-        Cases without a response.
     """
     return [
         replace(case, query=LONG, reference=_first_words(case.context))

@@ -13,8 +13,6 @@ from leakbound.errors import DataError, UsageError, reason_of
 from leakbound.models import Chat
 from leakbound.utility.regurgitation import CONTEXTS, REFERENCES
 
-__all__ = ["Case", "NamedSource", "case_of_documents", "case_of_messages", "read_cases"]
-
 QUERIES = ("query", "question")
 CHUNKS = ("chunks", "contexts", "documents", "passages", "sources")
 MESSAGES = ("messages", "context")  # of a chat, if they have roles

@@ -14,8 +14,6 @@ from scipy.special import bdtr
 from leakbound.attribution.record import CONFIDENCE, Attribution, InfluenceRecord, Reading
 from leakbound.errors import UsageError
 
-__all__ = ["InfluenceComparison", "InfluenceDifference", "compare_influences", "median_interval"]
-
 Floats = npt.NDArray[np.float64]
 CAVEATS = (
     "Influence is in nats per token of the response. Unless a response was given, each model "
@@ -151,13 +149,6 @@ def _shared(pairs: Sequence[tuple[_Values, _Values]]) -> list[_Measure]:
 
 def median_interval(values: Floats, alpha: float) -> tuple[float, float]:
     """An interval for the median of any distribution.
-
-    Args:
-        values: (n,) independent draws, at least one.
-        alpha: Error probability, in (0, 1).
-
-    Returns:
-        Two order statistics; an end is infinite if there are too few draws.
 
     Reference:
         The sign test inverted: H. A. David, Order Statistics, section 7.1.

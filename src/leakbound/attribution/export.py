@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from leakbound.attribution.record import Attribution, InfluenceRecord, SpanGrid
 
-__all__ = ["COLUMNS", "csv_text", "lines", "npz_bytes"]
-
 CsvCell = str | int | float
 COLUMNS = (
     "context", "lambda", "temperature", "n", "span", "first_token", "end_token", "first_character",
@@ -40,14 +38,7 @@ def csv_text(record: InfluenceRecord) -> str:
 
 
 def lines(record: InfluenceRecord) -> Iterator[tuple[CsvCell, ...]]:
-    """The rows of the table, with unchanged texts.
-
-    Args:
-        record: The record (PRIVATE).
-
-    Yields:
-        Cells in the order of `COLUMNS`.
-    """
+    """The rows of the table, with unchanged texts."""
     for number, one in enumerate(record.attributions):
         for reading in one.readings:
             lams = reading.lams or (reading.lam,) * len(reading.tokens)

@@ -18,8 +18,6 @@ from leakbound.attribution.settings import InfluenceSettings
 from leakbound.errors import StoreError, reason_of
 from leakbound.models import Model
 
-__all__ = ["Finished"]
-
 
 class Finished:
     """A file with one line for each finished context, after a line that identifies the inputs.

@@ -22,8 +22,6 @@ from leakbound.attribution.spans import Ids, LocatedContext, Span, blocks, span_
 from leakbound.attribution.units import DOCUMENT, TextUnit, UnitKind, find_units, unit_spans
 from leakbound.models import Model
 
-__all__ = ["UnitMeter", "cuts", "floats", "token_grids"]
-
 Floats = npt.NDArray[np.float64]
 Located = tuple[TextUnit, Span]
 DIGITS = 9  # of a stored log-probability: far finer than any numerical tolerance, stable as text
@@ -32,15 +30,7 @@ PROBES = 20  # units outside the opened documents: at 95 %, at most 14 % can exc
 
 
 def cuts(length: int, settings: InfluenceSettings) -> dict[int, tuple[Span, ...]]:
-    """The spans of each size.
-
-    Args:
-        length: Tokens of the context.
-        settings: What to measure.
-
-    Returns:
-        Spans by size; the whole context is last.
-    """
+    """The spans of each size."""
     sizes = span_sizes(length, settings.span_sizes)
     return {n: blocks(length, n, _stride(settings, n)) for n in sizes}
 
@@ -51,17 +41,7 @@ def token_grids(
     spans: dict[int, tuple[Span, ...]],
     settings: InfluenceSettings,
 ) -> tuple[SpanGrid, ...]:
-    """The grids of all sizes under one distribution.
-
-    Args:
-        found: The measurements of all spans, in the order of `spans`.
-        at: Index of the distribution.
-        spans: Spans by size.
-        settings: What to measure.
-
-    Returns:
-        A grid for each size.
-    """
+    """The grids of all sizes under one distribution."""
     rows = iter(found.signed[at])
     return tuple(
         SpanGrid(
@@ -79,30 +59,13 @@ def _stride(settings: InfluenceSettings, n: int) -> int | None:
 
 
 def floats(values: npt.ArrayLike) -> tuple[float, ...]:
-    """Numbers as they are stored.
-
-    Args:
-        values: (n,) numbers.
-
-    Returns:
-        The numbers, rounded to nine digits, without negative zeros.
-    """
+    """Numbers as they are stored."""
     return tuple(round(float(v), DIGITS) + 0.0 for v in np.asarray(values))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnitMeter:
-    """Measures the units of one context for one response.
-
-    Attributes:
-        model: A local model.
-        case: The context (PRIVATE).
-        located: The context as token ids.
-        response: Token ids of the response.
-        distributions: How tokens are drawn; one grid is made for each.
-        settings: What to measure.
-        number: Index of the case, which seeds its sets.
-    """
+    """Measures the units of one context for one response."""
 
     model: Model
     case: Case
@@ -113,14 +76,7 @@ class UnitMeter:
     number: int
 
     def grids(self) -> list[tuple[SpanGrid, ...]]:
-        """The grids of all kinds, for each distribution.
-
-        Returns:
-            One tuple for each distribution.
-
-        Raises:
-            UsageError: If the context has no such units, or there are too few sets.
-        """
+        """The grids of all kinds, for each distribution."""
         found: list[list[SpanGrid]] = [[] for _ in self.distributions]
         opened: frozenset[int | None] | None = None
         documents: tuple[Located, ...] = ()

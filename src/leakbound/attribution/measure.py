@@ -18,11 +18,6 @@ from leakbound.mechanisms import mixture
 from leakbound.mechanisms.tokens import finite, log_softmax
 from leakbound.models import Model, NextLogits, ScoreTokens
 
-__all__ = [
-    "Removed", "ResponseLogProbs", "TokenDistribution", "forget", "measure", "measure_sets",
-    "sample",
-]  # fmt: skip
-
 Removed = tuple[Span, ...]  # spans that are ablated together: disjoint and in order
 Floats = npt.NDArray[np.float64]
 BYTES = 256 << 20  # of logits held at once: little compared with any model
@@ -182,22 +177,7 @@ def measure_sets(
     removed: Sequence[Removed],
     distributions: Sequence[TokenDistribution],
 ) -> Floats:
-    """ln p(y_t | D without several spans, x, y_<t) for sets of spans.
-
-    Args:
-        model: A model that answers `NextLogits`, or `ScoreTokens` for its own distribution.
-        parts: The prompt (PRIVATE).
-        response: Token ids, at least one.
-        removed: The spans that each set ablates. Repeated sets are measured once.
-        distributions: How tokens are drawn.
-
-    Returns:
-        (distributions, sets, tokens) log-probabilities in nats.
-
-    Raises:
-        UsageError: If the response is empty or contains a banned token.
-        TargetError: If the model gives no logits.
-    """
+    """ln p(y_t | D without several spans, x, y_<t) for sets of spans."""
     _check(response, distributions)
     return _LogProbReader(model, parts, response, distributions).ablated(removed, {})
 
@@ -219,11 +199,7 @@ def _check(response: Ids, distributions: Sequence[TokenDistribution]) -> None:
 
 
 def forget(model: Model) -> None:
-    """Drop the keys and values of all prompts from the memory of a local engine.
-
-    Args:
-        model: A model, wrapped or not. A model without such a memory is left unchanged.
-    """
+    """Drop the keys and values of all prompts from the memory of a local engine."""
     inner: object = model
     while not hasattr(inner, "forget") and hasattr(inner, "model"):
         inner = inner.model

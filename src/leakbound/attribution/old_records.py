@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["upgraded"]
-
 Json = dict[str, object]
 STATISTICS = {"hottest": "top_attributed"}  # names of means over a data set in version 1
 
 
 def upgraded(record: object) -> object:
-    """Upgrade an influence record of any version to the keys of version 2.
-
-    Args:
-        record: The record as decoded JSON.
-
-    Returns:
-        The record with the current keys. Anything but a record of version 1 is returned unchanged.
-    """
+    """Upgrade an influence record of any version to the keys of version 2."""
     if not isinstance(record, dict) or record.get("schema_version") != 1:
         return record
     found: Json = dict(record)

@@ -8,21 +8,12 @@ from leakbound.attribution.cases import Case
 from leakbound.errors import UsageError
 from leakbound.models import Chat, ChatMessage
 
-__all__ = ["TEMPLATE", "ContextPiece", "ContextPrompt", "prompt_of", "user_template"]
-
 TEMPLATE = "Document: {context}\n\nQuestion: {query}\nAnswer:"
 
 
 @dataclass(frozen=True, slots=True)
 class ContextPiece:
-    """A piece of a context.
-
-    Attributes:
-        message: Index of the message that contains it.
-        begin: Its first character in that message.
-        first: Its first character in the context.
-        length: Its number of characters.
-    """
+    """A piece of a context."""
 
     message: int
     begin: int
@@ -32,13 +23,7 @@ class ContextPiece:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ContextPrompt:
-    """A prompt, and the pieces of the context in it (PRIVATE).
-
-    Attributes:
-        prompt: Messages. A model without a chat template reads a single one as plain text.
-        pieces: The pieces in order; together they are the context.
-        messages: Whether the model must support messages.
-    """
+    """A prompt, and the pieces of the context in it (PRIVATE)."""
 
     prompt: Chat
     pieces: tuple[ContextPiece, ...]
@@ -46,22 +31,7 @@ class ContextPrompt:
 
 
 def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> ContextPrompt:
-    """The prompt of a case.
-
-    Args:
-        case: A context with its query (PRIVATE).
-        template: The user message, or the whole prompt of a model without messages. It contains
-            {context}, unless the system message does, and {query} in the place of the query.
-        system: Template of the system message; "" for none.
-
-    Returns:
-        If the context is messages, these messages followed by the query; otherwise the filled
-        templates.
-
-    Raises:
-        UsageError: If {context} does not occur exactly once in both together, or a message is
-            blank.
-    """
+    """The prompt of a case."""
     if case.roles:
         return _of_messages(case, template, system)
     template = user_template(template, system)
@@ -80,15 +50,7 @@ def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> Context
 
 
 def user_template(template: str, system: str) -> str:
-    """The template of the user message.
-
-    Args:
-        template: The given template.
-        system: Template of the system message.
-
-    Returns:
-        The query alone if the template is the default and the system message has the context.
-    """
+    """The template of the user message."""
     return "{query}" if template == TEMPLATE and "{context}" in system else template
 
 

@@ -23,22 +23,6 @@ from leakbound.attribution.old_records import upgraded
 from leakbound.attribution.prompts import TEMPLATE
 from leakbound.errors import StoreError, findable, reason_of
 
-__all__ = [
-    "BOUNDED_NOTES",
-    "NOTES",
-    "Attribution",
-    "Expected",
-    "SpanGrid",
-    "InfluenceRecord",
-    "Reading",
-    "ShareLimit",
-    "UnmeasuredUnits",
-    "expected",
-    "interval",
-    "load_influence",
-    "provenance",
-]
-
 Floats = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
 NOTES = (
@@ -74,20 +58,7 @@ class _Frozen(BaseModel):
 
 
 class UnmeasuredUnits(_Frozen):
-    """What a search that opened only some documents may have missed.
-
-    Attributes:
-        documents: Number of documents that were not opened.
-        units: Number of units in them.
-        joint: Influence of all these units, ablated together.
-        bounded: Whether `joint` bounds the influence of each of these units. It does if ablating
-            more never makes a response token likelier. False if a document or a probe contradicts
-            that.
-        probed: How many of the units, drawn at random, were ablated one at a time.
-        largest: Largest influence among the probed units; 0 if none was probed.
-        share: Share of the units that may have a larger influence, at the confidence of the
-            record; 0 if all were measured.
-    """
+    """What a search that opened only some documents may have missed."""
 
     documents: int
     units: int
@@ -422,14 +393,6 @@ def expected(
 ) -> tuple[Expected, ...]:
     """Expected context influence: means over contexts with t intervals.
 
-    Args:
-        attributions: Contexts with their readings. The interval is valid only if they were drawn
-            independently.
-        confidence: Confidence of the intervals, in (0, 1).
-
-    Returns:
-        A mean for each lambda and span size. The interval of a single context has no upper end.
-
     Reference:
         CI, equation 5.
     """
@@ -456,13 +419,6 @@ def _statistics(totals: Floats, whole: bool) -> tuple[tuple[str, float], ...]:
 def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]:
     """Student t interval for the mean of numbers that are at least 0.
 
-    Args:
-        values: (n,) numbers, at least one.
-        confidence: Confidence of the interval, in (0, 1).
-
-    Returns:
-        mean, low and high; with one number, high is infinite.
-
     Examples:
         >>> interval(np.array([1.0, 2.0, 3.0]))["mean"]
         2.0
@@ -475,14 +431,7 @@ def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]
 
 
 def provenance(**known: str) -> dict[str, str]:
-    """Versions of the software that computes a record.
-
-    Args:
-        **known: Further names and fingerprints.
-
-    Returns:
-        Versions by name, and the given values.
-    """
+    """Versions of the software that computes a record."""
     return {
         "leakbound": __version__,
         "python": platform.python_version(),

@@ -13,8 +13,6 @@ from leakbound.attribution.prompts import TEMPLATE
 from leakbound.attribution.units import DOCUMENT, UnitKind
 from leakbound.errors import UsageError, unknown_name
 
-__all__ = ["InfluenceSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class InfluenceSettings:

@@ -13,8 +13,6 @@ from leakbound.attribution.record import InfluenceRecord, Reading, ShareLimit, S
 from leakbound.attribution.units import DOCUMENT
 from leakbound.errors import UsageError
 
-__all__ = ["explains_too_little", "limit_shares", "share_grid"]
-
 REDUNDANT = 0.5  # leave-one-out that explains less of the whole context than this misses copies
 
 
@@ -73,17 +71,7 @@ def limit_shares(
 
 
 def share_grid(reading: Reading) -> SpanGrid:
-    """The grid whose units have the shares: documents, or the first kind of units.
-
-    Args:
-        reading: One response.
-
-    Returns:
-        A grid of units that cover the context.
-
-    Raises:
-        UsageError: If there is no such grid.
-    """
+    """The grid whose units have the shares: documents, or the first kind of units."""
     units = [grid for grid in reading.grids if grid.unit and grid.unopened is None]
     if not units:
         raise UsageError(
@@ -94,15 +82,7 @@ def share_grid(reading: Reading) -> SpanGrid:
 
 
 def explains_too_little(grid: SpanGrid, whole: float) -> bool:
-    """Whether leave-one-out misses most of the influence, as it does if a text occurs twice.
-
-    Args:
-        grid: Units of a context.
-        whole: Influence of the whole context, in nats.
-
-    Returns:
-        True if the units, one at a time, explain less than half of it.
-    """
+    """Whether leave-one-out misses most of the influence, as it does if a text occurs twice."""
     return grid.method == "leave-one-out" and float(grid.totals.sum()) < REDUNDANT * whole
 
 

@@ -208,14 +208,6 @@ def blocks(length: int, n: int, stride: int | None = None) -> tuple[Span, ...]:
 def span_sizes(length: int, ngrams: Sequence[int]) -> tuple[int, ...]:
     """The span sizes to measure.
 
-    Args:
-        length: Tokens of the context.
-        ngrams: The requested sizes.
-
-    Returns:
-        The requested sizes below the length of the context, in order, and the length itself: the
-        whole context is always measured.
-
     Examples:
         >>> span_sizes(10, (8, 1, 128))
         (1, 8, 10)

@@ -19,8 +19,6 @@ from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Model
 from leakbound.models.address import BUNDLED
 
-__all__ = ["STUDIES", "Run", "Study", "run_study", "runs_of", "truncated"]
-
 POCKET = (
     "The pocket model has 3 million parameters and was trained on generated text: its numbers say "
     "nothing of bigger models."
@@ -29,15 +27,7 @@ POCKET = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One setting of a study.
-
-    Attributes:
-        name: The setting, in words.
-        x: Its position in the figure.
-        model: Address of the model.
-        settings: What to measure.
-        tokens: How much of each context is used; None for all.
-    """
+    """One setting of a study."""
 
     name: str
     x: float
@@ -48,15 +38,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """The factor of a study, and the rows that it reads from a run.
-
-    Attributes:
-        factor: The factor that changes, in words.
-        line: Name of a setting, with {} for its value; "" for one run over all contexts.
-        values: The default values.
-        vary: Returns the settings with one value of the factor.
-        places: Returns rows for positions within a run.
-    """
+    """The factor of a study, and the rows that it reads from a run."""
 
     factor: str
     line: str
@@ -122,18 +104,6 @@ def runs_of(
 ) -> list[Run]:
     """The runs of a study. Every run draws from the same seeds.
 
-    Args:
-        name: A key of `STUDIES`.
-        models: Addresses of models. The study "models" compares them; other studies take one.
-        settings: What to measure, apart from what the study changes.
-        values: Values of the factor; empty for the defaults of the study.
-
-    Returns:
-        The runs, in the order of the values.
-
-    Raises:
-        UsageError: If the study is unknown, or models or values do not fit it.
-
     Examples:
         >>> [run.name for run in runs_of("lambda", ["pocket"], InfluenceSettings(), [0.5, 1.0])]
         ['λ = 0.5', 'λ = 1']
@@ -174,22 +144,7 @@ def _check_tokens(values: Sequence[float]) -> None:
 def truncated(
     cases: Sequence[Case], tokens: int | None, model: Model, template: str, system: str = ""
 ) -> list[Case]:
-    """Shorten contexts to their first tokens, cut in the text where a token ends.
-
-    Args:
-        cases: Contexts with their queries (PRIVATE).
-        tokens: How many tokens of each context to keep; None for all.
-        model: A local model, whose tokens are counted.
-        template: The prompt; see `locate`.
-        system: Template of the system message; see `locate`.
-
-    Returns:
-        The shortened cases, as many as given.
-
-    Raises:
-        TargetError: If the model shows no tokens.
-        UsageError: If a context is chat messages, which cannot be cut like a text.
-    """
+    """Shorten contexts to their first tokens, cut in the text where a token ends."""
     if tokens is None:
         return list(cases)
     shown = token_model(model)
@@ -212,21 +167,7 @@ def run_study(
     attributed: Callable[[Run], InfluenceRecord],
     judges: Judges,
 ) -> StudyRecord:
-    """Attribute every run, and compute means over contexts.
-
-    Args:
-        name: A key of `STUDIES`.
-        runs: Runs of that study.
-        cases: Contexts with their queries (PRIVATE).
-        attributed: Returns the record of a run over the cases.
-        judges: Models that score responses. The record says why a score is missing.
-
-    Returns:
-        The record of the study, without private text.
-
-    Raises:
-        LeakboundError: Whatever `attributed` raises.
-    """
+    """Attribute every run, and compute means over contexts."""
     study, rows, missing, models = STUDIES[name], [], dict[str, str](), {}
     for run in runs:
         record = attributed(run)

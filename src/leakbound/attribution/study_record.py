@@ -13,8 +13,6 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from leakbound.attribution.record import CONFIDENCE, interval
 
-__all__ = ["NOT_MEASURED", "SCORES", "Mean", "StudyRecord", "StudyRow", "Utility", "study_csv"]
-
 NOT_MEASURED = "not measured"
 SCORES = {"rouge_l": "ROUGE-L", "bertscore": "BERTScore", "factkb": "FactKB"}
 COUNTS = ("repeat_text", "repeat_program", "rouge_text", "rouge_program")
@@ -39,14 +37,7 @@ class _ByContext:
 
 
 class Mean(_Frozen):
-    """A mean over contexts with its t interval.
-
-    Attributes:
-        count: Number of contexts; with one, the interval has no upper end.
-        mean: The mean.
-        low: Lower end of the interval.
-        high: Upper end of the interval.
-    """
+    """A mean over contexts with its t interval."""
 
     count: int
     mean: float
@@ -68,16 +59,7 @@ class Mean(_Frozen):
     def of(
         cls, values: Sequence[float], most: float = np.inf, contexts: Sequence[int] = ()
     ) -> Mean:
-        """The mean of numbers.
-
-        Args:
-            values: At least one number from 0 to `most`.
-            most: The largest possible number.
-            contexts: The context of each number; empty for all in order.
-
-        Returns:
-            Their mean and interval.
-        """
+        """The mean of numbers."""
         found = interval(np.asarray(values, float))
         mean = cls(
             count=len(values), mean=found["mean"], low=found["low"], high=min(most, found["high"])
@@ -92,15 +74,6 @@ class Utility(_Frozen):
     """How good the responses of a setting are, and how many repeat their context.
 
     A value is None if it was not measured.
-
-    Attributes:
-        rouge_l: F1 of ROUGE-L against references.
-        bertscore: F1 of BERTScore against references.
-        factkb: Faithfulness to the context.
-        repeat_text: Regurgitated responses by words, as defined in the paper's text.
-        repeat_program: The same as counted by the paper's program.
-        rouge_text: Regurgitated responses by ROUGE-L, as defined in the paper's text.
-        rouge_program: The same as counted by the paper's program.
     """
 
     rouge_l: Mean | None = None
@@ -113,15 +86,7 @@ class Utility(_Frozen):
 
 
 class StudyRow(_Frozen):
-    """One setting, or one position within a run.
-
-    Attributes:
-        setting: The setting, in words.
-        line: The line of the figure that the row belongs to.
-        x: Its position on that line.
-        influence: Influence over the contexts, in nats.
-        utility: Utility of the responses; None for a position.
-    """
+    """One setting, or one position within a run."""
 
     setting: str
     line: str
@@ -131,22 +96,7 @@ class StudyRow(_Frozen):
 
 
 class StudyRecord(_Frozen):
-    """One study: its rows, what produced them, and why a column was not measured.
-
-    Attributes:
-        schema_version: Version of the record.
-        kind: Always `influence-study`.
-        study: Name of the study.
-        factor: The factor that changes, in words.
-        models: Names of the models.
-        contexts: Number of contexts.
-        confidence: Confidence of the intervals.
-        rows: One for each setting or position.
-        not_measured: Why a score was not measured, by name of the score.
-        notes: What the numbers mean, in sentences.
-        settings: The settings that all runs have in common.
-        provenance: Versions of the software that computed the record, and fingerprints.
-    """
+    """One study: its rows, what produced them, and why a column was not measured."""
 
     schema_version: Literal[1] = 1
     kind: Literal["influence-study"] = "influence-study"
@@ -167,15 +117,7 @@ class StudyRecord(_Frozen):
 
 
 def study_csv(record: StudyRecord) -> str:
-    """One line for each row.
-
-    Args:
-        record: A study.
-
-    Returns:
-        CSV text with a header. The utility columns are filled for settings, and blank for positions
-        within a run.
-    """
+    """One line for each row."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     scores = [f"{name}_{part}" for name in SCORES for part in ("mean", "low", "high")]

@@ -11,28 +11,16 @@ from leakbound.attribution.study_record import SCORES, Mean, Utility
 from leakbound.errors import UsageError
 from leakbound.utility import Generation, bertscore_f1, count_generations, factkb, rouge
 
-__all__ = ["Judges", "utility"]
-
 
 @dataclass(frozen=True, slots=True)
 class Judges:
-    """Models that score responses.
-
-    Attributes:
-        bertscore: Folder of an encoder for BERTScore; None to leave it out.
-        factkb: Folder of the classifier FactKB; None to leave it out.
-    """
+    """Models that score responses."""
 
     bertscore: str | None = None
     factkb: str | None = None
 
     def check(self) -> None:
-        """Load the models before anything is measured.
-
-        Raises:
-            UsageError: If a package is not installed.
-            TargetError: If a folder holds no usable model.
-        """
+        """Load the models before anything is measured."""
         if self.bertscore is not None:
             bertscore_f1(self.bertscore, [], [])
         if self.factkb is not None:
@@ -42,19 +30,7 @@ class Judges:
 def utility(
     cases: Sequence[Case], attributions: Sequence[Attribution], judges: Judges
 ) -> tuple[Utility, dict[str, str]]:
-    """The utility of the one response to each context.
-
-    Args:
-        cases: Contexts with their references (PRIVATE).
-        attributions: The same contexts as the run used them, after any truncation.
-        judges: Models that score responses.
-
-    Returns:
-        The utility, and the reason for each score that was not measured, by name.
-
-    Raises:
-        TargetError: If a given folder holds no usable model.
-    """
+    """The utility of the one response to each context."""
     rows = [
         Generation(one.context, one.readings[0].text.strip(), case.reference)
         for case, one in zip(cases, attributions, strict=True)

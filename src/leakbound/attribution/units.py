@@ -14,8 +14,6 @@ from itertools import pairwise
 from leakbound.attribution.spans import Span
 from leakbound.errors import UsageError
 
-__all__ = ["DOCUMENT", "MESSAGE", "TextUnit", "UnitKind", "find_units", "unit_spans"]
-
 DOCUMENT = "document"
 MESSAGE = "message"
 WHOLE_TEXT = ("sentence", "line", "paragraph", DOCUMENT, MESSAGE)
@@ -76,13 +74,7 @@ class UnitKind:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TextUnit:
-    """A unit of a context.
-
-    Attributes:
-        name: The name of its source, or its kind and number, such as `sentence 3`.
-        characters: Its first character and end (exclusive).
-        source: Index of the source that contains it; None if the context has no sources.
-    """
+    """A unit of a context."""
 
     name: str
     characters: Span
@@ -93,18 +85,6 @@ def find_units(
     text: str, kind: UnitKind, sources: Sequence[tuple[str, int, int]] = ()
 ) -> tuple[TextUnit, ...]:
     """Find the units of a context, in order. No unit crosses from one source to another.
-
-    Args:
-        text: The context (PRIVATE).
-        kind: The kind of unit; not `tokens`, which are not part of the text.
-        sources: Name, first character and end (exclusive) of each named source.
-
-    Returns:
-        At least one unit, without blanks at its ends.
-
-    Raises:
-        UsageError: If documents or messages are requested and the context has no named sources, or
-            there is no text.
 
     Examples:
         >>> note = "Dr. Ash came. The code is 48213.  It rained!"
@@ -208,14 +188,6 @@ def unit_spans(
 
     A token belongs to the unit that contains its first non-blank character, or that precedes it. A
     unit without such a token shares its token with the unit before it, and the two are joined.
-
-    Args:
-        units: Units in order.
-        text: The context (PRIVATE).
-        bounds: (tokens + 1,) the character at which each token begins.
-
-    Returns:
-        Units with their first token and end (exclusive).
     """
     starts = [unit.characters[0] for unit in units]
     owners = [max(0, bisect_right(starts, at) - 1) for at in _places(text, bounds)]

@@ -12,8 +12,6 @@ from leakbound.models import Model
 from leakbound.models.model import Concurrent
 from leakbound.models.wrappers import concurrent_model
 
-__all__ = ["run_ahead"]
-
 MOST = 64  # batches at once: each has a thread, and what is asked ahead is lost when an audit ends
 
 
@@ -22,14 +20,6 @@ def run_ahead(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Bat
 
     A model on this machine is asked one batch after the other. A run that ends early, or is
     interrupted, gives up what was asked ahead.
-
-    Args:
-        plan: What the run asks.
-        model: What is asked.
-        batches: First pairs of the batches to ask.
-
-    Yields:
-        The batches, in their order.
     """
     endpoint = concurrent_model(model)
     many = 1 if endpoint is None else _at_once(plan, endpoint, batches)

@@ -44,8 +44,6 @@ from leakbound.stats.low_fpr import rate_at_fpr
 from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Mechanism, Query
 
-__all__ = ["assemble"]
-
 INFERRED = (
     "the labels of the task were inferred from the private rows and stand in every prompt: what a "
     "label alone reveals is not measured. Name them with --labels."
@@ -63,15 +61,7 @@ Found = Mapping[Estimator, tuple[Estimate, ...]]
 
 
 def assemble(seen: OnePass, calls: int) -> AuditResult:
-    """The result of the pairs that a pass has seen.
-
-    Args:
-        seen: The pass, at the end of the audit.
-        calls: Model calls that these pairs took.
-
-    Returns:
-        Verdict, estimates, curves, and what they rest on.
-    """
+    """The result of the pairs that a pass has seen."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     found, told = seen.estimates(), seen.told.found()
     found[estimator] = bounds = _read(estimator, found)

@@ -18,25 +18,12 @@ if TYPE_CHECKING:
     from leakbound.auditing.prepare import Prepared
     from leakbound.auditing.store import EvidenceRow
 
-__all__ = ["background_copies", "second_text_sentence", "worst_case_sentence"]
-
 PartitionIndices = tuple[tuple[int, ...], ...]
 ANSWERED = 0.5  # share of the partitions with the second text that have to say yes to it
 
 
 def background_copies(prepared: Prepared) -> Copies:
-    """The copies of the canary's text in both contexts, chosen before any model call.
-
-    Args:
-        prepared: An audit without copies.
-
-    Returns:
-        As many as the spec says; by default `auto` where the attacker sees answers only, else none.
-        `auto` is none where no disjoint parts vote on the answer.
-
-    Raises:
-        UsageError: If there are fewer other parts than copies.
-    """
+    """The copies of the canary's text in both contexts, chosen before any model call."""
     wanted, parts = prepared.spec.design.background_copies, _parts(prepared)
     if isinstance(wanted, int):
         _require_parts(wanted, parts, prepared.mechanism.name)
@@ -50,14 +37,7 @@ def background_copies(prepared: Prepared) -> Copies:
 
 
 def worst_case_sentence(copies: Copies) -> str:
-    """What a reader should know of contexts with copies.
-
-    Args:
-        copies: Of an audit, at least one.
-
-    Returns:
-        A sentence.
-    """
+    """What a reader should know of contexts with copies."""
     return (
         "these are worst-case contexts, not typical ones: the canary's text also stands in "
         f"{copies.count} of the {len(copies.parts) - 1} other partitions of both contexts, so "
@@ -67,16 +47,7 @@ def worst_case_sentence(copies: Copies) -> str:
 
 
 def second_text_sentence(prepared: Prepared, controls: Sequence[EvidenceRow]) -> str | None:
-    """Whether voters say yes to the second text of a query alone.
-
-    Args:
-        prepared: The audit.
-        controls: What its control pairs were answered (PRIVATE).
-
-    Returns:
-        A sentence if they do not, or if the text stands nowhere; None otherwise, and for queries
-        about one text.
-    """
+    """Whether voters say yes to the second text of a query alone."""
     query = prepared.attack.query
     if not isinstance(query, EitherText) or not controls:
         return None

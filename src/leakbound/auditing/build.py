@@ -29,18 +29,6 @@ from leakbound.models.address import is_address, open_shared
 from leakbound.systems import load_system
 from leakbound.tasks import Context, Mechanism, Task
 
-__all__ = [
-    "Handed",
-    "build_attack",
-    "build_estimator",
-    "build_mechanism",
-    "build_served",
-    "is_named",
-    "open_models",
-    "text_tokens",
-    "unnamed_parts",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Handed:
@@ -56,15 +44,7 @@ class Handed:
     estimator: Estimator | None = None
 
     def including(self, name: str, thing: object) -> Handed:
-        """The same with one object more.
-
-        Args:
-            name: Its field.
-            thing: The object; what is wrong with it is found where it is used.
-
-        Returns:
-            A new value.
-        """
+        """The same with one object more."""
         return replace(self, **cast("dict[str, Any]", {name: thing}))
 
     def names(self) -> tuple[str, ...]:
@@ -77,14 +57,6 @@ CLAIMS = 1.0, 4.0  # any two: what follows from a claim differs between them
 
 def is_named(component: object, key: str, thing: object) -> bool:
     """Whether a configuration makes an equal object, so that nobody has to hand it over.
-
-    Args:
-        component: What describes the object; only a `Component` can make one.
-        key: The component's key in a spec.
-        thing: The object.
-
-    Returns:
-        True if kind and options make an object that equals it, whatever the claim.
 
     Examples:
         >>> from leakbound.attacks import CANARIES, Hex
@@ -106,19 +78,7 @@ def _made(component: Component, key: str, epsilon: float) -> object:
 
 
 def build_mechanism(spec: AuditSpec) -> Mechanism:
-    """The mechanism that a spec names, or the application at its address.
-
-    Args:
-        spec: The parameters of an audit. Noise that is not given as an option is calibrated to its
-            epsilon and delta.
-
-    Returns:
-        A mechanism.
-
-    Raises:
-        UsageError: For an unknown name or option, and for more partitions than examples.
-        TargetError: If the application cannot be loaded.
-    """
+    """The mechanism that a spec names, or the application at its address."""
     if spec.system.address is not None:
         _require_no_options(spec)
         scored = spec.attack.access == "white_box"
@@ -135,18 +95,8 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
 
 
 def build_served(spec: AuditSpec, task: Task) -> Mechanism:
-    """The mechanism of a service: as `build_mechanism`, with examples grouped by the public rule.
-
-    Args:
-        spec: The parameters, with the number of examples.
-        task: The task, whose labels are public.
-
-    Returns:
-        A mechanism; groups that its options name are those.
-
-    Raises:
-        UsageError: As `build_mechanism`.
-        TargetError: As `build_mechanism`.
+    """The mechanism of a service: as `build_mechanism`, with examples grouped by the public
+    rule.
     """
     if spec.system.address is not None:
         return build_mechanism(spec)
@@ -201,16 +151,7 @@ def _require_examples(mechanism: Mechanism, shots: int) -> None:
 def open_models(
     spec: AuditSpec, endpoint: Endpoint | None = None, local: Local | None = None
 ) -> Model:
-    """The model that a spec names, with embedder and judge beside it where they are named.
-
-    Args:
-        spec: The parameters of an audit.
-        endpoint: Where an openai/... model is, and how it is asked.
-        local: How any other model is loaded.
-
-    Returns:
-        An opened model.
-    """
+    """The model that a spec names, with embedder and judge beside it where they are named."""
     system = spec.system
     model = open_shared(system.model, system.trust_remote_code, endpoint, local)
     if system.embedder:
@@ -223,33 +164,12 @@ def open_models(
 
 
 def build_estimator(spec: AuditSpec, handed: Handed) -> Estimator:
-    """The estimator that decides.
-
-    Args:
-        spec: The parameters of an audit.
-        handed: Objects that take the place of what it names.
-
-    Returns:
-        A frozen estimator.
-    """
+    """The estimator that decides."""
     return handed.estimator or cast(Estimator, _built(spec.decision.estimator, ESTIMATORS))
 
 
 def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> ScoredAttack:
-    """The attack that a spec names; refused if the system does not release what it reads.
-
-    Args:
-        spec: Query, canary, score, insertion, access.
-        mechanism: What is attacked.
-        handed: Objects that take the place of what the spec names.
-
-    Returns:
-        The attack; without a score in the spec, with the strongest that the access allows.
-
-    Raises:
-        UsageError: For unknown names and options, and for parts that do not fit each other.
-        TargetError: If the attack reads what the mechanism does not release.
-    """
+    """The attack that a spec names; refused if the system does not release what it reads."""
     query: AuditQuery = handed.query or _built(spec.query, QUERIES)
     canary: Canary = handed.canary or _built(spec.canary, CANARIES)
     score: Score = handed.score or _score(spec, query, mechanism)
@@ -283,15 +203,7 @@ def _built(component: Component, catalogue: Catalogue[Any]) -> Any:
 
 
 def unnamed_parts(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
-    """What a spec does not name, or does not keep: its own rows.
-
-    Args:
-        handed: Objects that were handed over; a model at the address of the spec's is named there.
-        spec: The parameters of an audit.
-
-    Returns:
-        Names of parts.
-    """
+    """What a spec does not name, or does not keep: its own rows."""
     model, address = handed.model, spec.system.model
     named = model is not None and model.name == address and is_address(address)
     own = () if spec.design.rows is None else ("rows",)
@@ -300,14 +212,7 @@ def unnamed_parts(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
 
 
 def text_tokens(model: Any) -> Callable[[str], list[str]]:
-    """What splits a text into the target's own tokens.
-
-    Args:
-        model: An opened model.
-
-    Returns:
-        A function from a text to its tokens as texts; to its words where the model shows none.
-    """
+    """What splits a text into the target's own tokens."""
     while not hasattr(model, "encode_response") and hasattr(model, "model"):
         model = model.model
     if not hasattr(model, "encode_response"):

@@ -18,12 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TypeAlias
 
-__all__ = [
-    "LATE", "SCHEMA", "Entry", "Packed", "append", "changed_fields", "fault", "head_of",
-    "has_fields", "looks_fault", "note_fields", "note_looks", "note_record", "records_of",
-    "row_digest", "rows_digest", "text_digest", "whole_digest",
-]  # fmt: skip
-
 Packed: TypeAlias = tuple[int, str, str, str | None]  # pair, canary-in, canary-out, asked again
 Entry: TypeAlias = tuple[int, int, int, str]  # first pair, model calls, pairs, digest of the rows
 # The late controls of shard g are numbered from -g * LATE down: below any number of controls.
@@ -52,36 +46,16 @@ INSERT OR IGNORE INTO looks_digest SELECT 1, '{NO_LOOKS}'
 
 
 def row_digest(row: Packed) -> str:
-    """The digest of a row.
-
-    Args:
-        row: Its pair, and its aggregates as they are stored (PRIVATE).
-
-    Returns:
-        64 hexadecimal digits.
-    """
     return hashlib.sha256(json.dumps(row).encode()).hexdigest()
 
 
 def rows_digest(digests: Iterable[str]) -> str:
-    """The digest of the rows of a batch.
-
-    Args:
-        digests: Of the rows, in the order of their pairs.
-
-    Returns:
-        64 hexadecimal digits.
-    """
+    """The digest of the rows of a batch."""
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def append(db: sqlite3.Connection, entry: Entry) -> None:
-    """Add a batch at the end of the chain; its rows are stored in the same transaction.
-
-    Args:
-        db: A transaction that may write already.
-        entry: The batch.
-    """
+    """Add a batch at the end of the chain; its rows are stored in the same transaction."""
     number, before = db.execute("SELECT number, link FROM head").fetchone()
     follows = (number + 1, _link(before, entry))
     db.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", (*entry, *follows))
@@ -89,61 +63,31 @@ def append(db: sqlite3.Connection, entry: Entry) -> None:
 
 
 def note_looks(db: sqlite3.Connection, looks: Mapping[str, int]) -> None:
-    """Add looks; one of a run that is noted stays as it is.
-
-    Args:
-        db: A transaction that may write already, with looks that fit their digest.
-        looks: Pairs of each result, by the name of its run.
-    """
+    """Add looks; one of a run that is noted stays as it is."""
     db.executemany("INSERT OR IGNORE INTO looks VALUES (?, ?)", looks.items())
     db.execute("UPDATE looks_digest SET digest = ?", (_looks_digest(db),))
 
 
 def text_digest(text: bytes) -> str:
-    """The digest of a file.
-
-    Args:
-        text: Its bytes.
-
-    Returns:
-        64 hexadecimal digits.
-    """
+    """The digest of a file."""
     return hashlib.sha256(text).hexdigest()
 
 
 def note_record(db: sqlite3.Connection, digest: str) -> None:
-    """Add a record that an audit is about to write.
-
-    Args:
-        db: A transaction that may write already, with looks that fit their digest.
-        digest: Of the bytes of its record.json.
-    """
+    """Add a record that an audit is about to write."""
     db.execute("INSERT OR IGNORE INTO records VALUES (?)", (digest,))
     db.execute("UPDATE looks_digest SET digest = ?", (_looks_digest(db),))
 
 
 def records_of(db: sqlite3.Connection, schema: str = "main") -> list[str]:
-    """The records that audits wrote from the trials.
-
-    Args:
-        db: An open database.
-        schema: Name of the attached database.
-
-    Returns:
-        Digests of their bytes; none for trials that were stored before digests were.
-    """
+    """The records that audits wrote from the trials."""
     if not _has_table(db, schema, "records"):
         return []
     return [row[0] for row in db.execute(f"SELECT digest FROM {schema}.records ORDER BY digest")]
 
 
 def note_fields(db: sqlite3.Connection, files: Mapping[str, bytes]) -> None:
-    """Keep the digests of the fields of files, in place of those that were kept before.
-
-    Args:
-        db: A transaction that may write already, with looks that fit their digest.
-        files: JSON objects as bytes, by the names of their files.
-    """
+    """Keep the digests of the fields of files, in place of those that were kept before."""
     for file, text in files.items():
         db.execute("DELETE FROM fields WHERE file = ?", (file,))
         rows = [(file, name, digest) for name, digest in _field_digests(text).items()]
@@ -158,16 +102,7 @@ def has_fields(db: sqlite3.Connection, file: str) -> bool:
 
 
 def changed_fields(db: sqlite3.Connection, file: str, text: bytes) -> list[str]:
-    """Fields of a file that are not as they were written.
-
-    Args:
-        db: A transaction, so that nothing changes meanwhile.
-        file: Name of the file.
-        text: A JSON object as bytes.
-
-    Returns:
-        Names such as "claim.epsilon"; none for files whose fields were never kept.
-    """
+    """Fields of a file that are not as they were written."""
     if not _has_table(db, "main", "fields"):
         return []
     kept = dict(db.execute("SELECT name, digest FROM fields WHERE file = ?", (file,)))
@@ -176,14 +111,7 @@ def changed_fields(db: sqlite3.Connection, file: str, text: bytes) -> list[str]:
 
 
 def whole_digest(db: sqlite3.Connection) -> str:
-    """One digest of everything that is chained: what is kept elsewhere as an anchor.
-
-    Args:
-        db: A transaction, so that nothing changes meanwhile.
-
-    Returns:
-        64 hexadecimal digits.
-    """
+    """One digest of everything that is chained: what is kept elsewhere as an anchor."""
     head = db.execute("SELECT number, link FROM head").fetchone()
     return text_digest(json.dumps([head, _looks_digest(db)]).encode())
 
@@ -203,16 +131,7 @@ def _has_table(db: sqlite3.Connection, schema: str, table: str) -> bool:
 
 
 def head_of(db: sqlite3.Connection, stop: int, schema: str = "main") -> str:
-    """The head of the chain of some batches in the order of their pairs, whenever they came.
-
-    Args:
-        db: An open database.
-        stop: Batches that begin at this pair or later are left out.
-        schema: Name of the attached database.
-
-    Returns:
-        64 hexadecimal digits.
-    """
+    """The head of the chain of some batches in the order of their pairs, whenever they came."""
     link, columns = START, "first, calls, pairs, digest"
     query = f"SELECT {columns} FROM {schema}.batches WHERE first < ? ORDER BY first"
     for entry in db.execute(query, (stop,)):
@@ -221,28 +140,12 @@ def head_of(db: sqlite3.Connection, stop: int, schema: str = "main") -> str:
 
 
 def fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
-    """Recompute every hash; no aggregate is decoded.
-
-    Args:
-        db: A transaction, so that nothing changes meanwhile.
-        schema: Name of the attached database.
-
-    Returns:
-        The first thing that is not as it was stored, as a clause; None if there is none.
-    """
+    """Recompute every hash; no aggregate is decoded."""
     return next(chain(_rows(db, schema), _links(db, schema)), None) or looks_fault(db, schema)
 
 
 def looks_fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
-    """Compare the looks with their digest.
-
-    Args:
-        db: A transaction, so that nothing changes meanwhile.
-        schema: Name of the attached database.
-
-    Returns:
-        What is not as it was stored, as a clause; None where all is.
-    """
+    """Compare the looks with their digest."""
     named = f"SELECT 1 FROM {schema}.sqlite_master WHERE name = 'looks_digest'"
     if db.execute(named).fetchone() is None:
         return "the digest of its looks is missing, as in runs of earlier development versions"

@@ -17,29 +17,13 @@ from leakbound.estimators.by_channel import ChannelEValues, channel_design
 from leakbound.estimators.e_process import EValues
 from leakbound.stats import Estimate
 
-__all__ = ["channel_results"]
-
 
 def channel_results(
     design: TrialDesign, seen: ChannelEValues, checks: Mapping[str, ControlCheck],
     batch: StoredBatch, tested: int, attack: Attack, against: Sequence[Obstacle],
     told: Told,
 ) -> tuple[ChannelResult, ...]:  # fmt: skip
-    """What is said of each channel.
-
-    Args:
-        design: What was known beforehand, with its channels.
-        seen: Their e-processes.
-        checks: What the control pairs showed in each of them; empty where none was asked.
-        batch: These pairs with their aggregates (PRIVATE).
-        tested: Pairs that entered the bounds.
-        attack: Canary and query.
-        against: What keeps any channel without a rejection from saying no_violation.
-        told: Channels whose replies tell the contexts of pairs apart better than the score does.
-
-    Returns:
-        Results in the order of the design.
-    """
+    """What is said of each channel."""
     own, estimator = channel_design(design), EProcess()
     found = []
     for name, part in seen.parts.items():

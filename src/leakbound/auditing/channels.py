@@ -22,11 +22,6 @@ from leakbound.systems import SystemMechanism
 from leakbound.systems.channels import ALL, SECONDS, TOOL_CALLS
 from leakbound.tasks import ANSWER, Mechanism, channel_of, reply_of
 
-__all__ = [
-    "ChannelResult", "channels_shown", "check_channels", "deciding", "of_all_channels",
-    "replies_in", "shown_in", "untested_channels", "with_channels",
-]  # fmt: skip
-
 StoredBatch = Sequence[tuple[Pair, EvidenceRow]]
 FIRST = (ANSWER, SECONDS, TOOL_CALLS)  # channels of every system come before its own
 SCORE = ContainsCanary()
@@ -34,17 +29,7 @@ SCORE = ContainsCanary()
 
 @dataclass(frozen=True, slots=True)
 class ChannelResult:
-    """What one channel of a system shows.
-
-    Args:
-        name: The channel.
-        verdict: What was found in it.
-        reason: Why it is inconclusive, as a code; None for the other verdicts.
-        bound: Lower bound on the epsilon of what goes through it; those of all channels hold
-            together.
-        rejected_at: Number of tested pairs after which its e-value rejected; None if it never did.
-        controls: Whether the attack saw in it contexts that are full of the canary.
-    """
+    """What one channel of a system shows."""
 
     name: str
     verdict: Verdict
@@ -55,18 +40,7 @@ class ChannelResult:
 
 
 def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
-    """A system that keeps what goes through its channels.
-
-    Args:
-        mechanism: What is audited.
-        channels: Names of channels; none for whole replies.
-
-    Returns:
-        The mechanism itself without channels.
-
-    Raises:
-        UsageError: If it is no system of a user: a mechanism has its answer alone.
-    """
+    """A system that keeps what goes through its channels."""
     if not channels:
         return mechanism
     if isinstance(mechanism, SystemMechanism):
@@ -78,19 +52,7 @@ def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
 
 
 def deciding(estimator: Estimator, channels: tuple[str, ...], controls: int) -> Estimator:
-    """The estimator of an audit by channel.
-
-    Args:
-        estimator: What was chosen to decide.
-        channels: Names of channels, or `all`; none for whole replies.
-        controls: Number of control pairs, whose replies show which channels there are.
-
-    Returns:
-        The estimator itself without channels.
-
-    Raises:
-        UsageError: If another than the e-process was chosen, or nothing can show the channels.
-    """
+    """The estimator of an audit by channel."""
     if not channels:
         return estimator
     if not isinstance(estimator, EProcess | ByChannel):
@@ -107,18 +69,7 @@ def deciding(estimator: Estimator, channels: tuple[str, ...], controls: int) -> 
 
 
 def channels_shown(wanted: tuple[str, ...], controls: Sequence[EvidenceRow]) -> tuple[str, ...]:
-    """The channels that are tested, fixed before the first pair.
-
-    Args:
-        wanted: Names of channels, or `all`.
-        controls: Stored control pairs, which enter no bound (PRIVATE).
-
-    Returns:
-        Names, those of every system first.
-
-    Raises:
-        TargetError: If no control reply has a channel that is named.
-    """
+    """The channels that are tested, fixed before the first pair."""
     known = {ANSWER, *(name for row in controls for one in row.both for name in one.channels)}
     own = sorted(known - set(FIRST))
     there = (*(name for name in FIRST if name in known), *own)
@@ -137,16 +88,7 @@ def channels_shown(wanted: tuple[str, ...], controls: Sequence[EvidenceRow]) -> 
 def untested_channels(
     wanted: tuple[str, ...] | None, tested: Sequence[str], seen: Collection[str]
 ) -> Iterator[Obstacle]:
-    """Were all channels wanted, and do some show that no control reply had?
-
-    Args:
-        wanted: Names of channels, or `all`; None where replies are read as a whole.
-        tested: Channels that were fixed before the first pair.
-        seen: Channels of the replies of the pairs.
-
-    Yields:
-        The reason code with its sentence.
-    """
+    """Were all channels wanted, and do some show that no control reply had?"""
     late = sorted(set(seen) - set(tested))
     if late and wanted and ALL in wanted:
         yield (
@@ -158,16 +100,7 @@ def untested_channels(
 
 
 def shown_in(batch: StoredBatch, whole: Observations, names: Sequence[str]) -> Observations:
-    """What pairs show, with what each channel shows by itself.
-
-    Args:
-        batch: Pairs with their aggregates.
-        whole: What their answers show.
-        names: The channels.
-
-    Returns:
-        The same observations with a part for each channel.
-    """
+    """What pairs show, with what each channel shows by itself."""
     found = {ANSWER: whole} | {
         name: _of_texts(batch, whole.first, name) for name in names if name != ANSWER
     }
@@ -190,15 +123,7 @@ def _text_asked_for(pair: Pair) -> str:
 
 
 def replies_in(batch: StoredBatch, name: str = ANSWER) -> tuple[tuple[ReplyPair, str], ...]:
-    """What a witness reads of pairs in one channel.
-
-    Args:
-        batch: Pairs with their aggregates.
-        name: The channel.
-
-    Returns:
-        For each pair, the replies of both contexts and the text of the canary (PRIVATE).
-    """
+    """What a witness reads of pairs in one channel."""
     return tuple(
         ((reply_of(one), reply_of(other)), _text_asked_for(pair))
         for pair, row in batch
@@ -219,16 +144,7 @@ def _scores(batch: StoredBatch, name: str) -> PairedScores:
 def check_channels(
     batch: StoredBatch, answers: PairedScores, names: Sequence[str]
 ) -> dict[str, ControlCheck]:
-    """What the control pairs show in each channel.
-
-    Args:
-        batch: Control pairs with their aggregates.
-        answers: Scores of their answers.
-        names: The channels.
-
-    Returns:
-        A check for each channel.
-    """
+    """What the control pairs show in each channel."""
     found = {}
     for name in names:
         both = [[channel_of(one, name) for one in row.both] for _, row in batch]
@@ -239,14 +155,7 @@ def check_channels(
 
 
 def of_all_channels(checks: Mapping[str, ControlCheck]) -> ControlCheck:
-    """Was the control seen in any channel, and is it seen still in all of these?
-
-    Args:
-        checks: What the control pairs show in each channel.
-
-    Returns:
-        The least p-value of all tests, times their number; of the late ones the largest.
-    """
+    """Was the control seen in any channel, and is it seen still in all of these?"""
     every = [p for one in checks.values() for p in (one.p_value, one.witness) if p is not None]
     pairs = max((one.pairs for one in checks.values()), default=0)
     late = [one.late for one in checks.values() if one.seen and one.late is not None]

@@ -6,19 +6,9 @@ from leakbound.auditing.spec import AuditSpec
 from leakbound.estimators.base import ROUNDING
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate
 
-__all__ = ["unsupported_claim"]
-
 
 def unsupported_claim(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
-    """What the accountant knows of a claim.
-
-    Args:
-        spec: The parameters of an audit.
-        cost: What one answer spends.
-
-    Returns:
-        A sentence where the guarantee does not support the claim; nothing without a guarantee.
-    """
+    """What the accountant knows of a claim."""
     epsilon, delta = spec.decision.each
     guaranteed = cost.epsilon(delta)
     if isinstance(cost, NonPrivate) or guaranteed <= epsilon * (1 + ROUNDING):

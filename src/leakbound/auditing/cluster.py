@@ -19,8 +19,6 @@ from leakbound.scaling import Cluster, rooted, spread
 from leakbound.systems import CallOptions, HttpStore, HttpSystem, SharedStore, SystemMechanism
 from leakbound.tasks import Mechanism, Task
 
-__all__ = ["on_cluster"]
-
 Opener = Callable[[AuditSpec], Model]
 Tool = tuple[CollectionPlan, Model]
 Asked = tuple[Task, Sequence[Pair], int, bool, Sequence[Pair], Controls | None]
@@ -35,18 +33,6 @@ def on_cluster(
     """Make what asks batches on a cluster.
 
     Workers open the model and the system at their addresses, and refuse any but the prepared ones.
-
-    Args:
-        prepared: The audit.
-        cluster: Ray workers.
-        opener: Opens the model of a spec, in each worker.
-        calls: How a system is called, by each worker for itself.
-
-    Returns:
-        What `collect` asks with.
-
-    Raises:
-        UsageError: For a system or a model that has no address.
     """
     if not prepared.mechanism.needs and prepared.spec.system.address is None:
         raise UsageError("workers open a system at its address; give it as python:file.py:object.")

@@ -16,25 +16,12 @@ from leakbound.models import Cached, Counted, Distinct, Model, require
 from leakbound.stats.witness import masked
 from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task, reply_of
 
-__all__ = [
-    "Batch", "BatchRunner", "Batches", "CollectionPlan", "check", "collect", "hidden", "late_left",
-    "run_serial",
-]  # fmt: skip
-
 Progress = Callable[[int, int], None]
 
 
 def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
-    """Refuse what can be refused without a model call: kinds of requests, prompts that do not fit.
-
-    Args:
-        task: Renders the prompts.
-        mechanism: What asks.
-        pairs: The paired trials (PRIVATE).
-        model: What would be asked.
-
-    Raises:
-        LeakboundError: With a sentence.
+    """Refuse what can be refused without a model call: kinds of requests, prompts that do not
+    fit.
     """
     require(model, mechanism.needs, mechanism.name)
     for pair in pairs:
@@ -72,15 +59,7 @@ class CollectionPlan:
     _last: dict[int, tuple[Pair, ...]] = field(default_factory=dict, compare=False)
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:
-        """The pairs of one batch.
-
-        Args:
-            first: Its first pair.
-
-        Returns:
-            Its pairs. The last batch asked for is kept, so that collecting and estimating it design
-            each pair once.
-        """
+        """The pairs of one batch."""
         if first not in self._last:
             pairs = tuple(self._some(first))
             self._last.clear()
@@ -99,69 +78,33 @@ class CollectionPlan:
         return self.controls[start : start + self.size]
 
     def batches(self, shard: tuple[int, int] = (1, 1)) -> list[int]:
-        """First pairs of the batches of shard i of N: every Nth batch; the first has the controls.
-
-        Args:
-            shard: (i, N).
-
-        Returns:
-            Numbers of pairs; those below 0 are of control pairs.
+        """First pairs of the batches of shard i of N: every Nth batch; the first has the
+        controls.
         """
         number, total = shard
         controls = range(-len(self.controls), 0, self.size) if number == 1 else ()
         return [*controls, *range((number - 1) * self.size, len(self.pairs), total * self.size)]
 
     def late_batches(self, shard: int = 1) -> list[int]:
-        """First pairs of the control batches that follow the last pair of a shard.
-
-        Args:
-            shard: Number of the shard, from 1.
-
-        Returns:
-            Numbers of pairs, far below those of the other controls; none for a model that cannot
-            have changed.
-        """
+        """First pairs of the control batches that follow the last pair of a shard."""
         if self.late is None:
             return []
         end = -shard * LATE
         return [*range(end - len(self.late), end, self.size)]
 
     def pairs_in(self, batches: Iterable[int]) -> int:
-        """How many pairs these batches have together, control pairs left out.
-
-        Args:
-            batches: First pairs of batches.
-
-        Returns:
-            A number of pairs.
-        """
+        """How many pairs these batches have together, control pairs left out."""
         return sum(min(self.size, len(self.pairs) - first) for first in batches if first >= 0)
 
     def ask(self, first: int, model: Model) -> Batch:
-        """Ask everything about the pairs of a batch; equal requests reach the model once.
-
-        Args:
-            first: First pair of the batch.
-            model: What is asked.
-
-        Returns:
-            Their aggregates, and the calls that these took.
-        """
+        """Ask everything about the pairs of a batch; equal requests reach the model once."""
         counted = Counted(model)
         (rows,) = self._ask([self.pairs_of(first)], Distinct(counted))
         calls = sum(pair.calls for pair in self.pairs_of(first))
         return Batch(first, rows, counted.calls if self.mechanism.needs else calls)
 
     def ask_together(self, batches: Sequence[int], model: Model) -> list[Batch]:
-        """Ask several batches of a mechanism that asks no model, all at once.
-
-        Args:
-            batches: First pairs of the batches.
-            model: What is asked.
-
-        Returns:
-            The batches, each as `ask` returns it.
-        """
+        """Ask several batches of a mechanism that asks no model, all at once."""
         pairs = [self.pairs_of(first) for first in batches]
         found = zip(batches, pairs, self._ask(pairs, model), strict=True)
         return [Batch(first, rows, sum(p.calls for p in some)) for first, some, rows in found]
@@ -191,16 +134,7 @@ BatchRunner = Callable[[CollectionPlan, Model, Sequence[int]], Batches]
 
 
 def run_serial(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-    """Ask the given model, one batch after the other.
-
-    Args:
-        questions: What the run asks.
-        model: What is asked.
-        batches: First pairs of the batches to ask.
-
-    Returns:
-        The batches, each asked when it is read.
-    """
+    """Ask the given model, one batch after the other."""
     return (questions.ask(first, model) for first in batches)
 
 
@@ -216,15 +150,6 @@ def collect(
     """Collect the batches that the store lacks, in the shard's part of the run.
 
     Late controls are asked once the last pair is stored, unless the collection has ended before.
-
-    Args:
-        questions: What the run asks; resuming asks the same batches.
-        model: What is asked.
-        store: Where batches are kept.
-        shard: (i, N), the i-th of N shards.
-        ask: Asks the model; its batches may come in any order.
-        progress: Called with (pairs done, pairs in all).
-        stop: Called before every further batch; True ends the collection.
     """
     mine, stored = questions.batches(shard), store.batches()
     missing = [first for first in mine if first not in stored]
@@ -246,16 +171,7 @@ def collect(
 
 def late_left(questions: CollectionPlan, store: RunStore, shard: tuple[int, int]) -> list[int]:
     """Late controls that a shard still has to be asked: those that were stored before its last
-    pair, as where the folder began with the answers of another run, say nothing of it.
-
-    Args:
-        questions: What the run asks.
-        store: Where batches are kept.
-        shard: (i, N), the i-th of N shards.
-
-    Returns:
-        First pairs of batches.
-    """
+    pair, as where the folder began with the answers of another run, say nothing of it."""
     stored, (number, total) = store.order(), shard
     last = max((stored[first] for first in questions.batches(shard) if first in stored), default=0)
     while any(stored.get(first, last) < last for first in questions.late_batches(number)):
@@ -289,14 +205,6 @@ def hidden(aggregate: Aggregate, asked: RenderedQuery, answers: tuple[str, ...])
     """Blot out everything of a free answer that has nothing of the canary in it.
 
     What the learned witness reads is measured before the words are gone.
-
-    Args:
-        aggregate: An answer (PRIVATE).
-        asked: The query, which knows what its scores read (PRIVATE).
-        answers: The answers that the query allows.
-
-    Returns:
-        What may be kept of it.
     """
     seen = reply_of(aggregate)
     kept = None if seen is None else masked(seen, asked.target, answers)

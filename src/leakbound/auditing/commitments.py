@@ -25,9 +25,6 @@ from leakbound.auditing.keys import keyed, make_key
 from leakbound.auditing.result import AuditResult
 from leakbound.errors import UsageError
 
-__all__ = ["COMMITMENT", "Commitment", "Committable", "commit", "read_commitment",
-           "with_commitment"]  # fmt: skip
-
 COMMITMENT = "commitment.json"
 SCHEMA = 1
 
@@ -48,25 +45,12 @@ class Committable(Protocol):
         """Name of the run."""
 
     def folder(self, out: Path) -> Path:
-        """Where the run will be.
-
-        Args:
-            out: Folder of the runs.
-        """
+        """Where the run will be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """What was committed to.
-
-    Args:
-        settings: Every parameter by its flat key, without places.
-        system: Digest of the system's name and source.
-        model: Fingerprint of the model.
-        data: Digest of the rows under the key of the run folder.
-        version: Of leakbound.
-        earlier: Digests of commitments for the same system that stood beside it, by folder.
-    """
+    """What was committed to."""
 
     settings: Settings
     system: str
@@ -91,20 +75,7 @@ class Commitment:
 
 
 def commit(prepared: Committable, out: Path) -> Commitment:
-    """Write down what an audit will do, before it asks anything.
-
-    Args:
-        prepared: The audit.
-        out: Folder of the runs.
-
-    Returns:
-        The commitment; where the same audit was committed to before, that one.
-
-    Raises:
-        UsageError: If answers to these questions are stored already, so that it would come too
-            late.
-        StoreError: If nothing can be written there.
-    """
+    """Write down what an audit will do, before it asks anything."""
     folder = prepared.folder(out)
     if known := read_commitment(folder):
         return known
@@ -136,17 +107,7 @@ def _earlier(out: Path, system: str) -> dict[str, str]:
 
 
 def read_commitment(folder: Path) -> Commitment | None:
-    """The commitment in a run folder.
-
-    Args:
-        folder: The run folder.
-
-    Returns:
-        The commitment; None if there is none.
-
-    Raises:
-        StoreError: If it cannot be read.
-    """
+    """The commitment in a run folder."""
     path = folder / COMMITMENT
     if not path.is_file():
         return None
@@ -160,16 +121,7 @@ def read_commitment(folder: Path) -> Commitment | None:
 
 
 def with_commitment(result: AuditResult, folder: Path) -> AuditResult:
-    """A result that says what was committed to before the first call.
-
-    Args:
-        result: The result of the run.
-        folder: The run folder.
-
-    Returns:
-        The result, with the digests of the commitment and of earlier ones in its provenance; as it
-        is without a commitment.
-    """
+    """A result that says what was committed to before the first call."""
     made = read_commitment(folder)
     if made is None:
         return result

@@ -10,8 +10,6 @@ import yaml
 
 from leakbound.errors import UsageError, reason_of, why_no_file
 
-__all__ = ["read_config", "read_endpoint", "yaml_value"]
-
 Settings = dict[str, Any]
 SECOND = "expected a single document in the stream"  # as yaml says it
 MOST_DIGITS = 40  # of a whole number
@@ -46,18 +44,7 @@ _UniqueKeys.add_constructor("tag:yaml.org,2002:int", _whole_number)
 
 
 def yaml_value(text: str) -> Any:
-    """The value that a text stands for, as in a configuration file.
-
-    Args:
-        text: YAML of one value.
-
-    Returns:
-        The value.
-
-    Raises:
-        UsageError: If a key stands twice, or a number is none.
-        YAMLError: If it is not YAML.
-    """
+    """The value that a text stands for, as in a configuration file."""
     try:
         return _UniqueKeys(text).get_single_data()
     except RecursionError:
@@ -65,32 +52,12 @@ def yaml_value(text: str) -> Any:
 
 
 def read_config(path: Path) -> Settings:
-    """The keys and values of a YAML file, unchecked.
-
-    Args:
-        path: The file.
-
-    Returns:
-        What it holds, except `endpoint`, which says how a model is reached.
-
-    Raises:
-        UsageError: If it does not exist, is not YAML, is not a mapping, or gives a key twice.
-    """
+    """The keys and values of a YAML file, unchecked."""
     return {key: value for key, value in _mapping(path).items() if key != "endpoint"}
 
 
 def read_endpoint(path: Path) -> Settings:
-    """What a YAML file says under `endpoint`, unchecked.
-
-    Args:
-        path: The file.
-
-    Returns:
-        Options by their names; none where the file says nothing.
-
-    Raises:
-        UsageError: As `read_config`, or if it holds no names with values.
-    """
+    """What a YAML file says under `endpoint`, unchecked."""
     found = _mapping(path).get("endpoint", {})
     if not isinstance(found, dict):
         raise UsageError(

@@ -18,8 +18,6 @@ from leakbound.stats import rank_test
 from leakbound.stats.witness import StoredReply
 from leakbound.stats.witness.features import SCALARS, measured
 
-__all__ = ["LEVEL", "ControlCheck", "check_controls", "p_values_of"]
-
 Floats = npt.NDArray[np.float64]
 LEVEL = 0.05  # p-value at which the positive control counts as seen, shared by all tests of it
 # a control context differs in its length, which the time and the tokens of any answer may follow
@@ -34,23 +32,7 @@ def _together(p_values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ControlCheck:
-    """What the control pairs showed. It gates no_violation, and enters no bound.
-
-    Args:
-        pairs: Control pairs: the canary everywhere in one context, nowhere in the other.
-        p_value: One-sided p-value of an exact rank test that scores are higher with the canary,
-            two-sided where random guessing is claimed; None where no control was asked.
-        exempt: Whether none is needed: the system guarantees 0-DP, so no attack can see anything.
-        witness: The same p-value of the measurement of whole replies that differs most, times the
-            number of measurements; None where no replies are read.
-        late: The p-value of as many control pairs that were asked after the last pair; None where
-            none were: of a model in this process, and where the audit ended before. Of several
-            shards, the largest of theirs; Fisher's combination where that lies between the level
-            and .1.
-        changed: Two-sided p-value of a test that the late control pairs have other score
-            differences than the first ones; None without late control pairs.
-        gaps: Score with the canary less that without it, for each pair; in no record.
-    """
+    """What the control pairs showed. It gates no_violation, and enters no bound."""
 
     pairs: int
     p_value: float | None
@@ -94,15 +76,7 @@ class ControlCheck:
         return 1.0 if found is None else min(1.0, times * found)
 
     def followed_by(self, late: Sequence[ControlCheck]) -> ControlCheck:
-        """The check with what late controls have shown.
-
-        Args:
-            late: Checks of the controls that were asked after the last pair, one for each shard.
-
-        Returns:
-            A check with their p-value, of the test that saw the canary best at first: another test
-            does not make up for it, and other shards only for one that is unsure.
-        """
+        """The check with what late controls have shown."""
         known = [self._again(one) for one in late]
         if not known:
             return self
@@ -121,17 +95,7 @@ def check_controls(
     scores: PairedScores | None, exempt: bool, replies: Sequence[ReplyPair] = (),
     two_sided: bool = False,
 ) -> ControlCheck:  # fmt: skip
-    """Compare the scores of the control pairs.
-
-    Args:
-        scores: (pairs,) mean scores of the outputs of both contexts; None without control pairs.
-        exempt: Whether the system guarantees 0-DP.
-        replies: Replies of both contexts of each pair, where the audit reads them (PRIVATE).
-        two_sided: Whether scores may be higher or lower with the canary.
-
-    Returns:
-        What they show.
-    """
+    """Compare the scores of the control pairs."""
     if scores is None or not len(scores):
         return ControlCheck(0, None, exempt)
     p_value = rank_test(scores.member.tolist(), scores.nonmember.tolist(), two_sided)
@@ -156,18 +120,7 @@ def _least(member: Floats, nonmember: Floats) -> float:
 
 
 def p_values_of(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
-    """Compare each measurement of the replies of both contexts.
-
-    Args:
-        member: (pairs, measurements) of the replies of canary-in contexts; NaN where not shown.
-        nonmember: (pairs, measurements) of the replies of canary-out contexts.
-
-    Returns:
-        (measurements,) two-sided p-values of the numbers, of the pairs that show them in both
-        contexts, and (measurements,) of whether replies show them; NaN where there is nothing to
-        compare, or all are alike. That does not depend on which reply is of which context, so only
-        the others count as tests.
-    """
+    """Compare each measurement of the replies of both contexts."""
     lacks = np.isnan(member), np.isnan(nonmember)
     both = ~(lacks[0] | lacks[1])
     mixed = ~both.all(axis=0) & ~(lacks[0] & lacks[1]).all(axis=0)

@@ -9,8 +9,6 @@ from pydantic import Field, ValidationInfo, field_validator
 from leakbound._catalogue import Component
 from leakbound.auditing.spec_groups import MOST, FrozenSpec
 
-__all__ = ["Decision"]
-
 LIKELY = 0.8  # a confidence that somebody may have meant
 
 

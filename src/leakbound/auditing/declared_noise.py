@@ -9,8 +9,6 @@ from leakbound.estimators import Estimator, TrialDesign
 from leakbound.estimators.base import Reads
 from leakbound.stats import Estimate, NoiseFit
 
-__all__ = ["noise_obstacles"]
-
 OUTPUTS: frozenset[Reads] = frozenset({"trials", "text", "replies"})  # what is released
 Found = Mapping[Estimator, tuple[Estimate, ...]]
 
@@ -18,17 +16,7 @@ Found = Mapping[Estimator, tuple[Estimate, ...]]
 def noise_obstacles(
     design: TrialDesign, estimator: Estimator, found: Found, noise: NoiseFit | None
 ) -> tuple[Obstacle, ...]:
-    """What refutes the declared noise, where the deciding estimator takes it as declared.
-
-    Args:
-        design: Claim and guarantee.
-        estimator: What decides.
-        found: What every estimator says.
-        noise: What the test of the noise says; None where there was none.
-
-    Returns:
-        Reason codes with sentences; none for an estimator that reads what is released.
-    """
+    """What refutes the declared noise, where the deciding estimator takes it as declared."""
     if estimator.reads & OUTPUTS:
         return ()
     why = (*_untested(design, noise), *_rejected(design, found))

@@ -17,10 +17,6 @@ from leakbound.models.content import images_in, join, readable
 from leakbound.privacy import Relation
 from leakbound.tasks import Context, Example, Job, Task
 
-__all__ = [
-    "FILLER", "Controls", "Copies", "Pair", "Pairs", "design", "label_order", "relation_of",
-]  # fmt: skip
-
 FILLER = Example("This record was left empty.", "")  # stands in a store where a canary is absent
 PLANTED = 8  # canaries of a control context beside a store: as many as an index shows at once
 HELD = 4096  # pairs, of a few kB each: contexts share their rows
@@ -30,22 +26,7 @@ ROOM = 2000  # characters that a control context may have however short the rows
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pair:
-    """A canary-in and a canary-out context that share everything but one example (PRIVATE).
-
-    Attributes:
-        index: Number of the pair, from 0.
-        member: The query over the canary-in context.
-        nonmember: The query over the canary-out context.
-        asked: The query, with the answers that speak for and against a member.
-        canary: The record that was inserted.
-        position: Its place in the canary-in context.
-        out_first: Whether the canary-out context is asked first. A fixed order would take a system
-            that depends on what it was asked before for one that depends on its context.
-        draw: Names the random draw of sampled answers. Both contexts share it, so parts that the
-            canary does not touch are asked once.
-        repeat: Where the state check repeats the first query: neutral queries, then that query
-            again. Empty where it does not.
-    """
+    """A canary-in and a canary-out context that share everything but one example (PRIVATE)."""
 
     index: int
     member: Job
@@ -78,26 +59,13 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Copies of the canary's text that stand in both contexts of each pair.
-
-    Attributes:
-        count: Number of parts that hold one; the part of the tested canary is none of them.
-        parts: Places of the examples of each part.
-    """
+    """Copies of the canary's text that stand in both contexts of each pair."""
 
     count: int = 0
     parts: tuple[tuple[int, ...], ...] = ()
 
     def places(self, position: int, rng: np.random.Generator) -> list[int]:
-        """Where the copies of one pair stand.
-
-        Args:
-            position: Place of the tested canary.
-            rng: Chooses the parts, and one place in each.
-
-        Returns:
-            `count` places in distinct parts; nothing is drawn for none.
-        """
+        """Where the copies of one pair stand."""
         if not self.count:
             return []
         others = [part for part in self.parts if position not in part]
@@ -106,26 +74,12 @@ class Copies:
 
 
 def relation_of(insertion: str) -> Relation:
-    """How the two contexts of a pair differ.
-
-    Args:
-        insertion: "add" puts in one more example; anything else changes one.
-
-    Returns:
-        The neighbouring relation.
-    """
+    """How the two contexts of a pair differ."""
     return "add_remove" if insertion == "add" else "replace_one"
 
 
 def label_order(rows: Context) -> tuple[str, str]:
-    """The rarest and the most frequent label; equal counts are ordered by name.
-
-    Args:
-        rows: Examples (PRIVATE), at least one.
-
-    Returns:
-        (rarest, most frequent).
-    """
+    """The rarest and the most frequent label; equal counts are ordered by name."""
     counts = sorted(Counter(row.label for row in rows).items(), key=lambda item: (item[1], item[0]))
     return counts[0][0], counts[-1][0]
 
@@ -155,19 +109,6 @@ class Pairs(Sequence[Pair]):
 
     The first few thousand are held, so that they are designed once; later ones are made again
     whenever they are read.
-
-    Attributes:
-        rows: All examples (PRIVATE).
-        task: Their task.
-        attack: Canary, query, insertion.
-        shots: Examples in a context.
-        seed: Root of all randomness.
-        labels: (rarest, most frequent) label.
-        places: Numbers of the pairs.
-        repeated: Share of the pairs whose first query the state check repeats.
-        copies: Where the canary's text stands in both contexts.
-        beside: The context of every pair beside a store that all of them share; None where each
-            pair has rows of its own.
     """
 
     rows: Context
@@ -196,38 +137,17 @@ class Pairs(Sequence[Pair]):
         return self._held.get(index, lambda: _pair(index, self))
 
     def with_copies(self, copies: Copies) -> Pairs:
-        """The same pairs with the canary's text in other parts of both contexts.
-
-        Args:
-            copies: Where it stands.
-
-        Returns:
-            Pairs that are designed anew, or these where nothing changes.
-        """
+        """The same pairs with the canary's text in other parts of both contexts."""
         return self if copies == self.copies else replace(self, copies=copies, _held=_Held())
 
     def controls(self, number: int) -> Controls:
-        """Contexts that any attack which sees anything tells apart.
-
-        Args:
-            number: How many pairs of them.
-
-        Returns:
-            Pairs that are numbered from -number to -1.
-        """
+        """Contexts that any attack which sees anything tells apart."""
         return Controls(self, number)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Controls(Sequence[Pair]):
-    """Control pairs: the canary stands everywhere in one context, and nowhere in the other.
-
-    Attributes:
-        pairs: The pairs of the audit.
-        number: How many control pairs there are.
-        shard: Number of the shard after whose last pair they are asked; 0 for those before the
-            first pair.
-    """
+    """Control pairs: the canary stands everywhere in one context, and nowhere in the other."""
 
     pairs: Pairs
     number: int
@@ -248,14 +168,7 @@ class Controls(Sequence[Pair]):
         return pairs._held.get(index, lambda: _control(index, pairs))
 
     def late(self, shard: int) -> Controls:
-        """As many others, which are asked after the last pair: is the canary seen still?
-
-        Args:
-            shard: Number of the shard, from 1.
-
-        Returns:
-            Pairs that are numbered from -shard * LATE - number on.
-        """
+        """As many others, which are asked after the last pair: is the canary seen still?"""
         return replace(self, shard=shard)
 
 
@@ -263,26 +176,7 @@ def design(
     rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int,
     repeated: float = 0.0, copies: Copies = Copies(), beside: Context | None = None,
 ) -> Pairs:  # fmt: skip
-    """Independent pairs: contexts of rows drawn without replacement, a canary at a random place.
-
-    Args:
-        rows: All examples (PRIVATE).
-        task: Their task.
-        attack: Canary, query, insertion.
-        pairs: Number of pairs.
-        shots: Examples in a context.
-        seed: Root of all randomness.
-        repeated: Share of the pairs whose first query the state check repeats, from 0 to 1.
-        copies: Where the canary's text stands in both contexts.
-        beside: The context of every pair beside a store that all of them share; None to draw one
-            of `shots` rows for each.
-
-    Returns:
-        The pairs, made when they are read.
-
-    Raises:
-        DataError: If there are not enough rows for a context and a held-out row.
-    """
+    """Independent pairs: contexts of rows drawn without replacement, a canary at a random place."""
     if shots + 1 > len(rows):
         raise DataError(
             f"{shots} examples a context and one held-out row need {shots + 1} rows, and the data "

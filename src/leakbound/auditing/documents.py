@@ -18,28 +18,13 @@ from leakbound.tasks.fields import (
 from leakbound.tasks.row_checks import examples_of, warn_of_rows
 from leakbound.tasks.sources import SourceRow, source_rows
 
-__all__ = ["DOCUMENTS", "documents_and_task"]
-
 DOCUMENTS = Task("documents", input_name="Document", label_name="Answer")
 
 
 def documents_and_task(
     design: Design, rows: Context | None, task: Task | None
 ) -> tuple[Context, Task]:
-    """The rows of a store, and their task.
-
-    Args:
-        design: Where rows and task come from.
-        rows: Examples (PRIVATE); None for those that the design names.
-        task: A task; None for that of the design.
-
-    Returns:
-        Rows (PRIVATE) and task; documents where they have no labels.
-
-    Raises:
-        UsageError: If rows are handed over and named.
-        DataError: If rows cannot be read.
-    """
+    """The rows of a store, and their task."""
     if rows is None:
         rows = _read(design)
     if rows is None:

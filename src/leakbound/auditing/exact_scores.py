@@ -15,25 +15,11 @@ from leakbound.stats.votes import KnownScores
 from leakbound.tasks import Mechanism, Task
 from leakbound.tasks.mechanism import exactness_of
 
-__all__ = ["known_scores", "simulated_draws"]
-
 
 def known_scores(
     mechanism: Mechanism, score: Score, asked: RenderedQuery, spec: AuditSpec, task: Task
 ) -> KnownScores | None:
-    """The scores of noisy votes.
-
-    Args:
-        mechanism: What answers.
-        score: Turns outputs into numbers.
-        asked: The query.
-        spec: The parameters of the audit.
-        task: The task of the rows.
-
-    Returns:
-        The scores; None where a trial sees several outputs, or the score depends on more than the
-        noisy votes.
-    """
+    """The scores of noisy votes."""
     noise, shots = mechanism.vote_noise, spec.design.shots
     if noise is None or spec.design.answers > 1:
         return None
@@ -51,15 +37,7 @@ def known_scores(
 
 
 def simulated_draws(mechanism: Mechanism, spec: AuditSpec) -> int:
-    """How many outputs of each aggregate are simulated.
-
-    Args:
-        mechanism: What answers.
-        spec: The parameters of the audit.
-
-    Returns:
-        A number of outputs; 1 where there is no noise, or the mechanism hides it.
-    """
+    """How many outputs of each aggregate are simulated."""
     if not mechanism.needs or "white_box" not in mechanism.access:  # a system is asked once
         return 1
     return max(1, spec.decision.simulations // (2 * spec.design.pairs))

@@ -10,22 +10,9 @@ from leakbound.auditing.result import AuditResult
 from leakbound.auditing.spec import GROUPS
 from leakbound.errors import UsageError
 
-__all__ = ["config_text"]
-
 
 def config_text(result: AuditResult) -> str:
-    """A YAML file that makes the run again where data, model and version are the same.
-
-    Args:
-        result: A finished audit. Nothing but it is read: no catalogue, no data, no model.
-
-    Returns:
-        Every key of the spec that is set, in its group.
-
-    Raises:
-        UsageError: For a run of Python objects that no name with options makes, or of rows that
-            were handed over or stood in the configuration: a result holds neither.
-    """
+    """A YAML file that makes the run again where data, model and version are the same."""
     if result.handed:
         what = " and ".join(result.handed)
         raise UsageError(

@@ -14,12 +14,6 @@ from typing import Any, TypeAlias
 
 from leakbound.errors import StoreError, findable, reason_of
 
-__all__ = [
-    "TRIALS", "VERSION", "Settings", "damaged", "is_run", "make_folder", "newer",
-    "read_manifest", "require_current", "run_folder", "run_id", "runs_beside", "stable_json",
-    "stored_on", "write_private",
-]  # fmt: skip
-
 VERSION = 2  # of manifest and stored trials
 TRIALS = "trials.sqlite"
 MANIFEST = "manifest.json"
@@ -27,15 +21,7 @@ Settings: TypeAlias = dict[str, Any]  # what a JSON or YAML file holds
 
 
 def run_id(name: str, identity: Settings) -> str:
-    """Name a run so that the same command finds and resumes it.
-
-    Args:
-        name: Begins the id.
-        identity: Whatever makes two runs the same run, as JSON values.
-
-    Returns:
-        The name with a hash of the identity.
-    """
+    """Name a run so that the same command finds and resumes it."""
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
     return f"{name}-{digest}"
 
@@ -45,14 +31,6 @@ def run_folder(out: Path, name: str, data: str) -> Path:
 
     The name says nothing of the data, so that it confirms no guess about them: runs over other data
     have a number behind it.
-
-    Args:
-        out: Folder of the runs.
-        name: Name of the run.
-        data: Fingerprint of its data.
-
-    Returns:
-        The folder that holds the run; else the first one of that name which holds no other run.
     """
     names = (name if number == 1 else f"{name}-{number}" for number in count(1))
     folders = (out / one for one in names)
@@ -60,24 +38,12 @@ def run_folder(out: Path, name: str, data: str) -> Path:
 
 
 def stable_json(found: Settings) -> str:
-    """The one text of an object, so that any other text of it shows an edit.
-
-    Args:
-        found: JSON values by key.
-
-    Returns:
-        Indented JSON with sorted keys, and a line feed.
-    """
+    """The one text of an object, so that any other text of it shows an edit."""
     return json.dumps(found, indent=2, sort_keys=True) + "\n"
 
 
 def write_private(path: Path, text: str | bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all.
-
-    Args:
-        path: The file. A pipe or a device, such as /dev/stdout, is written to, never replaced.
-        text: Its content.
-    """
+    """Write a file that only its owner can read, whole or not at all."""
     if path.exists() and not path.is_file():
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return
@@ -95,15 +61,7 @@ def write_private(path: Path, text: str | bytes) -> None:
 
 
 def make_folder(folder: Path, option: str = "--out") -> None:
-    """Make a folder that only its owner can read, with those above it.
-
-    Args:
-        folder: The folder; nothing is changed where it exists.
-        option: The option that named it, for messages.
-
-    Raises:
-        StoreError: If it cannot be made.
-    """
+    """Make a folder that only its owner can read, with those above it."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -114,29 +72,12 @@ def make_folder(folder: Path, option: str = "--out") -> None:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run, whole or damaged.
-
-    Args:
-        folder: Any folder.
-
-    Returns:
-        Whether a manifest or stored trials are there.
-    """
+    """Whether a folder holds a run, whole or damaged."""
     return any((folder / name).is_file() for name in (MANIFEST, TRIALS))
 
 
 def read_manifest(folder: Path) -> Settings:
-    """Read what a run folder says of itself.
-
-    Args:
-        folder: The run folder.
-
-    Returns:
-        The manifest, of this or an earlier version; nothing if there is none.
-
-    Raises:
-        StoreError: If it is damaged, or of a newer version.
-    """
+    """Read what a run folder says of itself."""
     path = findable(folder / MANIFEST)
     if not path.is_file():
         return {}
@@ -153,16 +94,7 @@ def read_manifest(folder: Path) -> Settings:
 
 
 def runs_beside(folder: Path, key: str, value: str) -> Iterator[tuple[Path, Settings]]:
-    """Other runs of this version in the same folder whose manifests agree on a key.
-
-    Args:
-        folder: A run folder.
-        key: Key of the manifest.
-        value: Its value; runs without one agree with none.
-
-    Yields:
-        Folders and their manifests, by name; what is damaged is not a run that can be reused.
-    """
+    """Other runs of this version in the same folder whose manifests agree on a key."""
     folders = sorted(folder.parent.iterdir()) if value and folder.parent.is_dir() else []
     for other in folders:
         found = _manifest_or_nothing(other)
@@ -172,15 +104,7 @@ def runs_beside(folder: Path, key: str, value: str) -> Iterator[tuple[Path, Sett
 
 
 def stored_on(folder: Path, evidence: str) -> str | None:
-    """Day on which the first run began whose outputs a run may use.
-
-    Args:
-        folder: Folder of the run; it need not be there.
-        evidence: Names what the run collects; empty where no other run has it.
-
-    Returns:
-        An ISO date in local time, of the manifest, which is written once; None if there is no run.
-    """
+    """Day on which the first run began whose outputs a run may use."""
     beside = [other for other, _ in runs_beside(folder, "evidence", evidence)]
     begun = [f / MANIFEST for f in (folder, *beside) if (f / TRIALS).is_file()]
     times = [path.stat().st_mtime for path in begun if path.is_file()]
@@ -194,15 +118,7 @@ def _manifest_or_nothing(folder: Path) -> Settings:
 
 
 def require_current(manifest: Settings, folder: Path) -> None:
-    """Refuse a run whose stored outputs were collected under an earlier schema.
-
-    Args:
-        manifest: What `read_manifest` found; nothing is no run, and is not refused.
-        folder: The run folder.
-
-    Raises:
-        StoreError: If the run is of an earlier version.
-    """
+    """Refuse a run whose stored outputs were collected under an earlier schema."""
     if manifest and manifest["schema_version"] != VERSION:
         raise StoreError(
             f"{str(folder)!r} is a run of schema version {manifest['schema_version']}, and "
@@ -212,15 +128,7 @@ def require_current(manifest: Settings, folder: Path) -> None:
 
 
 def damaged(path: Path, why: str) -> StoreError:
-    """The error for a file that is not what an audit wrote.
-
-    Args:
-        path: The file.
-        why: What is wrong with it.
-
-    Returns:
-        An error to be raised.
-    """
+    """The error for a file that is not what an audit wrote."""
     return StoreError(
         f"{str(path)!r} is damaged: {why}; it must be the file that an audit wrote. Restore it "
         "from a copy, or move its folder away and run the audit again."
@@ -228,15 +136,7 @@ def damaged(path: Path, why: str) -> StoreError:
 
 
 def newer(path: Path, version: int) -> StoreError:
-    """The error for a file that a newer version wrote.
-
-    Args:
-        path: The file.
-        version: Its schema version.
-
-    Returns:
-        An error to be raised.
-    """
+    """The error for a file that a newer version wrote."""
     return StoreError(
         f"{str(path)!r} was written by a newer version of leakbound (schema version {version}; "
         f"this one reads up to {VERSION}). Use that version, or another --out."

@@ -16,28 +16,13 @@ if TYPE_CHECKING:
     from leakbound.auditing.build import Handed
     from leakbound.auditing.spec import AuditSpec
 
-__all__ = ["UNREJECTED", "above_guessing", "of_named_claim", "require_alone",
-           "unshown_sentence"]  # fmt: skip
-
 UNREJECTED = "Random guessing is not rejected, which does not show that no attack does better"
 GOOD = 0.8  # power from which a plan is usually called sufficient
 ANY = (1.0, 1e-5), (4.0, 1e-5)  # any two: noise that is calibrated to a claim differs between them
 
 
 def of_named_claim(spec: AuditSpec, estimator: Estimator, handed: Handed) -> Estimator:
-    """The estimator that decides about a claim that has a name.
-
-    Args:
-        spec: The parameters of an audit.
-        estimator: What was chosen to decide.
-        handed: Objects that take the place of what the spec names.
-
-    Returns:
-        The estimator itself where epsilon is claimed.
-
-    Raises:
-        UsageError: For settings that mean nothing beside the claim, or have no two-sided test.
-    """
+    """The estimator that decides about a claim that has a name."""
     if spec.decision.claim is None:
         return estimator
     require_alone(spec, handed)
@@ -45,15 +30,7 @@ def of_named_claim(spec: AuditSpec, estimator: Estimator, handed: Handed) -> Est
 
 
 def require_alone(spec: AuditSpec, handed: Handed) -> None:
-    """Refuse settings that mean nothing beside a claim that has a name.
-
-    Args:
-        spec: The parameters of an audit, with such a claim.
-        handed: Objects that take the place of what the spec names.
-
-    Raises:
-        UsageError: For the first of them.
-    """
+    """Refuse settings that mean nothing beside a claim that has a name."""
     _require_epsilon_of_noise(spec, handed)
     decision = spec.decision
     if spec.attack.channels:
@@ -95,17 +72,7 @@ def _calibrated(spec: AuditSpec) -> bool:
 def above_guessing(
     epsilon: float, method: str, error: float, found: str = "the attack tells the contexts apart"
 ) -> str:
-    """That random guessing is rejected.
-
-    Args:
-        epsilon: The bound, above 0.
-        method: Its name.
-        error: Of both sides together, in (0, 1).
-        found: What the attack does, on which side.
-
-    Returns:
-        Two sentences.
-    """
+    """That random guessing is rejected."""
     return (
         f"{found}, as random guessing does not: epsilon is at least {beside(epsilon, 0.0, 3)[0]} "
         f"({method}), and not 0. A system whose answers tell nothing shows this, on either side, "
@@ -114,15 +81,7 @@ def above_guessing(
 
 
 def unshown_sentence(powers: Sequence[tuple[float, float]]) -> str:
-    """What a test that has not rejected random guessing leaves open.
-
-    Args:
-        powers: (accuracy, least probability) of a rejection, by accuracy.
-
-    Returns:
-        A sentence that names the weakest attack that would probably have been noticed, and the
-        strongest that would not.
-    """
+    """What a test that has not rejected random guessing leaves open."""
     if not powers:
         return f"{UNREJECTED}: the power of this test is not known for this design."
     weak = [row for row in powers if row[1] < GOOD]

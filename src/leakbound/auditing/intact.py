@@ -13,11 +13,6 @@ from leakbound.auditing.folder import TRIALS, VERSION, is_run, newer, require_cu
 from leakbound.auditing.keys import KEY, is_keyed
 from leakbound.errors import StoreError, findable
 
-__all__ = [
-    "EditedEvidence", "UnfinishedRun", "has_tables", "is_unfinished", "looks_of",
-    "no_sqlite_errors", "reading", "require_chain", "require_intact", "result_in",
-]  # fmt: skip
-
 ADVICE = "Restore the file from a copy, or collect again with --fresh or another --out."
 
 
@@ -43,17 +38,7 @@ def is_unfinished(folder: Path) -> bool:
 
 
 def require_intact(folder: Path, pairs: int, head: str, record: bytes) -> None:
-    """Refuse a result whose evidence is not what it was computed from.
-
-    Args:
-        folder: The run folder; a result without stored trials beside it is not refused.
-        pairs: Pairs of the result.
-        head: Head of the chain that the result was computed from.
-        record: Its record.json, as it lies beside the trials.
-
-    Raises:
-        StoreError: If a hash does not fit; it names the pair, the batch or the record.
-    """
+    """Refuse a result whose evidence is not what it was computed from."""
     if not (folder / TRIALS).is_file():
         return
     with reading(folder) as db:
@@ -69,19 +54,7 @@ def require_intact(folder: Path, pairs: int, head: str, record: bytes) -> None:
 
 
 def looks_of(folder: Path) -> dict[str, int]:
-    """Results that were computed from the evidence of a run.
-
-    Args:
-        folder: The run folder.
-
-    Returns:
-        Their pairs by the name of their run, in the order in which they were noted, the run itself
-        included; nothing if there are no trials.
-
-    Raises:
-        EditedEvidence: If they are not what was stored.
-        StoreError: If they cannot be read.
-    """
+    """Results that were computed from the evidence of a run."""
     if not (folder / TRIALS).is_file():
         return {}
     with reading(folder) as db:
@@ -100,14 +73,7 @@ def _changed(folder: Path, what: str) -> EditedEvidence:
 
 @contextmanager
 def no_sqlite_errors(folder: Path) -> Iterator[None]:
-    """Whatever goes wrong with the stored trials becomes a sentence.
-
-    Args:
-        folder: The run folder.
-
-    Raises:
-        StoreError: For any error of the database.
-    """
+    """Whatever goes wrong with the stored trials becomes a sentence."""
     try:
         yield
     except sqlite3.Error as error:
@@ -124,17 +90,7 @@ def _room(error: sqlite3.Error) -> str:
 
 @contextmanager
 def reading(folder: Path) -> Iterator[sqlite3.Connection]:
-    """One moment of the stored trials, also where nothing can be written.
-
-    Args:
-        folder: The run folder.
-
-    Yields:
-        A transaction.
-
-    Raises:
-        StoreError: If they cannot be read.
-    """
+    """One moment of the stored trials, also where nothing can be written."""
     with no_sqlite_errors(folder), closing(_readable(folder / TRIALS)) as db:
         db.execute("BEGIN")
         yield db
@@ -155,19 +111,7 @@ def _readable(file: Path) -> sqlite3.Connection:
 
 
 def has_tables(db: sqlite3.Connection, folder: Path, schema: str = "main") -> bool:
-    """Whether trials may be stored; refuses tables of another version.
-
-    Args:
-        db: An open database.
-        folder: The run folder.
-        schema: Name of the attached database.
-
-    Returns:
-        False for a file without tables.
-
-    Raises:
-        StoreError: If the tables are of another version.
-    """
+    """Whether trials may be stored; refuses tables of another version."""
     (version,) = db.execute(f"PRAGMA {schema}.user_version").fetchone()
     if not version and not db.execute(f"SELECT * FROM {schema}.sqlite_master").fetchone():
         return False
@@ -181,17 +125,7 @@ def has_tables(db: sqlite3.Connection, folder: Path, schema: str = "main") -> bo
 def require_chain(
     db: sqlite3.Connection, folder: Path, result: tuple[int, str] | None, schema: str = "main"
 ) -> None:
-    """Refuse evidence that is not as it was stored, or not what its result was computed from.
-
-    Args:
-        db: A transaction, so that nothing changes meanwhile.
-        folder: The run folder.
-        result: Pairs of its result, and the head of their chain; None if there is none.
-        schema: Name of the attached database.
-
-    Raises:
-        StoreError: If a hash does not fit.
-    """
+    """Refuse evidence that is not as it was stored, or not what its result was computed from."""
     if (what := chain.fault(db, schema)) is not None:
         raise _changed(folder, what)
     if result is not None and not is_keyed(folder, chain.head_of(db, result[0], schema), result[1]):
@@ -199,14 +133,7 @@ def require_chain(
 
 
 def result_in(folder: Path) -> tuple[int, str] | None:
-    """What the result in a run folder was computed from.
-
-    Args:
-        folder: The run folder.
-
-    Returns:
-        Its pairs, and the head of their chain; None if there is no result.
-    """
+    """What the result in a run folder was computed from."""
     try:
         found = json.loads((folder / "record.json").read_text(encoding="utf-8"))
         return found["counts"]["pairs"], found["provenance"]["evidence"]

@@ -8,32 +8,16 @@ from leakbound.auditing.result import Finding
 from leakbound.mechanisms import JudgeDefense
 from leakbound.tasks import Aggregate, Mechanism
 
-__all__ = ["REFUSES_ALL", "judge_finding", "withheld_by"]
-
 REFUSES_ALL = "judge_refuses_all"
 
 
 def withheld_by(mechanism: Mechanism) -> Callable[[Aggregate], bool] | None:
-    """What tells an answer that a judge withheld.
-
-    Args:
-        mechanism: What is audited.
-
-    Returns:
-        A function of an aggregate (PRIVATE); None where nothing judges.
-    """
+    """What tells an answer that a judge withheld."""
     return mechanism.withheld if isinstance(mechanism, JudgeDefense) else None
 
 
 def judge_finding(withheld: Sequence[int], pairs: int) -> Finding:
     """How often a judge withheld an answer, and whether it can judge at all.
-
-    Args:
-        withheld: Answers that were not released, canary-in contexts before canary-out ones.
-        pairs: Answers of each.
-
-    Returns:
-        A finding; its code is `judge_refuses_all` where not one answer was released.
 
     Examples:
         >>> judge_finding((9, 1), 10).code

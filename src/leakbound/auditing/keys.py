@@ -15,21 +15,12 @@ from pathlib import Path
 from leakbound.auditing.folder import write_private
 from leakbound.errors import StoreError, reason_of
 
-__all__ = ["DIGITS", "KEY", "is_keyed", "key_id", "keyed", "make_key"]
-
 KEY = "key"  # name of the file
 DIGITS = 16  # of a data fingerprint in a result: enough to tell data sets apart
 
 
 def make_key(folder: Path) -> None:
-    """Give a run folder its key, unless it has one: that of a run beside it, else a random one.
-
-    Args:
-        folder: The run folder.
-
-    Raises:
-        StoreError: If it cannot be written, or that of a run beside it cannot be read.
-    """
+    """Give a run folder its key, unless it has one: that of a run beside it, else a random one."""
     if (folder / KEY).is_file():
         return
     known = sorted(folder.parent.glob(f"*/{KEY}"))
@@ -44,42 +35,17 @@ def make_key(folder: Path) -> None:
 
 
 def keyed(folder: Path, text: str) -> str:
-    """A hash that only the owner of a run folder can compute.
-
-    Args:
-        folder: The run folder.
-        text: What is hashed.
-
-    Returns:
-        64 hexadecimal digits of HMAC-SHA256 under the key of the folder; the text itself where the
-        folder has no key, as those of earlier versions.
-    """
+    """A hash that only the owner of a run folder can compute."""
     if not (folder / KEY).is_file():
         return text
     return hmac.new((folder / KEY).read_bytes(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def is_keyed(folder: Path, text: str, shown: str) -> bool:
-    """Whether a result shows the hash of a text.
-
-    Args:
-        folder: The run folder.
-        text: What was hashed.
-        shown: What a result of this run shows; those of earlier versions show the text itself.
-
-    Returns:
-        Whether they fit.
-    """
+    """Whether a result shows the hash of a text."""
     return shown in (text, keyed(folder, text))
 
 
 def key_id(folder: Path) -> str:
-    """Names the key of a run folder, and tells nothing of it.
-
-    Args:
-        folder: The run folder.
-
-    Returns:
-        16 hexadecimal digits; results with the same ones have data fingerprints to compare.
-    """
+    """Names the key of a run folder, and tells nothing of it."""
     return keyed(folder, "key")[:DIGITS]

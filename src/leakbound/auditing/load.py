@@ -12,8 +12,6 @@ from leakbound.auditing.old_results import upgraded
 from leakbound.auditing.result import VERSION, AuditResult
 from leakbound.errors import StoreError, UsageError, findable, reason_of, why_no_file
 
-__all__ = ["load_result"]
-
 
 def load_result(path: str | Path) -> AuditResult:
     """The result in a run folder, or in a record.json file.

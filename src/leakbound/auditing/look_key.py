@@ -18,8 +18,6 @@ from leakbound.tasks.datasets import fingerprint
 if TYPE_CHECKING:
     from leakbound.auditing.prepare import Prepared
 
-__all__ = ["look_key", "source_of"]
-
 ANY = (1.0, 1e-5)  # a claim that stands for all: which pairs there are does not depend on it
 DIGITS = 16
 
@@ -30,13 +28,6 @@ def look_key(prepared: Prepared) -> str:
     How they are collected, stored and checked (batches, control pairs, texts that are kept, the
     state check) changes no pair, and so has no part in the name. Nor has the state of a system that
     is handed over as an object: its pairs are asked again, and it may give the same answers.
-
-    Args:
-        prepared: The audit.
-
-    Returns:
-        The same name for audits with the same rows, seed, first pair, and system or mechanism with
-        its model.
     """
     first = prepared.pairs[0]
     asked = (*first.member.context, *first.nonmember.context, Example(first.asked.query.text, ""))
@@ -61,15 +52,7 @@ def _who(prepared: Prepared) -> Settings:
 
 
 def source_of(mechanism: SystemMechanism, named: bool) -> str:
-    """What tells a system from others, whatever state it is in.
-
-    Args:
-        mechanism: The system, behind its adapter.
-        named: Whether it stands at an address.
-
-    Returns:
-        The source at the address, or a hash of the code that answers.
-    """
+    """What tells a system from others, whatever state it is in."""
     return mechanism.source if named else _code(mechanism.system)
 
 

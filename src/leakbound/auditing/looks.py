@@ -12,8 +12,6 @@ from leakbound.auditing.look_key import look_key
 from leakbound.auditing.prepare import Prepared
 from leakbound.errors import StoreError, UsageError
 
-__all__ = ["Looks", "earlier_looks", "looks_beside"]
-
 
 @dataclass(frozen=True, slots=True)
 class Looks:
@@ -22,12 +20,6 @@ class Looks:
     A bound for a number of pairs fixed beforehand is none where an earlier result was computed from
     another number of the same pairs: whoever has seen that result may have chosen this number by
     it. Bounds that are anytime-valid do not depend on how the number was chosen.
-
-    Args:
-        pairs: Pairs of each earlier result, by the name of its run, the first result first; below 0
-            where the audit ended early, so that the results themselves chose the number.
-        own_test: Whether the audit is one of several that were fixed beforehand, each a test of its
-            own, as in a sweep: earlier results are then counted, and change no bound.
     """
 
     pairs: Mapping[str, int] = field(default_factory=dict)
@@ -37,36 +29,15 @@ class Looks:
         return len(self.pairs)
 
     def other_sizes(self, pairs: int) -> list[int]:
-        """Numbers of pairs of earlier results, other than that of this one.
-
-        Args:
-            pairs: Planned number of pairs.
-
-        Returns:
-            Numbers in their order; none for a test of its own.
-        """
+        """Numbers of pairs of earlier results, other than that of this one."""
         return [] if self.own_test else sorted({*self.pairs.values()} - {pairs})
 
     def first(self, pairs: int) -> int | None:
-        """Pairs of the first result, where stakes must not aim at another number.
-
-        Args:
-            pairs: Planned number of pairs.
-
-        Returns:
-            Its number; 0 if it ended early; None if no earlier result is of another number.
-        """
+        """Pairs of the first result, where stakes must not aim at another number."""
         return max(0, next(iter(self.pairs.values()))) if self.other_sizes(pairs) else None
 
     def require_fixed_size(self, prepared: Prepared) -> None:
-        """Refuse an estimator whose bounds need a number of pairs fixed before any look.
-
-        Args:
-            prepared: The audit.
-
-        Raises:
-            UsageError: If an earlier result was computed from another number of the same pairs.
-        """
+        """Refuse an estimator whose bounds need a number of pairs fixed before any look."""
         sizes = self.other_sizes(len(prepared.pairs))
         if sizes and not prepared.estimator.anytime:
             raise UsageError(
@@ -77,25 +48,11 @@ class Looks:
             )
 
     def warnings(self, prepared: Prepared) -> tuple[str, ...]:
-        """What to know of a bound that is one of several from the same pairs.
-
-        Args:
-            prepared: The audit.
-
-        Returns:
-            A sentence where an estimator for a fixed number of pairs decides after a look.
-        """
+        """What to know of a bound that is one of several from the same pairs."""
         return () if prepared.estimator.anytime else self.several("paired trials")
 
     def several(self, trials: str) -> tuple[str, ...]:
-        """What to know of a bound for a fixed number that is one of several.
-
-        Args:
-            trials: What it is computed from, in words.
-
-        Returns:
-            A sentence where there were earlier results.
-        """
+        """What to know of a bound for a fixed number that is one of several."""
         if not self.pairs or self.own_test:
             return ()
         results = "1 result was" if len(self) == 1 else f"{len(self)} results were"
@@ -106,17 +63,8 @@ class Looks:
 
 
 def earlier_looks(folder: Path, prepared: Prepared) -> dict[str, int]:
-    """Results that were computed from the same paired trials before, as `looks_beside` counts them.
-
-    Args:
-        folder: Folder of the run; it need not be there.
-        prepared: The audit.
-
-    Returns:
-        Pairs of each result, by the name of its run.
-
-    Raises:
-        EditedEvidence: If the looks of one of these runs are not what was stored.
+    """Results that were computed from the same paired trials before, as `looks_beside` counts
+    them.
     """
     return looks_beside(folder, look_key(prepared))
 
@@ -127,16 +75,6 @@ def looks_beside(folder: Path, key: str) -> dict[str, int]:
     Those of runs beside this one count too, whether their answers are reused or asked for again:
     a system may give the same answers again. Once the run has a result, no further ones are added,
     so that the same command gives the same result.
-
-    Args:
-        folder: Folder of the run; it need not be there.
-        key: What makes two results two looks at the same trials.
-
-    Returns:
-        Pairs of each result, by the name of its run.
-
-    Raises:
-        EditedEvidence: If the looks of one of these runs are not what was stored.
     """
     found = looks_of(folder)
     others = () if folder.name in found else runs_beside(folder, "looks", key)

@@ -19,8 +19,6 @@ from leakbound.auditing.store import RunStore
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model, Unopened
 
-__all__ = ["kept_model", "merge", "needs_tokenizer", "unopened"]
-
 Manifest = Settings
 DERIVED = frozenset({"spec", "evidence", "looks"})  # differ where some other key does
 
@@ -28,20 +26,7 @@ DERIVED = frozenset({"spec", "evidence", "looks"})  # differ where some other ke
 def merge(
     folders: Sequence[Path], out: Path, opener: Callable[[AuditSpec], Model] = open_models
 ) -> tuple[AuditResult, Path]:
-    """Join the run folders of shards and compute the record. No model is asked.
-
-    Args:
-        folders: Run folders, or folders (an --out) that hold one run and no other.
-        out: Folder of the joined run.
-        opener: Opens the model of a spec, only where its tokenizer made the canaries (unigram).
-
-    Returns:
-        The record, and its run folder.
-
-    Raises:
-        StoreError: If the folders are not of one run, if two disagree on a batch, if a shard is
-            missing, not finished or edited, or if data or system have changed since.
-    """
+    """Join the run folders of shards and compute the record. No model is asked."""
     folders = [_run_in(folder) for folder in folders]
     manifest = _one_run(folders)
     spec = _spec_of(manifest)
@@ -71,32 +56,13 @@ def _spec_of(manifest: Manifest) -> AuditSpec:
 
 
 def needs_tokenizer(spec: AuditSpec) -> bool:
-    """Whether the canaries of an audit are made with the tokenizer of its model.
-
-    Args:
-        spec: The parameters of an audit.
-
-    Returns:
-        What the class of its canary says.
-    """
+    """Whether the canaries of an audit are made with the tokenizer of its model."""
     kind = spec.attack.canary.kind
     return kind in CANARIES and CANARIES[kind].needs_tokenizer
 
 
 def kept_model(spec: AuditSpec, out: Path) -> Model:
-    """The model of a spec, not opened, as earlier runs know it.
-
-    Args:
-        spec: The parameters of an audit.
-        out: Folder of the runs.
-
-    Returns:
-        A model with a name and a fingerprint, which answers nothing.
-
-    Raises:
-        StoreError: If the runs know none, or several.
-        UsageError: If the canary is made with the tokenizer of the model.
-    """
+    """The model of a spec, not opened, as earlier runs know it."""
     if needs_tokenizer(spec):
         raise UsageError(
             f"the canary {spec.attack.canary.kind} is made with the model's tokenizer, and "
@@ -127,15 +93,7 @@ def kept_model(spec: AuditSpec, out: Path) -> Model:
 
 
 def unopened(spec: AuditSpec, manifest: Manifest) -> Unopened:
-    """The model of a run, which is not opened.
-
-    Args:
-        spec: The parameters of the run.
-        manifest: Its manifest; those of earlier versions asked no control of a model at the end.
-
-    Returns:
-        A model with a name and a fingerprint, which answers nothing.
-    """
+    """The model of a run, which is not opened."""
     changes = manifest["beside"].get("may_change", False)
     return Unopened(spec.system.model, manifest["model"], changes)
 

@@ -11,8 +11,6 @@ from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.verdict import Obstacle
 from leakbound.stats import rank_test
 
-__all__ = ["blind_sentence", "lost_controls", "obstacles", "state_sentence"]
-
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
 DIFFER = 0.05  # p-value below which unreadable answers themselves tell the contexts apart
 CHANGED = (
@@ -30,31 +28,14 @@ UNCHANGED = (
 def obstacles(
     attack: Attack, tally: Tally, controls: ControlCheck, state: StateCheck | None
 ) -> tuple[Obstacle, ...]:
-    """What keeps an audit without a rejection from saying no_violation.
-
-    Args:
-        attack: Canary and query, for advice.
-        tally: Counts of answers.
-        controls: What the control pairs showed.
-        state: What the state check showed; None where there was none.
-
-    Returns:
-        Reason codes with sentences, the gravest first.
-    """
+    """What keeps an audit without a rejection from saying no_violation."""
     return (
         *_state(state), *_unreadable(attack, tally, controls), *blind_sentence(attack, controls)
     )  # fmt: skip
 
 
 def state_sentence(state: StateCheck | None) -> str | None:
-    """The finding of the state check.
-
-    Args:
-        state: What it showed; None where there was none.
-
-    Returns:
-        A sentence; None if nothing was found.
-    """
+    """The finding of the state check."""
     if state is None or state.found is None:
         return None
     found = state.found
@@ -103,15 +84,7 @@ def _unread_alike(tally: Tally) -> float:
 
 
 def blind_sentence(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]:
-    """Did the attack see the positive control?
-
-    Args:
-        attack: Canary and query, for advice.
-        controls: What the control pairs showed.
-
-    Yields:
-        The reason code with its sentence, unless it did.
-    """
+    """Did the attack see the positive control?"""
     if controls.seen:
         yield from lost_controls(controls)
         return
@@ -131,14 +104,7 @@ def blind_sentence(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]
 
 
 def lost_controls(controls: ControlCheck) -> Iterator[Obstacle]:
-    """Did the attack see the positive control to the end?
-
-    Args:
-        controls: What the control contexts, or canaries, have shown.
-
-    Yields:
-        The obstacle, if it did not.
-    """
+    """Did the attack see the positive control to the end?"""
     if controls.seen_late or controls.exempt:
         return
     yield (

@@ -14,8 +14,6 @@ from leakbound.privacy import Gaussian, Guarantee, NonPrivate
 from leakbound.stats import BestOnSameData, Bonferroni, Fixed, Split
 from leakbound.tasks.datasets import fingerprint
 
-__all__ = ["upgraded"]
-
 Json: TypeAlias = dict[str, Any]
 VERDICTS = {"consistent": "no_violation"}
 QUERIES = {"inquiry": "membership"}
@@ -38,18 +36,7 @@ SAME = (
 
 
 def upgraded(found: Json) -> Json:
-    """A result as version 2 holds it.
-
-    Args:
-        found: A parsed record.json of version 1 or 2.
-
-    Returns:
-        The same result; what version 1 left out (the largest certifiable bounds, the power) is
-        computed from the design that it holds.
-
-    Raises:
-        KeyError: If it is not a result of version 1.
-    """
+    """A result as version 2 holds it."""
     if found.get("schema_version") != 1:
         return found
     old, spec = found["spec"], _spec(found["spec"])

@@ -47,8 +47,6 @@ from leakbound.stats.witness import shows_more
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Aggregate, Vector, Votes, reply_of
 
-__all__ = ["OnePass", "Tally"]
-
 REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
 BLOCK = 512  # pairs read from the store at once
 GIVEN = "no bound: it holds given the aggregates, which this mechanism may draw at random"
@@ -62,9 +60,6 @@ class Tally:
     """What is counted over all aggregates and simulated outputs.
 
     `answers`, `unreadable` and `withheld` are counted apart for canary-in and canary-out contexts.
-
-    Args:
-        is_withheld: Tells an answer that a judge withheld; None where nothing judges.
     """
 
     def __init__(self, is_withheld: Callable[[Aggregate], bool] | None = None) -> None:
@@ -76,11 +71,7 @@ class Tally:
         self._simulated: list[PairedScores] = []
 
     def add(self, rows: list[EvidenceRow]) -> None:
-        """Count the answers of some pairs.
-
-        Args:
-            rows: Their aggregates.
-        """
+        """Count the answers of some pairs."""
         for of, aggregate in (found for row in rows for found in enumerate(row.both)):
             if isinstance(aggregate, Votes):
                 self.unreadable[of] += aggregate.counts[-1]
@@ -93,22 +84,14 @@ class Tally:
                 self.alike = self.alike and len(aggregate.choices) <= 1
 
     def keep(self, simulated: PairedScores) -> None:
-        """Keep the scores of simulated outputs, for the curves.
-
-        Args:
-            simulated: (pairs, draws) scores.
-        """
+        """Keep the scores of simulated outputs, for the curves."""
         self._simulated.append(simulated)
         for scores in (simulated.member, simulated.nonmember):
             self.low = min(self.low, float(scores.min()))
             self.high = max(self.high, float(scores.max()))
 
     def simulated(self) -> PairedScores:
-        """All scores of simulated outputs.
-
-        Returns:
-            (pairs, draws) scores of both contexts.
-        """
+        """All scores of simulated outputs."""
         member = np.concatenate([scores.member for scores in self._simulated])
         nonmember = np.concatenate([scores.nonmember for scores in self._simulated])
         return PairedScores(member, nonmember)
@@ -119,12 +102,6 @@ class OnePass:
 
     Which batch ends an audit depends on the batches before it alone: not on when they came, from
     where, or in how many runs.
-
-    Args:
-        prepared: The audit.
-        store: Where its batches are, or will be.
-        plan: Names the pairs of a batch.
-        looks: Earlier results from these batches.
     """
 
     def __init__(
@@ -142,12 +119,7 @@ class OnePass:
         self._releaser = _releaser(prepared, self.design, [*self.observers])
 
     def __call__(self) -> bool:
-        """Take in every batch that is stored and in order.
-
-        Returns:
-            Whether the audit has ended: its deciding bounds reject what they test, and it is to
-            stop then.
-        """
+        """Take in every batch that is stored and in order."""
         while not self.ended and (rows := self._rows()):
             for batch in self._batches(rows):
                 self._take(batch)
@@ -225,11 +197,7 @@ class OnePass:
         return self.store.controls() if self.prepared.controls else []
 
     def controls(self) -> ControlCheck:
-        """What the stored control pairs show, by the fitted score.
-
-        Returns:
-            Whether the attack saw the positive control, and saw it still after the last pair.
-        """
+        """What the stored control pairs show, by the fitted score."""
         if self.design.channels and self.control_batch():
             return of_all_channels(self.channel_controls())
         late = [self._check(batch) for batch in self._late_controls()]
@@ -242,11 +210,7 @@ class OnePass:
         return self.prepared.late_controls is not None and self._observed and not self.ended
 
     def control_batch(self) -> StoredBatch:
-        """The control pairs with their aggregates.
-
-        Returns:
-            Those that are stored, once some pair was observed (PRIVATE).
-        """
+        """The control pairs with their aggregates."""
         controls, rows = self.prepared.controls, self.control_rows
         known = self._observed and len(rows) >= len(controls)
         return [*zip(controls, rows, strict=True)] if known else []
@@ -273,11 +237,7 @@ class OnePass:
         )
 
     def channel_controls(self) -> dict[str, ControlCheck]:
-        """What the stored control pairs show in each channel.
-
-        Returns:
-            A check for each channel; none without control pairs.
-        """
+        """What the stored control pairs show in each channel."""
         if not (batch := self.control_batch()):
             return {}
         late = [self._by_channel(batch) for batch in self._late_controls()]
@@ -290,11 +250,7 @@ class OnePass:
         return check_channels(batch, self._releaser.control_scores(batch), self.design.channels)
 
     def state(self) -> StateCheck | None:
-        """What the state check shows.
-
-        Returns:
-            Its tests; None where a model is asked, whose requests carry the whole prompt.
-        """
+        """What the state check shows."""
         return None if self.prepared.mechanism.needs else self._releaser.state.check()
 
     @property
@@ -303,11 +259,7 @@ class OnePass:
         return self._releaser.shown
 
     def noise_fit(self) -> NoiseFit | None:
-        """Does the released noise follow the declared distribution?
-
-        Returns:
-            Tests of the noise; None where noise is not released beside known aggregates.
-        """
+        """Does the released noise follow the declared distribution?"""
         return self._releaser.served.noise_fit()
 
     def answers_unlike_scores(self) -> tuple[int, int]:
@@ -315,21 +267,11 @@ class OnePass:
         return self._releaser.served.unlike, self._releaser.served.counted
 
     def profile(self) -> Profile | None:
-        """The exact privacy profile of the pairs.
-
-        Returns:
-            A profile; None where output distributions are not known.
-        """
+        """The exact privacy profile of the pairs."""
         return self._profile.profile() if self._profile is not None else None
 
     def estimates(self) -> dict[Estimator, tuple[Estimate, ...]]:
-        """What every estimator says of the pairs so far.
-
-        Returns:
-            Estimates by estimator. Where what was seen ended the audit early, or an earlier result
-            was computed from another number of the pairs, those for a number of pairs fixed
-            beforehand carry no confidence.
-        """
+        """What every estimator says of the pairs so far."""
         planned = len(self.prepared.pairs)
         whole = self.seen == planned and not self.looks.other_sizes(planned)
         found = {one: observer.bounds() for one, observer in self.observers.items()}

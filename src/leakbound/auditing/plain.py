@@ -11,43 +11,20 @@ from leakbound.stats import BoundReading, Estimate, cut
 if TYPE_CHECKING:
     from leakbound.auditing.result import AuditResult
 
-__all__ = ["attacker_sentence", "odds_sentence", "read_scores", "verdict_sentence", "verdict_words"]
-
 
 def verdict_words(result: AuditResult) -> str:
-    """The verdict as a heading.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        The verdict in capitals; of an inconclusive one, with its reason code.
-    """
+    """The verdict as a heading."""
     reason = "" if result.reason is None else f" ({result.reason})"
     return result.verdict.replace("_", " ").upper() + reason
 
 
 def verdict_sentence(result: AuditResult) -> str:
-    """The verdict and why, in one line.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        The verdict, and the first of its sentences.
-    """
+    """The verdict and why, in one line."""
     return f"{verdict_words(result)}: {result.sentences[0]}"
 
 
 def read_scores(estimates: Iterable[Estimate]) -> BoundReading:
-    """The score of single outputs as a reading.
-
-    Args:
-        estimates: All estimates of an audit.
-
-    Returns:
-        A reading, with the counts of the estimate that counts the errors of an attack.
-    """
+    """The score of single outputs as a reading."""
     by_method = {estimate.method: estimate.counts for estimate in estimates}
     if counts := by_method.get("one_run"):
         return BoundReading("score", "", counts["correct"], counts["guesses"])
@@ -57,14 +34,7 @@ def read_scores(estimates: Iterable[Estimate]) -> BoundReading:
 
 
 def attacker_sentence(result: AuditResult) -> str:
-    """How well the attacker did, by the reading of the bound.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        One sentence, of a violation with how replies differ; empty where nothing was guessed.
-    """
+    """How well the attacker did, by the reading of the bound."""
     read = result.reading
     if read.of == "distribution" and result.verdict != "violation":
         read = read_scores(result.estimates)  # nothing decided; what single outputs show
@@ -87,14 +57,7 @@ def attacker_sentence(result: AuditResult) -> str:
 
 
 def odds_sentence(result: AuditResult) -> str:
-    """What the bound means for the person whose record it is.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        One sentence; another one where no leakage was shown.
-    """
+    """What the bound means for the person whose record it is."""
     epsilon = result.bound.epsilon or 0.0
     if epsilon <= 0:
         return "No leakage was shown; this does not show that there is none."

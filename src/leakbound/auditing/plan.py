@@ -17,37 +17,13 @@ from leakbound.stats import Assumption, Power
 from leakbound.stats.power import PERFECT
 from leakbound.tasks import AnyRequest
 
-__all__ = ["GUESSING", "Plan", "plan"]
-
 GUESSING = "random guessing (epsilon 0 at delta 0, on both sides)"
 FACTORS = (1.0, 1.5, 2.0, 4.0)  # of what is tested; 1 shows how often a true claim is rejected
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an audit costs at most, and what it can show.
-
-    Args:
-        pairs: Paired trials; canaries in a one_run design.
-        model_calls: Distinct requests that the audit will send.
-        cost: US dollars that they cost at most, without retries; None where no price is known.
-        estimator: Name of what decides.
-        tested: What is tested, in words.
-        largest_epsilon: Largest epsilon that a perfect attack certifies.
-        largest_mu: Largest mu that a perfect attack certifies; None where the estimator gives none.
-        guarantee_mu: mu of the guarantee where it is Gaussian, else None.
-        pairs_needed: Fewest tested pairs with which a perfect attack rejects what is tested; None
-            beyond a few thousand.
-        power: (factor, probability of a rejection where the system leaks so many times what is
-            tested); empty where no formula is known.
-        assumption: How often the model notices canaries and raises false alarms, as the power
-            assumes it.
-        background_copies: Other partitions that show the canary's text in both contexts.
-        builds: How often a store that all trials share is built; None in a paired design.
-        guessing_power: (accuracy of an attack, probability that it rejects random guessing), where
-            that is claimed.
-        subject: Who is asked, what is claimed of it and by whom.
-    """
+    """What an audit costs at most, and what it can show."""
 
     pairs: int
     model_calls: int
@@ -71,14 +47,7 @@ class Plan:
 
 
 def plan(prepared: Prepared) -> Plan:
-    """The plan of a prepared audit, for the estimator that decides it.
-
-    Args:
-        prepared: The audit.
-
-    Returns:
-        Its cost, and what it can show.
-    """
+    """The plan of a prepared audit, for the estimator that decides it."""
     design, estimator = prepared.trial_design, prepared.estimator
     calls, cost = _predicted(prepared)
     largest = estimator.largest_certifiable(design, design.pairs)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from leakbound.auditing.store import Settings
 from leakbound.tasks import Mechanism, Query, Task
 
-__all__ = ["collection_settings"]
-
 POST_HOC = frozenset(
     {
         "answers", "claim", "epsilon", "delta", "confidence", "estimator", "threshold", "score",
@@ -20,18 +18,7 @@ CLAIM = frozenset({"epsilon", "delta"})
 def collection_settings(
     settings: Settings, mechanism: Mechanism, task: Task, query: Query
 ) -> Settings:
-    """The keys that change what is collected.
-
-    Args:
-        settings: Flat keys of a spec.
-        mechanism: What collects.
-        task: The task of the rows.
-        query: The query of a pair.
-
-    Returns:
-        The settings without those that stored aggregates answer; noise counts among these unless
-        the mechanism draws it while collecting.
-    """
+    """The keys that change what is collected."""
     early = mechanism.noise_in_collect(task, query)
     free = POST_HOC - CLAIM if early else POST_HOC
     found = {key: value for key, value in settings.items() if key not in free}

@@ -61,20 +61,7 @@ MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more ch
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An audit that has passed every check that needs no model call.
-
-    Attributes:
-        spec: The parameters; objects that were handed over are described in it.
-        task: How contexts and queries become prompts.
-        mechanism: What answers.
-        attack: Canary, query, score.
-        estimator: What decides.
-        model: The opened model.
-        pairs: The paired trials, designed when they are first read (PRIVATE).
-        data: Fingerprint of the rows.
-        handed: Which parts the caller handed over as objects.
-        inferred: Whether the labels in the prompts were inferred from the rows.
-    """
+    """An audit that has passed every check that needs no model call."""
 
     spec: AuditSpec
     task: Task
@@ -257,14 +244,7 @@ class Prepared:
         return run_id(f"{plain}-{self.attack.query.name}", public)
 
     def folder(self, out: Path) -> Path:
-        """Where the run is, or will be.
-
-        Args:
-            out: Folder of the runs.
-
-        Returns:
-            A folder of the run's name, with a number behind it where other data had that name.
-        """
+        """Where the run is, or will be."""
         return run_folder(out, self.name, self.data)
 
 

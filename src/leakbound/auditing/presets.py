@@ -7,8 +7,6 @@ from typing import Any
 
 from leakbound.errors import UsageError, unknown_name
 
-__all__ = ["PRESETS", "with_preset"]
-
 # flat keys of a spec; a paired trial stands for two of a paper's trials
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "contextleak": {  # Section 3 and Appendix A.6: the strongest attack of Figure 4, 400 queries
@@ -29,24 +27,14 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 def with_preset(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a preset beneath those that are given.
 
-    Args:
-        name: A key of `PRESETS`.
-        given: Flat keys of a spec, components as {kind, option: value}.
-
-    Returns:
-        The keys of the preset that are not given; of a component, its options.
-
-    Raises:
-        UsageError: If the name is unknown, or what is given says something else.
-
     Examples:
         >>> with_preset("tight", {"shots": 8})["canary"]
         {'kind': 'natural'}
         >>> with_preset("tight", {"shots": 9})
         Traceback (most recent call last):
         ...
-        leakbound.errors.UsageError: the preset tight means shots 8, and shots 9 is given beside \
-it; leave one of them out.
+        leakbound.errors.UsageError: the preset tight means shots 8, and shots 9 is \
+given beside it; leave one of them out.
     """
     if name not in PRESETS:
         raise unknown_name("the preset", name, PRESETS)

@@ -16,8 +16,6 @@ from leakbound.estimators.reach import reach_of_replies
 from leakbound.stats import Estimate
 from leakbound.tasks import ANSWER
 
-__all__ = ["largest_of", "largest_seen", "learned", "reach_sentence"]
-
 # A few replies that come again are known by heart, and those of other pairs vary: a witness learns
 # from twice as many what it learns from these.
 LEARNED = 2
@@ -35,31 +33,14 @@ TOLD = (
 
 
 def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Told) -> tuple[str, ...]:
-    """What a verdict says of replies that show more than the score of the attack.
-
-    Args:
-        verdict: The verdict; its reading is named, and replies set no limit to it.
-        controls: What the control pairs showed.
-        told: Channels whose replies tell the contexts of pairs apart better than the score does.
-
-    Returns:
-        At most one sentence.
-    """
+    """What a verdict says of replies that show more than the score of the attack."""
     if verdict == "violation":
         return ()
     return (REPLIES,) if controls.by_replies_alone else (TOLD,) if tells_alone(told) else ()
 
 
 def learned(seen: OnePass, controls: ControlCheck) -> bool:
-    """Is there a channel whose control no score showed, so that a witness has to learn it?
-
-    Args:
-        seen: The pass, at the end of the audit.
-        controls: What the control pairs showed.
-
-    Returns:
-        Whether replies alone showed it in some channel.
-    """
+    """Is there a channel whose control no score showed, so that a witness has to learn it?"""
     each = seen.channel_controls().values() if seen.design.channels else (controls,)
     return any(one.by_replies_alone for one in each)
 
@@ -67,17 +48,7 @@ def learned(seen: OnePass, controls: ControlCheck) -> bool:
 def largest_of(
     seen: OnePass, controls: ControlCheck, told: Told, bounds: Sequence[Estimate]
 ) -> Bounds:
-    """The largest bounds that the pairs of an audit can certify.
-
-    Args:
-        seen: The pass, at the end of the audit.
-        controls: What the control pairs showed.
-        told: Channels whose replies tell the contexts of pairs apart better than the score does.
-        bounds: What the pairs have certified: no limit of replies is below it.
-
-    Returns:
-        Bounds of what showed the control canaries.
-    """
+    """The largest bounds that the pairs of an audit can certify."""
     batch, design, estimator = seen.control_batch(), seen.design, seen.prepared.estimator
     if design.channels and batch:
         found = _by_channel(design, seen.seen, seen.channel_controls(), batch, told)
@@ -91,23 +62,7 @@ def largest_seen(
     design: TrialDesign, estimator: Estimator, pairs: int, check: ControlCheck, batch: StoredBatch,
     told: Told, name: str = ANSWER,
 ) -> Bounds:  # fmt: skip
-    """The largest bounds that so many pairs can certify.
-
-    Args:
-        design: What was known beforehand.
-        estimator: What decides.
-        pairs: Number of collected pairs.
-        check: What the control pairs showed.
-        batch: These pairs with their aggregates (PRIVATE).
-        told: Channels whose replies tell the contexts of pairs apart better than the score does.
-        name: The channel.
-
-    Returns:
-        What a perfect attack certifies; where replies alone showed the control and its score did
-        not, or told the pairs apart better, no more than what they certify if those of every pair
-        differ as those of the controls do, nor than what half as many pairs certify that differ
-        as those that they tell apart.
-    """
+    """The largest bounds that so many pairs can certify."""
     perfect = estimator.largest_certifiable(design, pairs)
     shown = told[name].shown if name in told else None
     reads = design.replies and "replies" in estimator.reads

@@ -28,8 +28,6 @@ from leakbound.errors import LeakboundError, StoreError, UsageError
 from leakbound.estimators import PairedScores
 from leakbound.estimators.error_counts import TrialLog
 
-__all__ = ["Recomputed", "recompute", "trial_scores"]
-
 NEEDED = ("manifest.json", TRIALS, KEY, "record.json")
 # keys of a manifest that have to be the same, and what it means where one is not
 SAME = {
@@ -42,12 +40,7 @@ SAME = {
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """What a second computation says.
-
-    Args:
-        differ: Fields of the result that came out otherwise; empty where all are equal.
-        why_not: Why nothing was computed, in a sentence; empty where it was.
-    """
+    """What a second computation says."""
 
     differ: tuple[str, ...] = ()
     why_not: str = ""
@@ -57,12 +50,6 @@ def recompute(folder: Path) -> Recomputed:
     """Compute bounds and verdict of a run again, from its stored trials.
 
     It needs the rows, which canaries are drawn from, and the system's file where one was named.
-
-    Args:
-        folder: The run folder; nothing in it is changed.
-
-    Returns:
-        What differs, or why it could not be computed.
     """
     try:
         kept, manifest = load_result(folder), read_manifest(folder)
@@ -76,19 +63,7 @@ def recompute(folder: Path) -> Recomputed:
 
 
 def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
-    """Scores of the single outputs of a run's paired trials, and what its controls showed.
-
-    Args:
-        folder: The run folder; nothing in it is changed.
-
-    Returns:
-        (pairs,) scores of both contexts, without the pairs that taught the score; the check of the
-        controls.
-
-    Raises:
-        LeakboundError: If the run cannot be loaded, or its scores cannot be computed again: without
-            the rows, with parts that were handed over as objects, or in a one_run design.
-    """
+    """Scores of the single outputs of a run's paired trials, and what its controls showed."""
     kept, manifest = load_result(folder), read_manifest(folder)
     if not (folder / TRIALS).is_file():
         raise StoreError(f"{str(folder)!r} holds no {TRIALS}; give the folder of a whole run.")

@@ -16,9 +16,6 @@ from leakbound.stats import cut
 if TYPE_CHECKING:
     from leakbound.auditing.result import AuditResult
 
-__all__ = ["AISVS", "OWASP_LLM", "ReferenceStatus", "StandardReference", "reads_texts",
-           "references_of"]  # fmt: skip
-
 ReferenceStatus = Literal["tried", "not_tried", "answered", "not_answered"]
 Said = tuple[ReferenceStatus, str]
 OWASP_LLM = "OWASP Top 10 for LLM Applications 2025"
@@ -35,16 +32,7 @@ OF_CONTEXT = "records of the context, not of the training data"
 
 @dataclass(frozen=True, slots=True)
 class StandardReference:
-    """One item of a standard or guideline, and what an audit says to it.
-
-    Args:
-        document: Standard or guideline, with its edition.
-        item: Number or name of the item.
-        asks: What the item asks, in short.
-        status: "tried" and "not_tried" of a class of attack; "answered" and "not_answered" of a
-            question.
-        answer: What this audit says to it, in a sentence.
-    """
+    """One item of a standard or guideline, and what an audit says to it."""
 
     document: str
     item: str
@@ -54,28 +42,14 @@ class StandardReference:
 
 
 def references_of(result: AuditResult) -> tuple[StandardReference, ...]:
-    """What an audit says to each item, read from its result.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        The items in a fixed order; the classes of attack of the EDPB tried and not tried.
-    """
+    """What an audit says to each item, read from its result."""
     return (
         *_owasp(result), *_nist_profile(result), *_nist_guidelines(result), *_opinion(result)
     )  # fmt: skip
 
 
 def reads_texts(attack: dict[str, str]) -> bool:
-    """Whether an attack looks for the text of a record in the answers.
-
-    Args:
-        attack: Names of query and score, as a result holds them.
-
-    Returns:
-        True if its score reads what an answer repeats.
-    """
+    """Whether an attack looks for the text of a record in the answers."""
     return attack["score"] in TEXT_SCORES or attack["query"] in TEXT_QUERIES
 
 

@@ -16,18 +16,9 @@ from leakbound.systems import SystemMechanism
 if TYPE_CHECKING:
     from leakbound.auditing.prepare import Prepared
 
-__all__ = ["require_evidence", "require_relation", "require_used_counts"]
-
 
 def require_used_counts(design: Design) -> None:
-    """Refuse the number of canaries or documents where the design would ignore it.
-
-    Args:
-        design: The design of an audit with paired trials.
-
-    Raises:
-        UsageError: If `canaries` is changed, or `documents` is set where there is no store.
-    """
+    """Refuse the number of canaries or documents where the design would ignore it."""
     default = Design()
     if design.canaries != default.canaries:
         raise UsageError(
@@ -42,14 +33,7 @@ def require_used_counts(design: Design) -> None:
 
 
 def require_relation(prepared: Prepared) -> None:
-    """Contexts must differ as the guarantee says; other relations are not comparable.
-
-    Args:
-        prepared: The audit.
-
-    Raises:
-        UsageError: If they differ in another way.
-    """
+    """Contexts must differ as the guarantee says; other relations are not comparable."""
     guarantee, insertion = prepared.cost, prepared.spec.attack.insertion
     relation = relation_of(insertion)
     if not isinstance(guarantee, NonPrivate) and guarantee.relation != relation:
@@ -61,14 +45,7 @@ def require_relation(prepared: Prepared) -> None:
 
 
 def require_evidence(prepared: Prepared) -> None:
-    """Refuse what could give no bound, or could not be kept.
-
-    Args:
-        prepared: The audit.
-
-    Raises:
-        UsageError: If the query, what is kept or the number of pairs do not fit.
-    """
+    """Refuse what could give no bound, or could not be kept."""
     shape = prepared.spec.design
     _require_one_question(prepared)
     if shape.answers > 1:

@@ -22,8 +22,6 @@ from leakbound.estimators.base import DistributionPair, Reads
 from leakbound.stats import OutputDistribution
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes
 
-__all__ = ["Releaser", "simulated_scores", "trials"]
-
 Floats = npt.NDArray[np.float64]
 CONTROL_DRAWS = 2000  # noisy outputs of one control context: enough to see through the noise
 PILOT_DRAWS = 200  # noisy means of one pilot pair: their mean is as good as the aggregate's
@@ -34,25 +32,6 @@ class Releaser:
     """Releases each aggregate once for its trial and once for the simulated outputs.
 
     A score with a direction to learn is fitted on the first pairs, which are held until then.
-
-    Args:
-        task: The task of the rows.
-        mechanism: What releases.
-        score: Turns outputs into numbers.
-        seed: Root of the randomness.
-        pilot: Pairs that teach the score.
-        draws: Simulated outputs of each aggregate.
-        answers: Outputs of one context that a trial sees.
-        reads: What the estimators of the audit read; nothing else is computed.
-        thresholds: (K,) thresholds of the score whose exact chances are computed.
-        served: Whether outputs are drawn by the mechanism's own release, so that its noise is
-            followed from one output to the next.
-        channels: Channels of a system, of which each is observed by itself.
-
-    Attributes:
-        state: What the state check reads, of a system that is asked as a whole.
-        served: The outputs of the trials, in the order of their calls.
-        shown: The first trials, for the trial browser of a report.
     """
 
     def __init__(
@@ -70,14 +49,7 @@ class Releaser:
         self.served = ServedOutputs(mechanism, seed, answers, served and "chances" in reads)
 
     def observe(self, batch: StoredBatch) -> Observations | None:
-        """Release the next pairs.
-
-        Args:
-            batch: Pairs with their aggregates, in order.
-
-        Returns:
-            What they show; None while pairs are held to teach the score.
-        """
+        """Release the next pairs."""
         self._held += batch
         if len(self._held) < self._pilot:
             return None
@@ -140,14 +112,7 @@ class Releaser:
             self.state.add(pair, float(member), float(nonmember), again, same)
 
     def trials(self, batch: StoredBatch) -> tuple[PairedScores, tuple[tuple[str, str], ...]]:
-        """What one trial of each context sees.
-
-        Args:
-            batch: Pairs with their aggregates.
-
-        Returns:
-            The mean score of its outputs, and what the last of them says (PRIVATE).
-        """
+        """What one trial of each context sees."""
         scores, _, texts = self._trials(batch, None)
         return scores, texts
 
@@ -205,15 +170,7 @@ class Releaser:
         return np.nan if found is None else found
 
     def control_scores(self, batch: StoredBatch) -> PairedScores:
-        """What the attack sees of control pairs, once its score is fitted.
-
-        Args:
-            batch: Control pairs with their aggregates.
-
-        Returns:
-            (pairs,) mean scores of the outputs of each context: the noise of a mechanism may hide
-            one output, and is no reason to call the attack blind.
-        """
+        """What the attack sees of control pairs, once its score is fitted."""
         draws = CONTROL_DRAWS if self._mechanism.needs else 1  # a system answers once
         found = self._scores(batch, draws, "control")
         return PairedScores(found.member.mean(1), found.nonmember.mean(1))
@@ -251,19 +208,7 @@ def trials(
     task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair],
     evidence: Iterable[EvidenceRow], seed: int,
 ) -> PairedScores:  # fmt: skip
-    """One trial of each context.
-
-    Args:
-        task: The task of the rows.
-        mechanism: What releases.
-        score: Turns outputs into numbers.
-        pairs: The pairs (PRIVATE).
-        evidence: Their aggregates, in the same order.
-        seed: Root of the randomness.
-
-    Returns:
-        (pairs,) scores of one output per context.
-    """
+    """One trial of each context."""
     reads: frozenset[Reads] = frozenset({"trials"})
     released = Releaser(task, mechanism, score, seed, pilot=0, draws=1, answers=1, reads=reads)
     found, _ = released.trials([*zip(pairs, evidence, strict=True)])
@@ -274,20 +219,7 @@ def simulated_scores(
     task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair],
     evidence: Iterable[EvidenceRow], seed: int, draws: int,
 ) -> PairedScores:  # fmt: skip
-    """Several outputs of each context.
-
-    Args:
-        task: The task of the rows.
-        mechanism: What releases.
-        score: Turns outputs into numbers.
-        pairs: The pairs (PRIVATE).
-        evidence: Their aggregates, in the same order.
-        seed: Root of the randomness.
-        draws: Outputs of each context; 1 for a system, which answers once.
-
-    Returns:
-        (pairs, draws) scores.
-    """
+    """Several outputs of each context."""
     released = Releaser(
         task, mechanism, score, seed, pilot=0, draws=draws, answers=1, reads=frozenset()
     )

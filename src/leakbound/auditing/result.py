@@ -83,12 +83,7 @@ class _Beside:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that an audit found beside its verdict.
-
-    Args:
-        code: What kind of finding it is.
-        sentence: What was found.
-    """
+    """Something that an audit found beside its verdict."""
 
     code: str
     sentence: str
@@ -103,15 +98,7 @@ class GuaranteeData(_Frozen):
 
     @classmethod
     def of(cls, guarantee: Guarantee, delta: float) -> GuaranteeData:
-        """The data of a guarantee.
-
-        Args:
-            guarantee: Of all outputs that a trial sees.
-            delta: The claim's delta.
-
-        Returns:
-            Its words and numbers.
-        """
+        """The data of a guarantee."""
         mu = guarantee.mu if isinstance(guarantee, Gaussian) else None
         return cls(text=guarantee.describe(), epsilon=guarantee.epsilon(delta), mu=mu)
 
@@ -417,16 +404,7 @@ class AuditResult(_Frozen):
 def power_of(
     estimator: Estimator, design: TrialDesign, pairs: int
 ) -> tuple[tuple[float, float], ...]:
-    """What a gate may rely on.
-
-    Args:
-        estimator: What decides.
-        design: What was known beforehand.
-        pairs: Collected pairs.
-
-    Returns:
-        (factor, lower end of the power) at each of `FACTORS`; empty where no formula is known.
-    """
+    """What a gate may rely on."""
     if is_random_guessing(design.claim):
         return ()  # no factor of nothing is anything; see `accuracies_of`
     known = [(factor, estimator.power(design, pairs, factor)) for factor in FACTORS]
@@ -436,16 +414,7 @@ def power_of(
 def accuracies_of(
     estimator: Estimator, design: TrialDesign, pairs: int
 ) -> tuple[tuple[float, float], ...]:
-    """What a gate may rely on where random guessing is claimed.
-
-    Args:
-        estimator: What decides.
-        design: What was known beforehand.
-        pairs: Collected pairs.
-
-    Returns:
-        (accuracy of an attack, lower end of the power); empty for other claims.
-    """
+    """What a gate may rely on where random guessing is claimed."""
     return tuple((at, _least(power)) for at, power in accuracy_power(estimator, design, pairs))
 
 
@@ -455,14 +424,7 @@ def _least(power: Power) -> float:
 
 
 def provenance(**known: str) -> dict[str, str]:
-    """Versions of what computed the result.
-
-    Args:
-        **known: Fingerprints of model and data, and the seed.
-
-    Returns:
-        Versions and fingerprints by name.
-    """
+    """Versions of what computed the result."""
     return {
         "leakbound": __version__,
         "python": platform.python_version(),

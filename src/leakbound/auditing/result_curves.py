@@ -9,8 +9,6 @@ from pydantic import BaseModel, ConfigDict
 from leakbound.stats import roc
 from leakbound.stats.anytime import AnytimeTest
 
-__all__ = ["DIGITS", "Curves", "EValuePath", "curves_of", "path_of"]
-
 Floats = npt.NDArray[np.float64]
 POINTS = 200  # of a curve: more than a figure of 700 pixels can show
 BINS = 60  # of a histogram
@@ -48,15 +46,7 @@ class EValuePath(_Frozen):
 
 
 def curves_of(member: Floats, nonmember: Floats) -> Curves:
-    """What the figures show of simulated outputs.
-
-    Args:
-        member: (pairs, draws) scores of the canary-in contexts.
-        nonmember: The same of the canary-out contexts.
-
-    Returns:
-        The ROC curve thinned to a few hundred points, and histograms of at most 60 bins.
-    """
+    """What the figures show of simulated outputs."""
     fpr, tpr, _ = roc(member, nonmember)
     keep = np.unique(np.linspace(0, len(fpr) - 1, POINTS).astype(int))
     edges = _edges(member, nonmember)
@@ -82,14 +72,7 @@ def _edges(member: Floats, nonmember: Floats) -> Floats:
 
 
 def path_of(process: AnytimeTest) -> EValuePath:
-    """The path of an e-value.
-
-    Args:
-        process: The e-process of an audit.
-
-    Returns:
-        Its logarithm after each pair, thinned to a few hundred pairs.
-    """
+    """The path of an e-value."""
     path = process.log_e_values
     last = max(len(path) - 1, 0)
     keep = np.unique(np.linspace(0, last, POINTS).astype(int))[: len(path)]

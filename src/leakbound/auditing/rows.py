@@ -21,33 +21,12 @@ from leakbound.tasks.row_checks import warn_of_rows
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
 
-__all__ = [
-    "load_data",
-    "named_rows",
-    "public_fields",
-    "public_task",
-    "require_public",
-    "rows_and_task",
-    "task_of",
-]
-
 SYNTHETIC_ROWS = 400
 GENERATION = infer_task((), "generation")
 
 
 def load_data(design: Design) -> tuple[Context, Task]:
-    """Read the private rows and find their task.
-
-    Args:
-        design: Where rows and task come from.
-
-    Returns:
-        Rows (PRIVATE) and task, which fit each other.
-
-    Raises:
-        UsageError: If rows are named twice, or not at all where the task needs some.
-        DataError: If they cannot be read, or their labels do not fit the task.
-    """
+    """Read the private rows and find their task."""
     _one_source(design)
     rows, task = _loaded(design)
     return rows, _with_messages(task, design)
@@ -79,20 +58,7 @@ def _loaded(design: Design) -> tuple[Context, Task]:
 def rows_and_task(
     design: Design, rows: Context | None = None, task: Task | None = None
 ) -> tuple[Context, Task]:
-    """Rows and their task, where a caller may hand over either; what looks odd is logged.
-
-    Args:
-        design: Where rows and task come from.
-        rows: Examples (PRIVATE); None for those that the design names.
-        task: A task; None for that of the design.
-
-    Returns:
-        Rows (PRIVATE) and task.
-
-    Raises:
-        UsageError: If rows are handed over and named.
-        DataError: If rows cannot be read, or their labels do not fit the task.
-    """
+    """Rows and their task, where a caller may hand over either; what looks odd is logged."""
     if rows is None:
         found, named = load_data(design)
     elif design.data or design.data_dir:
@@ -111,31 +77,13 @@ def _with_messages(task: Task, design: Design) -> Task:
 
 
 def named_rows(design: Design) -> bool:
-    """Whether a configuration names rows, or a task that knows where its rows are.
-
-    Args:
-        design: Where rows and task come from.
-
-    Returns:
-        False where the rows are made by a generator.
-    """
+    """Whether a configuration names rows, or a task that knows where its rows are."""
     given = (design.data, design.rows, design.data_dir)
     return design.task in NAMED_TASKS or any(one is not None for one in given)
 
 
 def public_task(design: Design, own_rows: bool = False) -> Task | None:
-    """The task as far as the configuration fixes it, before a row is read.
-
-    Args:
-        design: Name of the task, labels, and where rows come from.
-        own_rows: Whether rows are handed over beside the configuration.
-
-    Returns:
-        The task; None where labels would have to be inferred from the rows.
-
-    Raises:
-        UsageError: If labels are given to a task that has its own, or has none.
-    """
+    """The task as far as the configuration fixes it, before a row is read."""
     own_rows = own_rows or design.rows is not None or design.data is not None
     name = design.task or (None if own_rows else "help_desk")
     if design.labels is not None:
@@ -160,12 +108,6 @@ def public_task(design: Design, own_rows: bool = False) -> Task | None:
 def public_fields(design: Design) -> tuple[str | None, str | None]:
     """The fields as far as the configuration names them, before a row is read.
 
-    Args:
-        design: Names of the fields, or a template.
-
-    Returns:
-        Template of the input, and label field; None for what has its usual name.
-
     Examples:
         >>> public_fields(Design(input_field="body"))
         ('{body}', None)
@@ -175,15 +117,7 @@ def public_fields(design: Design) -> tuple[str | None, str | None]:
 
 
 def require_public(task: Task | None, mechanism: Mechanism) -> None:
-    """Refuse to infer labels where something is guaranteed: every prompt would show them.
-
-    Args:
-        task: What `public_task` found.
-        mechanism: What answers.
-
-    Raises:
-        UsageError: If there is no task and the mechanism asks a model under a guarantee.
-    """
+    """Refuse to infer labels where something is guaranteed: every prompt would show them."""
     guaranteed = mechanism.needs and not isinstance(mechanism.guarantee, NonPrivate)
     if task is None and guaranteed:
         raise UsageError(
@@ -194,19 +128,7 @@ def require_public(task: Task | None, mechanism: Mechanism) -> None:
 
 
 def task_of(rows: Context, name: str | None, fixed: Task | None = None) -> Task:
-    """Find the task of a name, or the one that the labels speak for.
-
-    Args:
-        rows: Examples (PRIVATE).
-        name: Name of a task; None to infer one.
-        fixed: The task that is used where there is one.
-
-    Returns:
-        The task.
-
-    Raises:
-        DataError: If the rows have labels that the task does not know, or too few.
-    """
+    """Find the task of a name, or the one that the labels speak for."""
     task = fixed or (NAMED_TASKS[name].task if name in NAMED_TASKS else infer_task(rows, name))
     if task.labels and not {row.label for row in rows} <= set(task.labels):
         raise DataError(_unknown_labels(name, task))

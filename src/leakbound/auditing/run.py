@@ -20,8 +20,6 @@ from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model
 from leakbound.stats.curves import pair_accuracies, rates_without_each
 
-__all__ = ["collection_plan", "replay_only", "run_audit", "run_shard", "write_result"]
-
 Progress = Callable[[int, int], None]
 
 
@@ -92,22 +90,7 @@ def run_shard(
     reuse: bool = True,
     ask: BatchRunner = run_ahead,
 ) -> Path:
-    """Collect the batches of one shard only.
-
-    Args:
-        prepared: The audit.
-        shard: (i, N), the i-th of N shards.
-        out: Folder of the runs.
-        progress: Called with (pairs done, pairs of the shard).
-        reuse: Whether outputs that another run collected for the same questions are reused.
-        ask: Asks the model.
-
-    Returns:
-        The folder of the run, for `merge`.
-
-    Raises:
-        UsageError: If the audit may stop early.
-    """
+    """Collect the batches of one shard only."""
     if prepared.spec.decision.stop_when_rejected:
         raise UsageError(
             "stop_when_rejected looks at all pairs in their order, and a shard sees every Nth "
@@ -124,14 +107,7 @@ def run_shard(
 
 
 def collection_plan(prepared: Prepared) -> CollectionPlan:
-    """What a run asks, batch by batch.
-
-    Args:
-        prepared: The audit.
-
-    Returns:
-        Its batches.
-    """
+    """What a run asks, batch by batch."""
     shape = prepared.spec.design
     return CollectionPlan(
         prepared.task,
@@ -145,14 +121,7 @@ def collection_plan(prepared: Prepared) -> CollectionPlan:
 
 
 def write_result(seen: OnePass) -> AuditResult:
-    """Compute the result of what is stored, and write it beside the outputs.
-
-    Args:
-        seen: A pass over the store of the run; what it has not seen yet, it sees now.
-
-    Returns:
-        The result of the pairs up to where the audit ended.
-    """
+    """Compute the result of what is stored, and write it beside the outputs."""
     seen()
     made = assemble(seen, seen.store.calls(seen.seen))
     result = with_commitment(made, seen.store.folder)
@@ -164,16 +133,7 @@ def write_result(seen: OnePass) -> AuditResult:
 
 
 def replay_only(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-    """Refuse to call a model: a replayed audit finds its outputs in its run.
-
-    Args:
-        plan: What the run asks.
-        model: Not asked.
-        batches: Batches that the run lacks.
-
-    Raises:
-        StoreError: Always.
-    """
+    """Refuse to call a model: a replayed audit finds its outputs in its run."""
     raise StoreError(
         f"{len(batches)} of {len(plan.batches())} batches are not kept, and --replay asks no "
         "model; run the audit without it, or give the --cache that has their answers."

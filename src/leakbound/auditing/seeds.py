@@ -8,8 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["Purpose", "generator"]
-
 Purpose = Literal[
     "data", "design", "release", "simulate", "pilot", "tuning", "utility", "order", "control",
     "state", "coin",
@@ -21,16 +19,7 @@ _STREAMS: dict[Purpose, int] = {
 
 
 def generator(root: int, purpose: Purpose, *index: int) -> np.random.Generator:
-    """Make the generator of one purpose and index; no two of them share a stream.
-
-    Args:
-        root: Seed of the audit.
-        purpose: What is drawn.
-        *index: Which of them, such as the number of a pair.
-
-    Returns:
-        A fresh generator, at the start of its stream.
-    """
+    """Make the generator of one purpose and index; no two of them share a stream."""
     return np.random.default_rng(
         np.random.SeedSequence(root, spawn_key=(_STREAMS[purpose], *index))
     )

@@ -14,8 +14,6 @@ from leakbound.estimators.base import Distribution, DistributionPair
 from leakbound.stats import GaussianLaw, NoiseFit, noise_goodness_of_fit
 from leakbound.tasks import Aggregate, Mechanism, Outputs, Votes
 
-__all__ = ["ServedOutputs", "corrected"]
-
 Floats = npt.NDArray[np.float64]
 BETWEEN, DRAWN = 2, 3  # streams of a pair beside those of its two contexts
 MOST_BETWEEN = 3  # 0, 1 or 2 outputs between pairs: enough to leave any fixed period
@@ -31,18 +29,6 @@ class ServedOutputs:
     drawn number of times, before the next pair: a mechanism that uses each noise for so many
     outputs must not always use it for both contexts of one pair, where no single output shows it.
     Fresh noise never comes back, so a correct mechanism is called once for each output.
-
-    Args:
-        mechanism: What releases. The randomness of the process is left as it is.
-        seed: Root of the generators that are handed over.
-        answers: Outputs of one context that a trial sees.
-        watched: Whether to follow the noise from one output to the next.
-
-    Attributes:
-        sigma: Declared standard deviation of the noise; None where there is no one number.
-        noise: (dim,) noise of each output so far, as far as the aggregate's mean is known.
-        counted: Outputs so far that show a noisy count of every answer.
-        unlike: Those whose answer is not the one with the largest of these counts.
     """
 
     def __init__(self, mechanism: Mechanism, seed: int, answers: int, watched: bool) -> None:
@@ -58,16 +44,7 @@ class ServedOutputs:
     def pair(
         self, pair: Pair, row: EvidenceRow, laws: DistributionPair = (None, None)
     ) -> tuple[list[Outputs], list[Outputs]]:
-        """The outputs that the trials of a pair see.
-
-        Args:
-            pair: The pair (PRIVATE).
-            row: Its aggregates.
-            laws: Their output distributions.
-
-        Returns:
-            Outputs of the canary-in and of the canary-out context, one a call.
-        """
+        """The outputs that the trials of a pair see."""
         found: list[list[Outputs]] = [[], []]
         for of in (1, 0) if pair.out_first else (0, 1):
             for k in range(self._answers):
@@ -75,14 +52,7 @@ class ServedOutputs:
         return found[0], found[1]
 
     def before(self, pair: Pair) -> Floats | None:
-        """Perhaps release the last aggregate again.
-
-        Args:
-            pair: The pair that comes next (PRIVATE).
-
-        Returns:
-            (dim,) noise of the last output before the pair; None where it is not known.
-        """
+        """Perhaps release the last aggregate again."""
         if not self._watched or self._last is None:
             return None
         if self._repeated:
@@ -119,12 +89,7 @@ class ServedOutputs:
             self.unlike += int(outputs.answers[0]) != int(outputs.noisy[0].argmax())
 
     def noise_fit(self) -> NoiseFit | None:
-        """Does the noise of the outputs so far follow the declared distribution?
-
-        Returns:
-            Tests at their own level; None where no noisy aggregates are released beside known
-            ones, or too few.
-        """
+        """Does the noise of the outputs so far follow the declared distribution?"""
         if not self.sigma or len(self.noise) < FEWEST:
             return None
         same = len({noise.shape for noise in self.noise}) == 1
@@ -133,15 +98,7 @@ class ServedOutputs:
 
 
 def corrected(outputs: Outputs, noise: Floats | None) -> Outputs | None:
-    """Outputs less some noise.
-
-    Args:
-        outputs: What was released.
-        noise: (dim,) what is taken off; None where it is not known.
-
-    Returns:
-        The same outputs with other noisy aggregates; None where there are none of that size.
-    """
+    """Outputs less some noise."""
     if noise is None or outputs.noisy is None or outputs.noisy.shape[1] != noise.size:
         return None
     return replace(outputs, noisy=outputs.noisy - noise)

@@ -11,28 +11,9 @@ from leakbound.errors import DataError, UsageError
 from leakbound.systems import SharedStore, SystemMechanism, require_store
 from leakbound.tasks import Context, Mechanism
 
-__all__ = [
-    "beside_store",
-    "require_system",
-    "split_rows",
-    "with_documents",
-]
-
 
 def split_rows(spec: AuditSpec, rows: Context) -> tuple[Context, Context]:
-    """The documents of the store, and the rows that canaries are made of.
-
-    Args:
-        spec: The parameters of the audit.
-        rows: All rows (PRIVATE).
-
-    Returns:
-        (documents, other rows), drawn by the seed. Where the number of documents is not given, as
-        many rows are held out as there are pairs and controls, at most half of them.
-
-    Raises:
-        DataError: If no row is left for the canaries.
-    """
+    """The documents of the store, and the rows that canaries are made of."""
     shape = spec.design
     held_out = min(shape.pairs + shape.controls, (len(rows) + 1) // 2)
     documents = len(rows) - held_out if shape.documents is None else shape.documents
@@ -47,17 +28,7 @@ def split_rows(spec: AuditSpec, rows: Context) -> tuple[Context, Context]:
 
 
 def beside_store(insertion: str) -> Context:
-    """The context of a pair without its canary, beside the store.
-
-    Args:
-        insertion: How the canary enters.
-
-    Returns:
-        Nothing, or the fixed record that a canary replaces.
-
-    Raises:
-        UsageError: If the canary is to enter the text of a document.
-    """
+    """The context of a pair without its canary, beside the store."""
     if insertion == "append":
         raise UsageError(
             "insertion is append, and a session design plants whole records; use add, or replace "
@@ -67,19 +38,7 @@ def beside_store(insertion: str) -> Context:
 
 
 def with_documents(mechanism: Mechanism, documents: Context) -> SystemMechanism:
-    """A store that is filled once, for all paired trials.
-
-    Args:
-        mechanism: The store, behind its adapter.
-        documents: What it is filled with (PRIVATE).
-
-    Returns:
-        The adapter of the store with its documents.
-
-    Raises:
-        UsageError: If it is a mechanism, which has no store.
-        TargetError: If the system is not a store.
-    """
+    """A store that is filled once, for all paired trials."""
     adapter = require_system(mechanism, "session")
     store = require_store(adapter.system, adapter.name)
     shared = SharedStore(store, documents, PLANTED, adapter.calls, adapter.name)
@@ -87,18 +46,7 @@ def with_documents(mechanism: Mechanism, documents: Context) -> SystemMechanism:
 
 
 def require_system(mechanism: Mechanism, layout: str) -> SystemMechanism:
-    """Refuse what is not a system of a user.
-
-    Args:
-        mechanism: What is audited.
-        layout: Name of the design.
-
-    Returns:
-        The mechanism.
-
-    Raises:
-        UsageError: If it is not a system.
-    """
+    """Refuse what is not a system of a user."""
     if isinstance(mechanism, SystemMechanism):
         return mechanism
     raise UsageError(

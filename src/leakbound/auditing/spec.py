@@ -166,18 +166,7 @@ def _usual(given: Settings) -> Settings:
 
 
 def flat_keys(values: Mapping[str, Any], source: str = "the configuration") -> Settings:
-    """One flat mapping: groups opened, and dotted options put into their components.
-
-    Args:
-        values: Keys as a file, `--set` or a caller writes them.
-        source: Where they come from, for error messages.
-
-    Returns:
-        Values by flat key; components as {kind, option: value}, without kind where none is given.
-
-    Raises:
-        UsageError: If a key or an option is given twice.
-    """
+    """One flat mapping: groups opened, and dotted options put into their components."""
     found: Settings = {}
     for key, value in values.items():
         if key in GROUPS and isinstance(value, Mapping):
@@ -227,13 +216,6 @@ def merge_keys(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
     """Flat keys of `base`, overridden by those of `over`.
 
     Options of a component are merged, unless both name a kind, and not the same one.
-
-    Args:
-        base: Flat keys, as `flat_keys` returns them.
-        over: Flat keys that win.
-
-    Returns:
-        Flat keys.
     """
     found = dict(base)
     for key, value in over.items():

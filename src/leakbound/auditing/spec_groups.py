@@ -10,8 +10,6 @@ from leakbound._catalogue import Component
 from leakbound.systems.channels import require_channels
 from leakbound.tasks.delimited import DELIMITERS
 
-__all__ = ["AttackSpec", "Design", "FrozenSpec", "SystemSpec"]
-
 MOST = 10_000_000  # of trials and outputs: more would take years
 
 

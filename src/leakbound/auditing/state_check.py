@@ -11,8 +11,6 @@ from leakbound.stats import rank_test, sign_test
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Mechanism
 
-__all__ = ["LEVEL", "StateCheck", "StateTally", "StateTest", "repeated_share"]
-
 # Error of all tests of an audit together. A false alarm makes a correct system inconclusive, and
 # systems that remember are found at far smaller levels.
 LEVEL = 0.01
@@ -23,12 +21,7 @@ STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system 
 
 @dataclass(frozen=True, slots=True)
 class StateTest:
-    """One test of one way to depend on earlier queries.
-
-    Args:
-        name: What would differ, in words.
-        p_value: Two-sided p-value where answers depend on context and query alone.
-    """
+    """One test of one way to depend on earlier queries."""
 
     name: str
     p_value: float
@@ -36,13 +29,7 @@ class StateTest:
 
 @dataclass(frozen=True, slots=True)
 class StateCheck:
-    """What the state check showed. It is a finding, and never a verdict.
-
-    Args:
-        repeats: Pairs whose first query was asked again.
-        tests: The tests, in a fixed order.
-        level: Error of all of them together.
-    """
+    """What the state check showed. It is a finding, and never a verdict."""
 
     repeats: int
     tests: tuple[StateTest, ...]
@@ -62,17 +49,6 @@ def repeated_share(share: float | None, mechanism: Mechanism) -> float:
 
     Requests to a model carry the whole prompt, and equal ones are asked once, so only systems of
     the user are asked again.
-
-    Args:
-        share: What the user asks for, from 0 to 1; None: all pairs, or a quarter where a system
-            says that it keeps no state.
-        mechanism: What answers.
-
-    Returns:
-        A share from 0 to 1.
-
-    Raises:
-        UsageError: If a share is given for a mechanism that asks a model.
     """
     if mechanism.needs:
         if share:
@@ -113,25 +89,12 @@ class StateTally:
     def add(
         self, pair: Pair, member: float, nonmember: float, again: float | None, same: bool | None
     ) -> None:
-        """Take in a pair.
-
-        Args:
-            pair: The pair.
-            member: Score of one output of the canary-in context.
-            nonmember: Score of one output of the canary-out context.
-            again: Score of the repeated query, if there is one.
-            same: Whether its answer is the first one.
-        """
+        """Take in a pair."""
         neutral = len(pair.repeat) - 1 if pair.repeat else None
         self.seen.append(_Seen(pair.out_first, member, nonmember, again, same, neutral))
 
     def check(self) -> StateCheck:
-        """Run the tests.
-
-        Returns:
-            Their p-values. If answers depend on context and query alone, each of them is at most p
-            with probability at most p, given that they are looked at once.
-        """
+        """Run the tests."""
         repeated = [pair for pair in self.seen if pair.again is not None]
         tests = [*self._orders(), *(_repeats(repeated) if repeated else ())]
         return StateCheck(len(repeated), tuple(tests))

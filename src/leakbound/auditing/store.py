@@ -68,14 +68,7 @@ ALL = 1 << 62  # beyond any pair
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRow:
-    """The aggregates of a pair (PRIVATE; the folder is readable by its owner only).
-
-    Args:
-        pair: Index of the pair; below 0 for control pairs.
-        member: Aggregate of the canary-in context.
-        nonmember: Aggregate of the canary-out context.
-        again: Aggregate of the first query asked again, where the state check repeats it.
-    """
+    """The aggregates of a pair (PRIVATE; the folder is readable by its owner only)."""
 
     pair: int
     member: Aggregate
@@ -110,15 +103,7 @@ class RunStore:
     """One run on disk. Killing the process at any moment loses at most the batch in flight."""
 
     def __init__(self, folder: Path, identity: Settings) -> None:
-        """Open a run folder, or make it.
-
-        Args:
-            folder: Where it is.
-            identity: What the manifest of a new folder says; one that is there must agree.
-
-        Raises:
-            StoreError: If the folder cannot be used, or holds something else than was stored.
-        """
+        """Open a run folder, or make it."""
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -183,11 +168,6 @@ class RunStore:
         begun.
 
         Every run folder keeps its own copy, so each stays whole if the others are deleted.
-
-        Args:
-            batch: Pairs in a batch.
-            pairs: Pairs of this run; batches beyond them are left out.
-            size: Key of a manifest's spec that says how many pairs a run has.
         """
         mine = "" if self.batches() else read_manifest(self.folder).get("evidence", "")
         for other, theirs in runs_beside(self.folder, "evidence", mine):
@@ -203,14 +183,7 @@ class RunStore:
                 chain.append(db, entry)
 
     def join(self, other: RunStore) -> None:
-        """Copy the batches of another store of the same run.
-
-        Args:
-            other: The other store.
-
-        Raises:
-            StoreError: If both hold a batch, with different answers.
-        """
+        """Copy the batches of another store of the same run."""
         with self._database() as db:
             self._attach(db, other.folder)
             for query in DIFFER:
@@ -227,11 +200,7 @@ class RunStore:
         self._copy(other.folder, ALL)
 
     def note_looks(self, looks: Mapping[str, int]) -> None:
-        """Record results that were computed from this evidence.
-
-        Args:
-            looks: Their pairs by the name of their run.
-        """
+        """Record results that were computed from this evidence."""
         with self._database() as db:
             db.execute("BEGIN IMMEDIATE")
             chain.note_looks(db, looks)
@@ -240,23 +209,12 @@ class RunStore:
         """The head of the chain of the first pairs and the control pairs, in their order.
 
         It does not depend on when, where and by whom the batches were stored.
-
-        Args:
-            pairs: Number of pairs.
-
-        Returns:
-            64 hexadecimal digits.
         """
         with self._database() as db:
             return chain.head_of(db, pairs)
 
     def belongs_to(self, number: int, total: int) -> None:
-        """Record that the folder holds a shard.
-
-        Args:
-            number: Number of the shard, from 1.
-            total: Number of shards.
-        """
+        """Record that the folder holds a shard."""
         with self._database() as db:
             db.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", (number, total))
 
@@ -286,13 +244,7 @@ class RunStore:
             return dict(db.execute("SELECT first, number FROM batches"))
 
     def add(self, first: int, rows: Iterable[EvidenceRow], calls: int) -> None:
-        """Store a batch in one transaction; a batch stored before stays as it is.
-
-        Args:
-            first: First pair of the batch.
-            rows: Its aggregates (PRIVATE).
-            calls: Model calls that it took.
-        """
+        """Store a batch in one transaction; a batch stored before stays as it is."""
         packed = [_packed_row(row) for row in rows]
         digests = [chain.row_digest(row) for row in packed]
         values = [(row[0], digest, *row[1:]) for row, digest in zip(packed, digests, strict=True)]
@@ -311,29 +263,13 @@ class RunStore:
         return [_unpacked_row(row) for row in self._some(-ALL, -chain.LATE, ALL)]
 
     def evidence(self, start: int = 0, stop: int = ALL) -> Iterator[EvidenceRow]:
-        """The stored pairs in their order, read as they are needed.
-
-        Args:
-            start: First pair.
-            stop: Pair before which to stop.
-
-        Yields:
-            Aggregates of each stored pair; each is decoded once.
-        """
+        """The stored pairs in their order, read as they are needed."""
         while rows := self._some(start, stop, BLOCK):
             yield from map(_unpacked_row, rows)
             start = rows[-1][0] + 1
 
     def without_gap(self, start: int, stop: int) -> list[EvidenceRow]:
-        """The stored pairs from `start` on, up to the first that is missing.
-
-        Args:
-            start: First pair.
-            stop: Pair before which to stop.
-
-        Returns:
-            Aggregates of the pairs; what lies behind a gap is not decoded.
-        """
+        """The stored pairs from `start` on, up to the first that is missing."""
         rows = enumerate(self._some(start, stop, stop - start), start)
         return [_unpacked_row(row) for _, row in takewhile(lambda at: at[0] == at[1][0], rows)]
 
@@ -342,15 +278,7 @@ class RunStore:
             return db.execute(NEXT, (start, stop, most)).fetchall()
 
     def calls(self, stop: int = ALL) -> int:
-        """Count the model calls of the stored batches.
-
-        Args:
-            stop: Batches that begin at this pair or later are left out.
-
-        Returns:
-            A number of calls. Late controls of further shards are left out: an unsharded run asks
-            those of the first alone.
-        """
+        """Count the model calls of the stored batches."""
         with self._database() as db:
             found = db.execute(
                 "SELECT COALESCE(SUM(calls), 0) FROM batches WHERE first >= ? AND first < ?",
@@ -361,12 +289,6 @@ class RunStore:
     def write_record(self, text: str) -> Path:
         """Write the record of the run; its digest is stored before, so that an edit shows, and its
         fields after, so that a removal shows and an audit that is killed meanwhile is unfinished.
-
-        Args:
-            text: The record as JSON.
-
-        Returns:
-            The file.
         """
         with self._database() as db:
             db.execute("BEGIN IMMEDIATE")
@@ -379,15 +301,7 @@ class RunStore:
         return file
 
     def write(self, name: str, text: str) -> Path:
-        """Write a file of the run, whole or not at all.
-
-        Args:
-            name: Name of the file.
-            text: Its content.
-
-        Returns:
-            The file.
-        """
+        """Write a file of the run, whole or not at all."""
         path = self.folder / name
         write_private(path, text)
         return path

@@ -13,11 +13,6 @@ from leakbound.models.names import model_names
 if TYPE_CHECKING:
     from leakbound.auditing.result import AuditResult
 
-__all__ = [
-    "ClaimSource", "Subject", "asked_models", "claim_words", "first_line", "full_name",
-    "subject_of", "system_name", "systems_words", "values_words",
-]  # fmt: skip
-
 ClaimSource = Literal["stated", "default", "unknown"]
 SOURCES: dict[ClaimSource, str] = {
     "stated": "stated by the operator",
@@ -36,16 +31,7 @@ TOLD_APART: dict[type[object], tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A system and what is claimed of it.
-
-    Attributes:
-        system: Name of the system.
-        model: Name of its model; None where the system asks a model of its own.
-        epsilon: Claimed of all outputs that a trial sees; None where nothing is claimed.
-        delta: The claim's delta.
-        claim_source: Whether somebody stated the claim.
-        each: Claimed epsilon of one answer, where a trial sees several; else None.
-    """
+    """A system and what is claimed of it."""
 
     system: str
     model: str | None
@@ -56,14 +42,7 @@ class Subject:
 
 
 def subject_of(result: AuditResult) -> Subject:
-    """Who was asked in an audit, and what was claimed.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        The names, and the claim with its source.
-    """
+    """Who was asked in an audit, and what was claimed."""
     model, claim, each = result.provenance["model"], result.claim, result.spec["epsilon"]
     return Subject(
         system=system_name(result),
@@ -76,26 +55,12 @@ def subject_of(result: AuditResult) -> Subject:
 
 
 def system_name(result: AuditResult) -> str:
-    """The audited system, with what tells it from its siblings.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        The mechanism's name, with its level or its partitions where it has such an option.
-    """
+    """The audited system, with what tells it from its siblings."""
     return full_name(result.attack["mechanism"], result.spec["mechanism"])
 
 
 def full_name(name: str, options: Mapping[str, object]) -> str:
     """A system by its name and options.
-
-    Args:
-        name: Of a mechanism, or of another system.
-        options: Its options.
-
-    Returns:
-        The name, with the level or the partitions of a mechanism that has such an option.
 
     Examples:
         >>> full_name("report_noisy_max", {"partitions": 5}), full_name("my_system", {})
@@ -111,13 +76,6 @@ def full_name(name: str, options: Mapping[str, object]) -> str:
 def first_line(heading: str, subjects: Sequence[Subject]) -> str:
     """The first line of an output: on which systems and models, and who claims what of them.
 
-    Args:
-        heading: What the output is, or its verdict.
-        subjects: Whose output it is.
-
-    Returns:
-        One line; the heading alone where nobody was asked.
-
     Examples:
         >>> first_line("PLAN", [Subject("few_shot", "openai/mine", 1.0, 1e-5, "stated")])
         'PLAN: few_shot on openai/mine; claim: ε = 1 at δ = 1e-05 (stated by the operator)'
@@ -130,12 +88,6 @@ def first_line(heading: str, subjects: Sequence[Subject]) -> str:
 
 def systems_words(subjects: Sequence[Subject]) -> str:
     """Systems and their models.
-
-    Args:
-        subjects: At least one.
-
-    Returns:
-        Names; of a model that comes with leakbound, that it is not the reader's.
 
     Examples:
         >>> systems_words([Subject("few_shot", "openai/mine"), Subject("my_system", None)])
@@ -150,12 +102,6 @@ def systems_words(subjects: Sequence[Subject]) -> str:
 def asked_models(subjects: Sequence[Subject]) -> str:
     """The models that systems ask.
 
-    Args:
-        subjects: At least one.
-
-    Returns:
-        Names; last, that a system asks a model of its own.
-
     Examples:
         >>> asked_models([Subject("few_shot", "openai/mine"), Subject("my_system", None)])
         "openai/mine, the system's own"
@@ -167,13 +113,6 @@ def asked_models(subjects: Sequence[Subject]) -> str:
 
 def claim_words(subjects: Sequence[Subject]) -> str:
     """What is claimed, and where the claims come from.
-
-    Args:
-        subjects: Whose claims they are.
-
-    Returns:
-        Such as "ε = 1, 2 at δ = 1e-05 (the default of an audit; nobody stated it)"; empty where
-        nothing is claimed.
 
     Examples:
         >>> claim_words([Subject("s", None, e, 1e-5, "stated") for e in (2.0, 1.0)])
@@ -197,14 +136,7 @@ def _notes(subject: Subject) -> str:
 
 
 def values_words(values: Sequence[float]) -> str:
-    """Numbers in their order, or the ends of a long list.
-
-    Args:
-        values: Sorted numbers.
-
-    Returns:
-        Such as "1, 2, 4" or "1 to 64 (7 values)".
-    """
+    """Numbers in their order, or the ends of a long list."""
     shown = [f"{value:g}" for value in values]
     if len(shown) <= NAMED:
         return ", ".join(shown)

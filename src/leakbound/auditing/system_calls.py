@@ -11,22 +11,9 @@ from leakbound.errors import UsageError
 from leakbound.models import Model
 from leakbound.systems import CallOptions, SystemMechanism
 
-__all__ = ["SystemRunner", "paced", "runner_of"]
-
 
 def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
-    """Who asks the batches of an audit, in this process.
-
-    Args:
-        prepared: The audit.
-        calls: How a system is called; None for the defaults.
-
-    Returns:
-        What `collect` asks with.
-
-    Raises:
-        UsageError: If `calls` are no such options, or are given for what asks a model.
-    """
+    """Who asks the batches of an audit, in this process."""
     if calls is not None and not isinstance(calls, CallOptions):
         raise UsageError(
             f"calls is {type(calls).__name__}; it must be leakbound.systems.CallOptions, such as "
@@ -43,18 +30,7 @@ def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
 
 
 def paced(prepared: Prepared, calls: CallOptions | None) -> Prepared:
-    """An audit whose system is called in a given way wherever it is asked.
-
-    Args:
-        prepared: The audit.
-        calls: How a system is called; None for the defaults.
-
-    Returns:
-        The audit with that system; of a mechanism itself.
-
-    Raises:
-        UsageError: As `runner_of`.
-    """
+    """An audit whose system is called in a given way wherever it is asked."""
     runner = runner_of(prepared, calls)
     return (
         replace(prepared, mechanism=runner.mechanism)
@@ -64,28 +40,15 @@ def paced(prepared: Prepared, calls: CallOptions | None) -> Prepared:
 
 
 class SystemRunner:
-    """Asks the batches of a system; several at once where more calls are allowed than fit in one.
-
-    Args:
-        mechanism: The system.
-        calls: Pace, time and retries of its calls.
+    """Asks the batches of a system; several at once where more calls are allowed than fit in
+    one.
     """
 
     def __init__(self, mechanism: SystemMechanism, calls: CallOptions) -> None:
         self.mechanism = mechanism.called(calls)
 
     def __call__(self, questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-        """Ask batches.
-
-        Args:
-            questions: What the run asks.
-            model: Not asked.
-            batches: First pairs of the batches to ask.
-
-        Yields:
-            The batches in their order. As many are asked together as have a pair for each call
-            that may be made at once; an interruption can lose them.
-        """
+        """Ask batches."""
         asked = replace(questions, mechanism=self.mechanism)
         together = max(1, self.mechanism.at_once // questions.size)
         for start in range(0, len(batches), together):

@@ -19,8 +19,6 @@ from leakbound.stats.witness.features import SCALARS, ReplyFeatures, measured
 from leakbound.stats.witness.pool import POOL, PoolModel
 from leakbound.tasks import ANSWER
 
-__all__ = ["Apart", "RepliesTold", "Told", "tells_alone", "unread"]
-
 LEVEL = 0.01  # so rarely is a system that tells nothing held to what its replies can certify
 KEPT = 64  # of so many first pairs the replies are kept
 APART = 8  # of these, so many that are told apart: as many as there are control pairs
@@ -43,14 +41,7 @@ Shown = Sequence[tuple[ReplyPair, str]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Apart:
-    """How the replies of a channel tell the contexts of pairs apart.
-
-    Attributes:
-        shown: Replies and canaries of some pairs that a measurement of single replies tells apart
-            (PRIVATE); None if none does better than the score.
-        in_pairs: Whether a measurement differs in one direction in more pairs than the claim
-            allows.
-    """
+    """How the replies of a channel tell the contexts of pairs apart."""
 
     shown: Shown | None
     in_pairs: bool
@@ -60,30 +51,12 @@ Told = Mapping[str, Apart]
 
 
 def tells_alone(told: Told) -> bool:
-    """Do single replies of any channel tell the contexts apart better than its score does?
-
-    Args:
-        told: What `RepliesTold` found.
-
-    Returns:
-        Whether some do.
-    """
+    """Do single replies of any channel tell the contexts apart better than its score does?"""
     return any(one.shown is not None for one in told.values())
 
 
 def unread(told: Told, estimator: Estimator, replies: bool, enough: bool) -> Iterator[Obstacle]:
-    """Do replies tell something that what decides does not read?
-
-    Args:
-        told: What `RepliesTold` found.
-        estimator: What decides.
-        replies: Whether the design lets it read replies.
-        enough: Whether so many pairs could have certified a violation; more pairs may bound what
-            single replies tell.
-
-    Yields:
-        The reason code with its sentence.
-    """
+    """Do replies tell something that what decides does not read?"""
     if any(one.in_pairs and (enough or one.shown is None) for one in told.values()):
         yield "attack_blind", IN_PAIRS
     if tells_alone(told) and not (replies and "replies" in estimator.reads):
@@ -103,10 +76,6 @@ class RepliesTold:
 
     A control context holds the canary many times and a pair holds it once, so what showed the
     control may not be what shows a record.
-
-    Args:
-        two_sided: Whether scores may be higher or lower with the canary.
-        claim: The claim.
     """
 
     def __init__(self, two_sided: bool, claim: Claim) -> None:
@@ -114,14 +83,7 @@ class RepliesTold:
         self._claim = claim
 
     def measured(self, observations: Observations) -> Observations:
-        """Measure the replies of some pairs, once for all that read them.
-
-        Args:
-            observations: What they show, with their replies where these are read (PRIVATE).
-
-        Returns:
-            The same with measurements in the place of replies.
-        """
+        """Measure the replies of some pairs, once for all that read them."""
         if not observations.channels:
             return self._of_channel(ANSWER, observations)
         parts = {name: self._of_channel(name, one) for name, one in observations.channels.items()}
@@ -139,11 +101,7 @@ class RepliesTold:
         return found
 
     def found(self) -> Told:
-        """Compare what the replies and the scores of each channel tell.
-
-        Returns:
-            Those channels whose replies tell the contexts apart better than the score does.
-        """
+        """Compare what the replies and the scores of each channel tell."""
         each = self._seen.items()
         found = {name: one.told(self._two_sided, self._claim) for name, one in each}
         return {name: one for name, one in found.items() if one.in_pairs or one.shown is not None}

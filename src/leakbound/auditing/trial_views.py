@@ -16,21 +16,13 @@ from leakbound.tasks import Example, Job
 if TYPE_CHECKING:
     from leakbound.auditing.prepare import Prepared
 
-__all__ = ["LOOKED_AT", "SeenTrial", "TrialView", "shown_prompt", "trial_views"]
-
 LOOKED_AT = 100  # trials among which those that are shown are found
 EACH = 4  # trials that are shown where the attack was right, and where it was not
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SeenTrial:
-    """One pair as it was released (PRIVATE).
-
-    Args:
-        pair: The pair.
-        answers: What the attacker was answered: canary in, canary out.
-        scores: The scores of both.
-    """
+    """One pair as it was released (PRIVATE)."""
 
     pair: Pair
     answers: tuple[str, str]
@@ -39,16 +31,7 @@ class SeenTrial:
 
 @dataclass(frozen=True, slots=True)
 class TrialView:
-    """One paired trial, redacted as `store_text` says.
-
-    Args:
-        index: Number of the pair.
-        prompts: What was asked with the canary in the context, and without it.
-        answers: What was answered to each.
-        scores: The attack's score of each answer.
-        right: Whether the attack guessed right about each; None where its threshold is chosen from
-            other trials.
-    """
+    """One paired trial, redacted as `store_text` says."""
 
     index: int
     prompts: tuple[str, str]
@@ -60,16 +43,7 @@ class TrialView:
 def trial_views(
     prepared: Prepared, rule: ThresholdRule, trials: Sequence[SeenTrial]
 ) -> tuple[TrialView, ...]:
-    """The first trials in which the attack was right twice, and the first in which it was not.
-
-    Args:
-        prepared: The audit.
-        rule: How its threshold is chosen.
-        trials: Released pairs, in their order.
-
-    Returns:
-        At most four of each, in their order.
-    """
+    """The first trials in which the attack was right twice, and the first in which it was not."""
     wrong = [trial for trial in trials if not all(_right(rule, trial) or (True,))][:EACH]
     right = [trial for trial in trials if trial not in wrong][:EACH]
     shown = sorted([*right, *wrong], key=lambda trial: trial.pair.index)
@@ -106,16 +80,7 @@ def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
 
 
 def shown_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
-    """A prompt as far as private text may be kept: that of the part in which the canary stands.
-
-    Args:
-        prepared: The audit.
-        pair: The pair.
-        job: One of its contexts, with the query.
-
-    Returns:
-        Text.
-    """
+    """A prompt as far as private text may be kept: that of the part in which the canary stands."""
     keep = prepared.spec.design.store_text
     shown = job if keep == "all" else _redacted(pair, job, keep == "canary_only")
     requests = prepared.mechanism.requests(prepared.task, shown, pair.draw)

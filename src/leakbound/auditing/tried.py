@@ -10,21 +10,12 @@ from leakbound.auditing.references import reads_texts
 if TYPE_CHECKING:
     from leakbound.auditing.result import AuditResult
 
-__all__ = ["AttackClass", "attack_classes", "tried_sentence"]
-
 SEVERAL = ("interrogation", "differential", "prefix", "extraction")  # that ask several questions
 
 
 @dataclass(frozen=True, slots=True)
 class AttackClass:
-    """A class of attack, and whether an audit tried it.
-
-    Attributes:
-        name: What it asks or reads.
-        short: The same in few words.
-        tried: Whether the audit tried it.
-        how: Options that try it.
-    """
+    """A class of attack, and whether an audit tried it."""
 
     name: str
     short: str
@@ -33,14 +24,7 @@ class AttackClass:
 
 
 def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
-    """The classes of attack that leakbound knows.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        Each with whether the audit tried it, and how it is tried.
-    """
+    """The classes of attack that leakbound knows."""
     attack, spec = result.attack, result.spec
     white = attack["access"] == "white_box"
     texts = reads_texts(attack)
@@ -80,14 +64,7 @@ def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
 
 
 def tried_sentence(result: AuditResult) -> str:
-    """The classes of attack in short.
-
-    Args:
-        result: A finished audit.
-
-    Returns:
-        What was tried, and what was not.
-    """
+    """The classes of attack in short."""
     found = attack_classes(result)
     tried = ", ".join(one.short for one in found if one.tried)
     untried = ", ".join(one.short for one in found if not one.tried)

@@ -39,14 +39,7 @@ ROUNDING = 1e-6  # a calibrated guarantee equals the claim but for this share
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What an audit says of its claim.
-
-    Args:
-        verdict: What was found.
-        reason: Why an audit is inconclusive, as a code; None for the other verdicts.
-        sentences: The sentences that carry the verdict, at least one.
-        by_exact: Whether the exact loss of a pair alone exceeds a limit, and no bound does.
-    """
+    """What an audit says of its claim."""
 
     verdict: Verdict
     reason: Reason | None
@@ -55,14 +48,7 @@ class Conclusion:
 
 
 def mu_bound(bounds: Sequence[Estimate]) -> Estimate | None:
-    """The estimate of mu among the bounds of one estimator.
-
-    Args:
-        bounds: What an observer returns.
-
-    Returns:
-        The first with a mu; None if there is none.
-    """
+    """The estimate of mu among the bounds of one estimator."""
     return next((bound for bound in bounds if bound.mu is not None), None)
 
 
@@ -73,14 +59,6 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
     claim and guarantee are tested in the order of `TrialDesign.hypotheses`, the second only if the
     first is rejected. A bound on epsilon speaks against every smaller value at once, so it is also
     compared with what a guarantee that is not Gaussian states at the delta of the claim.
-
-    Args:
-        design: Claim and guarantee.
-        estimator: What decides.
-        bounds: Its bounds.
-
-    Returns:
-        A sentence for each rejection; none if nothing is rejected.
     """
     found, mu = [], mu_bound(bounds)
     for hypothesis in design.hypotheses if mu is not None else ("claim",):
@@ -102,21 +80,6 @@ def conclude(
 
     The exact loss of a pair is certain where outputs are distributed as declared, so it is compared
     beside the bounds and spends no error.
-
-    Args:
-        design: Claim and guarantee.
-        estimator: What decides.
-        bounds: Its bounds, at least one.
-        exact: The exact loss of the worst pair, if it is known.
-        tested: Pairs that entered the bounds.
-        largest: The largest certifiable bounds with so many pairs: no_violation is said only where
-            a violation could have been seen.
-        obstacles: Why a rejection could not have been seen, or trials are not what they should be:
-            reason codes with their sentences. They overrule no rejection.
-        by_replies: Whether `largest` is what a witness certifies that learns from replies.
-
-    Returns:
-        Verdict, reason and sentences.
     """
     by_bounds, exactly = rejections(design, estimator, bounds), _exactly_above(design, exact)
     if by_bounds or exactly:

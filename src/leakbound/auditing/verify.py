@@ -19,24 +19,13 @@ from leakbound.auditing.intact import has_tables, is_unfinished, reading
 from leakbound.auditing.keys import DIGITS, is_keyed, keyed
 from leakbound.errors import StoreError, UsageError
 
-__all__ = ["Verification", "verify_run"]
-
 FILES = ("manifest.json", "record.json")
 FEWEST = 16  # digits of an anchor: fewer could be met by trying
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What the digests of a run say.
-
-    Args:
-        run: Name of the run.
-        problems: What is not as it was written, each in a clause; none where all is.
-        finished: Whether there is a result. Of an interrupted run, only what is stored is verified.
-        anchor: Digest of the whole run, to be kept elsewhere; empty where nothing is stored.
-        commitment: Digest of its commitment; None where there is none.
-        earlier: Earlier commitments for the same system, digests by the names of their runs.
-    """
+    """What the digests of a run say."""
 
     run: str
     problems: tuple[str, ...]
@@ -47,20 +36,7 @@ class Verification:
 
 
 def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
-    """Compute every digest of a run again.
-
-    Args:
-        folder: The run folder.
-        anchors: Digests that were kept elsewhere, of the commitment or of the whole run; at least
-            16 hexadecimal digits of each.
-
-    Returns:
-        What was found.
-
-    Raises:
-        StoreError: If the folder holds no trials, or they cannot be read.
-        UsageError: If an anchor is none.
-    """
+    """Compute every digest of a run again."""
     finished, stored = not is_unfinished(folder), (folder / TRIALS).is_file()
     if finished and not stored:
         raise StoreError(

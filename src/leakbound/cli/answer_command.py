@@ -29,8 +29,6 @@ from leakbound.serving.private import require_unlimited
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Task
 
-__all__ = ["answering_options", "command", "open_private", "read_private"]
-
 ANSWER_KEYS = {
     "config",
     "assignments",

@@ -28,8 +28,6 @@ from leakbound.cli.screen import say
 from leakbound.models import Endpoint, Local
 from leakbound.systems import SystemFailed
 
-__all__ = ["command", "finish"]
-
 DEBUG = "debug.txt"  # in a run folder
 EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 

@@ -13,8 +13,6 @@ from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 
-__all__ = ["command"]
-
 EXIT = {"no_disclosure_shown": 0, "disclosure": 1, "inconclusive": 3}
 SHOWN = 20  # records in the terminal; --json has all
 FILE = click.Path(path_type=Path)

@@ -16,8 +16,6 @@ from leakbound.cli.model_options import GO_INTO, KINDS, SERVER, options_given
 from leakbound.errors import UsageError
 from leakbound.models.address import is_address, options_taken
 
-__all__ = ["require_no_system_options", "require_taken_by_system"]
-
 TAKEN = ("--connections", "--timeout", "--retries", "--max-minutes")
 OF_SYSTEMS = ("rate", "disposable_store")
 PARTS = {"model": "asks its own model", "mechanism": "answers by itself"}

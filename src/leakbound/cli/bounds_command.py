@@ -32,8 +32,6 @@ from leakbound.report.words import KINDS, verdict_text
 from leakbound.stats import Bonferroni, Power, Split, cut
 from leakbound.stats.ranked import Ranked
 
-__all__ = ["command"]
-
 EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 FILE = click.Path(path_type=Path)
 Powers = tuple[tuple[float, Power], ...]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from leakbound.privacy import Guarantee, NonPrivate, Subsampled, leaves
 from leakbound.serving.ledger import affordable_answers
 
-__all__ = ["budget_line"]
-
 TIMES = (1, 2, 4, 8, 16)  # budgets, in units of the claimed epsilon
 # Of guarantees whose composition takes seconds, and of none at all, nothing is said.
 UNSAID = (NonPrivate, Subsampled)

@@ -30,8 +30,6 @@ from leakbound.models import Answers, Cached, Endpoint, Model
 from leakbound.scaling import Cluster
 from leakbound.systems import CallOptions, SystemMechanism
 
-__all__ = ["CollectOptions", "cluster_of", "cluster_options", "collect_options", "read_shard"]
-
 Opener = Callable[[AuditSpec], Model]
 option = in_section("Run")
 ON_CLUSTER = (

@@ -18,8 +18,6 @@ from leakbound.gating.compare import Comparison, compare_results
 from leakbound.report.comparison import comparison_page, comparison_text
 from leakbound.sweeping import SweepComparison
 
-__all__ = ["command"]
-
 
 @cli_command("runs/before runs/after", "runs --html comparison.html")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))

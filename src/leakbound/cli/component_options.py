@@ -20,8 +20,6 @@ from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS
 from leakbound.cli.help_pages import in_section
 from leakbound.mechanisms import MechanismBase
 
-__all__ = ["OptionType", "component_options", "flag_type", "read_flags"]
-
 OptionType = type | click.ParamType  # type: ignore[type-arg, unused-ignore]
 Decorator = Callable[[Callable[..., object]], Callable[..., object]]
 

@@ -18,8 +18,6 @@ from leakbound.models.content import readable
 from leakbound.models.request import Prompt
 from leakbound.report import comparison_table, page
 
-__all__ = ["command"]
-
 SYSTEMS = (
     {"mechanism": "few_shot"},
     {"mechanism": {"kind": "prompt_defense", "level": 1}},

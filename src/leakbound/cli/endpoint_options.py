@@ -20,8 +20,6 @@ from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Capabilities, Dialect, Endpoint
 from leakbound.models.openai.account import PRICES, PriceList
 
-__all__ = ["endpoint_options"]
-
 option = in_section("Model behind an address")
 OPTIONS = (
     option(

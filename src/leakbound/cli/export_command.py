@@ -17,8 +17,6 @@ from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 
-__all__ = ["command"]
-
 RUN = click.argument("run", type=click.Path(path_type=Path))
 DIGEST = re.compile(r"(?P<name>.+)@sha256:(?P<digest>[0-9a-f]{64})")
 ONE_GAP = "..."  # as report.opendp writes it

@@ -16,8 +16,6 @@ from leakbound.auditing.intact import UnfinishedRun, is_unfinished
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 
-__all__ = ["GivenRuns", "given_runs", "one_result"]
-
 SET_ASIDE = re.compile(r".*\.old\d+")  # by audit --fresh
 
 

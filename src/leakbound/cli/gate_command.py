@@ -17,8 +17,6 @@ from leakbound.gating.gate import MAX_DELTA, Gate, check_gate, unfinished_result
 from leakbound.report.junit import junit
 from leakbound.report.sarif import sarif
 
-__all__ = ["command"]
-
 EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any run has is the answer
 
 

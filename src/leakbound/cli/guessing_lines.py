@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from leakbound.stats import Power, cut
 
-__all__ = ["guessing_lines"]
-
 
 def guessing_lines(powers: Sequence[tuple[float, Power]], method: str) -> Iterator[str]:
     """How probably attacks of known accuracies reject random guessing."""

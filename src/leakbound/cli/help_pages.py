@@ -13,8 +13,6 @@ import click
 
 from leakbound.cli.output import OUTPUT_OPTIONS, output
 
-__all__ = ["SETTINGS", "Option", "SectionedCommand", "cli_command", "in_section", "subcommand"]
-
 SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
 OWN = "Options"
 Decorating = Callable[[Any], Any]

@@ -51,8 +51,6 @@ from leakbound.report.influence.page import influence_page
 from leakbound.report.influence.terminal import influence_summary, print_heat
 from leakbound.scaling import Cluster, rooted, spread
 
-__all__ = ["command"]
-
 EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is the answer
 
 

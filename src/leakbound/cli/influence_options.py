@@ -30,11 +30,6 @@ from leakbound.cli.real_range import RealRange
 from leakbound.errors import Interrupted, LeakboundError, UsageError
 from leakbound.models import Model
 
-__all__ = [
-    "addresses", "apply_preset", "attributed", "draw_options", "numbers", "preset_option",
-    "sampling", "stopping", "unit_options", "unit_settings",
-]  # fmt: skip
-
 # the sampling of Context Influence, Section 4.1
 PRESETS: Mapping[str, Mapping[str, float]] = {"influence": {"temperature": 0.8, "max_tokens": 50}}
 SUFFIX = ".partial.jsonl"  # of files with the finished contexts of an unfinished run

@@ -36,8 +36,6 @@ from leakbound.models.address import open_shared
 from leakbound.models.names import model_names
 from leakbound.report.influence.study import study_page, study_table
 
-__all__ = ["command"]
-
 BUNDLED = 8
 
 

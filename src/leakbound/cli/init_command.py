@@ -28,8 +28,6 @@ from leakbound.stats.witness import ReplyFacts
 from leakbound.systems.http_config import sent_rows
 from leakbound.tasks import Job, Query, Votes, reply_of
 
-__all__ = ["command"]
-
 KINDS = {
     "words": "answers with the words that a query allows, so the membership query fits",
     "text": "answers in free text, so the audit asks it to continue a record that ends with a "

@@ -22,8 +22,6 @@ from leakbound.tasks.field_guess import (
 from leakbound.tasks.fields import HEADED, NoUsualName, guess
 from leakbound.tasks.sources import source_rows
 
-__all__ = ["FoundFields", "found_fields"]
-
 SLOT = re.compile(r"\{([^{}]+)\}")
 ROLES = {"input_field": "input", "label_field": "label"}
 FLAGS = {

@@ -10,8 +10,6 @@ import yaml
 from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.spec import Design
 
-__all__ = ["config_text", "kept_settings"]
-
 COMMENTS = {
     "mechanism": "how answers are made from the context (leakbound list mechanisms)",
     "address": "the application that is audited",

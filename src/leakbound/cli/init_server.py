@@ -23,8 +23,6 @@ from leakbound.models.openai.endpoint import key_from_environment
 from leakbound.models.openai.faults import Unsupported
 from leakbound.systems.http_search import FoundService, find_service
 
-__all__ = ["ServerOptions", "Target", "system_file", "target_of", "written"]
-
 MOST_NAMES = 20
 FLAGS = {"body": "--body", "answer": "--answer"}
 OPTIONAL = (

@@ -17,8 +17,6 @@ from leakbound.errors import UsageError
 from leakbound.models.address import is_address
 from leakbound.tasks.row_files import HUB
 
-__all__ = ["Sources", "asked_sources", "with_sources"]
-
 NAMES = {"data": "a file of rows", "system": "a system", "model": "a model", "url": "a server"}
 WEB = ("http://", "https://")
 FILES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".gz")

@@ -26,8 +26,6 @@ from leakbound.serving.ledger.inspection import (
 from leakbound.serving.ledger.prices import from_json
 from leakbound.serving.ledger.tables import GivenAnswer
 
-__all__ = ["command"]
-
 PRIVATE = "For operators only: who took part, and whose budget is spent, is private."
 
 

@@ -16,13 +16,10 @@ from leakbound.tasks.datasets import inline_rows
 from leakbound.tasks.named_tasks import NAMED_TASKS
 from leakbound.tasks.sources import SourceRow, source_rows
 
-__all__ = ["LEDGER", "Accounts", "accounts_options", "ledger_key_option"]
-
 LEDGER = "leakbound-ledger.sqlite"
 
 
 def ledger_key_option(function: Callable[..., object]) -> Callable[..., object]:
-    """--ledger-key."""
     text = ("secret and high-water mark of the ledger, on another disk if you can [default: "
             "LEDGER.key; for PostgreSQL leakbound-ledger.key]")  # fmt: skip
     path = click.Path(path_type=Path)

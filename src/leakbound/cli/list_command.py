@@ -16,8 +16,6 @@ from leakbound.errors import unknown_name
 from leakbound.models.address import ADDRESSES
 from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
 
-__all__ = ["command"]
-
 SYSTEMS = {
     "python:file.py:object": "a callable (context, query), or an object with a method answer",
     "http:file.yaml": "an HTTP service that takes a context",

@@ -12,8 +12,6 @@ from leakbound.cli.help_pages import in_section
 from leakbound.errors import UsageError
 from leakbound.models import Local
 
-__all__ = ["local_options"]
-
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 

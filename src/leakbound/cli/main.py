@@ -22,8 +22,6 @@ import click
 from leakbound.cli.screen import data_messages, say
 from leakbound.errors import IgnoredEntryPoint, LeakboundError
 
-__all__ = ["main"]
-
 SECTIONS = {
     "Start": {
         "demo": "Audit four systems on the bundled task, offline.",

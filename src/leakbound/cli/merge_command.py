@@ -12,8 +12,6 @@ from leakbound.cli.help_pages import cli_command
 from leakbound.cli.sweep_command import finish_sweep
 from leakbound.sweeping import has_shards, merge_sweeps
 
-__all__ = ["command"]
-
 
 @cli_command("shards/1 shards/2 --out runs")
 @click.argument(

@@ -11,8 +11,6 @@ from leakbound.cli.help_pages import Option
 from leakbound.errors import UsageError
 from leakbound.models.address import BUNDLED, is_address, options_taken
 
-__all__ = ["GO_INTO", "KINDS", "SERVER", "options_given", "require_taken"]
-
 SERVER, HERE = "Model behind an address", "Local model"  # headings of the options
 GO_INTO = {SERVER: "endpoint", HERE: "local"}  # parameters of open_model
 KINDS = {SERVER: "openai/<model>", HERE: f"{', '.join(BUNDLED)} or hf/<folder or id>"}

@@ -21,8 +21,6 @@ from leakbound.cli.help_pages import in_section
 from leakbound.cli.model_options import require_taken
 from leakbound.errors import UsageError
 
-__all__ = ["assigned", "overrides", "pilot_check", "spec_from", "spec_options"]
-
 # flags that are not named as their key
 FLAGS = {"address": "--system", "layout": "--design", "channels": "--channel"}
 # the headings of --help-all

@@ -21,8 +21,6 @@ from leakbound.auditing.folder import write_private
 from leakbound.cli.screen import escaped, say
 from leakbound.errors import StoreError, reason_of
 
-__all__ = ["OUTPUT_OPTIONS", "emit", "is_quiet", "is_verbose", "output", "write_output"]
-
 SCREEN = "leakbound.cli.screen"  # key of a context: the standard output that `output` set aside
 AS_JSON, QUIET, VERBOSE = "as_json", "quiet", "verbose"
 

@@ -33,8 +33,6 @@ from leakbound.stats import Assumption, Power, cut
 from leakbound.stats.power import NO_POWER, PERFECT, Leak
 from leakbound.tasks import Query
 
-__all__ = ["command", "described", "unasked_model"]
-
 RATES = "--assume-hit, --assume-false-alarm"
 LEAKS: dict[Leak, str] = {
     "randomised_response": "a system that leaks like randomised response",

@@ -15,8 +15,6 @@ from leakbound.models.openai.endpoint import key_from_environment
 from leakbound.models.probe import ProbeRecord, probe_endpoint, probe_model
 from leakbound.report.probe_terminal import probe_table
 
-__all__ = ["command"]
-
 
 @cli_command("openai/my-model --base-url http://127.0.0.1:8000/v1 --json > capabilities.json")
 @click.argument("address")

@@ -14,8 +14,6 @@ import click
 
 from leakbound.cli.output import is_quiet
 
-__all__ = ["progress"]
-
 
 @contextmanager
 def progress(label: str | Callable[[], str]) -> Iterator[Callable[[int, int], None]]:

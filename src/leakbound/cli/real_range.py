@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-__all__ = ["RealRange"]
-
 
 class RealRange(click.FloatRange):
     """As click's, which lets NaN pass: it is neither below nor above any number."""

@@ -17,8 +17,6 @@ from leakbound.report.sweep.terminal import sweep_summary
 from leakbound.sweeping import load_sweep
 from leakbound.sweeping.record import FILE
 
-__all__ = ["command"]
-
 
 @cli_command("runs --out report.html")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))

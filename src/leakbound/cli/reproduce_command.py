@@ -43,8 +43,6 @@ from leakbound.reproduce import (
     what_decides,
 )
 
-__all__ = ["command"]
-
 T = TypeVar("T")
 SIZES = ("pairs", "repeats", "queries", "contexts", "tokens")
 USUAL = Scale()

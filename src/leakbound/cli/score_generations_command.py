@@ -10,8 +10,6 @@ from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import emit
 from leakbound.utility import Counts, count_generations, read_generations
 
-__all__ = ["command"]
-
 MEANS = {
     "text": "a run of half the response; ROUGE-L F1 above 0.5",
     "program": "more than 25 shared words; ROUGE-L precision or recall above 0.5",

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 
 import click
 
-__all__ = ["data_messages", "escaped", "printable", "say"]
-
 DATA = "leakbound.data"  # where what is known of rows is logged
 
 TURNS = {

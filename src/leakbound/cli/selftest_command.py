@@ -8,8 +8,6 @@ from leakbound.cli.help_pages import cli_command
 from leakbound.cli.output import emit
 from leakbound.testing import passed, selftest
 
-__all__ = ["command"]
-
 
 @cli_command("", "--seed 1")
 @click.option(

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from leakbound.serving.http.server import Listener
 
-__all__ = ["command"]
-
 EXAMPLES = (1, 4, 16)  # budgets, in prices of one answer, whose answers a refusal counts
 GROUPS = ("partitions", "group_size")  # options that say how examples are grouped
 TOKEN = "LEAKBOUND_TOKEN"

@@ -45,8 +45,6 @@ from leakbound.sweeping import (
 )
 from leakbound.sweeping.record import FILE
 
-__all__ = ["command", "finish_sweep"]
-
 
 @cli_command(
     "--mechanism report_noisy_max --grid epsilon=1,2,4,8 --pairs 100",

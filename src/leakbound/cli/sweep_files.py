@@ -13,8 +13,6 @@ from leakbound.report.sweep.figures import FORMATS, figure_files
 from leakbound.report.sweep.page import sweep_page
 from leakbound.sweeping import SweepRecord, sweep_csv
 
-__all__ = ["figures_option", "write_sweep"]
-
 
 def _formats(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

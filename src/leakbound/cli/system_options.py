@@ -13,8 +13,6 @@ from leakbound.cli.help_pages import in_section
 from leakbound.models import Endpoint
 from leakbound.systems import CallOptions
 
-__all__ = ["call_options", "rate_option"]
-
 SHARED = ("connections", "timeout", "retries")  # options of endpoints that hold for systems, too
 
 

@@ -16,8 +16,6 @@ from leakbound.errors import UsageError
 from leakbound.models import Endpoint
 from leakbound.tuning import Tuned, save_attack, tune
 
-__all__ = ["command"]
-
 
 @cli_command(
     "--system python:app.rag:answer --data private.jsonl --max-calls 2000",

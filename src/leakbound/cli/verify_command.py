@@ -15,8 +15,6 @@ from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 
-__all__ = ["command"]
-
 
 @cli_command("runs", "runs/NAME --anchor 3f0c9a1be2d47705")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))

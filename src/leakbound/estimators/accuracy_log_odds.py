@@ -11,8 +11,6 @@ from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign
 from leakbound.estimators.error_counts import TrialLog, counted_pairs
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Kind, accuracy_log_odds
 
-__all__ = ["AccuracyLogOdds"]
-
 
 @dataclass(frozen=True, slots=True)
 class AccuracyLogOdds(Estimator):

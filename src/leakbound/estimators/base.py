@@ -32,12 +32,6 @@ from leakbound.stats.power import PERFECT
 from leakbound.stats.votes import KnownScores
 from leakbound.stats.witness import StoredReply
 
-__all__ = [
-    "MOST_PAIRS", "Bounds", "Claim", "Distribution", "DistributionPair", "Estimator",
-    "Observations", "Observer", "PairedScores", "Reads", "ReplyPair", "TrialDesign", "exceeds",
-    "require_deciding", "require_fixed_size", "threshold_rule",
-]  # fmt: skip
-
 ROUNDING = 1e-6  # a calibrated guarantee equals the claim up to this relative error
 MOST_PAIRS = 4096  # most pairs for which a plan looks for a rejection; enough for claims up to 7
 RULES = "a number, 'split', 'split:0.3', 'bonferroni' or 'best'"
@@ -483,16 +477,7 @@ class Estimator(Protocol):
 
 
 def exceeds(bounds: Bounds, design: TrialDesign) -> bool:
-    """Whether bounds exceed the hypothesis that is tested first.
-
-    Args:
-        bounds: Bounds of one estimator.
-        design: Design with the claim and the guarantee.
-
-    Returns:
-        Whether mu exceeds the guarantee, or epsilon exceeds the claim, whichever is tested first.
-        An estimator without a bound on mu tests only the claim.
-    """
+    """Whether bounds exceed the hypothesis that is tested first."""
     if design.hypotheses[0] == "guarantee" and bounds.mu is not None:
         return bounds.mu > (design.guarantee_mu or 0.0)
     return bounds.epsilon > design.claim.epsilon
@@ -519,14 +504,8 @@ def require_deciding(estimator: Estimator, design: TrialDesign) -> None:
 
 
 def require_fixed_size(estimator: Estimator, design: TrialDesign) -> None:
-    """Refuse early stopping for an estimator whose bounds need a number of pairs fixed beforehand.
-
-    Args:
-        estimator: The estimator.
-        design: Design of the trials.
-
-    Raises:
-        UsageError: If the audit may stop early and the estimator is not anytime-valid.
+    """Refuse early stopping for an estimator whose bounds need a number of pairs fixed
+    beforehand.
     """
     if design.early_stop and not estimator.anytime:
         raise UsageError(

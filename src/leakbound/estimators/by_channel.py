@@ -11,8 +11,6 @@ from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.tasks import ANSWER
 
-__all__ = ["ByChannel", "ChannelEValues", "channel_design"]
-
 CONTAINED = (0.5,)  # threshold of the score of a text, which is whether it contains the canary
 
 
@@ -38,63 +36,24 @@ class ByChannel(Estimator):
     reads: ClassVar[frozenset[Reads]] = frozenset({"trials", "chances", "replies", "channels"})
 
     def begin(self, design: TrialDesign) -> ChannelEValues:
-        """E-processes before the first pair.
-
-        Args:
-            design: Design of the trials.
-
-        Returns:
-            An observer, whose bounds are for all channels together.
-        """
+        """E-processes before the first pair."""
         return ChannelEValues(design)
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds if every reply tells the contexts apart, in one channel only.
-
-        Args:
-            design: Design of the trials.
-            pairs: Number of collected pairs.
-
-        Returns:
-            Bounds of one channel.
-        """
+        """The bounds if every reply tells the contexts apart, in one channel only."""
         return EProcess().largest_certifiable(channel_design(design), pairs)
 
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
-        """Probability of a rejection if the answer leaks, as given by `EProcess.power`.
-
-        Args:
-            design: Design of the trials.
-            pairs: Number of collected pairs.
-            leak: True leakage in units of the tested parameter.
-
-        Returns:
-            A probability; None if no formula is known.
-        """
+        """Probability of a rejection if the answer leaks, as given by `EProcess.power`."""
         return EProcess().power(channel_design(design), pairs, leak)
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Smallest number of tested pairs for which a perfect attack on one channel rejects.
-
-        Args:
-            design: Design of the trials.
-
-        Returns:
-            The number of pairs; None above a few thousand.
-        """
+        """Smallest number of tested pairs for which a perfect attack on one channel rejects."""
         return EProcess().pairs_needed(channel_design(design))
 
 
 def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
-    """Design of the trials for one channel.
-
-    Args:
-        design: Design for all channels.
-        name: Name of the channel.
-
-    Returns:
-        A design with this channel's share of the error probability.
-    """
+    """Design of the trials for one channel."""
     shares = max(1, len(design.channels))
     confidence = 1 - (1 - design.confidence) / shares
     own = replace(design, channels=(), replies=True, confidence=confidence)
@@ -104,14 +63,7 @@ def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
 
 
 class ChannelEValues:
-    """The e-processes of one audit, by channel.
-
-    Args:
-        design: Design of the trials. Without channels, the answer is the only channel.
-
-    Attributes:
-        parts: The e-process of each channel, by name.
-    """
+    """The e-processes of one audit, by channel."""
 
     def __init__(self, design: TrialDesign) -> None:
         self.design = design
@@ -126,11 +78,7 @@ class ChannelEValues:
         return MixedEProcess(self.design.tested, parts, self.design.confidence)
 
     def observe(self, observations: Observations) -> None:
-        """Update each channel with its part of the next pairs.
-
-        Args:
-            observations: Pairs in order.
-        """
+        """Update each channel with its part of the next pairs."""
         for name, part in self.parts.items():
             part.observe(observations.channels[name])
 
@@ -140,11 +88,7 @@ class ChannelEValues:
         return self.process.rejected
 
     def bounds(self) -> tuple[Estimate, Estimate]:
-        """Lower bounds on epsilon(delta) and on mu for all channels together.
-
-        Returns:
-            Two bounds, each valid at any stopping time at the stated confidence.
-        """
+        """Lower bounds on epsilon(delta) and on mu for all channels together."""
         return both_bounds(self)
 
     def reading(self, replay: Replayed) -> BoundReading:

@@ -21,8 +21,6 @@ from leakbound.stats import (
     pairs_to_reject,
 )
 
-__all__ = ["ClopperPearson", "limit_confidence"]
-
 PRACTICAL = (
     12.0  # above this epsilon, a rejection needs more than 600,000 pairs, which no plan asks for
 )
@@ -131,14 +129,7 @@ class ClopperPearson(Estimator):
 
 
 def limit_confidence(design: TrialDesign) -> float:
-    """Confidence of the limits at one threshold; higher than the bound's if several are tried.
-
-    Args:
-        design: Design of the trials.
-
-    Returns:
-        A confidence, at which all limits together have the confidence of the design.
-    """
+    """Confidence of the limits at one threshold; higher than the bound's if several are tried."""
     if not isinstance(design.rule, Bonferroni):
         return design.confidence
     return 1 - (1 - design.confidence) / len(_thresholds(design))

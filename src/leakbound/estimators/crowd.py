@@ -19,8 +19,6 @@ from leakbound.stats import Assumption, VoteScores
 from leakbound.stats.best_votes import BestVotes, best_chance
 from leakbound.stats.power import Leak
 
-__all__ = ["YesNo", "Crowd", "ImaginedPairs", "thinned"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 FEW = 15  # thresholds for outputs; enough to detect noise that is not as declared
@@ -45,27 +43,12 @@ class ImaginedPairs(Protocol):
         """Whether all pairs are the same. One audit then represents all."""
 
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw the scores of some pairs.
-
-        Args:
-            audits: Number of audits.
-            pairs: Number of pairs in each audit.
-            rng: Source of the randomness.
-
-        Returns:
-            (x, y), each (audits, pairs, columns) in [0, 1].
-        """
+        """Draw the scores of some pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class YesNo:
-    """One answer per context, yes or no.
-
-    Args:
-        tpr: Probability of a yes in the canary-in context.
-        fpr: Probability of a yes in the canary-out context.
-        leak: How the system leaks.
-    """
+    """One answer per context, yes or no."""
 
     tpr: float
     fpr: float
@@ -73,15 +56,7 @@ class YesNo:
 
     @classmethod
     def noisy(cls, mu: float, assumption: Assumption) -> YesNo:
-        """A `YesNo` whose answer says on which side of the middle a noisy score lies.
-
-        Args:
-            mu: Distance between the two contexts, in noise scales.
-            assumption: How often the model notices canaries and raises false alarms.
-
-        Returns:
-            The scene.
-        """
+        """A `YesNo` whose answer says on which side of the middle a noisy score lies."""
         return cls(*assumption.seen_through(float(ndtr(-mu / 2))), leak="noisy_answer")
 
     @property
@@ -95,16 +70,7 @@ class YesNo:
         return {self.tpr, self.fpr} <= {0.0, 1.0}
 
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw the scores of some pairs. Both contexts answer independently.
-
-        Args:
-            audits: Number of audits.
-            pairs: Number of pairs in each audit.
-            rng: Source of the randomness.
-
-        Returns:
-            (x, y), each (audits, pairs, 1), 0 or 1.
-        """
+        """Draw the scores of some pairs. Both contexts answer independently."""
         shape = (audits, pairs, 1)
         return (rng.random(shape) < self.tpr).astype(float), (rng.random(shape) < self.fpr).astype(
             float
@@ -118,17 +84,6 @@ class Crowd:
     One partition contains the canary in the canary-in context only. Some contain it in both
     contexts, and all others in neither. A partition with the canary votes for it with probability
     `hit`, any other with probability `false_alarm`.
-
-    Args:
-        partitions: Total number of votes, at least 1.
-        copies: Number of partitions that contain the canary in both contexts.
-        assumption: How often the model notices canaries and raises false alarms.
-        shared: Whether both contexts share the votes that the canary does not touch.
-        chances: For each number of votes from 0 to `partitions`, the exceedance probabilities of
-            the score at each threshold.
-        draws: Number of simulated outputs whose share estimates a probability; 1 for single
-            outputs.
-        leak: How the system leaks.
     """
 
     partitions: int
@@ -145,13 +100,6 @@ class Crowd:
 
         With embeddings, keywords or generated texts, it is not known beforehand how far one
         partition moves the output. Only votes therefore make a crowd.
-
-        Args:
-            design: Design of the trials.
-            leak: Factor by which the noise is too small.
-
-        Returns:
-            The scene; None if the score has no known probabilities from votes.
         """
         partitions, known = design.voters or 1, design.known
         if isinstance(known, BestVotes):
@@ -175,16 +123,7 @@ class Crowd:
         return rates <= {0.0, 1.0} and self.draws >= MANY
 
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw the scores of some pairs.
-
-        Args:
-            audits: Number of audits.
-            pairs: Number of pairs in each audit.
-            rng: Source of the randomness.
-
-        Returns:
-            (x, y), each (audits, pairs, columns): shares of simulated outputs, or single outputs.
-        """
+        """Draw the scores of some pairs."""
         shape, hit, alarm = (audits, pairs), self.assumption.hit, self.assumption.false_alarm
         others = self._others(shape, rng)
         member = others + (rng.random(shape) < hit)
@@ -208,14 +147,7 @@ class Crowd:
 
 
 def thinned(thresholds: Floats) -> Floats:
-    """At most `FEW` evenly spaced thresholds out of many.
-
-    Args:
-        thresholds: (K,) thresholds.
-
-    Returns:
-        (at most FEW,) thresholds.
-    """
+    """At most `FEW` evenly spaced thresholds out of many."""
     at = np.linspace(0, thresholds.size - 1, min(FEW, thresholds.size)).round().astype(int)
     return np.asarray(thresholds[at])
 

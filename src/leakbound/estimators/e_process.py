@@ -44,8 +44,6 @@ from leakbound.stats.anytime import Evidence
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.votes import KnownScores
 
-__all__ = ["EProcess", "EValues", "Replayed", "both_bounds", "plain_test"]
-
 Floats = npt.NDArray[np.float64]
 Played = tuple[Floats, Floats]
 Replayed = Callable[[Evidence], Floats]
@@ -171,10 +169,6 @@ class EValues:
 
     The first pair determines which parts there are. This depends on what the mechanism declares,
     and not on any value.
-
-    Args:
-        design: Design of the trials. If the audit uses all planned pairs, the stakes aim at the
-            tightest bound at that number.
     """
 
     def __init__(self, design: TrialDesign) -> None:
@@ -194,11 +188,7 @@ class EValues:
         return plain_test(self.design, self._tested, known)
 
     def observe(self, observations: Observations) -> None:
-        """Update the e-value with the next pairs. Pilot pairs are ignored.
-
-        Args:
-            observations: Pairs in order.
-        """
+        """Update the e-value with the next pairs. Pilot pairs are ignored."""
         pairs = observations.after(self.design.pilot)
         simulated = observations.simulated.part(pairs)
         if not len(simulated):
@@ -241,23 +231,12 @@ class EValues:
         return part
 
     def extend(self, member: Floats, nonmember: Floats) -> None:
-        """Update the e-value with pairs that look the same to every part.
-
-        Args:
-            member: (pairs, thresholds) probabilities in [0, 1] for the canary-in context.
-            nonmember: The same for the canary-out context.
-        """
+        """Update the e-value with pairs that look the same to every part."""
         if len(member):
             self._feed("score", PairedScores(member, nonmember))
 
     def play(self, pairs: int, released: Played, declared: Played) -> None:
-        """Update the e-value with equal pairs of a hypothetical mechanism.
-
-        Args:
-            pairs: Number of pairs.
-            released: (x, y), each (thresholds,): scores of its outputs.
-            declared: The same for the output distribution that it declares.
-        """
+        """Update the e-value with equal pairs of a hypothetical mechanism."""
         if not pairs:
             return
         if not self.process.pairs:
@@ -272,22 +251,11 @@ class EValues:
         return self.process.rejected
 
     def bounds(self) -> tuple[Estimate, Estimate]:
-        """Lower bounds on epsilon(delta) and on mu.
-
-        Returns:
-            Two bounds, each valid at any stopping time at the stated confidence.
-        """
+        """Lower bounds on epsilon(delta) and on mu."""
         return both_bounds(self)
 
     def reading(self, replay: Replayed) -> BoundReading:
-        """What carries the evidence against one claim.
-
-        Args:
-            replay: (1, pairs) logarithms of the e-values of a part against the claim.
-
-        Returns:
-            The part with the largest share of the e-value, with its guesses.
-        """
+        """What carries the evidence against one claim."""
         name = self.process.leading(replay)
         if name == "witness":
             return cast(WitnessEvidence, self.process.parts["witness"][1]).reading()
@@ -297,16 +265,7 @@ class EValues:
         return BoundReading("distribution")
 
     def rejected_at(self, pairs: int, released: Played, declared: Played) -> int | None:
-        """Number of equal pairs after which a hypothetical mechanism is rejected.
-
-        Args:
-            pairs: Largest number of pairs.
-            released: (x, y), each (thresholds,): scores of its outputs.
-            declared: The same for the output distribution that it declares.
-
-        Returns:
-            Number of pairs; None if that many pairs do not reject.
-        """
+        """Number of equal pairs after which a hypothetical mechanism is rejected."""
         left = pairs
         while left and not self.rejected:
             some = min(left, 512)  # few enough that a rejection ends the calculation early
@@ -324,14 +283,7 @@ class _Read(Protocol):
 
 
 def both_bounds(seen: _Read) -> tuple[Estimate, Estimate]:
-    """Lower bounds on epsilon(delta) and on mu, with what carries that of the tested hypothesis.
-
-    Args:
-        seen: The e-process that has seen the pairs.
-
-    Returns:
-        Two bounds, each valid at any stopping time at the confidence of the process.
-    """
+    """Lower bounds on epsilon(delta) and on mu, with what carries that of the tested hypothesis."""
     least = 1e-12  # mu implies no finite epsilon at delta 0; mu itself does not depend on delta
     delta = seen.design.claim.delta
     epsilon = seen.process.epsilon_lower_bound(delta)
@@ -351,16 +303,7 @@ def both_bounds(seen: _Read) -> tuple[Estimate, Estimate]:
 def plain_test(
     design: TrialDesign, tested: Guarantee, known: KnownScores | None = None
 ) -> stats.EProcess:
-    """A single e-process for the hypothesis that a design tests.
-
-    Args:
-        design: Design of the trials.
-        tested: Guarantee that is tested first.
-        known: Scores with known probabilities, for their support; None allows any probabilities.
-
-    Returns:
-        An e-process that has seen no pair.
-    """
+    """A single e-process for the hypothesis that a design tests."""
     return stats.EProcess(
         tested,
         design.confidence,

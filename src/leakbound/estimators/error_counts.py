@@ -10,21 +10,10 @@ from leakbound.errors import UsageError
 from leakbound.estimators.base import Observations, PairedScores, TrialDesign
 from leakbound.stats import BestOnSameData, Bonferroni, Fixed, best_threshold
 
-__all__ = ["ErrorCounts", "TrialLog", "counted_pairs", "require_one_threshold",
-           "require_separate_threshold"]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class ErrorCounts:
-    """Right and wrong guesses at one threshold.
-
-    Args:
-        tp: Canary-in trials with a score at or above the threshold.
-        fn: Other canary-in trials.
-        fp: Canary-out trials with a score at or above the threshold.
-        tn: Other canary-out trials.
-        threshold: How the threshold was chosen, in words.
-    """
+    """Right and wrong guesses at one threshold."""
 
     tp: int
     fn: int
@@ -44,11 +33,7 @@ class ErrorCounts:
 
 
 class TrialLog:
-    """The scores of all trials, and the simulated scores of the pairs that choose a threshold.
-
-    Args:
-        design: Design of the trials.
-    """
+    """The scores of all trials, and the simulated scores of the pairs that choose a threshold."""
 
     rejected = False
 
@@ -58,11 +43,7 @@ class TrialLog:
         self._simulated: list[PairedScores] = []
 
     def observe(self, observations: Observations) -> None:
-        """Keep the scores of the next pairs.
-
-        Args:
-            observations: Pairs in order.
-        """
+        """Keep the scores of the next pairs."""
         self._trials.append(observations.trials)
         left = self._choosing - observations.first
         if left > 0:
@@ -79,11 +60,7 @@ class TrialLog:
         return self.trials.part(slice(self._first_tested(len(self.trials)), None))
 
     def counts(self) -> ErrorCounts | None:
-        """Errors at the threshold of the design's rule.
-
-        Returns:
-            Counts; None if the audit ended before there were pairs to choose a threshold on.
-        """
+        """Errors at the threshold of the design's rule."""
         rule, trials = self.design.rule, self.trials
         if isinstance(rule, BestOnSameData):
             tau = best_threshold(trials.member, trials.nonmember)
@@ -118,28 +95,12 @@ def _count(trials: PairedScores, tau: float, threshold: str) -> ErrorCounts | No
 
 
 def counted_pairs(design: TrialDesign, pairs: int) -> int:
-    """Number of pairs that enter the counts.
-
-    Args:
-        design: Design of the trials.
-        pairs: Number of collected pairs.
-
-    Returns:
-        Number of pairs that neither train the score nor choose its threshold.
-    """
+    """Number of pairs that enter the counts."""
     return max(0, pairs - max(design.pilot, design.threshold_pairs(pairs)))
 
 
 def require_one_threshold(name: str, design: TrialDesign) -> None:
-    """Refuse a rule under which the counts at one threshold give no valid bound.
-
-    Args:
-        name: Name of the estimator.
-        design: Design of the trials.
-
-    Raises:
-        UsageError: If the threshold is the best of several, or chosen on the tested trials.
-    """
+    """Refuse a rule under which the counts at one threshold give no valid bound."""
     if isinstance(design.rule, Bonferroni):
         raise UsageError(
             f"{name} needs a single threshold, but the rule tries several; use --threshold split, "
@@ -149,14 +110,7 @@ def require_one_threshold(name: str, design: TrialDesign) -> None:
 
 
 def require_separate_threshold(design: TrialDesign) -> None:
-    """Refuse a threshold that is chosen on the tested trials.
-
-    Args:
-        design: Design of the trials.
-
-    Raises:
-        UsageError: If the rule is the best threshold on the tested trials.
-    """
+    """Refuse a threshold that is chosen on the tested trials."""
     if isinstance(design.rule, BestOnSameData):
         raise UsageError(
             "a threshold chosen on the tested trials gives no valid bound; use --threshold split "

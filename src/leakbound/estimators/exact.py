@@ -21,8 +21,6 @@ from leakbound.estimators.base import (
 from leakbound.stats import BoundReading, Estimate, GaussianLaw, Kind, exact_privacy_loss
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
 
-__all__ = ["Exact", "distribution_key"]
-
 KNOWN = 1024  # number of losses of different pairs in the cache
 GREEDY = "the model always gives the same answer to the same prompt"
 
@@ -155,14 +153,7 @@ class _Losses:
 
 
 def distribution_key(distribution: Distribution) -> bytes:
-    """Key that identifies a distribution, so that each pair of distributions is computed once.
-
-    Args:
-        distribution: An output distribution, or None.
-
-    Returns:
-        Its parameters as bytes.
-    """
+    """Key that identifies a distribution, so that each pair of distributions is computed once."""
     if distribution is None:
         return b""
     if isinstance(distribution, GaussianLaw | DiscreteGaussianLaw):

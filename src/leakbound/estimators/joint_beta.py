@@ -9,8 +9,6 @@ from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign, req
 from leakbound.estimators.error_counts import TrialLog, counted_pairs, require_one_threshold
 from leakbound.stats import Estimate, Kind, joint_beta
 
-__all__ = ["JointBeta"]
-
 
 @dataclass(frozen=True, slots=True)
 class JointBeta(Estimator):

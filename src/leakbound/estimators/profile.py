@@ -12,8 +12,6 @@ from leakbound.estimators.base import DistributionPair, Observations
 from leakbound.estimators.exact import distribution_key
 from leakbound.stats import privacy_profile
 
-__all__ = ["Profile", "ProfileSum"]
-
 Floats = npt.NDArray[np.float64]
 KNOWN = 1024  # number of curves of different pairs in the cache
 WIDEST = 20.0  # larger claims are plotted up to twice this epsilon; delta is 0 there in doubles
@@ -22,13 +20,7 @@ POINTS = 41  # points of a curve: 20 steps from 0 to the claim, so the claim is 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """delta(epsilon) of the pairs.
-
-    Args:
-        epsilon: Values of epsilon at which the profile is known.
-        mean: Mean delta over the pairs.
-        worst: Largest delta of a pair.
-    """
+    """delta(epsilon) of the pairs."""
 
     epsilon: tuple[float, ...]
     mean: tuple[float, ...]
@@ -36,11 +28,7 @@ class Profile:
 
 
 class ProfileSum:
-    """The profile of the pairs so far, from epsilon 0 to twice the claim.
-
-    Args:
-        claimed: Claimed epsilon.
-    """
+    """The profile of the pairs so far, from epsilon 0 to twice the claim."""
 
     def __init__(self, claimed: float) -> None:
         self._grid = np.linspace(0.0, 2 * min(claimed, WIDEST), POINTS)
@@ -49,11 +37,7 @@ class ProfileSum:
         self._known: dict[tuple[bytes, bytes], Floats] = {}
 
     def observe(self, observations: Observations) -> None:
-        """Add the profiles of the next pairs.
-
-        Args:
-            observations: Pairs in order.
-        """
+        """Add the profiles of the next pairs."""
         for pair in observations.distributions:
             curve = self._curve(pair)
             if curve is None:
@@ -76,11 +60,7 @@ class ProfileSum:
         return self._known[key]
 
     def profile(self) -> Profile | None:
-        """The profile of all pairs so far.
-
-        Returns:
-            A profile; None if a distribution is not known.
-        """
+        """The profile of all pairs so far."""
         if not self._pairs or not self._complete:
             return None
         curves = (self._grid, self._total / self._pairs, self._worst)

@@ -16,11 +16,6 @@ from leakbound.estimators.response import PlainTest, simulated_power
 from leakbound.stats import Power, clopper_pearson_power, one_run_power
 from leakbound.stats.unconditional import unconditional_power
 
-__all__ = [
-    "ACCURACIES", "RANDOM_GUESSING", "guessing_power", "is_random_guessing", "of_one_side",
-    "random_guessing",
-]  # fmt: skip
-
 RANDOM_GUESSING = "random-guessing"  # as --claim has it
 # accuracies of attacks for which the power is shown, from hardly better than a coin to strong
 ACCURACIES = (0.55, 0.6, 0.7, 0.8, 0.9)
@@ -28,9 +23,6 @@ ACCURACIES = (0.55, 0.6, 0.7, 0.8, 0.9)
 
 def random_guessing() -> Claim:
     """The claim that attacks do no better than random guessing.
-
-    Returns:
-        epsilon 0 at delta 0: the outputs of neighbouring contexts have the same distribution.
 
     Guarantee:
         None. This is the hypothesis that is tested.
@@ -49,12 +41,6 @@ def random_guessing() -> Claim:
 def is_random_guessing(claim: Claim) -> bool:
     """Whether a claim says that no attack beats random guessing.
 
-    Args:
-        claim: A claim under any relation.
-
-    Returns:
-        True for epsilon 0 at delta 0.
-
     Guarantee:
         None.
 
@@ -71,12 +57,6 @@ def is_random_guessing(claim: Claim) -> bool:
 def of_one_side(confidence: float) -> float:
     """Confidence for each side at which both sides together have the given confidence.
 
-    Args:
-        confidence: Confidence of the two-sided test, in (0, 1).
-
-    Returns:
-        The confidence of a bound on one side.
-
     Examples:
         >>> of_one_side(0.95)
         0.975
@@ -88,17 +68,6 @@ def guessing_power(
     method: str, pairs: int, confidence: float = 0.95, weight: float = 1.0, early: bool = False
 ) -> tuple[tuple[float, Power], ...]:
     """Probability that an attack with a given accuracy rejects random guessing.
-
-    Args:
-        method: "e_process", "clopper_pearson", "unconditional" or "one_run".
-        pairs: Number of tested pairs of trials, or of guesses in one run.
-        confidence: Confidence of the two-sided test, in (0, 1).
-        weight: Weight of the part of an e-process that reads these answers, in (0, 1].
-        early: Whether the audit may end early. Stakes then aim at no number of pairs.
-
-    Returns:
-        (accuracy, power) at each of `ACCURACIES`, for an attack that is right equally often about
-        both contexts. Empty for other methods.
 
     Guarantee:
         Exact, or from 100 to 500 simulated audits, as stated in each power.

@@ -17,8 +17,6 @@ from leakbound.estimators.base import (
     TrialDesign,
 )
 
-__all__ = ["reach_of_replies"]
-
 
 def reach_of_replies(
     design: TrialDesign, estimator: Estimator, pairs: int, shown: Sequence[tuple[ReplyPair, str]]
@@ -27,16 +25,6 @@ def reach_of_replies(
 
     A witness has to learn what a score knows from the start, so it certifies less with as many
     pairs. A system that leaks by its failures alone shows no score anything.
-
-    Args:
-        design: Design of the trials, whose replies are read.
-        estimator: What decides, and reads replies.
-        pairs: Number of collected pairs.
-        shown: Replies of both contexts of each control pair, and the text of its canary (PRIVATE).
-
-    Returns:
-        Its bounds where all scores are equal. The controls come again and again, and are known by
-        heart after the first time, so as many pairs are left out, of what is planned too.
     """
     tested = estimator.tested_pairs(design, pairs) - len(shown)
     if tested <= 0 or not shown:

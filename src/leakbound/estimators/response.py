@@ -14,8 +14,6 @@ from leakbound.privacy import Guarantee
 from leakbound.stats import EProcess, Power
 from leakbound.stats.stakes import Moments, StakeRule, restake_points
 
-__all__ = ["PlainTest", "rejected_audits", "rejection_times", "simulated_power"]
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 AUDITS = 200  # gives a standard error of at most 0.035; a plan needs no more
@@ -26,15 +24,7 @@ CELLS = 500_000  # scores held at once, a few MiB
 
 @dataclass(frozen=True, slots=True)
 class PlainTest:
-    """The part of a deciding e-process whose power is computed.
-
-    Args:
-        tested: Guarantee that is tested first.
-        confidence: Confidence of the whole e-process.
-        delta: Value of delta at which a claim that is not Gaussian is read.
-        horizon: Planned number of pairs; None if the audit may end early.
-        weight: Weight of this part in the whole. It rejects at an e-value of 1/(weight alpha).
-    """
+    """The part of a deciding e-process whose power is computed."""
 
     tested: Guarantee
     confidence: float
@@ -43,11 +33,7 @@ class PlainTest:
     weight: float = 1.0
 
     def process(self) -> EProcess:
-        """The e-process of the part.
-
-        Returns:
-            An e-process that has seen no pair.
-        """
+        """The e-process of the part."""
         return EProcess(self.tested, self.confidence, deltas=(self.delta,), horizon=self.horizon)
 
 
@@ -56,15 +42,6 @@ def simulated_power(test: PlainTest, pairs: int, scene: ImaginedPairs, seed: int
     """Share of simulated audits that reject.
 
     Other parts of the e-process can only add to its e-value, so the power of the whole is no less.
-
-    Args:
-        test: The test.
-        pairs: Number of pairs in one audit.
-        scene: Source of the scores of pairs.
-        seed: Seed of the simulation.
-
-    Returns:
-        The share of 100 to 500 audits.
     """
     rng, audits = np.random.default_rng(seed), max(LEAST, min(AUDITS, DRAWN // max(1, pairs)))
     rejected = _rejected(test, pairs, audits, scene, rng)
@@ -86,36 +63,14 @@ def _rejected(
 def rejected_audits(
     test: PlainTest, pairs: int, audits: int, scene: ImaginedPairs, rng: np.random.Generator
 ) -> int:
-    """Number of simulated audits that reject.
-
-    Args:
-        test: The test.
-        pairs: Number of pairs in one audit.
-        audits: Number of audits.
-        scene: Source of the scores of pairs.
-        rng: Source of the randomness.
-
-    Returns:
-        Number of audits.
-    """
+    """Number of simulated audits that reject."""
     return int(np.count_nonzero(rejection_times(test, pairs, audits, scene, rng)))
 
 
 def rejection_times(
     test: PlainTest, pairs: int, audits: int, scene: ImaginedPairs, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Number of pairs after which each simulated audit rejects. Each one ends when it rejects.
-
-    Args:
-        test: The test.
-        pairs: Number of pairs in one audit.
-        audits: Number of audits.
-        scene: Source of the scores of pairs.
-        rng: Source of the randomness.
-
-    Returns:
-        (audits,) number of pairs after which each audit rejects; 0 if it does not.
-    """
+    """Number of pairs after which each simulated audit rejects. Each one ends when it rejects."""
     process, columns = test.process(), scene.columns
     level = process.log_threshold - float(np.log(test.weight))
     rule = _rule(process, columns)

@@ -40,8 +40,6 @@ from leakbound.stats.ranked import Ranked
 from leakbound.stats.thresholds import FromCounts
 from leakbound.stats.unconditional import unconditional, unconditional_mu
 
-__all__ = ["DECIDING", "DecidingName", "ScoreBounds", "score_bounds"]
-
 DecidingName = Literal["e_process", "clopper_pearson", "unconditional", "one_run"]
 DECIDING: tuple[DecidingName, ...] = ("e_process", "clopper_pearson", "unconditional", "one_run")
 LOW_FPR = (0.1, 0.01, 0.001)

@@ -14,8 +14,6 @@ from leakbound.stats import BestOnSameData, Bonferroni, Fixed, Split, best_thres
 from leakbound.stats.curves import clean_scores
 from leakbound.stats.ranked import Ranked
 
-__all__ = ["ChosenThreshold", "ScoreDesign", "ScoreRule", "ScoredTrials", "choose_threshold"]
-
 Floats = npt.NDArray[np.float64]
 ScoreDesign = Literal["paired", "unpaired", "one_run"]
 ScoreRule = Fixed | Split | Bonferroni | BestOnSameData | Ranked
@@ -120,13 +118,7 @@ class ScoredTrials:
 
 @dataclass(frozen=True, slots=True)
 class ChosenThreshold:
-    """The threshold that scores are compared with.
-
-    Args:
-        tau: Member if score >= tau; None if several thresholds are tried.
-        levels: Thresholds of the e-process.
-        text: How they were chosen, in words.
-    """
+    """The threshold that scores are compared with."""
 
     tau: float | None
     levels: tuple[float, ...]
@@ -137,16 +129,6 @@ def choose_threshold(
     trials: ScoredTrials, rule: Fixed | Split | Bonferroni
 ) -> tuple[ChosenThreshold, ScoredTrials]:
     """Choose a threshold, and remove the trials that chose it.
-
-    Args:
-        trials: All trials, in an order that does not depend on any score.
-        rule: How the threshold is chosen.
-
-    Returns:
-        The threshold, and the trials that may be tested with it.
-
-    Raises:
-        UsageError: If no trial is left to choose on or to test, or a rule names no threshold.
 
     Guarantee:
         The threshold does not depend on any returned trial.

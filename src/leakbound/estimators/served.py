@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from leakbound.estimators.base import PairedScores
 
-__all__ = ["ServedColumns"]
-
 Floats = npt.NDArray[np.float64]
 DIGITS = 9  # outputs that agree to this many decimals count as the same output
 MOST_CORRECTED = 12  # number of thresholds for a score minus the last noise
@@ -26,11 +24,6 @@ class ServedColumns:
     Thresholds after subtracting the last noise detect reused noise. The last columns detect scores
     that recur, both in outputs and in outputs minus the last noise. They reveal noise that depends
     on the data, has few values, or is reused.
-
-    Args:
-        thresholds: (K,) thresholds of the score.
-        levels: (L,) integer values of the score. A score of single answers has one, and gets only
-            the plain thresholds.
     """
 
     def __init__(self, thresholds: Floats, levels: Floats) -> None:
@@ -41,15 +34,7 @@ class ServedColumns:
         self._plain, self._less = _Recalled(), _Recalled()
 
     def of(self, scores: PairedScores, corrected: PairedScores | None) -> tuple[Floats, Floats]:
-        """The columns of the next pairs, in order.
-
-        Args:
-            scores: (pairs,) scores of one output per context.
-            corrected: The same, minus the noise of the output that was served before the pair.
-
-        Returns:
-            (x, y), each (pairs, columns) in [0, 1].
-        """
+        """The columns of the next pairs, in order."""
         member, nonmember = (
             [_above(values, self._thresholds)] for values in (scores.member, scores.nonmember)
         )

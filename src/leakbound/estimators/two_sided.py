@@ -30,15 +30,6 @@ from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.votes import KnownScores
 
-__all__ = [
-    "BOTH",
-    "TwoSidedCounts",
-    "TwoSidedEProcess",
-    "TwoSidedEValues",
-    "accuracy_power",
-    "two_sided",
-]
-
 Floats = npt.NDArray[np.float64]
 BOTH = "two-sided: that members score higher, and that they score lower, each with half the error"
 
@@ -59,50 +50,21 @@ class TwoSidedEProcess(Estimator):
     reads: ClassVar[frozenset[Reads]] = EProcess.reads
 
     def begin(self, design: TrialDesign) -> TwoSidedEValues:
-        """E-processes before the first pair.
-
-        Args:
-            design: Design of the trials.
-
-        Returns:
-            An observer, whose bounds are for both sides together.
-        """
+        """E-processes before the first pair."""
         return TwoSidedEValues(design)
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds if every output tells the contexts apart, on one side.
-
-        Args:
-            design: Design of the trials.
-            pairs: Number of collected pairs.
-
-        Returns:
-            Bounds of the side that sees it, with half of the error.
-        """
+        """The bounds if every output tells the contexts apart, on one side."""
         return EProcess().largest_certifiable(_one_side(design), pairs)
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Smallest number of tested pairs with which a perfect attack leads to a rejection.
-
-        Args:
-            design: Design of the trials.
-
-        Returns:
-            The number of pairs; None above a few thousand.
-        """
+        """Smallest number of tested pairs with which a perfect attack leads to a rejection."""
         return EProcess().pairs_needed(_one_side(design))
 
 
 @dataclass(frozen=True, slots=True)
 class TwoSidedCounts(Estimator):
-    """Bounds from error counts at one threshold, for the side with the higher bound.
-
-    Args:
-        inner: Estimator that bounds each side, with half of the error.
-
-    Guarantee: each bound holds with the stated confidence, for a number of pairs fixed beforehand.
-    Reference: See `inner`; Bonferroni.
-    """
+    """Bounds from error counts at one threshold, for the side with the higher bound."""
 
     inner: ClopperPearson | Unconditional
     name: ClassVar[str] = "two_sided"
@@ -112,64 +74,25 @@ class TwoSidedCounts(Estimator):
     reads: ClassVar[frozenset[Reads]] = ClopperPearson.reads
 
     def check(self, design: TrialDesign) -> None:
-        """Refuse designs that `inner` cannot read.
-
-        Args:
-            design: Design of the trials.
-
-        Raises:
-            UsageError: If `inner` refuses the design.
-        """
+        """Refuse designs that `inner` cannot read."""
         self.inner.check(design)
 
     def begin(self, design: TrialDesign) -> Observer:
-        """An observer that counts errors on both sides.
-
-        Args:
-            design: Design of the trials.
-
-        Returns:
-            An observer with bounds on epsilon and on mu.
-        """
+        """An observer that counts errors on both sides."""
         one = _one_side(design)
         return _BothCounts(design, (self.inner.begin(one), self.inner.begin(one)))
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """Number of pairs that are counted.
-
-        Args:
-            design: Design of the trials.
-            pairs: Number of collected pairs.
-
-        Returns:
-            The number from `inner`.
-        """
+        """Number of pairs that are counted."""
         return self.inner.tested_pairs(design, pairs)
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds if every guess is right, or every guess is wrong.
-
-        Args:
-            design: Design of the trials.
-            pairs: Number of collected pairs.
-
-        Returns:
-            Bounds of that side, with half of the error.
-        """
+        """The bounds if every guess is right, or every guess is wrong."""
         return self.inner.largest_certifiable(_one_side(design), pairs)
 
 
 def two_sided(estimator: Estimator) -> Estimator:
     """The two-sided form of an estimator.
-
-    Args:
-        estimator: The estimator that was chosen to decide.
-
-    Returns:
-        The estimator that decides about random guessing.
-
-    Raises:
-        UsageError: If the estimator has no two-sided form.
 
     Guarantee:
         See each two-sided estimator.
@@ -196,15 +119,6 @@ def accuracy_power(
 ) -> tuple[tuple[float, Power], ...]:
     """Probability that attacks with given accuracies reject random guessing.
 
-    Args:
-        estimator: The estimator that decides.
-        design: Design of the trials.
-        pairs: Number of collected pairs.
-
-    Returns:
-        (accuracy, power) as returned by `guessing_power`. Empty if the estimator is not two-sided
-        or an output is not a single answer of a system.
-
     Guarantee:
         See `guessing_power`.
 
@@ -225,11 +139,7 @@ def accuracy_power(
 
 
 class TwoSidedEValues:
-    """The e-processes of both sides of one audit.
-
-    Args:
-        design: Design of the trials.
-    """
+    """The e-processes of both sides of one audit."""
 
     def __init__(self, design: TrialDesign) -> None:
         self.design, one = design, _one_side(design)
@@ -243,11 +153,7 @@ class TwoSidedEValues:
         return MixedEProcess(self.design.tested, parts, self.design.confidence)
 
     def observe(self, observations: Observations) -> None:
-        """Update both e-values with the next pairs.
-
-        Args:
-            observations: Pairs in order.
-        """
+        """Update both e-values with the next pairs."""
         self._higher.observe(observations)
         self._lower.observe(_exchanged(observations))
 
@@ -257,11 +163,7 @@ class TwoSidedEValues:
         return self.process.rejected
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """Lower bounds on epsilon(delta) and on mu.
-
-        Returns:
-            Two bounds, each valid at any stopping time at the stated confidence.
-        """
+        """Lower bounds on epsilon(delta) and on mu."""
         return tuple(map(_noted, both_bounds(self)))
 
     def reading(self, replay: Replayed) -> BoundReading:

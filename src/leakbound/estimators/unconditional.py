@@ -11,8 +11,6 @@ from leakbound.estimators.error_counts import TrialLog, counted_pairs, require_s
 from leakbound.stats import Bonferroni, Estimate, Kind, Power, bonferroni
 from leakbound.stats.unconditional import unconditional, unconditional_mu, unconditional_power
 
-__all__ = ["Unconditional"]
-
 PRACTICAL = 12.0  # above this epsilon, a rejection needs over 100,000 pairs, which no plan asks for
 
 

@@ -27,8 +27,6 @@ from leakbound.privacy import gdp_epsilon
 from leakbound.stats import Estimate, Kind, cut, vote_band
 from leakbound.stats.votes import epsilon_in_reach
 
-__all__ = ["VoteBand"]
-
 Floats = npt.NDArray[np.float64]
 
 

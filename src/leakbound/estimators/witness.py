@@ -15,8 +15,6 @@ from leakbound.stats.anytime import GRID
 from leakbound.stats.witness import WitnessProcess
 from leakbound.stats.witness.process import SCAN
 
-__all__ = ["WitnessEvidence"]
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -27,12 +25,6 @@ class WitnessEvidence:
     implies every larger one, so the e-value of the next larger tested value is evidence against it.
     The tested claim itself is replaced by the next larger one on the grid of bounds. If that is
     rejected, the bound exceeds the claim.
-
-    Args:
-        design: Design of the trials.
-        tested: Guarantee that is tested first.
-        weight: Weight of this part in the mixture. Its stakes aim at an e-value of
-            1/(weight alpha), at which the mixture rejects.
 
     Guarantee:
         Under a claim, its e-values have an expectation of at most 1 at any stopping time.
@@ -49,12 +41,7 @@ class WitnessEvidence:
         self._seen: list[int] = []  # number of reply pairs that the process had seen, by pair
 
     def observe(self, replies: ReplyPair, canary: str) -> None:
-        """Add a pair.
-
-        Args:
-            replies: Replies of the canary-in and the canary-out context; None if nothing is shown.
-            canary: Text of the canary, for its overlap with replies (PRIVATE).
-        """
+        """Add a pair."""
         member, nonmember = replies
         if member is not None and nonmember is not None:
             self.process.observe(member, nonmember, canary)
@@ -70,16 +57,7 @@ class WitnessEvidence:
         return self._after_each(self.process.log_e_values)
 
     def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
-        """Replay the pairs against claims of (epsilon, delta)-DP.
-
-        Args:
-            epsilons: (C,) claimed values, at least 0.
-            delta: Failure probability of all claims, in [0, 1).
-
-        Returns:
-            (C, pairs) logarithms of the e-value of each claim after each pair; 0 if no tested value
-            is at least as large.
-        """
+        """Replay the pairs against claims of (epsilon, delta)-DP."""
         if delta > self.process.delta:  # such claims imply nothing at the delta of the process
             return np.zeros((len(epsilons), len(self._seen)))
         paths = self.process.scan_log_e_values()
@@ -90,14 +68,7 @@ class WitnessEvidence:
         return np.stack([found[i] if i < len(found) else silent for i in at])
 
     def mu_paths(self, mus: Floats) -> Floats:
-        """Replay the pairs against claims of mu-GDP, by their epsilon at the design's delta.
-
-        Args:
-            mus: (C,) claimed values, at least 0.
-
-        Returns:
-            (C, pairs) logarithms of the e-value of each claim after each pair.
-        """
+        """Replay the pairs against claims of mu-GDP, by their epsilon at the design's delta."""
         delta = self.process.delta
         if delta == 0:
             return np.zeros((len(mus), len(self._seen)))

@@ -14,22 +14,12 @@ from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Assumption, binomial_lower, binomial_upper
 
-__all__ = ["Rate", "pilot_rates", "rates_of", "require_same_attack"]
-
 ALIKE = ("address", "query", "canary", "score", "insertion", "task")  # keys that rates depend on
 SCALE = 1000  # rates of a pilot are rounded to a thousandth, towards less power
 
 
 class Rate(BaseModel):
-    """A success rate with a two-sided Clopper-Pearson interval.
-
-    Attributes:
-        hits: Guesses "member".
-        trials: Guesses in all.
-        low: Lower end. None where these trials chose the threshold or ended the audit early, since
-            both favour large rates.
-        high: Upper end, or None.
-    """
+    """A success rate with a two-sided Clopper-Pearson interval."""
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
     hits: int
@@ -49,15 +39,7 @@ class Rate(BaseModel):
 
 
 def rates_of(result: AuditResult, alpha: float) -> dict[str, Rate]:
-    """Success rates of the guesses at the run's own threshold.
-
-    Args:
-        result: A finished run.
-        alpha: Error probability of each interval.
-
-    Returns:
-        `tpr` and `fpr`; empty where no guesses were counted.
-    """
+    """Success rates of the guesses at the run's own threshold."""
     counted = next((e for e in result.estimates if e.method == "clopper_pearson"), None)
     if counted is None:
         return {}
@@ -68,19 +50,7 @@ def rates_of(result: AuditResult, alpha: float) -> dict[str, Rate]:
 
 
 def pilot_rates(result: AuditResult, confidence: float = 0.95) -> Assumption:
-    """How often the model of a finished run notices canaries, and raises false alarms.
-
-    Args:
-        result: A run of a system without noise. Where partitions are planned, its contexts should
-            have as many examples as one of them.
-        confidence: With which the model is at least as good as what is returned.
-
-    Returns:
-        The lower end of the interval of the TPR, and the upper end of that of the FPR.
-
-    Raises:
-        UsageError: If the run has no such rates.
-    """
+    """How often the model of a finished run notices canaries, and raises false alarms."""
     if result.guarantee.epsilon < math.inf:
         raise UsageError(
             f"the pilot {result.name} is a run of {result.attack['mechanism']}, whose guarantee "
@@ -99,16 +69,7 @@ def pilot_rates(result: AuditResult, confidence: float = 0.95) -> Assumption:
 
 
 def require_same_attack(pilot: AuditResult, spec: AuditSpec) -> None:
-    """Refuse a pilot whose rates say nothing of the audit that is planned.
-
-    Args:
-        pilot: A finished run.
-        spec: The audit to be planned.
-
-    Raises:
-        UsageError: If model, system, query, canary, score, insertion or task differ, or the pilot's
-            contexts have another number of examples than what answers in the audit.
-    """
+    """Refuse a pilot whose rates say nothing of the audit that is planned."""
     planned = spec.flat()
     keys = ALIKE if spec.system.address else ("model", *ALIKE)
     differ = [

@@ -15,8 +15,6 @@ from leakbound.errors import DataError, UsageError
 from leakbound.estimators.scored_trials import ScoreDesign, ScoredTrials
 from leakbound.tasks.sources import SourceRow, source_rows
 
-__all__ = ["Columns", "read_scores"]
-
 Floats = npt.NDArray[np.float64]
 SIDES = {
     **dict.fromkeys(("1", "1.0", "true", "yes", "in", "member"), True),
@@ -26,14 +24,7 @@ SIDES = {
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Names of the columns of a score file.
-
-    Args:
-        score: Numbers.
-        member: Whether the record was in: 1 or 0, true or false, in or out, yes or no.
-        pair: Names the pair of a trial; looked at where it is there.
-        lower_is_member: Whether members have the lower scores, as losses do.
-    """
+    """Names of the columns of a score file."""
 
     score: str = "score"
     member: str = "member"
@@ -54,21 +45,7 @@ def read_scores(
     in_order: bool = False,
     columns: Columns | None = None,
 ) -> ScoredTrials:
-    """Read scores of one file with both kinds of trials, or of two files.
-
-    Args:
-        files: One CSV or JSONL file with the columns score and member; or two with the column
-            score, that of the members first.
-        design: How the trials were made; None: paired, where one file has a column pair.
-        in_order: Whether rows stand in the order in which trials were made.
-        columns: Names of the columns.
-
-    Returns:
-        The scores, higher for members; pairs in the order of their first rows.
-
-    Raises:
-        DataError: If a file cannot be used, or nothing says how the trials were made.
-    """
+    """Read scores of one file with both kinds of trials, or of two files."""
     names = columns or Columns()
     rows = [source_rows(str(file)) for file in files]
     paired = len(rows) == 1 and design in (None, "paired") and names.pair in rows[0][0].fields

@@ -14,17 +14,10 @@ from leakbound.estimators.score_bounds import DecidingName, ScoreBounds
 from leakbound.estimators.scored_trials import ScoredTrials
 from leakbound.stats import beside, cut, rank_test
 
-__all__ = ["Seen", "conclude_guessing", "conclude_scores", "seen_by"]
-
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Whether anything shows that an attack sees a leak where there is one.
-
-    Args:
-        p_value: Of a test that members and non-members differ; 1 where nothing was tested.
-        controls: Whether it is of positive controls, and not of the trials themselves.
-    """
+    """Whether anything shows that an attack sees a leak where there is one."""
 
     p_value: float
     controls: bool = False
@@ -33,16 +26,7 @@ class Seen:
 def seen_by(
     trials: ScoredTrials, controls: ScoredTrials | None = None, two_sided: bool = False
 ) -> Seen:
-    """Test whether an attack sees anything.
-
-    Args:
-        trials: The scores. An attack that tells them apart at all is not blind.
-        controls: Scores of a positive control, where everything leaks; None where there is none.
-        two_sided: Whether members may have higher or lower scores.
-
-    Returns:
-        The p-value of a rank test, of the controls where there are any.
-    """
+    """Test whether an attack sees anything."""
     asked = trials if controls is None else controls
     p_value = rank_test(asked.member.tolist(), asked.nonmember.tolist(), two_sided)
     return Seen(p_value, controls is not None)
@@ -51,18 +35,7 @@ def seen_by(
 def conclude_scores(
     found: ScoreBounds, method: DecidingName, claim: Claim, seen: Seen
 ) -> Conclusion:
-    """Hold the bound of one method against a claim.
-
-    Args:
-        found: All bounds.
-        method: Which of them decides; chosen before they were seen.
-        claim: The claim, at the delta of the bounds.
-        seen: Whether anything shows that the attack is not blind.
-
-    Returns:
-        Verdict, reason and sentences. Without a violation, an attack of which nothing shows that it
-        could have seen a leak is inconclusive.
-    """
+    """Hold the bound of one method against a claim."""
     bound, most = found.estimate(method), found.largest(method)
     epsilon = bound.epsilon or 0.0
     if epsilon > claim.epsilon:
@@ -83,18 +56,7 @@ def conclude_guessing(
     seen: Seen,
     powers: Sequence[tuple[float, float]] = (),
 ) -> Conclusion:
-    """Is an attack better, or worse, than random guessing?
-
-    Args:
-        sides: Bounds of the trials, and of the trials with members and non-members exchanged; each
-            with half of the error.
-        method: Which of them decides; chosen before they were seen.
-        seen: Whether anything shows that the attack is not blind.
-        powers: (accuracy of an attack, least probability that it rejects random guessing).
-
-    Returns:
-        As of `conclude_scores`; without a rejection, also what that does not show.
-    """
+    """Is an attack better, or worse, than random guessing?"""
     claim = random_guessing()
     for side, found in zip(("higher", "lower"), sides, strict=True):
         epsilon = found.estimate(method).epsilon or 0.0

@@ -14,8 +14,6 @@ try:
 except ModuleNotFoundError:
     raise missing_host("deepeval", "deepeval") from None
 
-__all__ = ["LeakageMetric"]
-
 
 class LeakageMetric(BaseMetric):
     """Passes where an audit could have found a leak above a limit, and found none.
@@ -23,16 +21,6 @@ class LeakageMetric(BaseMetric):
     The score is the lower bound on epsilon, so smaller is better; the reason is the sentence of the
     gate. It says the same of every test case, because an audit is about the application: one test
     case is enough.
-
-    Args:
-        result: A finished audit, or the path of its run folder or record.
-        max_epsilon: Largest lower bound that passes; None for the claim of the audit.
-        min_power: Least probability with which the audit would have rejected twice what it tests;
-            None: any, as the verdict must be no_violation anyway.
-
-    Raises:
-        StoreError: If there is no result at the path.
-        UsageError: For numbers that make no gate.
     """
 
     def __init__(
@@ -46,16 +34,7 @@ class LeakageMetric(BaseMetric):
         self.gate = Gate(self.threshold, min_power, no_violation=True)
 
     def measure(self, test_case: LLMTestCase, *args: object, **options: object) -> float | None:
-        """Read the result.
-
-        Args:
-            test_case: Not read.
-            *args: Not read.
-            **options: What deepeval adds; not read.
-
-        Returns:
-            The lower bound on epsilon; None where the audit bounds mu alone.
-        """
+        """Read the result."""
         found = check_gate(self.result, self.gate)
         self.score, self.reason = self.result.bound.epsilon, found.why
         self.success: bool = found.outcome == "passed"
@@ -64,16 +43,7 @@ class LeakageMetric(BaseMetric):
     async def a_measure(
         self, test_case: LLMTestCase, *args: object, **options: object
     ) -> float | None:
-        """Read the result; see `measure`.
-
-        Args:
-            test_case: Not read.
-            *args: Not read.
-            **options: Not read.
-
-        Returns:
-            As `measure`.
-        """
+        """Read the result; see `measure`."""
         return self.measure(test_case)
 
     def is_successful(self) -> bool:

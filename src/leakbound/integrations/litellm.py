@@ -18,8 +18,6 @@ try:
 except ModuleNotFoundError:
     raise missing_host("litellm[proxy]", "litellm") from None
 
-__all__ = ["LedgerGuardrail"]
-
 CALLS = ("completion", "text_completion", "responses", "anthropic_messages")  # one answer each
 STATUS = ((BudgetExhausted, 403), (StoreError, 503))
 NO_RETRY = {"x-should-retry": "false"}  # the official clients obey it
@@ -30,20 +28,6 @@ class LedgerGuardrail(CustomGuardrail):
 
     For a service whose answers have a guarantee and that keeps no ledger itself. What is paid stays
     paid if a call fails. Calls for several answers, and other calls than for text, are refused.
-
-    Args:
-        ledger: The file, or a `postgresql://` address. Nothing else may spend from it.
-        budget: Epsilon of all answers together.
-        answer_epsilon: Epsilon of one answer, guaranteed for all that the service returns.
-        delta: Failure probability of the budget.
-        answer_delta: Failure probability of one answer; 0 for pure differential privacy.
-        dataset: The operator's name of the data set (public).
-        default_on: Must be true; otherwise clients would choose whether they pay.
-        **options: What LiteLLM gives to every guardrail, such as its name.
-
-    Raises:
-        UsageError: If a number is out of range, or the budget could never pay for an answer.
-        StoreError: If the ledger cannot be used.
 
     Guarantee:
         All answers together satisfy (budget, delta), if each satisfies its own guarantee and no
@@ -65,21 +49,7 @@ class LedgerGuardrail(CustomGuardrail):
     async def async_pre_call_hook(
         self, user_api_key_dict: object, cache: object, data: dict[str, Any], call_type: str
     ) -> dict[str, Any]:
-        """Pay for the answer, durably.
-
-        Args:
-            user_api_key_dict: Who asks; not read.
-            cache: Of LiteLLM; not read.
-            data: The request.
-            call_type: Its kind.
-
-        Returns:
-            The request, as it is.
-
-        Raises:
-            HTTPException: With the sentence of the ledger; 403 if the budget is spent, 400 for a
-                request that has no price, 503 if the ledger cannot be used.
-        """
+        """Pay for the answer, durably."""
         try:
             _require_one_answer(data, call_type)
             await asyncio.to_thread(self.ledger.spend, (), self.price, self.dataset)

@@ -8,8 +8,6 @@ from typing import Any
 from leakbound.auditing import AuditResult
 from leakbound.integrations.summary import labels_of, missing_host, numbers_of, public_record
 
-__all__ = ["log_result"]
-
 ARTIFACT = "leakbound/record.json"
 
 
@@ -19,16 +17,6 @@ def log_result(result: AuditResult, run_id: str | None = None) -> str:
     Metrics are the numbers of the result (`leakbound/epsilon_bound`, `leakbound/e_value`, ...),
     tags its labels (`leakbound.verdict`, ...), and `leakbound/record.json` is the artifact. No
     private text is logged.
-
-    Args:
-        result: A finished audit.
-        run_id: A run of MLflow; None for the active one, or else a new one that ends with the call.
-
-    Returns:
-        The id of the run.
-
-    Raises:
-        UsageError: If MLflow is not installed.
     """
     try:
         import mlflow

@@ -6,8 +6,6 @@ from leakbound._version import __version__
 from leakbound.auditing import AuditResult
 from leakbound.integrations.summary import missing_host
 
-__all__ = ["EVENT", "attributes_of", "emit_result"]
-
 EVENT = "gen_ai.evaluation.result"
 EVALUATION = "leakbound.epsilon"
 
@@ -18,13 +16,6 @@ def emit_result(result: AuditResult, response_id: str | None = None) -> None:
     The event goes to the logger provider of the process, and belongs to the span that is current
     when it is called. Where no provider is set, it goes nowhere. Nothing else of this package emits
     telemetry.
-
-    Args:
-        result: A finished audit.
-        response_id: `gen_ai.response.id` of the response that is evaluated, where it is one.
-
-    Raises:
-        UsageError: If opentelemetry-api is not installed.
     """
     try:
         from opentelemetry._logs import SeverityNumber, get_logger
@@ -39,16 +30,7 @@ def emit_result(result: AuditResult, response_id: str | None = None) -> None:
 
 
 def attributes_of(result: AuditResult, response_id: str | None = None) -> dict[str, str | float]:
-    """The attributes of the event.
-
-    Args:
-        result: A finished audit.
-        response_id: `gen_ai.response.id`; None leaves it out.
-
-    Returns:
-        Attributes of the conventions, and those of this package below `leakbound.`. They hold no
-        private text.
-    """
+    """The attributes of the event."""
     bound = result.bound
     found: dict[str, str | float | None] = {
         "gen_ai.evaluation.name": EVALUATION,

@@ -19,24 +19,11 @@ from leakbound.systems.protocol import System
 from leakbound.tasks import Context
 from leakbound.tasks.datasets import read_rows
 
-__all__ = ["call_api", "get_assert"]
-
 _Fields = Mapping[str, object]
 
 
 def call_api(prompt: str, options: _Fields, context: _Fields) -> dict[str, object]:
-    """Ask a system with private rows in its context: the provider.
-
-    Args:
-        prompt: The rendered prompt.
-        options: Its `config` names `system`, an address as `leakbound audit --system` takes it;
-            `data`, a file of rows; and `shots`, how many of the first rows are the context (all
-            where it is missing).
-        context: Variables of the test; not read.
-
-    Returns:
-        The `output`, or the `error` in a sentence. Each call is made anew.
-    """
+    """Ask a system with private rows in its context: the provider."""
     try:
         config = _config(options)
         with closing(_system(_text(config, "system")).open(_rows(config))) as session:
@@ -46,17 +33,7 @@ def call_api(prompt: str, options: _Fields, context: _Fields) -> dict[str, objec
 
 
 def get_assert(output: str, context: _Fields) -> dict[str, object]:
-    """Whether a finished audit passes a gate: the assertion.
-
-    Args:
-        output: Of the provider; not read, because an audit is about the application.
-        context: Its `config` names `run`, a run folder or a record, and `max_epsilon`, the largest
-            lower bound that passes (the claim of the audit where it is missing).
-
-    Returns:
-        `pass`, the sentence of the gate as `reason`, and the lower bound on epsilon among
-        `namedScores`. An audit that could have found nothing does not pass.
-    """
+    """Whether a finished audit passes a gate: the assertion."""
     try:
         config = _config(context)
         result = load_result(_text(config, "run"))

@@ -8,8 +8,6 @@ from leakbound.auditing import AuditResult
 from leakbound.errors import UsageError
 from leakbound.integrations.summary import labels_of, missing_host, numbers_of, public_record
 
-__all__ = ["log_result"]
-
 KIND = "leakbound-record"  # type of the artifact
 
 
@@ -19,13 +17,6 @@ def log_result(result: AuditResult, run: Any = None) -> None:
     The numbers of the result (`leakbound/epsilon_bound`, `leakbound/e_value`, ...) are logged,
     its labels (`leakbound.verdict`, ...) go into the summary, and the record is an artifact of
     type `leakbound-record`. No private text is logged.
-
-    Args:
-        result: A finished audit.
-        run: What `wandb.init` returned; None for the run that is active.
-
-    Raises:
-        UsageError: If wandb is not installed, or no run is active.
     """
     try:
         import wandb

@@ -22,16 +22,6 @@ from leakbound.tasks import Mechanism, Outputs, Query, Task
 from leakbound.tasks.mechanism import Exactness, VoteNoise
 from leakbound.tasks.partition import Sampling, places_by_position
 
-__all__ = [
-    "NO_ANSWER",
-    "CalibratedMechanism",
-    "GaussianCalibration",
-    "MechanismBase",
-    "PartitionedMechanism",
-    "answer_each",
-    "code_fingerprint",
-]
-
 R = TypeVar("R")
 GaussianCalibration = Literal["analytic", "classical"]
 NO_ANSWER = "(no answer)"
@@ -309,16 +299,6 @@ def answer_each(model: Model, groups: Sequence[Sequence[Request[R]]]) -> list[li
 
     A mechanism with a guarantee uses `total_calls.answer_total` instead, which gives a value for
     each failed request.
-
-    Args:
-        model: Answers the requests.
-        groups: Requests of each job.
-
-    Returns:
-        Replies in groups of the same sizes.
-
-    Raises:
-        TargetError: If the model fails, or does not show the score of a label.
     """
     flat = [request for group in groups for request in group]
     answers = model.answer(flat)
@@ -341,16 +321,7 @@ def _require_shown(scores: object) -> None:
 
 
 def code_fingerprint(kind: type) -> str:
-    """Hash of the code of a class.
-
-    Args:
-        kind: Any class.
-
-    Returns:
-        16 hexadecimal digits, from the files that define the class and its bases outside of this
-        package. Without a file, as in a notebook, they are from the compiled methods. "" if all
-        classes belong to this package, because its version is in every record.
-    """
+    """Hash of the code of a class."""
     own = [one for one in kind.__mro__ if _is_foreign(one)]
     digest = hashlib.sha256(b"".join(map(_code, own))).hexdigest()
     return digest[:16] if own else ""

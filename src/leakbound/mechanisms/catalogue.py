@@ -24,8 +24,6 @@ from leakbound.mechanisms.subsample_average import SubsampleAverage
 from leakbound.mechanisms.synthetic_shots import SyntheticShots
 from leakbound.tasks import Mechanism, require_mechanism
 
-__all__ = ["MECHANISMS", "build_mechanism", "option_names", "served_options"]
-
 MECHANISMS: Catalogue[Any] = Catalogue(
     "the mechanism",
     "leakbound.mechanisms",

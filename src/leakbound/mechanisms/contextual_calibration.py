@@ -16,8 +16,6 @@ from leakbound.mechanisms.tokens import finite
 from leakbound.models import ScoreLabels
 from leakbound.tasks import Context, Query, Task
 
-__all__ = ["CONTENT_FREE", "Prior", "calibrated_requests", "less_prior"]
-
 Floats = npt.NDArray[np.float64]
 Prior = Literal["none", "content_free"]
 CONTENT_FREE = "N/A"  # the first of the content-free inputs of Zhao et al.; public
@@ -25,14 +23,6 @@ CONTENT_FREE = "N/A"  # the first of the content-free inputs of Zhao et al.; pub
 
 def calibrated_requests(task: Task, parts: Sequence[Context], query: Query) -> list[ScoreLabels]:
     """Requests for the scores of each part, then for each part those of a content-free query.
-
-    Args:
-        task: Renders the prompts.
-        parts: Disjoint parts of the context (PRIVATE).
-        query: A query with given answers.
-
-    Returns:
-        Two requests for each part: first all requests for the query, then all content-free ones.
 
     Guarantee:
         Both requests of a part depend only on that part and on public information. However their
@@ -47,13 +37,6 @@ def calibrated_requests(task: Task, parts: Sequence[Context], query: Query) -> l
 
 def less_prior(replies: Sequence[npt.ArrayLike]) -> Floats:
     """Scores minus those of the content-free query.
-
-    Args:
-        replies: Replies to `calibrated_requests`.
-
-    Returns:
-        (parts, answers) differences of log-probabilities. They are NaN where the model does not
-        show both scores, hence in the whole row if a call failed.
 
     Reference:
         Zhao et al., "Calibrate before use: improving few-shot performance of language models" (ICML

@@ -37,8 +37,6 @@ from leakbound.tasks import (
 )
 from leakbound.tasks.mechanism import Exactness
 
-__all__ = ["Decoding", "PairDecoding"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -21,8 +21,6 @@ import numpy.typing as npt
 from leakbound._check import positive
 from leakbound.errors import UsageError
 
-__all__ = ["discrete_gaussian", "require_analytic"]
-
 Integers = npt.NDArray[np.int64]
 WORD = 64  # bits of a uniform number at first, and that are added as long as they do not decide
 KEY = 32  # bytes from the generator that are the key of the stream of bits
@@ -34,12 +32,6 @@ UNSURE = Decimal("1e-10")  # a boundary this close to the edge of a cell may lie
 
 def require_analytic(calibration: str) -> None:
     """Refuse to calibrate discrete noise with a formula for continuous noise.
-
-    Args:
-        calibration: The requested calibration.
-
-    Raises:
-        UsageError: If it is not "analytic".
 
     Guarantee:
         None. Discrete noise is calibrated to its exact privacy loss.
@@ -59,17 +51,6 @@ def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Gener
     The generator provides the key of a SHAKE-256 stream, from which all bits come. Equal generators
     therefore give equal samples. With a generator that is seeded from the operating system's
     randomness, nobody can predict or reconstruct the noise.
-
-    Args:
-        sigma: Parameter of the distribution, above 0. Its binary value is taken as exact.
-        shape: Shape of the samples.
-        rng: Source of the key.
-
-    Returns:
-        Integers of the given shape.
-
-    Raises:
-        UsageError: If sigma is not positive.
 
     Guarantee:
         The distribution is exact for ideal random bits: no probability is rounded. Counts that

@@ -21,8 +21,6 @@ from leakbound.privacy import (
     renyi_value,
 )
 
-__all__ = ["DPFusion", "fused", "fusion_lambda"]
-
 Floats = npt.NDArray[np.float64]
 STEPS = 50  # halvings of [0, 1] for lambda; reach 1e-15, about the rounding of a float near 1
 ORDERS = 1 + np.geomspace(0.1, 2000.0, 96)  # orders tried for a claim; neighbours are 11 % apart
@@ -163,14 +161,6 @@ def _best_order(epsilon: float, delta: float) -> float:
 def fused(context: Floats, prior: Floats, lam: float) -> Floats:
     """ln of lam p_private + (1 - lam) p_public.
 
-    Args:
-        context: (vocabulary,) ln p_private (PRIVATE).
-        prior: (vocabulary,) ln p_public.
-        lam: Weight of p_private in [0, 1].
-
-    Returns:
-        (vocabulary,) log-probabilities.
-
     Examples:
         >>> np.exp(fused(np.log([1.0, 1e-9]), np.log([0.5, 0.5]), 0.5)).round(3).tolist()
         [0.75, 0.25]
@@ -185,15 +175,6 @@ def fusion_lambda(context: Floats, prior: Floats, order: float, bound: float) ->
 
     Both divergences increase with the weight: sum p_public (1 + lambda (r - 1))^a is convex in
     lambda, with slope 0 at 0.
-
-    Args:
-        context: (vocabulary,) ln p_private (PRIVATE).
-        prior: (vocabulary,) ln p_public.
-        order: a, above 1.
-        bound: Largest divergence in nats.
-
-    Returns:
-        lambda in [0, 1], found by bisection and rounded down.
 
     Examples:
         >>> fusion_lambda(np.array([0.0, -np.inf]), np.log([0.5, 0.5]), 2.0, 1.0) < 1

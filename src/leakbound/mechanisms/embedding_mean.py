@@ -29,8 +29,6 @@ from leakbound.tasks import (
 )
 from leakbound.tasks.partition import Sampling, require_sampling
 
-__all__ = ["EmbeddingMean", "public_candidates"]
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -233,17 +231,7 @@ class EmbeddingMean(PartitionedMechanism):
 
 
 def public_candidates(task: Task, query: Query, count: int, model: Model) -> tuple[str, ...]:
-    """Candidate answers that do not depend on any example.
-
-    Args:
-        task: Renders the prompt.
-        query: The query.
-        count: Number of zero-shot answers, the first greedy and the others at temperature 1.
-        model: Answers the query without any example.
-
-    Returns:
-        The query's answers if it has any, else the distinct zero-shot answers.
-    """
+    """Candidate answers that do not depend on any example."""
     if task.answers(query):
         return task.answers(query)
     prompt, length = task.prompt((), query), answer_tokens(task, query)

@@ -11,53 +11,22 @@ from leakbound.mechanisms.tokens import finite, is_failed
 from leakbound.privacy import share_down, zcdp_rho
 from leakbound.stats import CategoricalLaw
 
-__all__ = [
-    "clipped_log_probabilities",
-    "epsilon_per_choice",
-    "gumbel_choices",
-    "softmax_distribution",
-]
-
 Floats = npt.NDArray[np.float64]
 
 
 def softmax_distribution(logits: Floats) -> CategoricalLaw:
-    """Output distribution of the exponential mechanism with given exponents.
-
-    Args:
-        logits: (choices,) rate times utility.
-
-    Returns:
-        softmax(logits).
-    """
+    """Output distribution of the exponential mechanism with given exponents."""
     weights = np.exp(logits - logits.max())
     return CategoricalLaw(weights / weights.sum())
 
 
 def gumbel_choices(logits: Floats, draws: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Samples of the exponential mechanism, drawn with the Gumbel-max trick.
-
-    Args:
-        logits: (choices,) rate times utility.
-        draws: Number of independent choices.
-        rng: Source of the noise.
-
-    Returns:
-        (draws,) indices distributed as softmax(logits).
-    """
+    """Samples of the exponential mechanism, drawn with the Gumbel-max trick."""
     return np.asarray((logits + rng.gumbel(size=(draws, logits.size))).argmax(1), np.int64)
 
 
 def clipped_log_probabilities(scores: npt.ArrayLike, clip: float) -> Floats:
     """Normalised log-probabilities, clamped.
-
-    Args:
-        scores: (..., candidates) log-probabilities or logits. NaN counts as impossible.
-        clip: C, above 0.
-
-    Returns:
-        ln of the probabilities over the last axis, clamped to [-C, 0]. All entries are -C if every
-        candidate is impossible, as after a failed call.
 
     Guarantee:
         For any scores, two rows differ by at most C in each entry.
@@ -74,15 +43,6 @@ def clipped_log_probabilities(scores: npt.ArrayLike, clip: float) -> Floats:
 
 def epsilon_per_choice(epsilon: float, delta: float, count: int) -> float:
     """Largest epsilon for each of `count` adaptively chosen exponential mechanisms in a budget.
-
-    Args:
-        epsilon: epsilon of all choices together, above 0.
-        delta: delta of all choices together, in [0, 1).
-        count: Number of choices, at least 1.
-
-    Returns:
-        The larger of epsilon/count (basic composition) and the e that zCDP allows, where
-        count e^2/8 = rho with rho from `zcdp_rho`. Rounded down.
 
     Guarantee:
         `count` mechanisms with that bounded range compose to (epsilon, delta)-DP under their common

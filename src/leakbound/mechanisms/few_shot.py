@@ -9,8 +9,6 @@ from leakbound.mechanisms.single import Undefended
 from leakbound.privacy import Guarantee, PureDP
 from leakbound.tasks import Job
 
-__all__ = ["FewShot", "ZeroShot"]
-
 
 @dataclass(frozen=True, slots=True)
 class FewShot(Undefended):

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from leakbound.privacy import calibrate_gaussian
 
-__all__ = ["PublicFacts"]
-
 # smallest number in a partition, as in DP-ICL; with fewer, the model repeats the label it was shown
 LEAST_EXAMPLES = 4
 NOISE_WIDTHS = 6  # a lead of half of 6 sigma is two standard deviations of two noisy counts

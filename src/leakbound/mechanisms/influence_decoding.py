@@ -18,8 +18,6 @@ from leakbound.tasks import (
     Task,
 )
 
-__all__ = ["BoundedCID", "ContextInfluenceDecoding"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -25,8 +25,6 @@ from leakbound.tasks import (
 )
 from leakbound.tasks.partition import places_by_position, split_by_position
 
-__all__ = ["InvisibleInk", "near_top"]
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -211,14 +209,6 @@ class InvisibleInk(Decoding, PartitionedMechanism):
 
 def near_top(logits: Floats, count: int, below: float) -> npt.NDArray[np.int64]:
     """The most likely tokens of a model that sees no examples, and those slightly less likely.
-
-    Args:
-        logits: (vocabulary,) logits of a prompt without examples (public).
-        count: k, at least 1.
-        below: Largest distance of a token below the k-th largest logit.
-
-    Returns:
-        (tokens,) token ids in ascending order; at least min(k, vocabulary) of them.
 
     Examples:
         >>> near_top(np.array([0.0, 3.0, 2.5, -1.0]), 1, 0.5).tolist()

@@ -14,8 +14,6 @@ from leakbound.models import Complete, Model
 from leakbound.stats.witness.features import ReplyFacts, ReplyFeatures
 from leakbound.tasks import Aggregate, Job, Query, Task
 
-__all__ = ["JudgeDefense"]
-
 # Tokens of a verdict: "leak" or "safe" after a quote or a space. A truncated verdict is not a clear
 # "safe", so the answer is refused.
 VERDICT_TOKENS = 4

@@ -45,8 +45,6 @@ from leakbound.tasks import (
     Vector,
 )
 
-__all__ = ["KeywordMean"]
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Selection = Literal["gaussian", "discrete_gaussian", "joint_exponential"]

@@ -8,17 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["mean_counts", "word_shares", "words_of"]
-
 
 def words_of(text: str) -> list[str]:
     """Words of a text.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        Words in lower case, in order.
 
     Examples:
         >>> words_of("Late again, LATE!")
@@ -31,14 +23,6 @@ def mean_counts(
     texts: Sequence[str], domain: Sequence[str], per_answer: int
 ) -> npt.NDArray[np.float64]:
     """Share of answers in which each keyword is counted.
-
-    Args:
-        texts: Answers (PRIVATE).
-        domain: Public keywords.
-        per_answer: Number of distinct keywords that are counted for an answer: its first ones.
-
-    Returns:
-        (domain,) means.
 
     Guarantee:
         Replacing one answer changes at most 2 per_answer means by 1/len(texts) each.
@@ -56,15 +40,7 @@ def mean_counts(
 
 
 def word_shares(answers: Sequence[str], domain: Sequence[str]) -> tuple[tuple[float, ...], ...]:
-    """Weights of the words of a domain for each answer.
-
-    Args:
-        answers: Public answers.
-        domain: Public keywords.
-
-    Returns:
-        (answers, domain): 1/n for each of the n distinct words of the answer, else 0.
-    """
+    """Weights of the words of a domain for each answer."""
     words = [words_of(answer) for answer in answers]
     return tuple(
         tuple(float(word in own) / max(1, len(set(own))) for word in domain) for own in words

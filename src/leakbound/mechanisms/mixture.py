@@ -7,43 +7,20 @@ import numpy.typing as npt
 
 from leakbound.mechanisms.tokens import log_softmax
 
-__all__ = ["bounded_lambda", "mixed"]
-
 Floats = npt.NDArray[np.float64]
 # Bisection steps for the largest lambda: 2^-40 of the interval, far finer than a bound can resolve.
 STEPS = 40
 
 
 def mixed(context: Floats, prior: Floats, lam: float, temperature: float) -> Floats:
-    """ln of softmax[(lam context + (1 - lam) prior)/T].
-
-    Args:
-        context: (..., vocabulary) logits with the context (PRIVATE).
-        prior: (..., vocabulary) logits without it.
-        lam: Weight of the context, at least 0.
-        temperature: T, above 0.
-
-    Returns:
-        Log-probabilities of the same shape.
-    """
+    """ln of softmax[(lam context + (1 - lam) prior)/T]."""
     return log_softmax((lam * context + (1 - lam) * prior) / temperature)
 
 
 def bounded_lambda(
     context: Floats, prior: Floats, bound: float, largest: float, temperature: float
 ) -> float:
-    """A lambda in [0, largest] with max |ln p_lambda - ln p_0| <= bound.
-
-    Args:
-        context: (vocabulary,) logits with the context (PRIVATE).
-        prior: (vocabulary,) logits without it.
-        bound: Largest difference of log-probabilities, above 0.
-        largest: Largest lambda.
-        temperature: T, above 0.
-
-    Returns:
-        The largest such lambda, found by bisection and rounded down.
-    """
+    """A lambda in [0, largest] with max |ln p_lambda - ln p_0| <= bound."""
     p0 = mixed(context, prior, 0.0, temperature)
 
     def holds(lam: float) -> bool:

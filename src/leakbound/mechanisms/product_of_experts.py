@@ -25,8 +25,6 @@ from leakbound.privacy import BoundedRange, Relation, share_down
 from leakbound.tasks import AnyRequest, Context, Job, Task, present
 from leakbound.tasks.partition import places_by_position, split_by_position
 
-__all__ = ["ProductOfExperts"]
-
 Floats = npt.NDArray[np.float64]
 ExpertCalibration = Literal["replace_one", "add_remove", "paper"]
 

@@ -9,8 +9,6 @@ from leakbound.errors import UsageError
 from leakbound.mechanisms.single import Undefended
 from leakbound.mechanisms.wording import L1, L2
 
-__all__ = ["PromptDefense"]
-
 
 @dataclass(frozen=True, slots=True)
 class PromptDefense(Undefended):

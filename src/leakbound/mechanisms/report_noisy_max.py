@@ -42,8 +42,6 @@ from leakbound.tasks import (
 from leakbound.tasks.mechanism import VoteNoise
 from leakbound.tasks.partition import Sampling, require_sampling, split
 
-__all__ = ["ReportNoisyMax"]
-
 NoiseKind = Literal["gaussian", "discrete_gaussian"]
 DEFAULTS = ("gaussian", "none", "position")
 SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, another rises by 1

@@ -30,17 +30,6 @@ from leakbound.tasks import (
 from leakbound.tasks.mechanism import Exactness
 from leakbound.tasks.partition import Sampling, split
 
-__all__ = [
-    "ANSWER_TOKENS",
-    "Undefended",
-    "answer_tokens",
-    "as_aggregate",
-    "certain_distribution",
-    "one_vote",
-    "partition_requests",
-    "release_unchanged",
-]
-
 # Longest reply to a query with given answers, in tokens. It leaves room for a chatty prefix before
 # the longest label of the named tasks (5 tokens). A truncated reply counts as unparsable.
 ANSWER_TOKENS = 12
@@ -48,13 +37,6 @@ ANSWER_TOKENS = 12
 
 def one_vote(text: str, answers: Sequence[str]) -> Votes:
     """The vote of one reply.
-
-    Args:
-        text: Text that the model wrote.
-        answers: Answers that the query allows.
-
-    Returns:
-        A single 1, in the last class if the text cannot be parsed as any of the answers.
 
     Examples:
         >>> one_vote("Yes.", ("yes", "no")).counts
@@ -65,33 +47,13 @@ def one_vote(text: str, answers: Sequence[str]) -> Votes:
 
 
 def as_aggregate(task: Task, query: Query, text: str) -> Votes | GeneratedText:
-    """The aggregate of a single reply.
-
-    Args:
-        task: The task of the context.
-        query: The query that was answered.
-        text: Text that the model wrote.
-
-    Returns:
-        A vote if the query has given answers, else the text.
-    """
+    """The aggregate of a single reply."""
     answers = task.answers(query)
     return one_vote(text, answers) if answers else GeneratedText(text.strip())
 
 
 def release_unchanged(aggregate: Aggregate, draws: int) -> Outputs:
-    """The answer itself, the same for every draw.
-
-    Args:
-        aggregate: A single vote or a text.
-        draws: Number of outputs.
-
-    Returns:
-        `draws` equal outputs.
-
-    Raises:
-        UsageError: For any other aggregate.
-    """
+    """The answer itself, the same for every draw."""
     if isinstance(aggregate, GeneratedText):
         return Outputs(np.zeros(draws, np.int64), choices=(aggregate.text,))
     if isinstance(aggregate, Votes):
@@ -103,29 +65,14 @@ def release_unchanged(aggregate: Aggregate, draws: int) -> Outputs:
 
 
 def certain_distribution(aggregate: Aggregate) -> CategoricalLaw | None:
-    """Output distribution of an answer that is returned unchanged.
-
-    Args:
-        aggregate: A single vote or a text.
-
-    Returns:
-        A point mass on the answer; None for a text.
-    """
+    """Output distribution of an answer that is returned unchanged."""
     if not isinstance(aggregate, Votes):
         return None
     return CategoricalLaw(np.asarray(aggregate.counts, float))
 
 
 def answer_tokens(task: Task, query: Query) -> int:
-    """Largest number of tokens in a reply to a query.
-
-    Args:
-        task: The task of the context.
-        query: The query.
-
-    Returns:
-        The number of tokens.
-    """
+    """Largest number of tokens in a reply to a query."""
     if not task.answers(query):
         return task.max_answer_tokens
     return max(ANSWER_TOKENS, *map(len, query.labels), 0)  # a token has at least one character
@@ -134,21 +81,7 @@ def answer_tokens(task: Task, query: Query) -> int:
 def partition_requests(
     task: Task, job: Job, partitions: int, draw: int, sampling: Sampling = "position"
 ) -> list[AnyRequest]:
-    """One greedy completion for each partition of the context.
-
-    Args:
-        task: Renders the prompts.
-        job: Context (PRIVATE) and query.
-        partitions: Number of disjoint parts.
-        draw: Identifies the random draw.
-        sampling: How the partitions are made, as in `split`.
-
-    Returns:
-        `partitions` requests.
-
-    Raises:
-        UsageError: If a partition would be empty although it must not be.
-    """
+    """One greedy completion for each partition of the context."""
     length = answer_tokens(task, job.query)
     parts = split(job.context, partitions, draw, sampling)
     return [

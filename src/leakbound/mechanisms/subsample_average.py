@@ -32,8 +32,6 @@ from leakbound.tasks import (
 )
 from leakbound.tasks.mechanism import Exactness
 
-__all__ = ["SubsampleAverage"]
-
 SENSITIVITY = math.sqrt(2)  # L2, of a probability vector: all mass moves to another answer
 ACCURACY = 1.005  # sigma is found to this ratio, from above; the rest of 1 % is for the grid
 PER_DEVIATION = 10  # grid steps per standard deviation of the loss; costs at most 0.2 % more noise

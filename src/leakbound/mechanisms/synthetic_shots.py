@@ -35,8 +35,6 @@ from leakbound.tasks import (
 from leakbound.tasks.mechanism import Exactness
 from leakbound.tasks.partition import split_by_position
 
-__all__ = ["SyntheticShots"]
-
 
 @dataclass(frozen=True, slots=True)
 class SyntheticShots(CalibratedMechanism):

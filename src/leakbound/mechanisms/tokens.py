@@ -13,8 +13,6 @@ from leakbound.mechanisms.total_calls import answered
 from leakbound.models import Model, NextLogits
 from leakbound.models.request import Prompt
 
-__all__ = ["TokenDecoder", "finite", "find_tokenizer", "is_failed", "log_softmax", "public_tokens"]
-
 Floats = npt.NDArray[np.float64]
 IMPOSSIBLE = 1e30  # largest magnitude of a score; sums stay finite, and it exceeds clips and noise
 
@@ -23,39 +21,17 @@ class ShowsTokens(Protocol):
     """Interface of a model that gives access to its tokens."""
 
     def encode(self, text: Prompt, /) -> Sequence[int]:
-        """Token ids of a prompt.
-
-        Args:
-            text: The prompt: a text, or parts with images.
-
-        Returns:
-            The ids, in order.
-        """
+        """Token ids of a prompt."""
 
     def text(self, ids: Sequence[int], /) -> str:
-        """The text of token ids.
-
-        Args:
-            ids: Token ids, in order.
-
-        Returns:
-            The text.
-        """
+        """The text of token ids."""
 
     def end_ids(self) -> frozenset[int]:
         """Tokens that end an answer."""
 
 
 class TokenDecoder:
-    """Extends one response after many prompts, with one batch of requests for each token.
-
-    Args:
-        model: A model that gives access to its tokens and answers `NextLogits`.
-        prompts: Prompts that precede the response: a public one first, then others (PRIVATE).
-
-    Raises:
-        TargetError: If the model gives no access to its tokens.
-    """
+    """Extends one response after many prompts, with one batch of requests for each token."""
 
     def __init__(self, model: Model, prompts: Sequence[Prompt]) -> None:
         self._model, self._tokenizer = model, find_tokenizer(model)
@@ -70,9 +46,6 @@ class TokenDecoder:
         """Logits of the next token. The response ends if the public prompt gets none.
 
         The public prompt is sent alone, so its logits do not depend on the other prompts.
-
-        Returns:
-            (vocabulary,) for each prompt; every token is impossible if the call failed.
         """
         requests = [NextLogits(prompt + self._response, (), alone=True) for prompt in self._prompts]
         groups = [group for group in (requests[:1], requests[1:]) if group]
@@ -82,11 +55,7 @@ class TokenDecoder:
         return [_last(reply, max(size, 1)) for reply in replies]
 
     def add(self, token: int) -> None:
-        """Append a chosen token. An end token or a line break ends the response.
-
-        Args:
-            token: Token id; ignored once the response has ended.
-        """
+        """Append a chosen token. An end token or a line break ends the response."""
         if self.ended:
             return
         ends = token in self._tokenizer.end_ids() or "\n" in self._tokenizer.text((token,))
@@ -110,17 +79,7 @@ def _last(reply: npt.ArrayLike, size: int) -> Floats:
 
 
 def find_tokenizer(model: object) -> ShowsTokens:
-    """The innermost model that gives access to its tokens.
-
-    Args:
-        model: A model, or a wrapper with the wrapped model in `model`.
-
-    Returns:
-        An object with encode, text and end_ids.
-
-    Raises:
-        TargetError: If there is none.
-    """
+    """The innermost model that gives access to its tokens."""
     inner = model
     while not hasattr(inner, "encode") and hasattr(inner, "model"):
         inner = inner.model
@@ -133,27 +92,12 @@ def find_tokenizer(model: object) -> ShowsTokens:
 
 
 def public_tokens(logits: Floats, count: int) -> npt.NDArray[np.int64]:
-    """The most likely tokens of a model that sees no examples: a public candidate set.
-
-    Args:
-        logits: (vocabulary,) logits of a prompt without examples.
-        count: Number of tokens.
-
-    Returns:
-        (count,) token ids in ascending order.
-    """
+    """The most likely tokens of a model that sees no examples: a public candidate set."""
     return np.asarray(np.sort(np.argsort(-logits, kind="stable")[:count]), np.int64)
 
 
 def finite(scores: npt.ArrayLike) -> Floats:
     """Scores as finite numbers, to which clips and noise can be applied.
-
-    Args:
-        scores: Numbers of any shape.
-
-    Returns:
-        Scores in the same shape, clamped to [-1e30, 1e30], so that no difference or sum overflows.
-        NaN becomes -1e30.
 
     Examples:
         >>> finite([0.5, float("nan"), 1e308]).tolist()
@@ -166,12 +110,6 @@ def finite(scores: npt.ArrayLike) -> Floats:
 def is_failed(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Whether no candidate is possible, because the call that should have scored them failed.
 
-    Args:
-        scores: (..., candidates) scores.
-
-    Returns:
-        (...) True where every score is minus infinity, NaN, or the value that `finite` gives them.
-
     Examples:
         >>> is_failed([[0.0, float("nan")], [float("nan"), float("nan")]]).tolist()
         [False, True]
@@ -180,13 +118,6 @@ def is_failed(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """ln of the softmax probabilities.
-
-    Args:
-        logits: (..., vocabulary) logits.
-
-    Returns:
-        Log-probabilities in the same shape, normalised over the last axis.
-    """
+    """ln of the softmax probabilities."""
     top = logits.max(-1, keepdims=True)
     return np.asarray(logits - top - np.log(np.exp(logits - top).sum(-1, keepdims=True)))

@@ -5,19 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["joint_range", "joint_top_k"]
-
 Floats = npt.NDArray[np.float64]
 
 
 def joint_range(k: int) -> float:
     """Range of the change in utilities when one answer is replaced.
-
-    Args:
-        k: Number of words in the output, at least 1.
-
-    Returns:
-        The range of the utility, in units of one answer's largest count.
 
     Guarantee:
         Under replace_one, one count may increase by 1 and another decrease by 1. For k = 1 the
@@ -40,15 +32,6 @@ def joint_top_k(
     their utility -v, where v is one of the k d differences. With n_i(v) words within v of rank i,
     there are prod (n_i(v) - i) sequences of utility -v or better. A Gumbel draw therefore chooses
     v, and a uniform draw chooses a sequence with that utility. Exact, in O(k d log(k d)).
-
-    Args:
-        counts: (d,) counts (PRIVATE).
-        k: Number of indices, at most d.
-        scale: Exponent of a unit of utility, above 0.
-        rng: Source of the noise.
-
-    Returns:
-        (k,) indices, best first.
 
     Guarantee:
         Bounded range of scale * range, where the utilities of neighbours differ by `range`

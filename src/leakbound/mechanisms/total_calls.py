@@ -19,8 +19,6 @@ from leakbound.models.request import Prompt
 from leakbound.models.wrappers import Wrapper
 from leakbound.tasks import Job, Task
 
-__all__ = ["TotalModel", "answer_total", "answered", "public_twin", "value_of_failure"]
-
 R = TypeVar("R")
 NOT_OF_A_ROW = (Interrupted, StoreError)  # caused by the operator or the disk, not by a row
 
@@ -56,15 +54,7 @@ def answer_total(
 
 
 def public_twin(request: Request[object], prompt: Prompt) -> Request[object]:
-    """A request of the same kind without private text.
-
-    Args:
-        request: A request (PRIVATE).
-        prompt: A prompt without examples.
-
-    Returns:
-        The request with this prompt. For an embedding, a request to embed a public text.
-    """
+    """A request of the same kind without private text."""
     if isinstance(request, Embed):
         return Embed("-")
     if isinstance(request, NextLogits):
@@ -74,13 +64,6 @@ def public_twin(request: Request[object], prompt: Prompt) -> Request[object]:
 
 def value_of_failure(request: Request[R]) -> R:
     """The value that replaces the reply to a failed request.
-
-    Args:
-        request: The request.
-
-    Returns:
-        By kind of request: an empty text, which is none of the answers; NaN for every label; empty
-        logits; an empty embedding.
 
     Examples:
         >>> value_of_failure(ScoreLabels("...", ("yes", "no"))).tolist()
@@ -98,10 +81,6 @@ class TotalModel(Wrapper):
 
     A service uses it for private rows once an answer is paid for. If even the public twin fails,
     the endpoint is gone, and all requests of the batch get their replacement values.
-
-    Args:
-        model: The wrapped model.
-        prompt: A prompt without examples, for public twins.
     """
 
     def __init__(self, model: Model, prompt: Prompt) -> None:
@@ -109,14 +88,7 @@ class TotalModel(Wrapper):
         self._prompt = prompt
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests. Reaching a limit on money or time is a failure like any other.
-
-        Args:
-            requests: Requests to answer.
-
-        Returns:
-            An answer or `value_of_failure` for each request, in order.
-        """
+        """Answer requests. Reaching a limit on money or time is a failure like any other."""
         if not requests:
             return []
         try:
@@ -131,17 +103,6 @@ def answered(model: Model, requests: Sequence[Request[R]], twin: Request[object]
     """Replies to requests, with a value for each failure.
 
     After the first failure, the twin is sent before anything is retried.
-
-    Args:
-        model: Answers the requests.
-        requests: At least one request (PRIVATE).
-        twin: A request without private text.
-
-    Returns:
-        A reply or `value_of_failure` for each request, in order.
-
-    Raises:
-        Exception: The error that the twin raises.
     """
     try:
         return _sound(requests, model.answer(requests))

@@ -13,19 +13,6 @@ from leakbound.errors import TargetError, UsageError, findable
 from leakbound.models.model import Model
 from leakbound.models.openai import Endpoint, open_endpoint
 
-__all__ = [
-    "ADDRESSES",
-    "BUNDLED",
-    "Local",
-    "is_address",
-    "lacks_torch",
-    "open_embedder",
-    "open_model",
-    "open_shared",
-    "options_taken",
-    "require_address",
-]
-
 ADDRESSES = {
     "pocket": "the small model shipped with this package",
     "pocket-half": "its first layers, the smaller one where models are compared",
@@ -97,21 +84,7 @@ def open_shared(
     endpoint: Endpoint | None = None,
     local: Local | None = None,
 ) -> Model:
-    """Open one of several models that share their options, of which each takes its own.
-
-    Args:
-        address: As in `open_model`.
-        trust_remote_code: As in `open_model`.
-        endpoint: As in `open_model`.
-        local: As in `open_model`.
-
-    Returns:
-        The model.
-
-    Raises:
-        UsageError: For an address of another form.
-        TargetError: If the model cannot be loaded.
-    """
+    """Open one of several models that share their options, of which each takes its own."""
     kind, _, rest = address.partition("/")
     if kind == "openai" and rest:
         return open_endpoint(rest, endpoint or Endpoint())
@@ -123,14 +96,7 @@ def open_shared(
 
 
 def options_taken(address: str) -> tuple[str, ...]:
-    """The parameters of `open_model` that the model at an address takes.
-
-    Args:
-        address: As in `open_model`.
-
-    Returns:
-        Names among "endpoint", "local" and "trust_remote_code".
-    """
+    """The parameters of `open_model` that the model at an address takes."""
     kind = address.partition("/")[0]
     if kind == "openai":
         return ("endpoint",)
@@ -159,14 +125,7 @@ def _require_taken(
 
 
 def require_address(address: str) -> None:
-    """Refuse what is not the address of a model, before another model is asked.
-
-    Args:
-        address: Any text.
-
-    Raises:
-        UsageError: If it has none of the forms in `ADDRESSES`.
-    """
+    """Refuse what is not the address of a model, before another model is asked."""
     kind, _, rest = address.partition("/")
     known = address in BUNDLED or (kind in ("hf", "openai") and rest)
     if not known and opener_of("leakbound.models", kind) is None:
@@ -187,14 +146,7 @@ def _meant(address: str) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Whether `open_model` accepts the form of an address.
-
-    Args:
-        text: A possible address.
-
-    Returns:
-        True for the forms in `ADDRESSES` and those of installed packages; nothing is opened.
-    """
+    """Whether `open_model` accepts the form of an address."""
     kind, _, rest = text.partition("/")
     known = text in BUNDLED or (kind in ("hf", "openai") and bool(rest))
     return known or kind in schemes("leakbound.models")
@@ -215,14 +167,7 @@ def _open_local(address: str, rest: str, trust_remote_code: bool, local: Local) 
 
 
 def lacks_torch(address: str) -> bool:
-    """Whether a model cannot be opened because torch or transformers is not installed.
-
-    Args:
-        address: One of the forms in `ADDRESSES`.
-
-    Returns:
-        False for models that do not run on this machine.
-    """
+    """Whether a model cannot be opened because torch or transformers is not installed."""
     return (address in BUNDLED or address.startswith("hf/")) and not _has_torch()
 
 

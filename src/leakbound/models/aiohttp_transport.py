@@ -10,20 +10,11 @@ import aiohttp
 
 from leakbound.models.transport import MOST_BYTES, HttpReply, TransportError
 
-__all__ = ["AiohttpTransport"]
-
 PIECE = 64 * 1024  # bytes read at once: less than a connection buffers
 
 
 class AiohttpTransport:
-    """Keeps connections open, for each event loop, until `close`.
-
-    Args:
-        connections: The most connections open at once in one event loop.
-        cookies: Whether cookies of replies are sent back until `close`.
-        most_bytes: The most bytes of one reply, decompressed. A longer reply is not read to its
-            end.
-    """
+    """Keeps connections open, for each event loop, until `close`."""
 
     def __init__(
         self, connections: int = 16, cookies: bool = False, most_bytes: int = MOST_BYTES
@@ -34,21 +25,7 @@ class AiohttpTransport:
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
     ) -> HttpReply:
-        """Send one request; see `Transport.send`.
-
-        Args:
-            method: HTTP method.
-            url: Absolute address.
-            headers: Header fields to send.
-            body: Content to send; None for no content.
-            timeout: Seconds for the whole exchange.
-
-        Returns:
-            The reply, whatever its status.
-
-        Raises:
-            TransportError: If there is no complete reply.
-        """
+        """Send one request; see `Transport.send`."""
         try:
             async with self._session().request(
                 method,

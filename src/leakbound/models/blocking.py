@@ -9,8 +9,6 @@ import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["LoopThread", "run_blocking"]
-
 R = TypeVar("R")
 LOG = logging.getLogger("leakbound.models")
 PATIENCE = 5.0  # seconds: cancelled work should end at once, and exiting must not hang
@@ -21,12 +19,7 @@ async def _nothing() -> None:
 
 
 class LoopThread:
-    """An event loop in its own thread. It ends with this object at the latest.
-
-    Args:
-        name: Name of the thread.
-        at_end: Runs in the loop before it ends, such as the `close` of a transport.
-    """
+    """An event loop in its own thread. It ends with this object at the latest."""
 
     def __init__(self, name: str, at_end: Callable[[], Awaitable[None]] = _nothing) -> None:
         self.loop = asyncio.new_event_loop()
@@ -38,14 +31,7 @@ class LoopThread:
         self._end = weakref.finalize(self, _end, self.loop, self._thread, at_end, PATIENCE)
 
     def run(self, work: Coroutine[object, object, R]) -> R:
-        """Run work in the loop and wait for it. Several threads may call this.
-
-        Args:
-            work: The coroutine. It is cancelled if the caller is interrupted.
-
-        Returns:
-            The result of the coroutine.
-        """
+        """Run work in the loop and wait for it. Several threads may call this."""
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
@@ -54,11 +40,7 @@ class LoopThread:
             raise
 
     def close(self, patience: float | None = PATIENCE) -> None:
-        """Cancel running work, run `at_end`, then end the loop and its thread.
-
-        Args:
-            patience: Seconds to wait for the end; None to wait as long as it takes.
-        """
+        """Cancel running work, run `at_end`, then end the loop and its thread."""
         found = self._end.detach()
         if found is not None:
             loop, thread, at_end, _ = found[2]
@@ -70,12 +52,6 @@ def run_blocking(work: Coroutine[object, object, R]) -> R:
 
     The loop runs in this thread. If this thread already runs a loop, as in a notebook, it runs in
     another thread.
-
-    Args:
-        work: The coroutine. If the caller is interrupted, it is cancelled and waited for.
-
-    Returns:
-        The result of the coroutine.
     """
     try:
         asyncio.get_running_loop()

@@ -46,8 +46,6 @@ from leakbound.models.wrappers import Wrapper
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["Answers", "Cached", "Unopened"]
-
 R = TypeVar("R")
 TABLE = (
     "CREATE TABLE IF NOT EXISTS calls "

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from leakbound.errors import UsageError
 
-__all__ = ["ROLES", "Chat", "ChatMessage"]
-
 ROLES = ("system", "developer", "user", "assistant")
 FORM = 'such as {"role": "user", "content": "..."}'
 

@@ -13,20 +13,10 @@ from dataclasses import dataclass, field
 from leakbound.errors import UsageError
 from leakbound.models.chat import Chat
 
-__all__ = [
-    "Content", "Image", "Parts", "content_key", "data_url", "fill", "images_in", "join", "measured",
-    "readable", "text_only", "without",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Image:
-    """An image (PRIVATE). Images are equal if their hashes are.
-
-    Attributes:
-        sha256: SHA-256 of the file, in hexadecimal digits.
-        png: The bytes of a PNG file.
-    """
+    """An image (PRIVATE). Images are equal if their hashes are."""
 
     sha256: str
     png: bytes = field(compare=False)
@@ -43,11 +33,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Parts:
-    """Texts and at least one image (PRIVATE).
-
-    Attributes:
-        parts: The parts in order; no two texts are adjacent.
-    """
+    """Texts and at least one image (PRIVATE)."""
 
     parts: tuple[str | Image, ...]
 
@@ -60,12 +46,6 @@ Content = str | Image | Parts
 
 def join(contents: Iterable[Content]) -> str | Parts:
     """Join contents in order.
-
-    Args:
-        contents: Texts, images and parts.
-
-    Returns:
-        A text if there is no image among them.
 
     Examples:
         >>> join(["a ", "kite"])
@@ -88,14 +68,6 @@ def join(contents: Iterable[Content]) -> str | Parts:
 def fill(template: str, slot: str, content: Content) -> str | Parts:
     """Fill a template.
 
-    Args:
-        template: A text.
-        slot: The text to replace, wherever it occurs.
-        content: The replacement.
-
-    Returns:
-        The template with the content.
-
     Examples:
         >>> fill("say {x}", "{x}", "hello")
         'say hello'
@@ -105,14 +77,7 @@ def fill(template: str, slot: str, content: Content) -> str | Parts:
 
 
 def images_in(content: object) -> list[Image]:
-    """The images of a content.
-
-    Args:
-        content: A content; token ids and texts have no images.
-
-    Returns:
-        Its images, in order.
-    """
+    """The images of a content."""
     return (
         [p for p in _parts(content) if isinstance(p, Image)]
         if isinstance(content, Image | Parts)
@@ -121,32 +86,14 @@ def images_in(content: object) -> list[Image]:
 
 
 def text_only(content: Content, who: str) -> str:
-    """Require that a content is a text.
-
-    Args:
-        content: A content.
-        who: What needs a text; begins the message.
-
-    Returns:
-        The text.
-
-    Raises:
-        UsageError: If it holds an image.
-    """
+    """Require that a content is a text."""
     if not isinstance(content, str):
         raise UsageError(f"{who} takes texts only, and an input holds an image; use rows of text.")
     return content
 
 
 def content_key(content: Content) -> str | list[str | dict[str, str]]:
-    """A JSON-compatible form of a content, different for any two contents.
-
-    Args:
-        content: A content.
-
-    Returns:
-        The text itself; for other contents, texts and hashes of images.
-    """
+    """A JSON-compatible form of a content, different for any two contents."""
     if isinstance(content, str):
         return content
     return [part if isinstance(part, str) else {"sha256": part.sha256} for part in _parts(content)]
@@ -154,14 +101,6 @@ def content_key(content: Content) -> str | list[str | dict[str, str]]:
 
 def without(content: Content, part: Content, mark: str) -> str | Parts:
     """Hide a part of a content.
-
-    Args:
-        content: A content.
-        part: The part to hide: a text wherever it occurs, or images.
-        mark: Its replacement.
-
-    Returns:
-        The content with marks.
 
     Examples:
         >>> without("call 555", "555", "[hidden]")
@@ -175,16 +114,7 @@ def without(content: Content, part: Content, mark: str) -> str | Parts:
 
 
 def readable(prompt: object, whole: bool = False) -> str:
-    """A prompt in readable form.
-
-    Args:
-        prompt: A prompt. Text and token ids are shown unchanged, messages after their roles, and
-            images by their sizes.
-        whole: Whether to show the data of images as well.
-
-    Returns:
-        A text (PRIVATE).
-    """
+    """A prompt in readable form."""
     if isinstance(prompt, Chat):
         return "\n\n".join(f"{one.role}: {one.content}" for one in prompt.messages)
     if not isinstance(prompt, Image | Parts):
@@ -196,25 +126,12 @@ def readable(prompt: object, whole: bool = False) -> str:
 
 
 def data_url(image: Image) -> str:
-    """A URL that contains the bytes of an image.
-
-    Args:
-        image: The image.
-
-    Returns:
-        A `data:` URL (PRIVATE).
-    """
+    """A URL that contains the bytes of an image."""
     return f"data:image/png;base64,{base64.b64encode(image.png).decode()}"
 
 
 def measured(content: Content) -> str:
     """The size of a content, without the content itself.
-
-    Args:
-        content: A content.
-
-    Returns:
-        Numbers of characters and sizes of images.
 
     Examples:
         >>> measured("secret")

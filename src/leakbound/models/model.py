@@ -8,11 +8,6 @@ from typing import Protocol, TypeVar, runtime_checkable
 from leakbound.errors import TargetError
 from leakbound.models.request import Prompt, Request
 
-__all__ = [
-    "Changeable", "Computed", "Concurrent", "GivesReasons", "Limited", "Model", "Priced",
-    "may_change", "require",
-]  # fmt: skip
-
 R = TypeVar("R")
 
 
@@ -58,14 +53,7 @@ class GivesReasons(Protocol):
     """A model that can say why it does not answer a kind of request."""
 
     def why(self, kind: type[Request[object]]) -> str:
-        """The reason, and what to do.
-
-        Args:
-            kind: A kind of request that is not in `supports`.
-
-        Returns:
-            A clause for the end of a message, with its full stop.
-        """
+        """The reason, and what to do."""
 
 
 @runtime_checkable
@@ -77,15 +65,7 @@ class Computed(Protocol):
         """The outcome of its self-check, and what it does differently from most models."""
 
     def label_ids(self, prompt: Prompt, labels: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """The tokens used to score labels.
-
-        Args:
-            prompt: The prompt before the labels.
-            labels: Public labels.
-
-        Returns:
-            Token ids of each label.
-        """
+        """The tokens used to score labels."""
 
 
 @runtime_checkable

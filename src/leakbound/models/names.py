@@ -6,19 +6,11 @@ from collections.abc import Iterable
 
 from leakbound.models.address import BUNDLED
 
-__all__ = ["model_names"]
-
 NOT_YOURS = " (bundled with leakbound: it is not your model)"
 
 
 def model_names(models: Iterable[str]) -> str:
     """Models, each once.
-
-    Args:
-        models: Their names.
-
-    Returns:
-        Names; of a model that comes with leakbound, that it is not the reader's.
 
     Examples:
         >>> model_names(["pocket", "openai/mine", "pocket"])

@@ -16,18 +16,6 @@ import numpy.typing as npt
 from leakbound.models.chat import Chat
 from leakbound.models.content import Parts, content_key
 
-__all__ = [
-    "Complete",
-    "Embed",
-    "NextLogits",
-    "Prompt",
-    "Request",
-    "ScoreLabels",
-    "ScoreTokens",
-    "prompt_key",
-    "prompt_seed",
-]
-
 R = TypeVar("R", covariant=True)
 # text, token ids (exact ablation needs ids), text with images, or messages
 Prompt = str | tuple[int, ...] | Parts | Chat
@@ -136,26 +124,12 @@ class Embed(Request[Floats]):
 
 
 def prompt_key(prompt: Prompt) -> object:
-    """A JSON-compatible form of a prompt, different for any two prompts.
-
-    Args:
-        prompt: Text, token ids, text with images, or messages.
-
-    Returns:
-        Texts and token ids unchanged; hashes for images; roles and texts for messages.
-    """
+    """A JSON-compatible form of a prompt, different for any two prompts."""
     if isinstance(prompt, Chat):
         return prompt.plain()
     return content_key(prompt) if isinstance(prompt, Parts) else prompt
 
 
 def prompt_seed(prompt: Prompt) -> int:
-    """A seed for random draws over a prompt; different prompts have different seeds.
-
-    Args:
-        prompt: Text, token ids, text with images, or messages.
-
-    Returns:
-        A 32-bit number.
-    """
+    """A seed for random draws over a prompt; different prompts have different seeds."""
     return zlib.crc32(repr(prompt_key(prompt)).encode())

@@ -21,8 +21,6 @@ from leakbound.models.request import (
     ScoreTokens,
 )
 
-__all__ = ["Scripted"]
-
 R = TypeVar("R")
 
 

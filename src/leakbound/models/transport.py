@@ -23,8 +23,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-__all__ = ["MOST_BYTES", "Failure", "HttpReply", "Transport", "TransportError", "default_transport"]
-
 Failure = Literal[
     "timeout", "no connection", "a reply cut off", "a connection lost", "a reply too long"
 ]
@@ -34,13 +32,7 @@ MOST_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HttpReply:
-    """The reply to one HTTP request (PRIVATE: a body may repeat what was sent).
-
-    Attributes:
-        status: HTTP status; a redirect is a reply like any other.
-        headers: Header fields, with names in any case.
-        body: The whole body, decompressed.
-    """
+    """The reply to one HTTP request (PRIVATE: a body may repeat what was sent)."""
 
     status: int
     headers: Mapping[str, str]
@@ -50,23 +42,12 @@ class HttpReply:
         return f"HttpReply({self.status}, <private>)"
 
     def header(self, name: str) -> str | None:
-        """A header field.
-
-        Args:
-            name: Its name, in lower case.
-
-        Returns:
-            Its first value; None if the reply has no such field.
-        """
+        """A header field."""
         return next((v for k, v in self.headers.items() if k.lower() == name), None)
 
 
 class TransportError(Exception):
-    """No complete reply came back.
-
-    Args:
-        kind: What happened. Only after "no connection" is it certain that nothing was sent.
-    """
+    """No complete reply came back."""
 
     def __init__(self, kind: Failure) -> None:
         super().__init__(kind)
@@ -85,36 +66,14 @@ class Transport(Protocol):
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
     ) -> HttpReply:
-        """Send one request and read the complete reply.
-
-        Args:
-            method: HTTP method, such as "POST".
-            url: Absolute address.
-            headers: Header fields to send (PRIVATE: they may hold a key).
-            body: Content to send (PRIVATE); None for no content.
-            timeout: Seconds for the whole exchange.
-
-        Returns:
-            The reply, whatever its status.
-
-        Raises:
-            TransportError: If there is no complete reply.
-        """
+        """Send one request and read the complete reply."""
 
     async def close(self) -> None:
         """Close the connections of the running event loop; the next `send` opens new ones."""
 
 
 def default_transport(connections: int, cookies: bool = False) -> Transport:
-    """A transport based on aiohttp, which is imported only here.
-
-    Args:
-        connections: The most connections open at once.
-        cookies: Whether cookies of replies are sent back until `close`.
-
-    Returns:
-        A new `AiohttpTransport`.
-    """
+    """A transport based on aiohttp, which is imported only here."""
     from leakbound.models.aiohttp_transport import AiohttpTransport
 
     return AiohttpTransport(connections, cookies)

@@ -9,11 +9,6 @@ from typing import TypeVar
 from leakbound.models.model import Computed, Concurrent, Limited, Model, Priced, may_change
 from leakbound.models.request import Complete, Embed, Prompt, Request
 
-__all__ = [
-    "Counted", "Distinct", "TwoModels", "WithEmbedder", "WithJudge", "Wrapper", "computation_of",
-    "concurrent_model", "innermost",
-]  # fmt: skip
-
 R = TypeVar("R")
 
 
@@ -73,45 +68,21 @@ class Wrapper:
 
 
 def innermost(model: Model) -> Model:
-    """The model inside all wrappers.
-
-    Args:
-        model: A model, or a wrapper of this module around one.
-
-    Returns:
-        The model that is not a wrapper.
-    """
+    """The model inside all wrappers."""
     while isinstance(model, Wrapper):
         model = model.model
     return model
 
 
 def concurrent_model(model: Model) -> Concurrent | None:
-    """The model that several threads may call at once.
-
-    Args:
-        model: A model, or a wrapper of this module around one.
-
-    Returns:
-        The innermost model; None if it runs on this machine or is combined with another model.
-    """
+    """The model that several threads may call at once."""
     while isinstance(model, Wrapper) and not isinstance(model, TwoModels):
         model = model.model
     return model if isinstance(model, Concurrent) else None
 
 
 def computation_of(model: Model, prompt: Prompt = "", labels: Sequence[str] = ()) -> dict[str, str]:
-    """How answers are computed, for the provenance of a record.
-
-    Args:
-        model: A model, or a wrapper of this module around one.
-        prompt: A public prompt, after which labels are scored.
-        labels: Public labels.
-
-    Returns:
-        The outcome of the self-check, and the token ids of each label as JSON; empty if the model
-        does not say.
-    """
+    """How answers are computed, for the provenance of a record."""
     inner = innermost(model)
     if not isinstance(inner, Computed):
         return {}

@@ -18,13 +18,6 @@ from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.guarantee import Relation
 from leakbound.privacy.rounding import ROUNDING
 
-__all__ = [
-    "Subsampled",
-    "exponential_composition_epsilon",
-    "pure_composition_epsilon",
-    "subsampled_gaussian_epsilon",
-]
-
 INTERVAL = 1e-4  # step of the grid of privacy losses: the default of dp-accounting
 HALVINGS = 100  # a bisection over n * epsilon below 1e15 is exact to the last bit after 100
 

@@ -7,8 +7,6 @@ import math
 from leakbound._check import at_least, delta_value, positive
 from leakbound.privacy.rounding import ROUNDING
 
-__all__ = ["zcdp_epsilon", "zcdp_rho"]
-
 HALVINGS = 200  # enough to reach the last bit of a float from any bracket used here
 
 

@@ -17,14 +17,6 @@ from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon, zcdp_rho
 from leakbound.privacy.relation import Relation
 
-__all__ = [
-    "DiscreteGaussian",
-    "calibrate_discrete_gaussian",
-    "discrete_gaussian_delta",
-    "discrete_gaussian_epsilon",
-    "discrete_gaussian_pmf",
-]
-
 Floats = npt.NDArray[np.float64]
 REACH = 13.0  # half the support, in standard deviations: less than 2 exp(-84) = 7e-37 lies beyond
 TAIL = 1e-30  # bound on the probability that a million sums cut off

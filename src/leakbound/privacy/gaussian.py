@@ -21,8 +21,6 @@ from leakbound._check import at_least, delta_value, epsilon_value, positive
 from leakbound.errors import UsageError
 from leakbound.privacy.rounding import ROUNDING
 
-__all__ = ["calibrate_gaussian", "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off"]
-
 Floats = npt.NDArray[np.float64]
 LARGEST_MU = 1e8  # above it, delta is 1 to the last bit, and epsilon would be lost next to mu**2
 TOLERANCE = 1e-12  # relative width of a bisection: 10,000 times the rounding error of a float

@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["Relation"]
-
 Relation = Literal["replace_one", "add_remove"]

@@ -15,15 +15,6 @@ from leakbound.errors import UsageError
 from leakbound.privacy.relation import Relation
 from leakbound.privacy.rounding import ROUNDING, sum_up
 
-__all__ = [
-    "RDP",
-    "compose_rdp",
-    "renyi_divergence",
-    "renyi_epsilon",
-    "renyi_of_two_steps",
-    "renyi_value",
-]
-
 HALVINGS = 80  # enough for the last bit of a float, from a bracket about epsilon wide
 SECTIONS = 80  # golden sections: enough for 1e-13 in a range of logarithms less than 1000 wide
 GOLDEN = (math.sqrt(5) - 1) / 2

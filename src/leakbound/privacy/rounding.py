@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-__all__ = ["ROUNDING", "share_down", "sum_up"]
-
 # Allowance for the rounding error of a logarithm of Phi or of a sum of a few floats, relative to
 # the largest term. It is 16 units in the last place, several times the largest error that was seen
 # against 50-digit arithmetic.

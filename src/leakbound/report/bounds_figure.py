@@ -21,8 +21,6 @@ from leakbound.report.figures import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["SYSTEMS", "SystemBounds", "bounds_figure"]
-
 SYSTEMS = (
     "What each system was shown to leak at least, what was claimed, and what is guaranteed. An "
     "arrow beyond the claim is a violation."

@@ -19,8 +19,6 @@ from leakbound.stats import cut
 if TYPE_CHECKING:
     from leakbound.gating.compare import ComparedRun, Comparison, Contrast
 
-__all__ = ["comparison_page", "comparison_text", "contrast_sentence"]
-
 HEAD = (
     "", "system", "verdict", "claim ε", "ε ≥", "μ ≥", "by", *map(str.upper, RATES), "pairs",
     "model calls",

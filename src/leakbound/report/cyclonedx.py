@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
     from leakbound.stats import Estimate
 
-__all__ = ["cyclonedx"]
-
 SCHEMA = "http://cyclonedx.org/schema/bom-1.6.schema.json"
 VERSION = "1.6"
 DIGITS = 4  # of rates: beyond what so few trials say

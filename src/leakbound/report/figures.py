@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "CLAIM", "COLORS", "INK", "LINES", "MEMBER", "NONMEMBER", "TEXT", "WIDTH", "canvas", "legend",
-    "legend_below", "svg", "wrapped",
-]  # fmt: skip
-
 INK = "#010203"  # stands for the page's text colour until the SVG is written
 COLORS = ("#d55e00", "#0072b2", "#8a6d00", "#a0459a", "#00735c")  # told apart by every eye
 LINES = ("-", "--", ":")

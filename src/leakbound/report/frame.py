@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 
-__all__ = ["counted", "facts", "written"]
-
 
 def facts(
     *, system: str = "", model: str = "", data: str = "", claim: str = "", stored: str = "",

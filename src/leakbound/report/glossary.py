@@ -6,8 +6,6 @@ import html
 import re
 from dataclasses import dataclass, field
 
-__all__ = ["GLOSSARY", "Term", "terms_on"]
-
 UNSEEN = re.compile(r"<(style|script|head)\b.*?</\1>|<[^>]*>", flags=re.S)
 
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
 
-__all__ = ["PREDICATE", "in_toto"]
-
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
 Json = dict[str, object]

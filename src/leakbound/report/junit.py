@@ -10,8 +10,6 @@ from xml.etree import ElementTree as tree
 if TYPE_CHECKING:
     from leakbound.gating.gate import GateResult
 
-__all__ = ["junit"]
-
 SUITE = "leakbound gate"
 TAGS = {
     "violation": "failure",

@@ -26,8 +26,6 @@ from leakbound.report.influence.spans import decoding_name, readings_by_context,
 from leakbound.report.pages import render
 from leakbound.report.words import sentence
 
-__all__ = ["audit_card", "framed", "influence_card"]
-
 SHOWN = 5  # contexts in a cell; to_pandas has all
 HEAD = (
     "context", "decoding", "influence of the context", "ex-post privacy loss ε",

@@ -19,8 +19,6 @@ from leakbound.report.words import decimal, verdict_text
 from leakbound.stats import cut
 from leakbound.sweeping.record import SweepRecord
 
-__all__ = ["comparison_card", "gate_card", "plan_card", "sweep_card"]
-
 POINT_HEAD = ("setting", "seed", "verdict", "claim ε", "ε ≥", "pairs")
 RUN_HEAD = ("", "system", "verdict", "claim ε", "ε ≥", "pairs", "model calls")
 POWER_HEAD = ("if the system leaks", "probability of a rejection", "from", "to")

@@ -20,8 +20,6 @@ from leakbound.errors import UsageError
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
 
-__all__ = ["GAP", "Publication", "registry_entry"]
-
 GAP = "..."  # as the template of the registry has it: to be filled in by hand
 ADJACENT = {
     "replace_one": "Two contexts are adjacent if they have the same number of examples and differ "

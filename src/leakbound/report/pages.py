@@ -13,8 +13,6 @@ from leakbound.report.glossary import terms_on
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["render", "script_file"]
-
 WORDS = "<!-- words -->"  # where a page lists the words of the glossary that stand on it
 
 

@@ -11,8 +11,6 @@ from leakbound.report.figures import wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["name_places", "number_places"]
-
 ROOM = 260.0  # points that an axis has
 LETTER, LINE = 6.0, 15.0  # points of a letter, and of a slanted line
 SLANT = 60  # degrees

@@ -11,8 +11,6 @@ from leakbound.mechanisms import MECHANISMS
 if TYPE_CHECKING:
     from leakbound.models.probe import ProbeRecord
 
-__all__ = ["consequences", "probe_table"]
-
 STATES = {True: "yes", False: "no", None: "unclear"}
 SAME_OUTPUT = {"reference_direction": "distance_gap"}  # reads what the other reads
 READINGS = {

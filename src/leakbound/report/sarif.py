@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
     from leakbound.gating.gate import GateResult
 
-__all__ = ["sarif"]
-
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )

@@ -13,8 +13,6 @@ from leakbound.report.words import verdict_text
 from leakbound.stats import cut
 from leakbound.sweeping import SweepComparison, describe
 
-__all__ = ["influences_text", "sweeps_text"]
-
 MEASURES = {
     "context": "the whole context", "span": "a span, mean", "top_attributed": "the top span",
 }  # fmt: skip

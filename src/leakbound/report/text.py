@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["aligned"]
-
 
 def aligned(*rows: Sequence[str]) -> str:
     """Rows of cells as lines of columns.

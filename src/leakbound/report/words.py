@@ -9,8 +9,6 @@ from leakbound.stats import cut
 if TYPE_CHECKING:
     from leakbound.gating.rates import Rate
 
-__all__ = ["KINDS", "LIMITS", "VERDICTS", "decimal", "rate_text", "sentence", "verdict_text"]
-
 VERDICTS = ("violation", "no_violation", "inconclusive")
 LIMITS = (
     "A bound is a lower bound: the true leakage is at least that, and may be more.",

@@ -14,8 +14,6 @@ from scipy.special import bdtr, bdtrc
 from leakbound.reproduce.values import Sample
 from leakbound.stats.rank_test import rank_test
 
-__all__ = ["EXACT", "PValues", "compare", "compare_with_number"]
-
 Floats = npt.NDArray[np.float64]
 EXACT = "exact comparison"
 ENUMERATED = 14  # up to this many units, every choice of signs is enumerated
@@ -25,16 +23,7 @@ CLOSE = 1e-9  # sums that differ by less are equal
 
 
 class PValues(NamedTuple):
-    """One-sided p-values of an inequality and of its negation.
-
-    Attributes:
-        claimed: Probability of a difference this large if the inequality does not hold.
-        opposite: Probability of a difference this small if it holds.
-        test: Name of the test.
-        units: What was compared, with the number of units.
-        difference: Larger side minus smaller side minus margin.
-        equal: Whether the sides are equal in every unit.
-    """
+    """One-sided p-values of an inequality and of its negation."""
 
     claimed: float
     opposite: float
@@ -50,14 +39,6 @@ def compare(larger: Sample, smaller: Sample, by: float) -> PValues:
     Samples over the same units are compared unit by unit, with random signs. Other samples are
     compared by exchanging units, or contexts where several units ask one; for ones and zeros, this
     is Fisher's exact test.
-
-    Args:
-        larger: The sample that should be larger.
-        smaller: The sample that should be smaller.
-        by: The margin.
-
-    Returns:
-        Both p-values.
 
     Examples:
         >>> one, other = (Sample((v,) * 6, "pair", "seed 0") for v in (2.0, 1.0))
@@ -80,15 +61,7 @@ def compare(larger: Sample, smaller: Sample, by: float) -> PValues:
 
 
 def compare_with_number(sample: Sample, number: float) -> PValues:
-    """Test whether the mean of a sample exceeds a number.
-
-    Args:
-        sample: Numbers. If they are ones and zeros, or 100 and 0 percent, the test is binomial.
-        number: The number to compare with.
-
-    Returns:
-        Both p-values.
-    """
+    """Test whether the mean of a sample exceeds a number."""
     sample = sample.by_context()
     kinds, scale = set(sample.values), max(sample.values, default=0.0)
     if scale in (1.0, 100.0) and kinds <= {0.0, scale} and 0 < number < scale:

@@ -14,11 +14,6 @@ from leakbound.errors import DataError, unknown_name
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.values import Quantity
 
-__all__ = [
-    "ClaimEntry", "Inequality", "InequalityEntry", "PaperClaim", "Side", "cell_names", "claim_of",
-    "expand_settings", "filled", "run_names",
-]  # fmt: skip
-
 SideKind = Literal["measured", "ceiling", "printed", "number"]
 PREFIXES: Mapping[str, SideKind] = {"ceiling of ": "ceiling", "printed ": "printed"}
 RUN_NAMES = ("pairs", "pairs/2", "pairs/4", "pairs/8", "model", "model 2")  # known only in a run
@@ -29,14 +24,7 @@ CellPatterns = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of an inequality.
-
-    Attributes:
-        setting: The row of the table; empty for a number.
-        quantity: The measured quantity.
-        kind: The measured value, its ceiling, the paper's printed value, or a number.
-        number: The number, if the side is one.
-    """
+    """One side of an inequality."""
 
     setting: str
     quantity: str
@@ -52,14 +40,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Inequality:
-    """One side is larger than another by more than a margin.
-
-    Attributes:
-        larger: The larger side.
-        smaller: The smaller side.
-        by: The margin. If it is negative, the larger side may be smaller by less than its size.
-        because: Why nothing can be shown without it, if a claim needs it.
-    """
+    """One side is larger than another by more than a margin."""
 
     larger: Side
     smaller: Side
@@ -74,16 +55,7 @@ class Inequality:
 
 @dataclass(frozen=True, slots=True)
 class PaperClaim:
-    """A statement that a paper derives from a table or figure.
-
-    Attributes:
-        says: The statement, in a sentence.
-        holds: The inequalities that must hold for it.
-        needs: The inequalities that must hold before the statement can be tested, such as a model
-            that learns from examples at all.
-        explained: Why this run finds the opposite, if it does.
-        caveat: What limits the statement where it is shown.
-    """
+    """A statement that a paper derives from a table or figure."""
 
     says: str
     holds: tuple[Inequality, ...]
@@ -101,17 +73,6 @@ class InequalityEntry(_Entry):
 
     A setting may name several settings with `{a|b}`. Sides with several settings are compared pair
     by pair.
-
-    Attributes:
-        larger: The larger side: a setting, optionally after `ceiling of` or `printed`, or a number.
-        smaller: The smaller side, in the same form.
-        increasing: Settings, each larger than the one before it.
-        near: Two sides that differ by less than `within`.
-        within: The limit for `near`.
-        by: By how much the larger side is larger.
-        quantity: Name of a Quantity, in lower case.
-        than: Quantity of the other side, if it is a different one.
-        because: Why a claim needs it.
     """
 
     larger: str | float = ""
@@ -126,15 +87,7 @@ class InequalityEntry(_Entry):
 
 
 class ClaimEntry(_Entry):
-    """A claim as written in a recipe file.
-
-    Attributes:
-        says: The statement; if empty, the finding of the recipe.
-        holds: The inequalities that must hold for it.
-        needs: The inequalities that must hold before it can be tested.
-        explained: Why this run finds the opposite, if it does.
-        caveat: What limits the statement where it is shown.
-    """
+    """A claim as written in a recipe file."""
 
     says: str = ""
     holds: tuple[InequalityEntry, ...] = ()
@@ -146,12 +99,6 @@ class ClaimEntry(_Entry):
 def expand_settings(pattern: str) -> list[str]:
     """Expand a pattern with `{a|b}` into all texts that it stands for.
 
-    Args:
-        pattern: A text with alternatives in braces.
-
-    Returns:
-        The texts; the last alternatives change first.
-
     Examples:
         >>> expand_settings("ε = {1|2}, {black|white} box")[:2]
         ['ε = 1, black box', 'ε = 1, white box']
@@ -162,17 +109,7 @@ def expand_settings(pattern: str) -> list[str]:
 
 
 def cell_names(cells: CellPatterns) -> set[tuple[str, str]]:
-    """The cells that a recipe has.
-
-    Args:
-        cells: Names of quantities, in lower case, by patterns of settings.
-
-    Returns:
-        (setting, quantity) of each cell. A setting may contain a name that is known only in a run.
-
-    Raises:
-        DataError: If a quantity is unknown.
-    """
+    """The cells that a recipe has."""
     return {
         (setting, _quantity(name))
         for pattern, names in cells.items()
@@ -182,20 +119,7 @@ def cell_names(cells: CellPatterns) -> set[tuple[str, str]]:
 
 
 def claim_of(recipe: str, finding: str, entry: ClaimEntry, cells: CellPatterns) -> PaperClaim:
-    """The claim of a recipe, after checks.
-
-    Args:
-        recipe: Name of the recipe.
-        finding: Its finding, which is the statement if the entry has none.
-        entry: The claim in the file.
-        cells: The cells of the recipe.
-
-    Returns:
-        The claim.
-
-    Raises:
-        DataError: If it names a cell that the recipe does not have.
-    """
+    """The claim of a recipe, after checks."""
     claim = PaperClaim(
         says=entry.says or finding,
         holds=tuple(one for each in entry.holds for one in _inequalities(each)),
@@ -268,14 +192,7 @@ def _quantity(name: str) -> str:
 
 
 def run_names(context: RecipeContext) -> dict[str, str]:
-    """The values of names in settings, for one run.
-
-    Args:
-        context: Models and scale.
-
-    Returns:
-        Texts by name; "model" and "model 2" are missing if there is only one model.
-    """
+    """The values of names in settings, for one run."""
     pairs = {f"pairs/{part}": max(2, context.scale.pairs // part) for part in (2, 4, 8)}
     found = {"pairs": str(context.scale.pairs), **{name: str(n) for name, n in pairs.items()}}
     if len(context.models) > 1:
@@ -284,13 +201,5 @@ def run_names(context: RecipeContext) -> dict[str, str]:
 
 
 def filled(setting: str, names: Mapping[str, str]) -> str:
-    """A setting with its names replaced.
-
-    Args:
-        setting: A setting of a claim.
-        names: Texts by name.
-
-    Returns:
-        The setting as in measured values. Unknown names stay unchanged.
-    """
+    """A setting with its names replaced."""
     return GAP.sub(lambda found: names.get(found[1], found[0]), setting)

@@ -15,23 +15,12 @@ from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.models import Model, WithJudge
 from leakbound.tasks import Context, Mechanism, Task
 
-__all__ = ["QUICK", "AuditKeys", "RecipeContext", "Scale"]
-
 AuditKeys = Mapping[str, object]  # keys of an AuditSpec, as in a configuration file
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The size of a recipe run.
-
-    Attributes:
-        pairs: Paired trials of an audit.
-        repeats: Contexts of a utility measurement.
-        queries: Queries for each of these contexts.
-        contexts: Contexts of an influence study.
-        tokens: Maximum length of a response whose influence is measured, in tokens.
-        simulations: Simulated outputs of an audit.
-    """
+    """The size of a recipe run."""
 
     pairs: int = 24
     repeats: int = 3
@@ -50,16 +39,6 @@ class RecipeContext:
 
     Outputs are collected once: audits under `out` share them if they ask the same, and an
     interrupted recipe resumes.
-
-    Attributes:
-        out: Folder of tables and runs.
-        models: Model addresses. All measures but comparisons of models use the first one.
-        source: Keys of an AuditSpec that say where rows are; empty for the bundled rows.
-        embedder: sentence-transformers id or folder; None for the model's own embeddings.
-        judge_model: Address of the model that judges answers; None for the model itself.
-        scale: The size of the run.
-        opener: Opens the model that a spec names.
-        report: Called with a line about each step.
     """
 
     out: Path
@@ -73,85 +52,35 @@ class RecipeContext:
     _opened: dict[str, Model] = field(default_factory=dict)
 
     def model(self, address: str | None = None) -> Model:
-        """The model at an address, opened once.
-
-        Args:
-            address: A model address; None for the first of `models`.
-
-        Returns:
-            The model.
-        """
+        """The model at an address, opened once."""
         address = address or self.models[0]
         if address not in self._opened:
             self._opened[address] = self.opener(self.spec({"model": address}))
         return self._opened[address]
 
     def with_model(self, address: str) -> RecipeContext:
-        """The same context with one model only.
-
-        Args:
-            address: A model address.
-
-        Returns:
-            A context that shares the opened models.
-        """
+        """The same context with one model only."""
         return replace(self, models=(address,))
 
     def wrapped(self, wrap: Callable[[Model], Model]) -> RecipeContext:
-        """The same context with its first model inside a wrapper.
-
-        Args:
-            wrap: Wraps a model.
-
-        Returns:
-            A context that opens no other model.
-        """
+        """The same context with its first model inside a wrapper."""
         return replace(self, _opened={self.models[0]: wrap(self.model())})
 
     def limited(self, queries: int, repeats: int) -> RecipeContext:
-        """The same context with a smaller utility measurement.
-
-        Args:
-            queries: The most queries of a context.
-            repeats: The most contexts.
-
-        Returns:
-            A context with at most these numbers.
-        """
+        """The same context with a smaller utility measurement."""
         least = min(queries, self.scale.queries), min(repeats, self.scale.repeats)
         return replace(self, scale=replace(self.scale, queries=least[0], repeats=least[1]))
 
     def rows(self, *keys: AuditKeys) -> tuple[Context, Task]:
-        """The private rows and their task.
-
-        Args:
-            *keys: Keys of an AuditSpec, such as a seed.
-
-        Returns:
-            Rows (PRIVATE) and task.
-        """
+        """The private rows and their task."""
         return load_data(self.spec(*keys).design)
 
     def mechanism(self, *keys: AuditKeys) -> Mechanism:
-        """The mechanism that an audit with these keys would test.
-
-        Args:
-            *keys: Keys of an AuditSpec; later ones win.
-
-        Returns:
-            A mechanism, calibrated to the claim.
-        """
+        """The mechanism that an audit with these keys would test."""
         return build_mechanism(self.spec(*keys))
 
     def audit(self, *keys: AuditKeys) -> AuditResult:
-        """Run an audit, or load its result if it was run before.
-
-        Args:
-            *keys: Keys of an AuditSpec; later ones win.
-
-        Returns:
-            Its result.
-        """
+        """Run an audit, or load its result if it was run before."""
         spec = self.spec(*keys)
         system, attack = spec.system, spec.attack
         self.report(
@@ -162,26 +91,12 @@ class RecipeContext:
         return run_audit(prepared, self.out / "runs", own_test=True, by_pair=True)[0]
 
     def prepared(self, spec: AuditSpec) -> Prepared:
-        """Prepare an audit, with opened models.
-
-        Args:
-            spec: Its parameters.
-
-        Returns:
-            The audit, before its first model call.
-        """
+        """Prepare an audit, with opened models."""
         model, judge = self.model(spec.system.model), spec.system.judge_model
         return prepare(spec, WithJudge(model, self.model(judge)) if judge else model)
 
     def evidence(self, *keys: AuditKeys) -> tuple[Prepared, list[EvidenceRow]]:
-        """The evidence of an audit, which is run if necessary.
-
-        Args:
-            *keys: Keys of an AuditSpec; later ones win.
-
-        Returns:
-            The prepared audit, and the stored aggregates of its pairs (PRIVATE).
-        """
+        """The evidence of an audit, which is run if necessary."""
         self.audit(*keys)
         prepared = self.prepared(self.spec(*keys))
         store = RunStore(prepared.folder(self.out / "runs"), prepared.manifest)
@@ -192,12 +107,6 @@ class RecipeContext:
 
         Like the papers, recipes choose the best threshold over all outputs, so they spend no pairs
         on choosing one, and use typical contexts without copies of the canary.
-
-        Args:
-            *keys: Keys of an AuditSpec; later ones win.
-
-        Returns:
-            The spec, with this context's model, rows and scale unless a key says otherwise.
         """
         flat = flat_keys({
             "model": self.models[0], "embedder": self.embedder, "threshold": "best",

@@ -15,8 +15,6 @@ from leakbound.reproduce.recipe import Recipe
 from leakbound.reproduce.reproduction import Reproduction
 from leakbound.reproduce.sections import failed_section, section_of
 
-__all__ = ["FailedRecipe", "every_json", "every_page", "exit_code", "run_every"]
-
 CRASHED = 70
 LEAD = (
     "What four papers claim in their tables and figures, tested on what was measured here. A claim "
@@ -29,13 +27,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class FailedRecipe:
-    """A recipe that did not run to its end. This says nothing about its claim.
-
-    Attributes:
-        recipe: The recipe.
-        why: What stopped it, without private text.
-        exit_code: 70 for a crash, otherwise the code of the refusal.
-    """
+    """A recipe that did not run to its end. This says nothing about its claim."""
 
     recipe: Recipe
     why: str
@@ -48,20 +40,7 @@ def run_every(
     report: Callable[[str], None] = lambda line: None,
     after_each: Callable[[Sequence[Reproduction | FailedRecipe]], None] = lambda found: None,
 ) -> list[Reproduction | FailedRecipe]:
-    """Run recipes. If one fails, the others still run.
-
-    Args:
-        recipes: The recipes.
-        run: Runs one recipe.
-        report: Called with a line about each recipe.
-        after_each: Called after each recipe with all results so far, for example to write a page.
-
-    Returns:
-        The result of each recipe, in order.
-
-    Raises:
-        Interrupted: If a limit set by the user stopped a recipe.
-    """
+    """Run recipes. If one fails, the others still run."""
     found: list[Reproduction | FailedRecipe] = []
     for recipe in recipes:
         try:
@@ -97,15 +76,7 @@ def _said(one: Reproduction | FailedRecipe) -> str:
 
 
 def every_page(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:
-    """One page with all recipes.
-
-    Args:
-        found: The results of the recipes.
-        of: How many recipes there will be; None for the number of results.
-
-    Returns:
-        HTML that opens from disk and makes no request.
-    """
+    """One page with all recipes."""
     lead = LEAD if of is None or of == len(found) else f"{LEAD} {_unfinished(len(found), of)}"
     return recipes_page("The papers' tables and figures", [_section(one) for one in found], lead)
 
@@ -121,16 +92,7 @@ def _section(one: Reproduction | FailedRecipe) -> RecipeSection:
 
 
 def every_json(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:
-    """Outcomes by recipe.
-
-    Args:
-        found: The results of the recipes.
-        of: How many recipes there will be; None for the number of results.
-
-    Returns:
-        JSON: counts of outcomes, the number of recipes in all, then each recipe that ran with its
-        claim, outcome, reason, model and scale.
-    """
+    """Outcomes by recipe."""
     rows = [_row(one) for one in found]
     statuses = sorted({row["outcome"] for row in rows})
     counts = {status: sum(row["outcome"] == status for row in rows) for status in statuses}
@@ -152,13 +114,5 @@ def _row(one: Reproduction | FailedRecipe) -> dict[str, str]:
 
 
 def exit_code(found: Sequence[Reproduction | FailedRecipe]) -> int:
-    """The exit code of the command.
-
-    Args:
-        found: The results of the recipes.
-
-    Returns:
-        0 if every recipe ran to its end, whatever its outcome; 70 if one crashed; otherwise the
-        largest code of a refusal.
-    """
+    """The exit code of the command."""
     return max((one.exit_code for one in found if isinstance(one, FailedRecipe)), default=0)

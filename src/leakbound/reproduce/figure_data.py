@@ -13,8 +13,6 @@ from leakbound.report.recipes.figures import RecipeFigure, RecipeLine, RecipePoi
 from leakbound.reproduce.recipe import Recipe
 from leakbound.reproduce.values import MeasuredValue, PrintedValue, Quantity, Sample
 
-__all__ = ["figures_of_recipe"]
-
 NUMBER = re.compile(r"^(\D*?)(\d+(?:\.\d+)?(?:e-?\d+)?|∞)(\D*)$")
 PARTS = re.compile(r", (?![^\[]*\])")  # not within [votes, of, labels]
 MOST_PANELS, MOST_PRINTED = 4, 5
@@ -36,15 +34,7 @@ class _Spot:
 
 
 def figures_of_recipe(recipe: Recipe, measured: Sequence[MeasuredValue]) -> list[RecipeFigure]:
-    """The figures of a recipe: one for each quantity in the paper's values or its claim.
-
-    Args:
-        recipe: The recipe.
-        measured: Its measured values.
-
-    Returns:
-        The figures.
-    """
+    """The figures of a recipe: one for each quantity in the paper's values or its claim."""
     spoken = {str(row.quantity) for row in recipe.printed} | set(map(str, ALWAYS))
     if recipe.claim is not None:
         spoken |= {str(side.quantity) for one in recipe.claim.holds

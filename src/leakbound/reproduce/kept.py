@@ -16,8 +16,6 @@ from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.recipe import Recipe
 from leakbound.reproduce.values import MeasuredValue
 
-__all__ = ["kept_file", "load_measured", "read_measured", "save_measured", "what_decides"]
-
 FOLDER = "measured"  # under the folder of the tables
 SCHEMA_VERSION = 2  # of the file, and of what samples hold: raise it when a measure draws others
 
@@ -30,15 +28,7 @@ class _Kept(BaseModel):
 
 
 def kept_file(out: Path, recipe: Recipe) -> Path:
-    """The file for the measured values of a recipe.
-
-    Args:
-        out: Folder of the tables.
-        recipe: The recipe.
-
-    Returns:
-        A file.
-    """
+    """The file for the measured values of a recipe."""
     return out / FOLDER / f"{recipe.name}.json"
 
 
@@ -46,13 +36,6 @@ def what_decides(recipe: Recipe, context: RecipeContext) -> str:
     """A key that changes whenever a recipe could measure something else.
 
     Models are opened for their fingerprints, but not called.
-
-    Args:
-        recipe: The recipe.
-        context: Models, rows and scale.
-
-    Returns:
-        A hash.
     """
     asks = recipe.needs != "nothing"
     told = {
@@ -87,13 +70,7 @@ def _state(place: Path) -> str:
 
 
 def save_measured(file: Path, key: str, measured: tuple[MeasuredValue, ...]) -> None:
-    """Store what a recipe measured: numbers, and no text of the data.
-
-    Args:
-        file: The file.
-        key: The key from `what_decides`.
-        measured: The values.
-    """
+    """Store what a recipe measured: numbers, and no text of the data."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     values = [dataclasses.asdict(one) for one in measured]
     write_private(
@@ -102,15 +79,7 @@ def save_measured(file: Path, key: str, measured: tuple[MeasuredValue, ...]) -> 
 
 
 def load_measured(file: Path, key: str) -> tuple[MeasuredValue, ...] | None:
-    """Load what a recipe measured before.
-
-    Args:
-        file: The file.
-        key: The current key from `what_decides`.
-
-    Returns:
-        The values; None if there are none, the file is damaged, or the key has changed.
-    """
+    """Load what a recipe measured before."""
     try:
         found = _Kept.model_validate_json(file.read_bytes())
     except (OSError, ValidationError):
@@ -119,12 +88,5 @@ def load_measured(file: Path, key: str) -> tuple[MeasuredValue, ...] | None:
 
 
 def read_measured(file: Path) -> tuple[MeasuredValue, ...]:
-    """Load the values of a file, whatever its key.
-
-    Args:
-        file: The file.
-
-    Returns:
-        The values.
-    """
+    """Load the values of a file, whatever its key."""
     return _Kept.model_validate_json(file.read_bytes()).measured

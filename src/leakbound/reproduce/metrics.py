@@ -15,11 +15,6 @@ from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.stats import cut, exact_privacy_loss, gdp
 from leakbound.tasks import Aggregate, Mechanism
 
-__all__ = [
-    "accuracy_ceiling", "accuracy_leak", "epsilon_sample", "exact_epsilon", "gaussian_leak",
-    "pair_sample", "percent", "resampled_epsilon",
-]  # fmt: skip
-
 PAIR = "paired trial"
 
 
@@ -31,33 +26,13 @@ def percent(
     ceiling: float | None = None,
     exact: bool = False,
 ) -> MeasuredValue:
-    """A share as a value in percent, with one decimal.
-
-    Args:
-        setting: The row of the table.
-        quantity: The measured quantity.
-        share: A share from 0 to 1.
-        sample: The values behind it, in percent.
-        ceiling: Largest possible value, in percent.
-        exact: Whether it is computed exactly and has no spread.
-
-    Returns:
-        The value.
-    """
+    """A share as a value in percent, with one decimal."""
     shown = f"{100 * share:.1f}"
     return MeasuredValue(setting, quantity, 100 * share, shown, sample, ceiling, exact)
 
 
 def accuracy_ceiling(result: AuditResult) -> float:
-    """Largest accuracy of any attack on this mechanism, according to its guarantee.
-
-    Args:
-        result: An audit of the mechanism.
-
-    Returns:
-        Percent: 100 Phi(mu/2) of a Gaussian mechanism, 100 (e^eps + delta)/(1 + e^eps) of any
-        other, and 100 without a guarantee.
-    """
+    """Largest accuracy of any attack on this mechanism, according to its guarantee."""
     found, delta = result.guarantee, result.claim.delta
     if found.mu is not None:
         return 100 * float(ndtr(found.mu / 2))
@@ -67,14 +42,7 @@ def accuracy_ceiling(result: AuditResult) -> float:
 
 
 def pair_sample(result: AuditResult) -> Sample | None:
-    """How well simulated outputs tell the contexts of each pair apart, as a sample.
-
-    Args:
-        result: An audit with values by pair.
-
-    Returns:
-        Correct guesses about each pair in percent, at the threshold that is best for the others.
-    """
+    """How well simulated outputs tell the contexts of each pair apart, as a sample."""
     if not result.by_pair:
         return None
     return Sample(
@@ -87,15 +55,7 @@ def pair_sample(result: AuditResult) -> Sample | None:
 
 
 def epsilon_sample(result: AuditResult) -> Sample | None:
-    """What each pair adds to the estimate of `resampled_epsilon`, as a sample.
-
-    Args:
-        result: An audit with values by pair.
-
-    Returns:
-        n times the estimate minus n - 1 times that without the pair (the jackknife), of which the
-        mean is the estimate up to its bias.
-    """
+    """What each pair adds to the estimate of `resampled_epsilon`, as a sample."""
     if not result.by_pair:
         return None
     n = len(result.by_pair)
@@ -107,15 +67,7 @@ def epsilon_sample(result: AuditResult) -> Sample | None:
 
 
 def accuracy_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
-    """The leakage as ContextLeak computes it: accuracy at the best threshold, and its log odds.
-
-    Args:
-        setting: The row of the table.
-        result: The audit.
-
-    Yields:
-        Accuracy, log odds, and the lower bound of this package.
-    """
+    """The leakage as ContextLeak computes it: accuracy at the best threshold, and its log odds."""
     tpr, fpr = _best_rates(result)
     accuracy = (tpr + 1 - fpr) / 2
     odds = math.log(accuracy / (1 - accuracy)) if accuracy < 1 else math.inf
@@ -127,16 +79,7 @@ def accuracy_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
 
 
 def gaussian_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
-    """The leakage as XL computes it: resampled outputs as independent trials, through μ.
-
-    Args:
-        setting: The row of the table.
-        result: The audit.
-
-    Yields:
-        This point estimate, the accuracy at the best threshold, the ε of the bound on μ, and the
-        lower bound of this package.
-    """
+    """The leakage as XL computes it: resampled outputs as independent trials, through μ."""
     resampled, (tpr, fpr) = resampled_epsilon(result), _best_rates(result)
     sample, ceiling = pair_sample(result), accuracy_ceiling(result)
     guaranteed, added = result.guarantee.epsilon, epsilon_sample(result)
@@ -154,14 +97,7 @@ def _bound(setting: str, result: AuditResult) -> MeasuredValue:
 
 
 def resampled_epsilon(result: AuditResult) -> float:
-    """XL, Algorithm 1: simulated outputs of the collected aggregates as independent trials.
-
-    Args:
-        result: The audit.
-
-    Returns:
-        An epsilon without a confidence level.
-    """
+    """XL, Algorithm 1: simulated outputs of the collected aggregates as independent trials."""
     return _resampled(result, *_best_rates(result))
 
 
@@ -172,20 +108,7 @@ def _resampled(result: AuditResult, tpr: float, fpr: float) -> float:
 
 
 def exact_epsilon(mechanism: Mechanism, one: Aggregate, other: Aggregate, delta: float) -> float:
-    """The exact privacy loss between two aggregates.
-
-    Args:
-        mechanism: The mechanism that releases them.
-        one: The aggregate of one context.
-        other: The aggregate of the neighbouring context.
-        delta: The delta at which epsilon is stated.
-
-    Returns:
-        epsilon(delta).
-
-    Raises:
-        UsageError: If the mechanism does not know its output distribution.
-    """
+    """The exact privacy loss between two aggregates."""
     first, second = mechanism.output_distribution(one), mechanism.output_distribution(other)
     if first is None or second is None:
         raise UsageError(f"{mechanism.name} does not know the distribution of its outputs.")

@@ -10,8 +10,6 @@ from leakbound.reproduce.claim_tests import EXACT, PValues, compare, compare_wit
 from leakbound.reproduce.claims import Inequality, PaperClaim, Side, filled
 from leakbound.reproduce.values import MeasuredValue, PrintedValue, Sample
 
-__all__ = ["LEVEL", "OUTCOMES", "ClaimOutcome", "ClaimStatus", "TestedInequality", "judge"]
-
 LEVEL = 0.05
 CLOSE = 1e-9  # exact values that differ by less are equal
 ClaimStatus = Literal["shown", "too_few_trials", "cannot_show", "reversed"]
@@ -25,20 +23,7 @@ OUTCOMES: Mapping[ClaimStatus, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TestedInequality:
-    """An inequality and its outcome.
-
-    Attributes:
-        text: The inequality.
-        quantity: The compared quantity.
-        values: Both sides, as numbers.
-        difference: Larger side minus smaller side minus margin; None if a side is missing.
-        claimed: p-value of the inequality; None if nothing could be tested.
-        opposite: p-value of its negation.
-        test: Name of the test.
-        units: What was compared, with the number of units.
-        obstacle: Why it cannot be shown here; "" if it can be.
-        status: Its own outcome.
-    """
+    """An inequality and its outcome."""
 
     text: str
     quantity: str
@@ -61,14 +46,6 @@ class ClaimOutcome:
     reversed if the negation of one inequality is significant at the level divided by their number.
     So each of the two errors has at most the probability of the level, over all inequalities of the
     recipe together.
-
-    Attributes:
-        status: The outcome.
-        reason: The reason, in a sentence.
-        tested: The inequalities.
-        level: Significance level of the tests.
-        explained: Why the opposite was found, if it was and the reason is known; what limits the
-            claim, if it is shown.
     """
 
     status: ClaimStatus
@@ -156,18 +133,7 @@ def judge(
     names: Mapping[str, str] | None = None,
     exact: bool = False,
 ) -> ClaimOutcome:
-    """Test a claim.
-
-    Args:
-        claim: The paper's claim.
-        measured: The values that a recipe measured.
-        printed: The values that the paper prints.
-        names: Values of names in settings, for this run.
-        exact: Whether every value is computed exactly and has no spread.
-
-    Returns:
-        Its outcome.
-    """
+    """Test a claim."""
     cells = _Cells(measured, printed, names or {}, exact)
     many = len(claim.holds)
     tested = tuple(_tested(one, cells, LEVEL / many) for one in claim.holds)

@@ -23,8 +23,6 @@ try:
 except ImportError:
     from yaml import SafeLoader as Loader  # type: ignore[assignment]
 
-__all__ = ["PAPERS", "RecipeFile", "load_recipes", "paper_tables", "read_file", "recipes_of"]
-
 PAPERS = ("contextleak", "influence", "tight", "poetry")  # the order in which recipes are listed
 
 
@@ -33,19 +31,7 @@ class _Strict(BaseModel):
 
 
 class _Printed(_Strict):
-    """One printed value for one or more settings, or the cells of a table in the file.
-
-    Attributes:
-        setting: The setting; for a table, a format string over row and column.
-        settings: Several settings with the same value.
-        quantity: Name of a Quantity, in lower case.
-        value: The value that the paper prints.
-        expected: The expected shape in words, if the text prints no number.
-        where: Place in the paper; for a table, a format string over row, column and fields.
-        table: Name of a table in the file.
-        rows: Rows of the table; empty for all.
-        quantities: Quantity of each field of the table.
-    """
+    """One printed value for one or more settings, or the cells of a table in the file."""
 
     setting: str = ""
     settings: tuple[str, ...] = ()
@@ -85,15 +71,7 @@ class _Recipe(_Strict):
 
 
 class RecipeFile(_Strict):
-    """A file of recipes.
-
-    Attributes:
-        notes: Texts that several recipes share; `{name}` inserts them in `differences`.
-        tables: The paper's tables by name.
-        audits: Keys of audits, which recipes refer to with YAML aliases.
-        signals: Pairs of texts, which recipes refer to likewise.
-        recipes: The recipes.
-    """
+    """A file of recipes."""
 
     notes: dict[str, str] = {}
     tables: dict[str, PaperTable] = {}
@@ -104,42 +82,17 @@ class RecipeFile(_Strict):
 
 @functools.cache
 def load_recipes() -> Mapping[str, Recipe]:
-    """Load all recipes of all papers.
-
-    Returns:
-        Recipes by name, in the order of the papers and their files.
-
-    Raises:
-        DataError: If a file is invalid.
-    """
+    """Load all recipes of all papers."""
     return {one.name: one for paper in PAPERS for one in recipes_of(_read(paper))}
 
 
 def recipes_of(file: RecipeFile) -> Iterator[Recipe]:
-    """The recipes of a file. Claims may only name cells that the recipe has.
-
-    Args:
-        file: Its content.
-
-    Yields:
-        Each recipe.
-
-    Raises:
-        DataError: If a recipe is invalid.
-    """
+    """The recipes of a file. Claims may only name cells that the recipe has."""
     for one in file.recipes:
         yield _recipe(one, file)
 
 
 def paper_tables(paper: str) -> Mapping[str, PaperTable]:
-    """The tables of one paper.
-
-    Args:
-        paper: One of PAPERS.
-
-    Returns:
-        Tables by name.
-    """
     return _read(paper).tables
 
 
@@ -150,17 +103,7 @@ def _read(paper: str) -> RecipeFile:
 
 
 def read_file(file: Traversable) -> RecipeFile:
-    """Read and check a recipe file.
-
-    Args:
-        file: A YAML file.
-
-    Returns:
-        Notes, tables and recipes.
-
-    Raises:
-        DataError: If it is invalid.
-    """
+    """Read and check a recipe file."""
     try:
         return RecipeFile.model_validate(Loader(file.read_text(encoding="utf-8")).get_single_data())
     except (yaml.YAMLError, ValidationError) as error:

@@ -17,21 +17,12 @@ from leakbound.reproduce.recipe import Recipe
 from leakbound.reproduce.sections import HEAD, section_of
 from leakbound.reproduce.values import MeasuredValue, PrintedValue
 
-__all__ = ["FORMATS", "Reproduction", "print_table"]
-
 SCHEMA_VERSION = 3  # 2 had no claims, samples and ceilings
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A recipe that was run.
-
-    Attributes:
-        recipe: The recipe.
-        measured: The values of this run.
-        made_with: The model, the rows and the scale, without private text.
-        names: Values of names in the settings of its claim, for this run.
-    """
+    """A recipe that was run."""
 
     recipe: Recipe
     measured: tuple[MeasuredValue, ...]
@@ -65,12 +56,7 @@ class Reproduction:
         return f"{claim.says} Outcome: {found.words}." + (f" {why}" if why else "")
 
     def lines(self) -> list[tuple[str, str, str, str]]:
-        """The table: setting, quantity, printed, measured.
-
-        Returns:
-            A line for each setting and quantity, in the order of measured values; "" if one of the
-            two is missing.
-        """
+        """The table: setting, quantity, printed, measured."""
         every: Sequence[PrintedValue | MeasuredValue] = (*self.measured, *self.printed)
         keys = dict.fromkeys((row.setting, str(row.quantity)) for row in every)
         order = list(dict.fromkeys(setting for setting, _ in keys))
@@ -86,11 +72,7 @@ class Reproduction:
         return "; ".join(row.shown for row in found)
 
     def markdown(self) -> str:
-        """Title, table, and differences from the paper.
-
-        Returns:
-            A section of Markdown.
-        """
+        """Title, table, and differences from the paper."""
         rows = [HEAD, ("---",) * len(HEAD), *self.lines()]
         table = [f"| {' | '.join(line)} |" for line in rows]
         recipe = self.recipe
@@ -101,20 +83,12 @@ class Reproduction:
         ])  # fmt: skip
 
     def html(self) -> str:
-        """The results as a page.
-
-        Returns:
-            HTML that opens from disk and makes no request.
-        """
+        """The results as a page."""
         section = section_of(self.recipe, self.measured, self.made_with, self.outcome, self.lines())
         return recipes_page(f"{self.recipe.name}: {self.recipe.title}", (section,))
 
     def csv(self) -> str:
-        """One line for each number, both the paper's and ours.
-
-        Returns:
-            CSV with a header.
-        """
+        """One line for each number, both the paper's and ours."""
         name, buffer = self.recipe.name, io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(("recipe", "source", "setting", "quantity", "value", "note"))
@@ -125,11 +99,7 @@ class Reproduction:
         return buffer.getvalue()
 
     def json(self) -> str:
-        """The results with title and notes.
-
-        Returns:
-            JSON; infinities are written as text.
-        """
+        """The results with title and notes."""
         recipe = self.recipe
         printed = [
             {"setting": p.setting, "quantity": p.quantity, "value": p.value, "where": p.where}
@@ -193,10 +163,8 @@ def _finite(value: float) -> float | str:
 
 
 def print_table(found: Reproduction) -> None:
-    """Print the table in the width of the terminal, then the differences and what it was made with.
-
-    Args:
-        found: The results of a recipe.
+    """Print the table in the width of the terminal, then the differences and what it was made
+    with.
     """
     from rich.console import Console
     from rich.table import Table

@@ -11,8 +11,6 @@ from leakbound.reproduce.outcomes import OUTCOMES, ClaimOutcome, TestedInequalit
 from leakbound.reproduce.recipe import Recipe
 from leakbound.reproduce.values import MeasuredValue
 
-__all__ = ["HEAD", "failed_section", "section_of"]
-
 HEAD = ("setting", "quantity", "the paper prints", "this run")
 MOST_ROWS = 12  # of a table of tests
 TESTS = ("it holds that", "of", "values", "p", "p of the opposite", "test", "outcome")
@@ -25,18 +23,7 @@ def section_of(
     outcome: ClaimOutcome | None,
     rows: Sequence[Sequence[str]],
 ) -> RecipeSection:
-    """The section of a recipe.
-
-    Args:
-        recipe: The recipe.
-        measured: The measured values.
-        made_with: Model, rows and scale.
-        outcome: The outcome of its claim; None without a claim.
-        rows: Its table.
-
-    Returns:
-        The section.
-    """
+    """The section of a recipe."""
     tested = () if outcome is None else outcome.tested
     return RecipeSection(
         name=recipe.name,
@@ -55,15 +42,7 @@ def section_of(
 
 
 def failed_section(recipe: Recipe, why: str) -> RecipeSection:
-    """The section of a recipe that did not run to its end. This says nothing about its claim.
-
-    Args:
-        recipe: The recipe.
-        why: What stopped it, in a sentence without private text.
-
-    Returns:
-        The section.
-    """
+    """The section of a recipe that did not run to its end. This says nothing about its claim."""
     says = recipe.finding if recipe.claim is None else recipe.claim.says
     return RecipeSection(recipe.name, recipe.title, says, "failed", "did not run to its end", why)
 

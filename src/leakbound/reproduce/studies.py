@@ -16,34 +16,20 @@ from leakbound.errors import UsageError
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 
-__all__ = ["ResponseLimits", "cases_of", "influence_settings", "run_factor_study", "study_values"]
-
 TEMPERATURE = 0.8  # the paper's
 REPEATED_WORDS = 25  # the authors' program counts a response as repeated above this many words
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseLimits:
-    """The largest values that responses allow, whatever the context did to them.
-
-    Attributes:
-        influence: Mean influence if the context made each of their tokens certain, in nats.
-        long: Number of responses with enough different words for the authors' program to count.
-    """
+    """The largest values that responses allow, whatever the context did to them."""
 
     influence: float
     long: int
 
     @classmethod
     def of(cls, record: InfluenceRecord) -> ResponseLimits:
-        """The limits from the responses of a run.
-
-        Args:
-            record: The run.
-
-        Returns:
-            Its limits.
-        """
+        """The limits from the responses of a run."""
         readings = [one.readings[0] for one in record.attributions]
         words = [len(set(reading.text.split())) for reading in readings]
         return cls(
@@ -53,30 +39,12 @@ class ResponseLimits:
 
 
 def influence_settings(context: RecipeContext) -> InfluenceSettings:
-    """The paper's temperature, with responses as long as the scale allows.
-
-    Args:
-        context: The context, whose scale sets the number of tokens.
-
-    Returns:
-        InfluenceSettings without span sizes.
-    """
+    """The paper's temperature, with responses as long as the scale allows."""
     return InfluenceSettings(ngrams=(), temperature=TEMPERATURE, max_tokens=context.scale.tokens)
 
 
 def cases_of(context: RecipeContext, summaries: bool = False) -> list[Case]:
-    """The first contexts of the data, or of the bundled notes.
-
-    Args:
-        context: The context, whose source names a file or nothing.
-        summaries: Whether queries about bundled notes ask for summaries of 20 to 40 words.
-
-    Returns:
-        As many contexts as the scale asks for, or fewer (PRIVATE).
-
-    Raises:
-        UsageError: If the source is not a file of contexts.
-    """
+    """The first contexts of the data, or of the bundled notes."""
     if set(context.source) - {"data"}:
         raise UsageError(
             "influence takes contexts from a .jsonl, .csv or text file; give it with --data, "
@@ -95,19 +63,6 @@ def run_factor_study(
     responses: dict[str, ResponseLimits] | None = None,
     summaries: bool = False,
 ) -> StudyRecord:
-    """Run a study.
-
-    Args:
-        context: The context with the data to study.
-        study: Name of the study, as in `leakbound influence-study`.
-        values: Values of the factor; empty for the paper's values.
-        models: Model addresses; empty for the first model of the context.
-        responses: Filled with the limits of each run's responses, by the name of the run.
-        summaries: Whether queries about bundled notes ask for summaries of 20 to 40 words.
-
-    Returns:
-        The record of the study.
-    """
     cases = cases_of(context, summaries)
     runs = runs_of(study, models or context.models[:1], influence_settings(context), values)
 
@@ -128,17 +83,7 @@ def study_values(
     prefix: str = "",
     responses: Mapping[str, ResponseLimits] | None = None,
 ) -> Iterator[MeasuredValue]:
-    """Influence of each row, and utility for settings.
-
-    Args:
-        rows: Rows of a study.
-        prefix: Text before the name of each setting.
-        responses: The limits of the responses for each setting.
-
-    Yields:
-        Influence, then ROUGE-L if it was measured, then counts of repeated text by both
-        definitions.
-    """
+    """Influence of each row, and utility for settings."""
     for row in rows:
         setting, mean = prefix + row.setting, row.influence
         limits = None if responses is None else responses[row.setting]

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["Cell", "PaperTable"]
-
 TableNumber = int | float
 
 
@@ -22,14 +20,7 @@ class Cell:
 
 
 class PaperTable(BaseModel):
-    """A table of a paper.
-
-    Attributes:
-        fields: The meaning of each number in a cell.
-        columns: Headings.
-        rows: For each row, its cells in the order of `columns`: numbers in the order of `fields`,
-            a single number if there is one field, or None if the paper prints nothing.
-    """
+    """A table of a paper."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     fields: tuple[str, ...]
@@ -37,14 +28,7 @@ class PaperTable(BaseModel):
     rows: dict[str, tuple[tuple[TableNumber, ...] | TableNumber | None, ...]]
 
     def cells(self, rows: Sequence[str] = ()) -> Iterator[Cell]:
-        """The cells with numbers, row by row.
-
-        Args:
-            rows: The rows to return, in this order; empty for all.
-
-        Yields:
-            Each cell.
-        """
+        """The cells with numbers, row by row."""
         for row in rows or self.rows:
             for column, numbers in zip(self.columns, self.rows[row], strict=True):
                 if numbers is not None:

@@ -16,8 +16,6 @@ from leakbound.tasks import Aggregate, Context, Example, Job, Mechanism, Query, 
 from leakbound.tasks.synthetic import HELP_DESK, QUEUES, TOPICS, help_desk, message
 from leakbound.utility import rouge
 
-__all__ = ["Metric", "NoiseGroup", "Repetition", "mean_with_error", "repeats_of", "utility"]
-
 Metric = Literal["accuracy", "rouge1", "rougeL"]
 QUANTITIES: Mapping[Metric, Quantity] = {
     "accuracy": Quantity.ACCURACY, "rouge1": Quantity.ROUGE_1, "rougeL": Quantity.ROUGE_L,
@@ -28,40 +26,20 @@ BUNDLED_ROWS = 300
 
 @dataclass(frozen=True, slots=True)
 class NoiseGroup:
-    """Mechanisms that differ only in their noise.
-
-    Attributes:
-        collector: The mechanism that calls the model.
-        settings: Mechanisms that release what it collected, by setting in the table.
-    """
+    """Mechanisms that differ only in their noise."""
 
     collector: Mechanism
     settings: Mapping[str, Mechanism]
 
     @classmethod
     def of(cls, setting: str, mechanism: Mechanism) -> NoiseGroup:
-        """A group of one mechanism.
-
-        Args:
-            setting: Its setting in the table.
-            mechanism: The mechanism.
-
-        Returns:
-            The group.
-        """
+        """A group of one mechanism."""
         return cls(mechanism, {setting: mechanism})
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A context (PRIVATE) with queries and their correct answers.
-
-    Attributes:
-        task: How contexts and queries become prompts.
-        jobs: The context with each query.
-        truth: The correct answer to each query.
-        seed: Seed of all draws.
-    """
+    """A context (PRIVATE) with queries and their correct answers."""
 
     task: Task
     jobs: list[Job]
@@ -74,15 +52,7 @@ class Repetition:
         return all(job.context is self.jobs[0].context for job in self.jobs)
 
     def collect(self, mechanism: Mechanism, context: RecipeContext) -> list[Aggregate]:
-        """Call the model.
-
-        Args:
-            mechanism: The mechanism that answers.
-            context: The context whose first model is called.
-
-        Returns:
-            An aggregate for each query (PRIVATE).
-        """
+        """Call the model."""
         draws = [1_000_003 * self.seed + i for i in range(len(self.jobs))]
         return list(mechanism.collect(self.task, self.jobs, draws, context.model()))
 
@@ -93,17 +63,7 @@ class Repetition:
         context: RecipeContext,
         metric: Metric,
     ) -> list[float]:
-        """The utility of a mechanism, query by query.
-
-        Args:
-            mechanism: The mechanism that releases and decodes.
-            aggregates: One for each query.
-            context: The context whose first model decodes free answers.
-            metric: Accuracy, or a kind of ROUGE.
-
-        Returns:
-            Percent: the expected accuracy over many outputs, or the ROUGE of one text.
-        """
+        """The utility of a mechanism, query by query."""
         if metric == "accuracy":
             return [100 * share for share in self._accuracies(mechanism, aggregates)]
         return [100 * score for score in self._rouges(mechanism, aggregates, context, metric)]
@@ -137,18 +97,6 @@ def repeats_of(
 
     For each repeat, the bundled help desk draws a new routing of topics to queues, so only the
     context knows it. Its free-text task is to complete a sentence that examples hold.
-
-    Args:
-        context: Rows and scale.
-        shots: Examples in a context.
-        free: Whether answers are texts instead of labels.
-        sentences: Different sentences of the bundled free-text rows, of which an example holds one.
-
-    Yields:
-        One repeat at a time.
-
-    Raises:
-        DataError: If the rows are of the wrong kind, or too few.
     """
     for seed in range(context.scale.repeats):
         if not context.source:
@@ -217,21 +165,7 @@ def utility(
     context: RecipeContext, shots: int, groups: Sequence[NoiseGroup], metric: Metric = "accuracy",
     sentences: int = 1,
 ) -> list[MeasuredValue]:  # fmt: skip
-    """The mean utility of each setting over repeats.
-
-    Args:
-        context: Model, rows and scale.
-        shots: Examples in a context.
-        groups: Mechanisms; those in one group share what is collected.
-        metric: Accuracy, or a kind of ROUGE.
-        sentences: Different sentences of the bundled free-text rows, of which an example holds one.
-
-    Returns:
-        A value for each setting, in percent.
-
-    Raises:
-        UsageError: If ROUGE is requested and its package is missing; before any model call.
-    """
+    """The mean utility of each setting over repeats."""
     if metric != "accuracy":
         rouge("", "")  # raises if its package is missing
     found: dict[str, list[list[float]]] = {}
@@ -278,16 +212,7 @@ def _utility(
 
 
 def mean_with_error(setting: str, quantity: str, values: Sequence[float]) -> MeasuredValue:
-    """A mean with its standard error.
-
-    Args:
-        setting: The row of the table.
-        quantity: What is measured.
-        values: One for each repeat; a single value has no error.
-
-    Returns:
-        The mean.
-    """
+    """A mean with its standard error."""
     mean = float(np.mean(values))
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
     shown = f"{mean:.1f}" + ("" if error is None else f" ± {error:.1f}")

@@ -6,8 +6,6 @@ import statistics
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-__all__ = ["NO_NUMBERS", "MeasuredValue", "PrintedValue", "Quantity", "Sample"]
-
 NO_NUMBERS = "no number in the text"
 
 
@@ -62,14 +60,7 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PrintedValue:
-    """What a paper prints for one setting.
-
-    Attributes:
-        setting: The row of the table, with the name used by measured values.
-        quantity: The quantity, with the name used by measured values.
-        value: A printed number, or the expected shape in words.
-        where: Model, data and place in the paper.
-    """
+    """What a paper prints for one setting."""
 
     setting: str
     quantity: str
@@ -79,20 +70,7 @@ class PrintedValue:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The numbers behind a measured value: one for each unit that was drawn.
-
-    Attributes:
-        values: (n,) numbers, one per unit. Their mean is the measured value, or changes with it.
-        unit: What a unit is, such as "paired trial" or "query".
-        drawn: How the units were drawn. Units with equal `drawn` and equal number belong together:
-            they are the same, or drawn from one seed. So they can be compared one by one.
-        what: What the numbers are, if they are not on the scale of the measured value.
-        ceiling: Largest possible mean, on the scale of the numbers; None if none is known.
-        ids: (n,) number of each unit among those drawn; empty for 0 to n - 1.
-        contexts: (n,) number of the context that each unit asks, where several units ask one:
-            they are alike, so samples over different contexts are compared by their means in each
-            context. Empty if each unit has a context of its own.
-    """
+    """The numbers behind a measured value: one for each unit that was drawn."""
 
     values: tuple[float, ...]
     unit: str
@@ -130,18 +108,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredValue:
-    """A number measured in this run for one setting.
-
-    Attributes:
-        setting: The row of the table.
-        quantity: The measured quantity.
-        value: The number; infinite if nothing finite was found.
-        shown: The number for readers, with its interval or its kind.
-        sample: The numbers behind it, with which a claim can be tested; None for a single number.
-        ceiling: Largest possible value here, such as the accuracy of a perfect attack; None if none
-            is known.
-        exact: Whether it is computed exactly and has no spread.
-    """
+    """A number measured in this run for one setting."""
 
     setting: str
     quantity: str

@@ -22,8 +22,6 @@ from leakbound._check import count
 from leakbound._install import install_hint
 from leakbound.errors import LeakboundError, TargetError, UsageError
 
-__all__ = ["Cluster", "connected", "rooted", "spread"]
-
 T = TypeVar("T")
 Item = TypeVar("Item")
 R = TypeVar("R")
@@ -38,13 +36,7 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Ray cluster, and how many of its processes to use.
-
-    Args:
-        address: "local" to start one on this machine; else that of one that runs (host:port, auto).
-        workers: How many, each with a model of its own; None: one for every GPU, or for every CPU
-            where there is no GPU.
-    """
+    """A Ray cluster, and how many of its processes to use."""
 
     address: str = "local"
     workers: int | None = None
@@ -65,20 +57,6 @@ def spread(
 
     A worker that dies is replaced and its tasks are done anew: nothing is lost, and no item comes
     twice.
-
-    Args:
-        cluster: Where to work, and how many workers.
-        opened: Makes the tool of a worker, once in each, and again in one that replaces a dead one.
-        work: Makes the result of a tool and an item. It travels to the workers with `opened` and
-            the items, and results travel back: all must be what Ray can carry.
-        items: What to work on.
-
-    Yields:
-        (item, result), in the order in which they finish.
-
-    Raises:
-        LeakboundError: What `opened` or `work` raised of this package.
-        TargetError: If the cluster cannot be reached, or four workers died with one task.
     """
     ray = _ray()
     with (
@@ -101,15 +79,7 @@ def spread(
 
 
 def rooted(address: str, plain: bool = False) -> str:
-    """An address that workers in other folders can open.
-
-    Args:
-        address: `hf/./folder`, `python:file.py:object` or `http:file.yaml`.
-        plain: Whether the address may be a bare path.
-
-    Returns:
-        The address with its path made absolute, if there is such a path; else the address.
-    """
+    """An address that workers in other folders can open."""
     match = ADDRESS.fullmatch(address)
     if match and (match[1] or plain) and Path(match[2]).exists():
         return match[1] + str(Path(match[2]).resolve()) + match[3]
@@ -132,15 +102,6 @@ def connected(cluster: Cluster) -> Iterator[None]:
     """A session on a cluster, ended whatever happens; within, each `spread` uses it.
 
     Nothing of what workers print comes here.
-
-    Args:
-        cluster: The cluster.
-
-    Yields:
-        Nothing; within a session of this process, that one stays.
-
-    Raises:
-        TargetError: If the cluster cannot be reached.
     """
     ray = _ray()
     if ray.is_initialized():

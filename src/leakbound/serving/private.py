@@ -37,8 +37,6 @@ from leakbound.tasks import (
     require_mechanism,
 )
 
-__all__ = ["Answer", "AnswerLost", "PrivateICL", "require_unlimited"]
-
 LONGEST = 1000  # bytes of a query: a long paragraph, and little of any model's window
 # texts that tokenizers split into few or into many tokens per byte
 FILLERS = ("word ", "a.", "7", "Ω", "鿦", "𝔘")
@@ -88,13 +86,6 @@ def require_unlimited(mechanism: Mechanism, limits: Sequence[str]) -> None:
     """Refuse limits on money or time where the mechanism has a guarantee.
 
     Such a limit counts the tokens of private rows, so one longer row could stop an answer.
-
-    Args:
-        mechanism: The mechanism that answers.
-        limits: Options that limit the model; see `Limited`.
-
-    Raises:
-        UsageError: If there is a limit and the mechanism has a guarantee.
     """
     if limits and not isinstance(mechanism.guarantee, NonPrivate):
         raise UsageError(

@@ -22,8 +22,6 @@ from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee, gdp_epsilon
 from leakbound.stats.estimate import Estimate
 
-__all__ = ["GRID", "AnytimeTest", "Evidence", "Replay"]
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 # claims that a bound scans: 1 % apart, up to 20; no practical number of pairs certifies more
@@ -42,27 +40,10 @@ class Evidence(Protocol):
         """(pairs,) logarithm of the e-value against the tested claim after each pair."""
 
     def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
-        """Replay the pairs against claims of (epsilon, delta)-DP.
-
-        Args:
-            epsilons: (C,) claimed values, at least 0.
-            delta: Failure probability of all claims, in [0, 1).
-
-        Returns:
-            (C, pairs) logarithms of the e-value of each claim after each pair; all 0 if nothing is
-            known.
-        """
+        """Replay the pairs against claims of (epsilon, delta)-DP."""
 
     def mu_paths(self, mus: Floats) -> Floats:
-        """Replay the pairs against claims of mu-GDP.
-
-        Args:
-            mus: (C,) claimed values, at least 0.
-
-        Returns:
-            (C, pairs) logarithms of the e-value of each claim after each pair; all 0 if nothing is
-            known.
-        """
+        """Replay the pairs against claims of mu-GDP."""
 
 
 Replay = Callable[[Evidence, Floats], Floats]

@@ -13,8 +13,6 @@ from scipy.special import ndtr
 from leakbound._check import positive
 from leakbound.errors import UsageError
 
-__all__ = ["BestVotes", "best_chance"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 # Points of the integral over the noise of the count, in noise scales: the trapezoid rule is exact
@@ -29,15 +27,6 @@ BLOCK = 256  # histograms whose integrals are computed at once
 
 def best_chance(one: Floats, others: Floats, sigma: float, thresholds: Floats) -> Floats:
     """P(one noisy count minus the largest other one >= threshold).
-
-    Args:
-        one: (n,) counts before noise.
-        others: (n, m) the other counts of each row, m at least 1.
-        sigma: Standard deviation of the Gaussian noise on each count, above 0.
-        thresholds: (K,) thresholds.
-
-    Returns:
-        (n, K) probabilities, exact to about 1e-12.
 
     Examples:
         >>> chances = best_chance(np.array([3.0]), np.array([[3.0]]), 1.0, np.zeros(1))
@@ -57,19 +46,6 @@ def best_chance(one: Floats, others: Floats, sigma: float, thresholds: Floats) -
 @dataclass(frozen=True, slots=True)
 class BestVotes:
     """Probabilities that the noisy votes of one class exceed those of all others by a threshold.
-
-    Attributes:
-        partitions: Total number of votes, at least 1.
-        classes: Number of classes that can be voted for, at least 2.
-        sigma: Standard deviation of the noise on each count, in votes, above 0.
-        levels: Thresholds of the difference to the best other class; 0 means that the class wins.
-        shared: Whether both contexts of a pair share the votes that the canary does not touch. Then
-            at most one vote moves.
-        wins: Whether the score is 1 if the class wins, and 0 otherwise. Its threshold is then one
-            half.
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Examples:
         >>> xs, ys = BestVotes(4, 3, 1.0).support()
@@ -98,14 +74,7 @@ class BestVotes:
         return np.full(1, 0.5) if self.wins else np.asarray(self.levels, float)
 
     def chances(self, histograms: npt.ArrayLike) -> Floats:
-        """Probabilities for given vote counts.
-
-        Args:
-            histograms: (n, classes) votes, with the class of interest first.
-
-        Returns:
-            (n, K) probabilities.
-        """
+        """Probabilities for given vote counts."""
         votes = np.asarray(histograms, float)
         return best_chance(votes[:, 0], votes[:, 1:], self.sigma, self._margins)
 

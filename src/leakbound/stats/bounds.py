@@ -17,9 +17,6 @@ from leakbound.privacy import gdp_epsilon
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 
-__all__ = ["FRESH", "IID", "accuracy_bound", "accuracy_log_odds", "clopper_pearson", "error_counts",
-           "gdp"]  # fmt: skip
-
 IID = "trials are independent within each context"
 FRESH = "the threshold was not chosen on these trials"
 IMPLIED = "the implied epsilon holds only if the mechanism is Gaussian"
@@ -210,20 +207,7 @@ def accuracy_bound(
 
 
 def error_counts(tp: int, fn: int, fp: int, tn: int) -> dict[str, int]:
-    """The four counts by name, checked.
-
-    Args:
-        tp: Canary-in trials called member.
-        fn: Canary-in trials called non-member.
-        fp: Canary-out trials called member.
-        tn: Canary-out trials called non-member.
-
-    Returns:
-        {"tp": tp, "fn": fn, "fp": fp, "tn": tn}.
-
-    Raises:
-        UsageError: If a count is negative or a context has no trial.
-    """
+    """The four counts by name, checked."""
     counts = {
         name: count(name, value)
         for name, value in zip(("tp", "fn", "fp", "tn"), (tp, fn, fp, tn), strict=True)

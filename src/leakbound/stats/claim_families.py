@@ -11,11 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit, log_ndtr, logit, ndtri, xlogy
 
-__all__ = [
-    "LARGEST", "OUTWARDS", "ApproxClaims", "Claims", "GaussianClaims", "Trials",
-    "approximate_limit", "critical", "log_likelihood_ratio",
-]  # fmt: skip
-
 Floats = npt.NDArray[np.float64]
 OUTWARDS = 1e-9  # margin of likelihood ratios and probabilities: 1,000 times their rounding error
 LARGEST = 40.0  # epsilon, mu or logit of a rate; no practical number of trials resolves larger ones
@@ -34,28 +29,10 @@ class Claims(Protocol):
     """A family of claims, ordered from strong to weak; all curves are non-decreasing."""
 
     def smallest(self, p: Floats, q: Floats) -> Floats:
-        """The strongest claim that allows two rates.
-
-        Args:
-            p: Rate of "member" in canary-in trials, as a logit.
-            q: Rate in canary-out trials, as a logit; same shape as p.
-
-        Returns:
-            Parameter of the claim, such as epsilon or mu; same shape as p.
-        """
+        """The strongest claim that allows two rates."""
 
     def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
-        """Largest log likelihood on the edge of a claim.
-
-        Args:
-            x: Canary-in trials in which the attacker says "member", at most `trials.n`.
-            y: The same for canary-out trials, at most `trials.m`.
-            trials: Numbers of both kinds of trials.
-            claim: Parameter of the claim; it broadcasts with x and y.
-
-        Returns:
-            Log likelihood in nats, in the broadcast shape of x, y and the claim.
-        """
+        """Largest log likelihood on the edge of a claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +42,7 @@ class ApproxClaims:
     delta: float
 
     def smallest(self, p: Floats, q: Floats) -> Floats:
-        """The larger epsilon of both directions.
-
-        Args:
-            p: Rate of "member" in canary-in trials, as a logit.
-            q: Rate in canary-out trials, as a logit; same shape as p.
-
-        Returns:
-            epsilon, same shape as p; -inf where neither direction requires any epsilon.
-        """
+        """The larger epsilon of both directions."""
         return np.maximum(self._direction(p, q), self._direction(-q, -p))
 
     def _direction(self, p: Floats, q: Floats) -> Floats:
@@ -85,15 +54,6 @@ class ApproxClaims:
         """Largest log likelihood on the edge of (epsilon, delta)-DP.
 
         The edge consists of two line segments. Exchanging the two errors maps one to the other.
-
-        Args:
-            x: Canary-in trials in which the attacker says "member", at most `trials.n`.
-            y: The same for canary-out trials, at most `trials.m`.
-            trials: Numbers of both kinds of trials.
-            claim: epsilon, at least 0; it broadcasts with x and y.
-
-        Returns:
-            Log likelihood in nats, in the broadcast shape of x, y and the claim.
         """
         n, m = trials.n, trials.m
         return np.maximum(
@@ -101,26 +61,11 @@ class ApproxClaims:
         )
 
     def corner(self, epsilon: float) -> float:
-        """Where the two parts of the edge meet.
-
-        Args:
-            epsilon: epsilon of the claim, at least 0.
-
-        Returns:
-            p as a logit.
-        """
+        """Where the two parts of the edge meet."""
         return epsilon + math.log1p(self.delta * math.exp(-epsilon)) - math.log1p(-self.delta)
 
     def edge(self, p: Floats, epsilon: float) -> Floats:
-        """The smallest q that a claim allows for a given p.
-
-        Args:
-            p: Rates of "member" in canary-in trials, as logits.
-            epsilon: epsilon of the claim, at least 0.
-
-        Returns:
-            q as logits, same shape as p.
-        """
+        """The smallest q that a claim allows for a given p."""
         first = math.exp(-epsilon) * (expit(p) - self.delta)
         second_not = math.exp(epsilon) * expit(-p) + self.delta
         q = np.where(second_not <= 1 - first, 1 - second_not, first)
@@ -147,29 +92,11 @@ class GaussianClaims:
     """mu-GDP for all mu."""
 
     def smallest(self, p: Floats, q: Floats) -> Floats:
-        """Phi^-1(p) - Phi^-1(q).
-
-        Args:
-            p: Rate of "member" in canary-in trials, as a logit.
-            q: Rate in canary-out trials, as a logit; same shape as p.
-
-        Returns:
-            mu, same shape as p.
-        """
+        """Phi^-1(p) - Phi^-1(q)."""
         return _normal_quantile(p) - _normal_quantile(q)
 
     def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
-        """Largest log likelihood on p = Phi(a + mu), q = Phi(a).
-
-        Args:
-            x: Canary-in trials in which the attacker says "member", at most `trials.n`.
-            y: The same for canary-out trials, at most `trials.m`.
-            trials: Numbers of both kinds of trials.
-            claim: mu, at least 0; it broadcasts with x and y.
-
-        Returns:
-            Log likelihood in nats, in the broadcast shape of x, y and the claim.
-        """
+        """Largest log likelihood on p = Phi(a + mu), q = Phi(a)."""
         x_not, y_not = trials.n - x, trials.m - y
 
         def rise(a: Floats) -> Floats:
@@ -207,18 +134,7 @@ def _peak(rise: Callable[[Floats], Floats], low: Floats, high: npt.ArrayLike) ->
 def log_likelihood_ratio(
     x: Floats, y: Floats, trials: Trials, claims: Claims, claim: Floats
 ) -> Floats:
-    """Twice the log likelihood ratio of unrestricted rates to the rates that a claim allows.
-
-    Args:
-        x: Canary-in trials that were called member.
-        y: Canary-out trials that were called member.
-        trials: Numbers of trials.
-        claims: The family of claims.
-        claim: Parameters of claims in the family.
-
-    Returns:
-        Ratios; 0 where a claim allows the observed rates.
-    """
+    """Twice the log likelihood ratio of unrestricted rates to the rates that a claim allows."""
     n, m = trials.n, trials.m
     free = _log_binomial(x, n) + _log_binomial(y, m)
     with np.errstate(invalid="ignore"):
@@ -233,30 +149,12 @@ def _log_binomial(x: Floats, n: int) -> Floats:
 
 
 def critical(confidence: float) -> float:
-    """The ratio at which a claim is rejected. Its value cannot make a bound invalid.
-
-    Args:
-        confidence: Confidence of the bound, in (0, 1).
-
-    Returns:
-        A ratio.
-    """
+    """The ratio at which a claim is rejected. Its value cannot make a bound invalid."""
     return float(ndtri(max(confidence, 0.75))) ** 2
 
 
 def approximate_limit(x: int, y: int, trials: Trials, claims: Claims, confidence: float) -> float:
-    """The largest claim that the likelihood ratio rejects. It orders the outcomes.
-
-    Args:
-        x: Canary-in trials that were called member.
-        y: Canary-out trials that were called member.
-        trials: Numbers of trials.
-        claims: The family of claims.
-        confidence: Confidence of the bound, in (0, 1).
-
-    Returns:
-        A claim, rounded down; 0 if none is rejected.
-    """
+    """The largest claim that the likelihood ratio rejects. It orders the outcomes."""
     low, high = 0.0, LARGEST
     for _ in range(5):  # a resolution of 64^-5, below 1e-7 of the range
         grid = np.linspace(low, high, 65)

@@ -10,28 +10,12 @@ import numpy.typing as npt
 from leakbound._check import within
 from leakbound.errors import UsageError
 
-__all__ = [
-    "auroc", "auroc_standard_error", "clean_scores", "pair_accuracies", "rates_without_each", "roc",
-    "tpr_at_fpr",
-]  # fmt: skip
-
 Floats = npt.NDArray[np.float64]
 LEVELS = 400  # thresholds tried for a pair: the best one is within 0.3 points of the optimum
 
 
 def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
-    """Check scores and flatten them.
-
-    Args:
-        name: Name of the scores in error messages.
-        scores: Numbers; any shape.
-
-    Returns:
-        (n,) a copy, n >= 1.
-
-    Raises:
-        UsageError: If there is no score, or one is NaN.
-    """
+    """Check scores and flatten them."""
     array = np.array(scores, float).ravel()
     if array.size == 0:
         raise UsageError(f"{name} holds no scores; it needs at least one.")
@@ -143,13 +127,6 @@ def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
     threshold for a pair is chosen without that pair. The shares can be compared between settings,
     pair by pair.
 
-    Args:
-        member: (pairs, draws) scores of the canary-in contexts.
-        nonmember: (pairs, draws) scores of the canary-out contexts.
-
-    Returns:
-        (pairs,) shares in [0, 1]. If there is only one pair, its own best threshold is used.
-
     Examples:
         >>> pair_accuracies([[1.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]])
         array([1.  , 0.75])
@@ -165,14 +142,6 @@ def rates_without_each(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Float
 
     An estimate from all pairs and one without each of them tell how much each pair adds to it
     (the jackknife).
-
-    Args:
-        member: (pairs, draws) scores of the canary-in contexts.
-        nonmember: (pairs, draws) scores of the canary-out contexts.
-
-    Returns:
-        (pairs + 1, 2) of (TPR, FPR): first of all pairs, then without the first one, and so on. If
-        there is only one pair, its own stand in for those without it.
 
     Examples:
         >>> rates_without_each([[1.0], [1.0], [0.0]], [[0.0], [0.0], [0.0]])[[0, 3], 0].round(2)

@@ -13,14 +13,6 @@ from leakbound.stats.best_votes import BestVotes
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
 from leakbound.stats.votes import VoteScores
 
-__all__ = [
-    "DiscreteBestVotes",
-    "DiscreteMargins",
-    "discrete_difference_chances",
-    "discrete_margin_chances",
-    "discrete_win_chance",
-]
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -42,14 +34,7 @@ class DiscreteMargins(VoteScores):
         return np.unique(np.floor(VoteScores.thresholds.__get__(self)) + 0.5)
 
     def exceedance(self, values: npt.ArrayLike) -> Floats:
-        """P(value + noise > threshold).
-
-        Args:
-            values: Whole values before noise; any shape.
-
-        Returns:
-            Probabilities, in the shape of `values` with (K,) appended.
-        """
+        """P(value + noise > threshold)."""
         noise = discrete_gaussian_pmf(self.sigma / math.sqrt(2))
         mass = np.convolve(noise, noise)
         gap = np.asarray(values, float)[..., None] - self.thresholds
@@ -68,14 +53,7 @@ class DiscreteBestVotes(BestVotes):
     """
 
     def chances(self, histograms: npt.ArrayLike) -> Floats:
-        """Probabilities for given vote counts.
-
-        Args:
-            histograms: (n, classes) votes, with the class of interest first.
-
-        Returns:
-            (n, K) probabilities.
-        """
+        """Probabilities for given vote counts."""
         laws = [DiscreteGaussianLaw(row, self.sigma) for row in np.asarray(histograms, float)]
         if self.wins:
             return np.array([[discrete_win_chance(law, 0)] for law in laws])
@@ -87,16 +65,6 @@ def discrete_difference_chances(
     law: DiscreteGaussianLaw, one: int, other: int, scale: float, levels: Floats
 ) -> Floats:
     """Exceedance probabilities of the difference of two noisy counts.
-
-    Args:
-        law: Distribution of the noisy counts.
-        one: Index of the first count.
-        other: Index of the count that is subtracted.
-        scale: Factor by which counts are multiplied, above 0.
-        levels: (K,) thresholds of the difference.
-
-    Returns:
-        (K,) probabilities that the difference is at or above each threshold.
 
     Examples:
         >>> law = DiscreteGaussianLaw(np.array([3.0, 3.0]), 1.0)
@@ -112,17 +80,7 @@ def discrete_difference_chances(
 def discrete_margin_chances(
     law: DiscreteGaussianLaw, one: int, scale: float, levels: Floats
 ) -> Floats:
-    """Exceedance probabilities of a noisy count minus the largest other one.
-
-    Args:
-        law: Distribution of the noisy counts, at least two.
-        one: Index of the count.
-        scale: Factor by which counts are multiplied, above 0.
-        levels: (K,) thresholds of the difference.
-
-    Returns:
-        (K,) probabilities that the difference is at or above each threshold.
-    """
+    """Exceedance probabilities of a noisy count minus the largest other one."""
     noise, steps = _noise(law)
     others = np.delete(law.mean, one)
     most = np.floor(law.mean[one] + steps - np.ceil(levels / scale - 1e-9)[:, None])
@@ -136,13 +94,6 @@ def discrete_win_chance(law: DiscreteGaussianLaw, one: int) -> float:
     Every count gets an independent uniform priority; that of this count is t. Another count loses
     if it is smaller, or equal with a smaller priority. The resulting polynomial in t is integrated
     exactly.
-
-    Args:
-        law: Distribution of the noisy counts, at least two.
-        one: Index of the count.
-
-    Returns:
-        A probability.
 
     Examples:
         >>> law = DiscreteGaussianLaw(np.array([2.0, 2.0, 2.0]), 0.5)

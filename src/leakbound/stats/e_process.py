@@ -29,8 +29,6 @@ from leakbound.privacy import ApproxDP, Gaussian, Guarantee, gdp_delta
 from leakbound.stats.anytime import AnytimeTest, Replay
 from leakbound.stats.stakes import Lines, Moments, StakeRule, restake_points
 
-__all__ = ["EProcess"]
-
 Floats = npt.NDArray[np.float64]
 # epsilon of the tangent lines of a mu-GDP claim, in units of mu, from total variation to the tail
 TANGENTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0])

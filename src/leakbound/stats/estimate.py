@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Estimate", "Kind", "BoundReading", "beside", "cut"]
-
 Kind = Literal["lower_bound", "point_estimate", "credible"]
 MOST_DIGITS = 16  # decimal places of a float near 1
 WORDS = {
@@ -137,11 +135,7 @@ class Estimate:
     reading: BoundReading | None = None
 
     def __float__(self) -> float:
-        """Refuse conversion to a number, which would drop kind and confidence.
-
-        Raises:
-            TypeError: Always.
-        """
+        """Refuse conversion to a number, which would drop kind and confidence."""
         raise TypeError(
             "an Estimate is not a bare number; read .epsilon or .mu together with .kind and "
             ".confidence."

@@ -14,22 +14,13 @@ import numpy.typing as npt
 
 from leakbound._check import whole, within
 
-__all__ = ["Excess", "benjamini_hochberg", "conformal_p_values", "excess_test", "smallest_excess"]
-
 Floats = npt.NDArray[np.float64]
 DRAWS = 9999
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """How far the first sample exceeds the second.
-
-    Attributes:
-        p_value: Against the hypothesis that the samples are exchangeable.
-        threshold: The value from which on the excess is largest.
-        statistic: The standardised excess there.
-        draws: Random divisions of the values that it was compared with.
-    """
+    """How far the first sample exceeds the second."""
 
     p_value: float
     threshold: float
@@ -44,18 +35,6 @@ def excess_test(
 
     The statistic is the largest standardised excess over all thresholds, so a few very large values
     count as well as many slightly larger ones. It is compared with random divisions of the values.
-
-    Args:
-        high: (n,) values that should be larger under the alternative.
-        low: (m,) values of the other sample.
-        seed: Of the divisions.
-        draws: Divisions, at least 1. The p-value is at least 1 / (draws + 1).
-
-    Returns:
-        p-value, threshold and statistic; p = 1 if a sample is empty or all values are equal.
-
-    Raises:
-        UsageError: If draws is not a positive integer.
 
     Guarantee:
         If all n + m values are exchangeable, the p-value is at most p with probability at most p.
@@ -105,19 +84,6 @@ def smallest_excess(
 ) -> int | None:
     """How many values would have to exceed all others for `excess_test` to reject.
 
-    Args:
-        high: (n,) values; the lowest of them are raised.
-        low: (m,) values of the other sample.
-        level: Error of the test, from 0 to 1.
-        seed: Of the divisions.
-        draws: Divisions.
-
-    Returns:
-        The smallest number of values; None if all n are not enough.
-
-    Raises:
-        UsageError: If level is not from 0 to 1.
-
     Examples:
         >>> smallest_excess([0.0] * 50, [0.0] * 50, level=0.05)
         5
@@ -144,13 +110,6 @@ def smallest_excess(
 def conformal_p_values(scores: Sequence[float], reference: Sequence[float]) -> Floats:
     """Compare each score with those of a reference sample.
 
-    Args:
-        scores: (n,) scores.
-        reference: (m,) scores of records without an effect.
-
-    Returns:
-        (n,): the share of reference scores that are at least as large, the score itself counted.
-
     Guarantee:
         A p-value of a record that is exchangeable with the reference records is at most p with
         probability at most p.
@@ -170,16 +129,6 @@ def conformal_p_values(scores: Sequence[float], reference: Sequence[float]) -> F
 
 def benjamini_hochberg(p_values: Sequence[float] | Floats, rate: float) -> npt.NDArray[np.bool_]:
     """Which hypotheses are rejected so that few of the rejections are false.
-
-    Args:
-        p_values: (n,) p-values.
-        rate: False discovery rate, from 0 to 1.
-
-    Returns:
-        (n,): whether each is rejected.
-
-    Raises:
-        UsageError: If rate is not from 0 to 1.
 
     Guarantee:
         The expected share of false rejections is at most `rate` for independent p-values and for

@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
-__all__ = ["binomial_lower", "binomial_upper"]
-
 Floats = npt.NDArray[np.float64]
 OUTWARDS = 1e-9  # relative margin, a thousand times the error of the inverse beta function
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from leakbound._check import within
 
-__all__ = ["RateAtFpr", "rate_at_fpr"]
-
 Floats = npt.NDArray[np.float64]
 BLOCKS = 400  # largest number of blocks of pairs that are resampled
 RESAMPLES = 1000  # gives the ends of a 95 % interval to about a tenth of its width
@@ -20,14 +18,7 @@ RATES = np.geomspace(1e-4, 1.0, 200)  # shares of canary-out scores above the th
 
 @dataclass(frozen=True, slots=True)
 class RateAtFpr:
-    """The largest true-positive rate at a false-positive rate of at most `fpr`.
-
-    Args:
-        fpr: The false-positive rate.
-        tpr: The true-positive rate, a point estimate.
-        low: Lower end of its interval.
-        high: Upper end of its interval.
-    """
+    """The largest true-positive rate at a false-positive rate of at most `fpr`."""
 
     fpr: float
     tpr: float
@@ -45,18 +36,6 @@ def rate_at_fpr(
     for canary-out scores rarer than one in the number of pairs. At an `fpr` below 1 / pairs it
     reflects only the noise of the outputs of the pairs at hand. If each pair has one output, it is
     then [0, 1].
-
-    Args:
-        member: (pairs, draws) scores of the canary-in contexts, higher for members.
-        nonmember: (pairs, draws) scores of the canary-out contexts.
-        fpr: False-positive rate in [0, 1].
-        confidence: Confidence of the interval, in (0, 1).
-
-    Returns:
-        Rate and interval.
-
-    Raises:
-        UsageError: If the rate or the confidence lies outside its range.
 
     Guarantee:
         None. The threshold is chosen on the same trials, which makes the rate optimistic.

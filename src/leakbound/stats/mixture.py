@@ -13,8 +13,6 @@ from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee
 from leakbound.stats.anytime import AnytimeTest, Evidence, Replay
 
-__all__ = ["MixedEProcess"]
-
 Floats = npt.NDArray[np.float64]
 ROUNDING = 1e-12  # tolerance for the sum of the weights
 

@@ -18,8 +18,6 @@ from scipy.special import betainc, chdtr, chdtrc, ndtr, ndtri
 from leakbound._check import positive, within
 from leakbound.errors import UsageError
 
-__all__ = ["NoiseFit", "noise_goodness_of_fit"]
-
 Floats = npt.NDArray[np.float64]
 TESTS = 5  # shape, scale, centre, independence, repeats: the Bonferroni factor
 FEWEST = 8  # smallest number of draws with which one of five tests can reject at 1 %

@@ -13,8 +13,6 @@ from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.errors import UsageError
 from leakbound.stats.estimate import Estimate
 
-__all__ = ["canaries_to_reject", "one_run", "one_run_power", "right_to_reject"]
-
 STEP = 0.1  # step of the scan; the claims are nested, so a coarse step costs only halvings
 GROWTH = 1.05  # ratio of successive numbers of canaries; bisection then refines the first hit
 MOST_CANARIES = 1_000_000  # far more questions than an audit puts to a store

@@ -18,15 +18,6 @@ from leakbound.privacy import (
 )
 from leakbound.stats.estimate import Estimate
 
-__all__ = [
-    "CategoricalLaw",
-    "DiscreteGaussianLaw",
-    "GaussianLaw",
-    "OutputDistribution",
-    "exact_privacy_loss",
-    "privacy_profile",
-]
-
 Floats = npt.NDArray[np.float64]
 TOLERANCE = 1e-12  # width of a bisection: 10,000 times the rounding error of a float near 1
 LARGEST_EXPONENT = 700.0  # e^700 is about the largest float
@@ -58,12 +49,7 @@ class CategoricalLaw:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussianLaw:
-    """Integer counts with independent discrete Gaussian noise.
-
-    Attributes:
-        mean: (dim,) the integer counts before noise.
-        sigma: Parameter of the noise on each count, above 0.
-    """
+    """Integer counts with independent discrete Gaussian noise."""
 
     mean: Floats
     sigma: float

@@ -30,8 +30,6 @@ from scipy.special import ndtri
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
 
-__all__ = ["PlannedRateTest", "RateDesign"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 LONGEST = 2.5  # the most samples, in units of those that a fixed number takes
@@ -43,15 +41,7 @@ ROUNDING = 1e-9  # of a number of right answers at a bound
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """Likelihood ratios of the planned rate and the limit at which a test ends.
-
-    Args:
-        limit: The rate under the claim.
-        rate: The planned rate, above the limit.
-        reject: Logarithm of the ratio that rejects.
-        give_up: Logarithm of the ratio that gives up.
-        most: Number of samples after which the test gives up.
-    """
+    """Likelihood ratios of the planned rate and the limit at which a test ends."""
 
     limit: float
     rate: float

@@ -12,8 +12,6 @@ from leakbound._check import confidence_level, delta_value
 from leakbound.stats.bounds import FRESH, IID, error_counts
 from leakbound.stats.estimate import Estimate
 
-__all__ = ["joint_beta"]
-
 NODES = 4000  # midpoints of the integral; its error is below 1e-4 of the posterior mass
 TOLERANCE = 1e-9  # relative width at which bisection stops, far below the error of the integral
 

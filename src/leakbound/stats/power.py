@@ -15,11 +15,6 @@ from leakbound.errors import UsageError
 from leakbound.stats.bounds import clopper_pearson
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 
-__all__ = [
-    "NO_POWER", "PERFECT", "Assumption", "Leak", "Power", "clopper_pearson_power",
-    "largest_certifiable_epsilon", "pairs_to_reject",
-]  # fmt: skip
-
 Floats = npt.NDArray[np.float64]
 LARGEST_CLAIM = 30.0  # a perfect attack needs about 4e13 pairs to reject it
 LARGEST_EXPONENT = 700.0  # e^700 is about the largest float

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["rank_test", "sign_test"]
-
 Floats = npt.NDArray[np.float64]
 EXACT = 40  # most values for which the rank sum is enumerated, which takes milliseconds
 COUNTED = 2000  # most values of two kinds for which all choices are counted in integers

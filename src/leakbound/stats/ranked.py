@@ -11,8 +11,6 @@ import numpy.typing as npt
 from leakbound._check import within
 from leakbound.errors import UsageError
 
-__all__ = ["Ranked"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
@@ -20,12 +18,6 @@ class Ranked:
 
     The number of guesses is fixed before any score is seen. No guess is made about the other
     canaries.
-
-    Attributes:
-        fraction: Share of the canaries that are guessed, in [0.01, 1].
-
-    Raises:
-        UsageError: If the fraction lies outside its range.
 
     Guarantee:
         `one_run` holds for guesses that depend on all scores in any way.
@@ -48,17 +40,7 @@ class Ranked:
 
     @classmethod
     def named(cls, text: object) -> Self | None:
-        """The rule that a setting names.
-
-        Args:
-            text: "rank", or with a share, "rank:0.3". Any other text names no rule.
-
-        Returns:
-            The rule, or None.
-
-        Raises:
-            UsageError: If the share is not a number in its range.
-        """
+        """The rule that a setting names."""
         name, _, fraction = str(text).partition(":")
         if name != "rank":
             return None
@@ -70,14 +52,7 @@ class Ranked:
             ) from None
 
     def guesses(self, scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Guesses about canaries. Among equal scores, the earlier one ranks higher.
-
-        Args:
-            scores: (m,) scores, higher for canaries that are in.
-
-        Returns:
-            (m,) 1 for in, -1 for out, 0 for no guess; equally many of 1 and -1.
-        """
+        """Guesses about canaries. Among equal scores, the earlier one ranks higher."""
         order = np.argsort(-np.asarray(scores, float), kind="stable")
         each = self.each(len(order))
         found = np.zeros(len(order), np.int64)
@@ -85,24 +60,10 @@ class Ranked:
         return found
 
     def each(self, canaries: int) -> int:
-        """Number of canaries guessed to be in, which equals the number guessed to be out.
-
-        Args:
-            canaries: Number of canaries m, at least 2.
-
-        Returns:
-            The number, at least 1.
-        """
+        """Number of canaries guessed to be in, which equals the number guessed to be out."""
         return max(1, int(self.fraction * canaries) // 2)
 
     def describe(self, canaries: int) -> str:
-        """Describe the rule in words.
-
-        Args:
-            canaries: Number of canaries m.
-
-        Returns:
-            A phrase for reports.
-        """
+        """Describe the rule in words."""
         each = self.each(canaries)
         return f"none: the {each} highest and the {each} lowest of {canaries} scores are guessed"

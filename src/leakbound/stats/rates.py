@@ -22,16 +22,6 @@ import numpy.typing as npt
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
 
-__all__ = [
-    "RateBounds",
-    "RatePlan",
-    "RateTest",
-    "e_benjamini_hochberg",
-    "log_e_values",
-    "plan_rate",
-    "rate_bounds",
-]
-
 Floats = npt.NDArray[np.float64]
 SIDES = ("above", "below")
 LIMITS = np.arange(1000) / 1000  # rates that bounds scan, with three digits
@@ -47,13 +37,6 @@ LEAST = 1e-6  # replaces the limit 0, which a single score above 0 refutes
 
 def log_e_values(scores: Floats, limit: npt.ArrayLike) -> Floats:
     """Evidence against "the rate is at most the limit", after each score.
-
-    Args:
-        scores: (..., n) numbers in [0, 1].
-        limit: (..., 1) limits in [0, 1), or one for all.
-
-    Returns:
-        (..., n) logarithms of e-values.
 
     Guarantee:
         If each score, given the earlier ones, has an expectation of at most the limit, the e-value

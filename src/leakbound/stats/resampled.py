@@ -12,8 +12,6 @@ from leakbound.stats.bounds import gdp
 from leakbound.stats.curves import clean_scores
 from leakbound.stats.estimate import Estimate
 
-__all__ = ["resampled"]
-
 Floats = npt.NDArray[np.float64]
 THRESHOLDS = 101  # number of thresholds tried, up to 3 sigma beyond the votes at both ends
 

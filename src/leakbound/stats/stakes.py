@@ -23,8 +23,6 @@ from scipy.special import softmax
 
 from leakbound.errors import UsageError
 
-__all__ = ["Lines", "Moments", "StakeRule", "Stakes", "restake_points"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 CAP = 0.99  # largest share of the admissible stake; at 1, a single loss would end the test for good
@@ -37,9 +35,6 @@ TINY = 1e-12  # least variance, so that constant scores do not divide by zero
 
 def restake_points() -> Iterator[int]:
     """Numbers of pairs after which stakes change: after every pair at first, then every 8 %.
-
-    Yields:
-        0, 1, 2, ..., indefinitely.
 
     Examples:
         >>> from itertools import islice
@@ -54,26 +49,13 @@ def restake_points() -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Payoffs z = a + b x + c y whose expectation is at most 0 under a claim.
-
-    Attributes:
-        coefficients: (C, L, 3) a, b and c of each line.
-    """
+    """Payoffs z = a + b x + c y whose expectation is at most 0 under a claim."""
 
     coefficients: Floats
 
     @staticmethod
     def of(epsilon: Floats, delta: Floats) -> Lines:
-        """Both directions of TPR <= e^epsilon FPR + delta.
-
-        Args:
-            epsilon: (C, lines) slopes, as exponents.
-            delta: (C, lines) intercepts.
-
-        Returns:
-            Lines with L = 2 * lines: first the given direction, then the one with canary-in and
-            canary-out exchanged.
-        """
+        """Both directions of TPR <= e^epsilon FPR + delta."""
         slope = np.exp(epsilon)
         one = np.stack([-delta, np.ones_like(slope), -slope], -1)
         other = np.stack([1 - slope - delta, slope, -np.ones_like(slope)], -1)
@@ -87,39 +69,20 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Sums of 1, x, y, x^2, xy and y^2 over pairs.
-
-    Attributes:
-        sums: (6, B, K) sums up to each point in time.
-    """
+    """Sums of 1, x, y, x^2, xy and y^2 over pairs."""
 
     sums: Floats
 
     @staticmethod
     def of(x: Floats, y: Floats) -> Moments:
-        """Moments of each single pair.
-
-        Args:
-            x: (n, K) scores of the canary-in context.
-            y: (n, K) scores of the canary-out context.
-
-        Returns:
-            Moments with B = n.
-        """
+        """Moments of each single pair."""
         return Moments(np.stack([np.ones_like(x), x, y, x * x, x * y, y * y]))
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.sums + other.sums)
 
     def times(self, weight: float) -> Moments:
-        """The moments as if each pair had been seen several times.
-
-        Args:
-            weight: Number of times, above 0.
-
-        Returns:
-            Weighted moments.
-        """
+        """The moments as if each pair had been seen several times."""
         return Moments(self.sums * weight)
 
     def total(self) -> Moments:
@@ -131,14 +94,6 @@ class Moments:
         """Moments of the pairs before each start.
 
         Pairs are added one by one in float64, so the sums do not depend on the blocks.
-
-        Args:
-            x: (n, K) scores of the canary-in context.
-            y: (n, K) scores of the canary-out context.
-            starts: (B,) indices of pairs, in ascending order.
-
-        Returns:
-            Moments with B = len(starts).
         """
         sums, total = np.empty((6, len(starts), x.shape[1])), np.zeros((6, 1, x.shape[1]))
         for first in range(0, len(x), BLOCK):
@@ -151,46 +106,19 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Stakes:
-    """For each claim and point in time, one line and one threshold in each direction.
-
-    Attributes:
-        payoff: (C, B, 2, 3) coefficients of the chosen lines, multiplied by their stakes.
-        threshold: (C, B, 2) indices of the chosen thresholds.
-    """
+    """For each claim and point in time, one line and one threshold in each direction."""
 
     payoff: Floats
     threshold: Ints
 
     def gains(self, x: Floats, y: Floats, moment: Ints) -> Floats:
-        """Gain of every pair. The e-value is multiplied by 1 + gain.
-
-        Args:
-            x: (n, K) scores of the canary-in context.
-            y: (n, K) scores of the canary-out context.
-            moment: (n,) index of the point in time whose stakes apply to each pair.
-
-        Returns:
-            (C, n) gains, all above -1.
-        """
+        """Gain of every pair. The e-value is multiplied by 1 + gain."""
         at, row = self.threshold[:, moment], np.arange(len(x))[:, None]
         a, b, c = np.moveaxis(self.payoff[:, moment], -1, 0)
         return np.asarray((a + b * x[row, at] + c * y[row, at]).sum(-1))
 
     def growth(self, x: Floats, y: Floats, moment: Ints) -> Floats:
-        """Growth of the logarithm of the e-value with every pair.
-
-        Args:
-            x: (n, K) scores of the canary-in context.
-            y: (n, K) scores of the canary-out context.
-            moment: (n,) index of the point in time whose stakes apply to each pair.
-
-        Returns:
-            (C, n) logarithms of the factors.
-
-        Raises:
-            ArithmeticError: If a pair would make the e-value zero or negative, which would make the
-                test invalid.
-        """
+        """Growth of the logarithm of the e-value with every pair."""
         gains = self.gains(x, y, moment)
         if not bool((gains > -1).all()):
             raise ArithmeticError(
@@ -201,19 +129,7 @@ class Stakes:
 
 
 class StakeRule:
-    """The rule that turns the moments of the past into `Stakes`, for C claims at once.
-
-    Args:
-        lines: Lines of the claims.
-        states: (xs, ys), each (S, K): every value that a pair can take.
-        log_prior: (K,) logarithms of the prior weights of the thresholds.
-        level: ln(1/alpha), the logarithm of the e-value that rejects.
-        horizon: Planned number of pairs; None if it is not known.
-
-    Attributes:
-        least_payoff: (C, L, K) the smallest gain of a stake of 1 over all states.
-        largest_stake: (C, L, K) the stake that would lose everything in that state.
-    """
+    """The rule that turns the moments of the past into `Stakes`, for C claims at once."""
 
     def __init__(
         self,
@@ -231,15 +147,7 @@ class StakeRule:
         self.largest_stake = 1 / np.maximum(-self.least_payoff, 1e-6)
 
     def check(self, x: Floats, y: Floats) -> None:
-        """Reject pairs that could lose more than the stakes allow for.
-
-        Args:
-            x: (n, K) scores of the canary-in context.
-            y: (n, K) scores of the canary-out context.
-
-        Raises:
-            UsageError: If a pair lies outside the convex hull of the states.
-        """
+        """Reject pairs that could lose more than the stakes allow for."""
         for first in range(0, len(x), BLOCK):
             part, other = x[first : first + BLOCK], y[first : first + BLOCK]
             each = np.tensordot(
@@ -258,13 +166,6 @@ class StakeRule:
         It is divided evenly as long as the directions look alike, so the first loss costs half of
         it. Soon almost all of it is on the better direction. Neighbouring claims of a grid share
         the choice that is best for one of them, but each has its own stake.
-
-        Args:
-            past: Moments before each of B points in time, including a prior.
-            seen: (B,) pairs before each point.
-
-        Returns:
-            The stakes of C claims at B points.
         """
         line, at, part = (
             np.repeat(v, STRIDE, 0)[: len(self.largest_stake)] for v in self._best(past, seen)
@@ -317,19 +218,7 @@ class StakeRule:
         return stake, stake * (mean - stake * square / 2)
 
     def log_e_values(self, x: Floats, y: Floats, prior: Moments) -> Floats:
-        """Logarithm of each claim's e-value after each pair of a series.
-
-        Args:
-            x: (n, K) scores of the canary-in context, in the order of the pairs.
-            y: (n, K) scores of the canary-out context.
-            prior: Moments assumed before the first pair, B = 1.
-
-        Returns:
-            (C, n) logarithms of e-values.
-
-        Raises:
-            ArithmeticError: If a pair would make an e-value negative.
-        """
+        """Logarithm of each claim's e-value after each pair of a series."""
         starts = np.fromiter(takewhile(lambda at: at < len(x), restake_points()), np.int64)
         stakes = self.choose(Moments.before(x, y, starts) + prior, starts)
         moment = np.searchsorted(starts, np.arange(len(x)), side="right") - 1

@@ -14,16 +14,6 @@ from leakbound.errors import UsageError
 from leakbound.stats.curves import clean_scores, roc
 from leakbound.stats.estimate import Estimate
 
-__all__ = [
-    "BestOnSameData",
-    "Bonferroni",
-    "Fixed",
-    "Split",
-    "ThresholdRule",
-    "best_threshold",
-    "bonferroni",
-]
-
 Floats = npt.NDArray[np.float64]
 
 

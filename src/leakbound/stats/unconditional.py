@@ -50,8 +50,6 @@ from leakbound.stats.estimate import Estimate
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 from leakbound.stats.power import PERFECT, Assumption
 
-__all__ = ["unconditional", "unconditional_mu", "unconditional_power"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -74,22 +72,6 @@ def unconditional(
     threshold: str = "given",
 ) -> Estimate:
     """Lower bound on epsilon from an exact unconditional test of both error rates.
-
-    Args:
-        tp: Canary-in trials called member.
-        fn: Canary-in trials called non-member.
-        fp: Canary-out trials called member.
-        tn: Canary-out trials called non-member.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
-        threshold: How the threshold was chosen, for the record.
-
-    Returns:
-        An estimate of kind `lower_bound`, for any mechanism.
-
-    Raises:
-        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
-            outside its range.
 
     Guarantee:
         Exceeds the true epsilon(delta) with probability at most 1 - confidence, for numbers of
@@ -120,22 +102,6 @@ def unconditional_mu(
     threshold: str = "given",
 ) -> Estimate:
     """Lower bound on mu from an exact unconditional test of both error rates.
-
-    Args:
-        tp: Canary-in trials called member.
-        fn: Canary-in trials called non-member.
-        fp: Canary-out trials called member.
-        tn: Canary-out trials called non-member.
-        delta: Failure probability at which `details["implied_epsilon"]` is stated, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
-        threshold: How the threshold was chosen, for the record.
-
-    Returns:
-        An estimate of kind `lower_bound` on mu; its `epsilon` is None.
-
-    Raises:
-        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
-            outside its range.
 
     Guarantee:
         Exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence, for
@@ -168,20 +134,6 @@ def unconditional_power(
     1/(1 + e^true_epsilon). The sum over both counts leaves out 1e-6 of their mass. A grid of
     nuisance rates decides whether an outcome rejects. If the grid does not settle it, the bound
     decides; if the probability of the outcome is below `DOUBTFUL`, it counts as no rejection.
-
-    Args:
-        pairs: Number of paired trials, at least 0.
-        true_epsilon: epsilon that the system leaks, at least 0; infinity is allowed.
-        epsilon: Claimed epsilon, at least 0.
-        delta: Claimed delta, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
-        assumption: How often the model notices canaries and raises false alarms.
-
-    Returns:
-        The probability, in [0, 1].
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Examples:
         >>> round(unconditional_power(pairs=20, true_epsilon=3.0, epsilon=1.0), 2)

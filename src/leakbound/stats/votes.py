@@ -25,8 +25,6 @@ from leakbound.stats.e_process import EProcess
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.intervals import binomial_lower, binomial_upper
 
-__all__ = ["KnownScores", "RocBand", "VoteScores", "epsilon_in_reach", "roc_band", "vote_band"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 # Thresholds around both ends of the votes, in noise scales. The canary moves one vote there. The
@@ -114,15 +112,6 @@ def epsilon_in_reach(mu: float) -> float:
     """Limit of what `vote_band` certifies at delta 0 with many trials, if all votes flip.
 
     The privacy loss of Gaussian outputs is unbounded, but the band ends at its last threshold.
-
-    Args:
-        mu: Number of votes that flip, divided by the standard deviation of the noise, at least 0.
-
-    Returns:
-        epsilon at the outermost threshold.
-
-    Raises:
-        UsageError: If mu is negative.
 
     Guarantee:
         No number of trials certifies more, because at delta 0 the loss grows with the threshold.

@@ -17,8 +17,6 @@ from leakbound.gating.compare import Comparison, compare_results
 from leakbound.sweeping.grid import Changes, describe
 from leakbound.sweeping.record import SweepPoint, SweepRecord, load_sweep
 
-__all__ = ["ComparedPoint", "SweepComparison", "compare_sweeps"]
-
 _Points = Mapping[tuple[str, int], SweepPoint]
 
 

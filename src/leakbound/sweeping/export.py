@@ -10,8 +10,6 @@ from pydantic import JsonValue
 from leakbound.gating.rates import Rate
 from leakbound.sweeping.record import SweepPoint, SweepRecord, SweepUtility
 
-__all__ = ["sweep_csv"]
-
 RATES = ("tpr", "fpr")
 Cells = dict[str, JsonValue]
 

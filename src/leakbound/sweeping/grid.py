@@ -11,8 +11,6 @@ from pydantic import JsonValue
 from leakbound.auditing.config_file import yaml_value
 from leakbound.errors import UsageError
 
-__all__ = ["Changes", "Grid", "describe", "merge_grids", "parse_grid", "settings_of"]
-
 Changes = dict[str, JsonValue]  # what one setting changes, by key
 Grid = dict[str, tuple[JsonValue, ...]]
 OPTION = "option."  # former prefix of a mechanism's option
@@ -106,14 +104,7 @@ def _check_key(key: str) -> None:
 
 
 def settings_of(grid: Grid) -> list[Changes]:
-    """Every combination of values.
-
-    Args:
-        grid: Values by key.
-
-    Returns:
-        Settings, the last key changing fastest.
-    """
+    """Every combination of values."""
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 

@@ -25,8 +25,6 @@ from leakbound.sweeping.record import (
     load_sweep,
 )
 
-__all__ = ["has_shards", "merge_sweeps", "shard_file"]
-
 NAME = re.compile(r"shard-(\d+)-of-(\d+)\.json")
 PLACES = ("data", "data_dir")  # may differ from machine to machine
 _Key = tuple[str, int]

@@ -11,8 +11,6 @@ from leakbound.auditing.spec import AuditSpec, flat_keys, make_spec, merge_keys
 from leakbound.errors import UsageError
 from leakbound.sweeping.grid import Changes
 
-__all__ = ["Described", "SweepObjects"]
-
 FIELDS = {"address": "mechanism"}  # the object that a key replaces, where names differ
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-__all__ = ["upgraded"]
-
 Values = dict[str, JsonValue]
 
 KEYS = {
@@ -38,17 +36,7 @@ UTILITY = {
 
 
 def upgraded(found: JsonValue) -> JsonValue:
-    """A sweep as version 2 holds it.
-
-    Args:
-        found: A parsed file of a sweep of version 1 or 2.
-
-    Returns:
-        The same sweep; anything else is returned as it is.
-
-    Raises:
-        KeyError: If it calls itself a sweep of version 1 and lacks its keys.
-    """
+    """A sweep as version 2 holds it."""
     if not isinstance(found, dict) or found.get("schema_version") != 1:
         return found
     return {

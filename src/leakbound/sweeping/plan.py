@@ -14,23 +14,12 @@ from leakbound.sweeping.objects import SweepObjects
 from leakbound.sweeping.record import MissingPoint
 from leakbound.sweeping.utility_meter import check_utility, collection_id
 
-__all__ = ["CachingOpener", "Opener", "PlannedPoint", "SweepPlan", "plan_sweep"]
-
 Opener = Callable[[AuditSpec], Model]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPoint:
-    """A point that has passed every check.
-
-    Attributes:
-        number: Its place in the grid.
-        changes: What its setting changes.
-        spec: Its parameters.
-        evidence: Points with the same name ask the model the same about their pairs.
-        collection: Names what is collected for its utility.
-        handed: Objects that its spec does not name.
-    """
+    """A point that has passed every check."""
 
     number: int
     changes: Changes

@@ -20,11 +20,6 @@ from leakbound.sweeping.grid import Changes, Grid
 from leakbound.sweeping.old_records import upgraded
 from leakbound.utility.held_out import UtilityKind
 
-__all__ = [
-    "ELSEWHERE", "FILE", "MissingPoint", "SweepPoint", "SweepRecord", "SweepUtility", "load_sweep",
-    "load_utility", "point_of",
-]  # fmt: skip
-
 FILE = "sweep.json"
 ELSEWHERE = "another shard of the sweep runs it."
 VERSION = 2
@@ -209,17 +204,7 @@ def _once(collected: Iterable[tuple[str, int]]) -> int:
 def point_of(
     result: AuditResult, changes: Changes, evidence: str, utility: SweepUtility | None = None
 ) -> SweepPoint:
-    """A finished audit as a point of a sweep.
-
-    Args:
-        result: The audit.
-        changes: What its setting changes.
-        evidence: Names what was collected for it.
-        utility: What was measured beside it.
-
-    Returns:
-        The point.
-    """
+    """A finished audit as a point of a sweep."""
     exact = next((e.epsilon for e in result.estimates if e.method == "exact"), None)
     return SweepPoint(
         changes=changes, seed=result.spec["seed"], run=result.name, verdict=result.verdict,
@@ -254,17 +239,7 @@ def load_sweep(path: str | Path) -> SweepRecord:
 
 
 def load_utility(file: Path) -> SweepUtility:
-    """A utility that was kept beside a run.
-
-    Args:
-        file: The file.
-
-    Returns:
-        The utility.
-
-    Raises:
-        StoreError: If it cannot be read.
-    """
+    """A utility that was kept beside a run."""
     return _loaded(file, SweepUtility, "a utility; delete it to measure again")
 
 

@@ -31,8 +31,6 @@ from leakbound.sweeping.record import (
 )
 from leakbound.sweeping.utility_meter import UtilityMeter
 
-__all__ = ["Sweep"]
-
 
 def _serial(prepared: Prepared) -> BatchRunner:
     return run_serial

@@ -17,8 +17,6 @@ from leakbound.sweeping.record import SweepUtility
 from leakbound.tasks import Aggregate, Mechanism
 from leakbound.utility import HeldOut, held_out, rouge
 
-__all__ = ["UtilityMeter", "check_utility", "collection_id"]
-
 COLLECTION_KEYS = frozenset({"mechanism", "epsilon", "delta", "shots", "seed", "task", "address"})
 REFERENCE_KEYS = frozenset({"shots", "seed", "task"})
 SOURCES = ("system", "data", "model", "version")
@@ -26,15 +24,7 @@ OWN_MODEL = "an application asks its own model, so there are no references."
 
 
 def check_utility(prepared: Prepared, queries: int) -> None:
-    """Refuse, before any model call, what cannot be measured.
-
-    Args:
-        prepared: An audit.
-        queries: Held-out queries; 0 measures nothing.
-
-    Raises:
-        LeakboundError: If rows, packages or the model do not allow it.
-    """
+    """Refuse, before any model call, what cannot be measured."""
     if not queries:
         return
     test = _held_out(prepared, queries)
@@ -44,15 +34,7 @@ def check_utility(prepared: Prepared, queries: int) -> None:
 
 
 def collection_id(prepared: Prepared, queries: int) -> str:
-    """Names what is collected for utility.
-
-    Args:
-        prepared: An audit.
-        queries: Held-out queries.
-
-    Returns:
-        A name; points that share it differ in noise and in statistics only. Empty without queries.
-    """
+    """Names what is collected for utility."""
     if not queries:
         return ""
     query = _held_out(prepared, queries).jobs[0].query
@@ -90,10 +72,6 @@ class UtilityMeter:
     """Measures points one after the other.
 
     It holds the aggregates (PRIVATE) of the last collection in memory, and never writes them.
-
-    Attributes:
-        queries: Held-out queries of each point.
-        model_calls: Calls that were made.
     """
 
     queries: int
@@ -102,14 +80,7 @@ class UtilityMeter:
     _references: dict[str, tuple[_Reference, _Reference]] = field(default_factory=dict)
 
     def measure(self, prepared: Prepared) -> SweepUtility:
-        """The utility of a point's mechanism, beside the references on the same queries.
-
-        Args:
-            prepared: The audit of the point.
-
-        Returns:
-            The utility.
-        """
+        """The utility of a point's mechanism, beside the references on the same queries."""
         test, name = _held_out(prepared, self.queries), collection_id(prepared, self.queries)
         if self._last[0] != name:
             self._last = (name, *self._collect(test, prepared.mechanism, prepared.model))

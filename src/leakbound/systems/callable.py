@@ -56,28 +56,13 @@ class CallableSystem:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CallableSession:
-    """A context for the function of a `CallableSystem`.
-
-    Attributes:
-        system: Whose function is called.
-        context: The examples (PRIVATE).
-    """
+    """A context for the function of a `CallableSystem`."""
 
     system: CallableSystem
     context: Context
 
     def ask(self, query: str) -> Reply:
-        """Call the function.
-
-        Args:
-            query: What the user sends.
-
-        Returns:
-            What it answers.
-
-        Raises:
-            TargetError: If that is not an answer.
-        """
+        """Call the function."""
         return as_reply(finished(self.system.function(self.context, query)), self.system.name)
 
     def close(self) -> None:
@@ -118,28 +103,13 @@ class AsyncCallableSystem(AsyncSystem):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AsyncCallableSession:
-    """A context for the function of an `AsyncCallableSystem`.
-
-    Attributes:
-        system: Whose function is called.
-        context: The examples (PRIVATE).
-    """
+    """A context for the function of an `AsyncCallableSystem`."""
 
     system: AsyncCallableSystem
     context: Context
 
     async def ask(self, query: str) -> Reply:
-        """Call the function and await its answer.
-
-        Args:
-            query: What the user sends.
-
-        Returns:
-            What it answers.
-
-        Raises:
-            TargetError: If that is not an answer.
-        """
+        """Call the function and await its answer."""
         answer = self.system.function(self.context, query)
         if inspect.isawaitable(answer):
             answer = await answer

@@ -21,8 +21,6 @@ from leakbound.models.openai.account import require_time
 from leakbound.models.openai.window import backoff
 from leakbound.systems.failures import NoAnswer, failure_of
 
-__all__ = ["CallMeter", "CallOptions", "Caller"]
-
 R = TypeVar("R")
 PATIENCE = 600.0  # seconds: an audit that waits longer looks as if it hung, so it ends and says so
 

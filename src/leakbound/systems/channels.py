@@ -19,11 +19,6 @@ from leakbound.stats.witness import ReplyFacts
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import ANSWER, GeneratedText
 
-__all__ = [
-    "ALL", "CHANNELS_MUST", "SECONDS", "TOOL_CALLS", "Trace", "channel_texts", "is_channel",
-    "require_channels", "separated", "traced",
-]  # fmt: skip
-
 ALL, SECONDS, TOOL_CALLS = "all", "seconds", "tool_calls"
 TAKEN = frozenset({ALL, ANSWER, SECONDS, TOOL_CALLS})
 MOST = 32  # channels of a reply: beyond that, names are made from data, and records show names
@@ -36,13 +31,6 @@ CHANNELS_MUST = (
 
 def channel_texts(value: object) -> dict[str, str] | None:
     """The texts of channels as a system gave them.
-
-    Args:
-        value: What stands at `channels` of an answer.
-
-    Returns:
-        A text for each name: texts as they are, other values as JSON; None if the value is no
-        mapping, or a name or value cannot be used.
 
     Examples:
         >>> channel_texts({"logs": "read 1 file", "messages": ["plan", "done"], "memory": None})
@@ -61,14 +49,7 @@ def channel_texts(value: object) -> dict[str, str] | None:
 
 
 def is_channel(name: str) -> bool:
-    """Whether a system may give a channel this name.
-
-    Args:
-        name: Any text.
-
-    Returns:
-        Whether it is short and plain, and not the name of a channel that every system has.
-    """
+    """Whether a system may give a channel this name."""
     return name not in TAKEN and NAME.fullmatch(name) is not None
 
 
@@ -79,15 +60,7 @@ def _text(value: object) -> str:
 
 
 def require_channels(names: Sequence[str]) -> None:
-    """Refuse names that no channel has.
-
-    Args:
-        names: Channels that an audit is to read.
-
-    Raises:
-        UsageError: For a name that no system may use, one that stands twice, or `all` beside
-            others.
-    """
+    """Refuse names that no channel has."""
     for at, name in enumerate(names):
         if name not in TAKEN and not is_channel(name):
             raise UsageError(
@@ -101,15 +74,7 @@ def require_channels(names: Sequence[str]) -> None:
 
 
 def separated(reply: Reply, wanted: Sequence[str]) -> dict[str, GeneratedText]:
-    """What went through each channel but the answer.
-
-    Args:
-        reply: What a system replied (PRIVATE).
-        wanted: Names of channels, or `all`; nothing else is kept.
-
-    Returns:
-        Texts by name, with what a witness reads of them (PRIVATE). Seconds are no text.
-    """
+    """What went through each channel but the answer."""
     found = {SECONDS: GeneratedText("", ReplyFacts("", seconds=reply.seconds))}
     if reply.tool_calls is not None:
         calls = ReplyFacts("", tool_calls=reply.tool_calls)

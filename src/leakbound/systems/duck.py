@@ -12,8 +12,6 @@ from leakbound.models.content import join, text_only
 from leakbound.systems.failures import place_of
 from leakbound.tasks import Context, Task
 
-__all__ = ["Answerer", "answerer", "inputs", "is_async", "made_of", "says_stateful"]
-
 # (context, query) -> a text, a mapping or object that `as_reply` takes, or an awaitable of one
 Answerer: TypeAlias = Callable[[Context, str], object]
 # Names of the method that answers, the first that takes both context and query wins; a
@@ -27,19 +25,7 @@ QUERIES = ("query", "question", "input", "prompt", "message", "text")
 
 
 def made_of(thing: object, name: str, options: Mapping[str, object]) -> object:
-    """The object that answers.
-
-    Args:
-        thing: A class or a factory, which is called with the options; or the object itself.
-        name: Of the system, for messages.
-        options: Arguments by name. A function `(context, query, ...)` gets them at each call.
-
-    Returns:
-        The object.
-
-    Raises:
-        TargetError: If a class or factory raises something, or nothing takes the options.
-    """
+    """The object that answers."""
     if inspect.isclass(thing):
         return _called(thing, name, options, "its class")
     if inspect.isroutine(thing) or isinstance(thing, functools.partial):
@@ -188,16 +174,7 @@ def _with(call: Callable[..., object], arguments: Arguments) -> Answerer:
 
 
 def inputs(context: Context, query: str) -> dict[str, object]:
-    """What a runnable that takes one mapping gets; it reads the names that its prompt has.
-
-    Args:
-        context: The examples (PRIVATE).
-        query: What the user sends.
-
-    Returns:
-        `context` as text, `rows` as a list of {input, label}, and the query as `query`,
-        `question` and `input`.
-    """
+    """What a runnable that takes one mapping gets; it reads the names that its prompt has."""
     text = text_only(join(map(Task("system").block, context)), "a system that takes one mapping")
     rows = [{"input": row.input, "label": row.label} for row in context]
     return {"context": text, "rows": rows, "query": query, "question": query, "input": query}
@@ -221,27 +198,13 @@ def _signature(thing: object) -> str:
 
 
 def says_stateful(thing: object) -> bool:
-    """Whether an object says that it keeps state between calls.
-
-    Args:
-        thing: An object, a function, or a method of one.
-
-    Returns:
-        True if it, or the object that a method belongs to, has `stateful = True`.
-    """
+    """Whether an object says that it keeps state between calls."""
     owner = getattr(thing, "__self__", None)
     return bool(getattr(thing, "stateful", False) or getattr(owner, "stateful", False))
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Whether what a callable returns is awaited, or read in an event loop.
-
-    Args:
-        function: A function, a method or a callable object.
-
-    Returns:
-        True for coroutine functions and asynchronous generators.
-    """
+    """Whether what a callable returns is awaited, or read in an event loop."""
     both = (function, type(function).__call__)
     kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     return any(kind(one) for kind in kinds for one in both)

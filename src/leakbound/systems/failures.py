@@ -16,10 +16,6 @@ from types import TracebackType
 from leakbound.errors import TargetError
 from leakbound.models.openai.window import retry_after
 
-__all__ = [
-    "RETRIED", "NoAnswer", "SystemFailed", "failure_of", "interrupts", "place_of", "too_slow",
-]  # fmt: skip
-
 # Overload and gateways: the service itself did not answer, or says that it will later. 52x are the
 # gateway errors of Cloudflare, 529 the overload of Anthropic.
 RETRIED = frozenset({408, 425, 429, 502, 503, 504, 520, 521, 522, 523, 524, 529})
@@ -115,15 +111,7 @@ class SystemFailed(TargetError):
 
 
 def too_slow(name: str, seconds: float) -> NoAnswer:
-    """Describe a call that takes too long.
-
-    Args:
-        name: Of the system.
-        seconds: How long it may take.
-
-    Returns:
-        The error to raise.
-    """
+    """Describe a call that takes too long."""
     return NoAnswer(
         f"the system {name!r} did not answer within {seconds:g} seconds; give it more with "
         "--timeout.",
@@ -134,13 +122,6 @@ def too_slow(name: str, seconds: float) -> NoAnswer:
 
 def failure_of(error: BaseException) -> NoAnswer | None:
     """What an exception says of a call that gave no output.
-
-    Args:
-        error: What a session raised.
-
-    Returns:
-        What happened; None for an exception that is no overload, no time-out and no lost
-        connection, nor was caused by one.
 
     Examples:
         >>> failure_of(TimeoutError()).kind
@@ -163,15 +144,7 @@ def failure_of(error: BaseException) -> NoAnswer | None:
 
 
 def interrupts(error: BaseException) -> bool:
-    """Whether an exception ends the audit from outside: it was not raised by the system.
-
-    Args:
-        error: What came out of a call.
-
-    Returns:
-        True for Ctrl-C, and for a task that somebody else has cancelled. A CancelledError of the
-        system itself, and any other exception, is its failure.
-    """
+    """Whether an exception ends the audit from outside: it was not raised by the system."""
     if isinstance(error, asyncio.CancelledError):
         return _is_cancelled()
     return isinstance(error, KeyboardInterrupt | GeneratorExit)
@@ -217,16 +190,7 @@ def _wait(error: BaseException) -> float | None:
 
 
 def place_of(error: BaseException) -> str:
-    """Where code of a user failed.
-
-    Args:
-        error: What was raised.
-
-    Returns:
-        " in FILE, line N, in FUNCTION" for the innermost frame outside of this package, the
-        standard library and installed packages, or else of an installed package; "" if there is
-        none.
-    """
+    """Where code of a user failed."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return _shown(Path(error.filename), error.lineno)
     frames = [frame for frame in _frames(error.__traceback__) if not _within(frame[0], (PACKAGE,))]

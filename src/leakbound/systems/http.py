@@ -106,15 +106,7 @@ class HttpSystem(AsyncSystem):
 
 
 class HttpSession:
-    """A context in place at a service.
-
-    Args:
-        config: What to send.
-        transport: What sends it.
-        values: What slots are filled with (PRIVATE).
-        closed: Called with the transport at the end.
-        caller: What makes the requests.
-    """
+    """A context in place at a service."""
 
     def __init__(
         self,
@@ -128,41 +120,18 @@ class HttpSession:
         self._requests = HttpRequests(transport, caller, config.timeout)
 
     async def set_up(self) -> None:
-        """Send `setup`, if there is one.
-
-        Raises:
-            NoAnswer: If the service does not do it.
-            TargetError: If it cannot be reached.
-        """
+        """Send `setup`, if there is one."""
         if self._config.setup is not None:
             await self._requests.send(self._config.setup, self._values)
 
     async def ask(self, query: str) -> Reply:
-        """Send a query.
-
-        Args:
-            query: What the user sends.
-
-        Returns:
-            What the file points to. Tokens, finish reason and tool calls are None where a reply
-            has nothing there, and channels are empty. Its seconds are those of the request that
-            was answered.
-
-        Raises:
-            LimitReached: If the time is up.
-            NoAnswer: If no output comes back, or the reply holds no answer.
-            TargetError: If the service cannot be reached, or will not be asked so.
-        """
+        """Send a query."""
         asked = {**self._values, "query": query}
         sent, seconds = await self._requests.send(self._config, asked, limited=True)
         return reply_of(self._config, sent, seconds)
 
     async def close(self) -> None:
-        """Send `teardown`, if there is one, and close the transport.
-
-        Raises:
-            TargetError: If the service does not do it: the context may be there still.
-        """
+        """Send `teardown`, if there is one, and close the transport."""
         try:
             if self._config.teardown is not None:
                 await self._requests.send(self._config.teardown, self._values)
@@ -173,19 +142,7 @@ class HttpSession:
 
 
 def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply:
-    """What a service replied to a query.
-
-    Args:
-        config: Says where everything stands.
-        sent: The reply over HTTP (PRIVATE).
-        seconds: How long it took.
-
-    Returns:
-        The reply.
-
-    Raises:
-        NoAnswer: If it holds no answer.
-    """
+    """What a service replied to a query."""
     reply = decoded(sent, config)
     found: dict[str, JsonValue] = {"text": _answer_in(reply, config)}
     if config.scores is not None:
@@ -197,14 +154,7 @@ def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply
 
 
 def row_values(context: Context) -> dict[str, JsonValue]:
-    """What slots are filled with, except the query.
-
-    Args:
-        context: The examples (PRIVATE).
-
-    Returns:
-        The rows, and their text.
-    """
+    """What slots are filled with, except the query."""
     who = "a system behind HTTP"
     rows: list[JsonValue] = [
         {"input": text_only(row.input, who), "label": row.label} for row in context

@@ -17,11 +17,6 @@ from leakbound.errors import UsageError, reason_of
 from leakbound.models.openai.hosts import is_host, is_loopback
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 
-__all__ = [
-    "ROWS", "SLOT", "HttpCall", "HttpSystemConfig", "is_one_a_row", "is_plain", "read_http_config",
-    "sent_rows", "slots_of",
-]  # fmt: skip
-
 SLOT = re.compile(r"\{(context|rows|text|query|input|label|id)\}")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 SECRET = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
@@ -72,12 +67,7 @@ CALL = tuple(HttpCall.model_fields)
 
 
 class PlantCall(HttpCall):
-    """The request that adds a record to a store.
-
-    Attributes:
-        id: Path of the record's id in the reply; None where leakbound makes the id, which stands as
-            "{id}" in the url or the body.
-    """
+    """The request that adds a record to a store."""
 
     id: str | None = None
 
@@ -140,12 +130,6 @@ class HttpSystemConfig(HttpCall):
 def slots_of(body: JsonValue) -> set[str]:
     """Names of the slots in a body.
 
-    Args:
-        body: JSON with slots.
-
-    Returns:
-        The names, without braces.
-
     Examples:
         >>> sorted(slots_of({"notes": ["{context}"], "q": "Say: {query}"}))
         ['context', 'query']
@@ -191,17 +175,7 @@ def _place(error: yaml.YAMLError) -> str:
 
 
 def read_http_config(file: Path) -> HttpSystemConfig:
-    """What a YAML file describes, checked, with headers filled from the environment.
-
-    Args:
-        file: Keys and values of an `HttpSystemConfig`.
-
-    Returns:
-        The description.
-
-    Raises:
-        UsageError: With what is wrong in the file. It shows no header.
-    """
+    """What a YAML file describes, checked, with headers filled from the environment."""
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
         found = HttpSystemConfig(**values)
@@ -318,14 +292,7 @@ def _check_call(call: HttpCall, file: str) -> None:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is a web address that everybody reads alike, without a user.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        False where it has a name or a password, too.
-    """
+    """Whether a text is a web address that everybody reads alike, without a user."""
     try:
         url = urlsplit(text)
         port = url.port

@@ -19,8 +19,6 @@ from leakbound.systems.calls import Caller
 from leakbound.systems.failures import RETRIED, NoAnswer
 from leakbound.systems.http_config import SLOT, HttpCall, is_one_a_row
 
-__all__ = ["HttpRequests", "SlotValues", "at", "at_or_none", "decoded", "filled"]
-
 SlotValues = Mapping[str, JsonValue]  # what slots are filled with (PRIVATE)
 JSON_TYPE = {"content-type": "application/json"}
 # What no query and no context changes; every other status may be the work of one of them.
@@ -32,13 +30,7 @@ REDIRECT = "No other address than the given one is contacted; give the right `ur
 
 
 class HttpRequests:
-    """Sends the requests of a file.
-
-    Args:
-        transport: What sends them.
-        caller: What makes them at their pace, and again where they gave no output.
-        timeout: Seconds for one request where the caller has no limit.
-    """
+    """Sends the requests of a file."""
 
     def __init__(self, transport: Transport, caller: Caller, timeout: float) -> None:
         self.transport, self.caller, self._timeout = transport, caller, timeout
@@ -46,37 +38,11 @@ class HttpRequests:
     async def send(
         self, call: HttpCall, values: SlotValues, limited: bool = False
     ) -> tuple[HttpReply, float]:
-        """Send a request, again where it gave no output.
-
-        Args:
-            call: The request.
-            values: What its slots are filled with (PRIVATE).
-            limited: Whether it is not sent when the time is up.
-
-        Returns:
-            The reply of the last try, and its seconds.
-
-        Raises:
-            LimitReached: If the time is up.
-            NoAnswer: If no output comes back.
-            TargetError: If the service cannot be asked so.
-        """
+        """Send a request, again where it gave no output."""
         return await self.caller.call_async(partial(self.once, call, values), limited=limited)
 
     async def once(self, call: HttpCall, values: SlotValues) -> tuple[HttpReply, float]:
-        """Send a request once. An error shows status or kind: bodies may hold private text.
-
-        Args:
-            call: The request.
-            values: What its slots are filled with (PRIVATE).
-
-        Returns:
-            The reply, and its seconds.
-
-        Raises:
-            NoAnswer: If no output comes back.
-            TargetError: If the service cannot be asked so.
-        """
+        """Send a request once. An error shows status or kind: bodies may hold private text."""
         content = None if call.body is None else json.dumps(filled(call.body, values)).encode()
         began, timeout = time.perf_counter(), self.caller.options.timeout or self._timeout
         try:
@@ -125,13 +91,6 @@ def filled(template: JsonValue, values: SlotValues) -> JsonValue:
 
     What is filled in is never read for slots or quotes.
 
-    Args:
-        template: A body.
-        values: SlotValues by slot (PRIVATE); a slot without one stays as it is.
-
-    Returns:
-        The body to send.
-
     Examples:
         >>> filled({"q": "Find {query}", "n": 1}, {"query": "{id}"})
         {'q': 'Find {id}', 'n': 1}
@@ -158,18 +117,7 @@ def _text(value: JsonValue) -> str:
 
 
 def decoded(reply: HttpReply, call: HttpCall) -> JsonValue:
-    """The JSON of a reply.
-
-    Args:
-        reply: A reply.
-        call: Its request.
-
-    Returns:
-        Its content (PRIVATE).
-
-    Raises:
-        NoAnswer: If it is not JSON.
-    """
+    """The JSON of a reply."""
     try:
         found: JsonValue = json.loads(reply.body)
     except (ValueError, RecursionError):
@@ -179,19 +127,7 @@ def decoded(reply: HttpReply, call: HttpCall) -> JsonValue:
 
 
 def at(reply: JsonValue, path: str, call: HttpCall) -> JsonValue:
-    """What stands at a dotted path; whole numbers index lists.
-
-    Args:
-        reply: Content of a reply (PRIVATE).
-        path: The path.
-        call: The request.
-
-    Returns:
-        What is there (PRIVATE).
-
-    Raises:
-        NoAnswer: If nothing is there.
-    """
+    """What stands at a dotted path; whole numbers index lists."""
     for step in path.split("."):
         try:
             reply = _step(reply, step)
@@ -204,15 +140,7 @@ def at(reply: JsonValue, path: str, call: HttpCall) -> JsonValue:
 
 
 def at_or_none(reply: JsonValue, path: str) -> JsonValue:
-    """What stands at a path: services leave out what a reply does not have, such as tool calls.
-
-    Args:
-        reply: Content of a reply (PRIVATE).
-        path: The path.
-
-    Returns:
-        What is there (PRIVATE); None if nothing is.
-    """
+    """What stands at a path: services leave out what a reply does not have, such as tool calls."""
     try:
         return reduce(_step, path.split("."), reply)
     except (KeyError, IndexError, ValueError, TypeError):

@@ -30,8 +30,6 @@ from leakbound.tasks import Example
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["FoundService", "find_service"]
-
 MADE_UP = (
     Example("The printer on the second floor has no paper.", "office"),
     Example("The train to the coast leaves at nine.", "travel"),
@@ -51,15 +49,7 @@ BY_HAND = "or describe the service in a file (http:FILE.yaml, docs/systems.md)"
 
 @dataclass(frozen=True, slots=True)
 class FoundService:
-    """How a service is asked.
-
-    Attributes:
-        url: Its address.
-        body: The JSON to send, with slots.
-        answer: Path of the answer in the reply.
-        requests: How many requests it took to find out.
-        optional: Whether it also answers without the context, so that it may not read it.
-    """
+    """How a service is asked."""
 
     url: str
     body: JsonValue

@@ -14,11 +14,6 @@ from leakbound.systems.http_config import ROWS, slots_of
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = [
-    "BODIES", "answer_path", "bodies_for", "bodies_of_schema", "is_error", "missing_fields",
-    "text_paths", "without_context",
-]  # fmt: skip
-
 CONTEXTS = (
     "context", "contexts", "rows", "documents", "docs", "examples", "records", "notes", "data",
     "passages", "knowledge",

@@ -20,8 +20,6 @@ from leakbound.systems.settling import settle
 from leakbound.systems.store_service import TOGETHER, StoreService, for_good
 from leakbound.tasks import Context, Example
 
-__all__ = ["HttpStore", "HttpStoreSession", "load_http_system"]
-
 
 class HttpStore:
     """A store that a YAML file describes: its `plant` and `remove`, beside the query.
@@ -142,13 +140,7 @@ class HttpStore:
 
 
 class HttpStoreSession:
-    """The documents of one session at a service.
-
-    Args:
-        service: What sends.
-        config: What to send.
-        closed: Called at the end.
-    """
+    """The documents of one session at a service."""
 
     def __init__(
         self, service: StoreService, config: HttpSystemConfig, closed: Callable[[], None]
@@ -158,14 +150,7 @@ class HttpStoreSession:
         self._open = True
 
     def set_up(self, context: Context) -> None:
-        """Put the documents in place.
-
-        Args:
-            context: The documents (PRIVATE).
-
-        Raises:
-            TargetError: If the service does not do it.
-        """
+        """Put the documents in place."""
         config, service = self._config, self._service
         whole = config.sets_up_rows
         if config.setup is not None:
@@ -177,31 +162,13 @@ class HttpStoreSession:
             settle(1.5 * (time.monotonic() - began))
 
     def ask(self, query: str) -> Reply:
-        """Send a query, once.
-
-        Args:
-            query: What the user sends.
-
-        Returns:
-            What the file points to.
-
-        Raises:
-            NoAnswer: If no output comes back, or the reply holds no answer.
-            TargetError: If the service will not be asked so.
-        """
+        """Send a query, once."""
         service = self._service
         sent, seconds = service.run(service.requests.once(self._config, {"query": query}))
         return reply_of(self._config, sent, seconds)
 
     def close(self, because: BaseException | None = None) -> None:
-        """Remove the documents, send `teardown` if there is one, and let go of the service.
-
-        Args:
-            because: What ended the session, if that was an error.
-
-        Raises:
-            TargetError: If the service does not do it; it names the ids of what stays.
-        """
+        """Remove the documents, send `teardown` if there is one, and let go of the service."""
         if not self._open:
             return
         self._open = False

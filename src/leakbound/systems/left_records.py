@@ -12,8 +12,6 @@ from leakbound.models.content import readable
 from leakbound.systems.failures import failure_of
 from leakbound.tasks import Example
 
-__all__ = ["PlantedRecord", "Records", "left_in_store", "warn_of_copy"]
-
 LOG = logging.getLogger("leakbound.systems")
 # Any other id may be made of the record: a code or slug can be read, and a digest be guessed.
 RANDOM = re.compile(  # a UUID of version 4, also as leakbound makes it
@@ -27,12 +25,7 @@ SHOWN = 200  # ids in a message
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlantedRecord:
-    """A record in a store.
-
-    Attributes:
-        id: What the store removes it by.
-        record: The record (PRIVATE).
-    """
+    """A record in a store."""
 
     id: str
     record: Example
@@ -58,17 +51,7 @@ Records = dict[str, PlantedRecord]
 def left_in_store(
     stay: Sequence[PlantedRecord], of: int, cause: BaseException, because: BaseException | None
 ) -> TargetError:
-    """The error to raise where planted records stay in a store.
-
-    Args:
-        stay: Those that stay, at least one.
-        of: Records that were planted.
-        cause: The first error of a removal.
-        because: What ended the use of the store, if that was an error, too.
-
-    Returns:
-        A sentence with their ids. It has no text of a record: ids that may hold one are counted.
-    """
+    """The error to raise where planted records stay in a store."""
     ids = [one.shown for one in stay if one.shown]
     named = ", ".join(ids[:SHOWN]) + (f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else "")
     hidden = len(stay) - len(ids)
@@ -82,11 +65,7 @@ def left_in_store(
 
 
 def warn_of_copy(error: BaseException) -> None:
-    """Say that a record whose call was lost may have been added; it is planted again.
-
-    Args:
-        error: What ended the call; of others than a lost call, nothing is said.
-    """
+    """Say that a record whose call was lost may have been added; it is planted again."""
     failure = failure_of(error) if isinstance(error, Exception) else None
     if failure is not None and failure.passes and not failure.kind.startswith("status "):
         LOG.warning(

@@ -21,8 +21,6 @@ from leakbound.systems.callable import CallableSystem
 from leakbound.systems.protocol import System
 from leakbound.systems.stores import OneSession
 
-__all__ = ["LeftSession", "end_left_sessions", "left_sessions", "unread"]
-
 LOG = logging.getLogger("leakbound.systems")
 PATIENCE = 120.0  # seconds until nobody waits any more for a session that was left
 NOTICE = 2.0  # seconds of waiting in silence
@@ -32,14 +30,7 @@ _LOCK = threading.Lock()
 
 @dataclass(slots=True, eq=False, repr=False)
 class LeftSession:
-    """A session that its thread closes once a call of it has ended.
-
-    Attributes:
-        system: Whose session it is.
-        name: Of the system, for messages.
-        closed: Done when the session is closed, or could not be.
-        until: Monotonic time until which it is waited for.
-    """
+    """A session that its thread closes once a call of it has ended."""
 
     system: System
     name: str
@@ -62,14 +53,7 @@ class LeftSession:
             _LEFT[:] = [one for one in _LEFT if one is not self]
 
     async def ended(self, most: float = math.inf) -> bool:
-        """Wait until it is closed, or could not be.
-
-        Args:
-            most: Seconds to wait; less where `until` comes before.
-
-        Returns:
-            Whether that has happened.
-        """
+        """Wait until it is closed, or could not be."""
         closed = asyncio.wrap_future(self.closed)
         try:
             seconds = min(most, self.until - time.monotonic())
@@ -79,12 +63,7 @@ class LeftSession:
         return self.closed.done()
 
     async def require_closed(self) -> None:
-        """Wait until it is closed.
-
-        Raises:
-            TargetError: If its call still runs when nobody waits any more, or it could not be
-                closed.
-        """
+        """Wait until it is closed."""
         if not await self.ended():
             raise TargetError(
                 f"the system {self.name!r} keeps state, and a call that was left after a time-out "
@@ -136,14 +115,7 @@ class LeftSession:
 
 
 def left_sessions(system: System) -> list[LeftSession]:
-    """Sessions of a system that were left, and are not closed.
-
-    Args:
-        system: The system.
-
-    Returns:
-        Those that run still, and those that could not be closed.
-    """
+    """Sessions of a system that were left, and are not closed."""
     with _LOCK:
         return [one for one in _LEFT if one.system is system]
 
@@ -165,10 +137,6 @@ async def _finish_all(found: list[LeftSession]) -> None:
 
 
 def unread(future: asyncio.Future[Any]) -> None:
-    """Nobody reads how it ends: asyncio would print that, with a message that may be private.
-
-    Args:
-        future: One of this event loop.
-    """
+    """Nobody reads how it ends: asyncio would print that, with a message that may be private."""
     if not future.cancel() and not future.cancelled():
         future.exception()

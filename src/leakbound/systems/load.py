@@ -18,8 +18,6 @@ from leakbound.systems.mechanism import SystemMechanism
 from leakbound.systems.modules import find_object
 from leakbound.systems.sources import DIGITS, source_digest
 
-__all__ = ["load_system"]
-
 
 def load_system(
     address: str,

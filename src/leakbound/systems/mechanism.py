@@ -50,8 +50,6 @@ from leakbound.tasks import (
 )
 from leakbound.tasks.mechanism import Exactness
 
-__all__ = ["SystemMechanism"]
-
 _Asked = tuple[Job, str, int]  # with the text of its query, and its draw
 LOST = Reply("", finish_reason="error")  # what a user sees of a call without an answer
 

@@ -16,21 +16,12 @@ from leakbound.errors import TargetError, UsageError, findable
 from leakbound.systems.failures import place_of
 from leakbound.systems.sources import package_root, source_files
 
-__all__ = ["UserObject", "find_object"]
-
 _known: dict[Path, str] = {}  # user files that were imported here, with hashes of their text
 
 
 @dataclass(frozen=True, slots=True)
 class UserObject:
-    """An object of a user.
-
-    Attributes:
-        thing: The object.
-        name: Where it stands, without folders.
-        file: The file that was named, or that a module was found in.
-        roots: Folders that imports of the file are looked up in, first those of its package.
-    """
+    """An object of a user."""
 
     thing: object
     name: str
@@ -44,17 +35,6 @@ def find_object(place: str, attribute: str) -> UserObject:
     The working directory is on the import path. A file that stands in a package is imported as a
     module of it, so that relative imports work; another file is imported by itself and finds the
     modules beside it. A file that has changed since it was imported is imported again.
-
-    Args:
-        place: Path of a .py file, or a dotted name such as "package.module".
-        attribute: Name of the object in it; may have dots.
-
-    Returns:
-        The object, and where it stands.
-
-    Raises:
-        UsageError: If there is no such file, module or object.
-        TargetError: If it cannot be imported.
     """
     _forget_changed()
     file = findable(place)

@@ -36,8 +36,6 @@ from leakbound.tasks import Context, Example
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["AsyncSession", "AsyncSystem", "Reply", "Session", "Store", "System"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Reply:

@@ -19,8 +19,6 @@ from leakbound.tasks import Query
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["METADATA", "as_reply", "finished", "joined", "joined_async", "text_in", "together"]
-
 MOST_NESTED = 100  # lists and objects within each other in a tool call
 MOST_TOKENS = 1 << 53  # whole numbers that a float holds; no reply is as long
 # Where the text stands in answers of LangChain, LlamaIndex, Haystack, DSPy and chat clients
@@ -33,30 +31,14 @@ METADATA = ("scores", "seconds", "tokens", "finish_reason", "tool_calls", "chann
 def as_reply(answer: object, name: str, seconds: float | None = None) -> Reply:
     """Make a reply of what a system returned.
 
-    Args:
-        answer: A text; or a `Reply`, a mapping or an object with `text` and any of `scores`,
-            `seconds`, `tokens`, `finish_reason`, `tool_calls` and `channels`. In place of `text`,
-            the first of `content`, `response`, `answer`, `output`, `output_text`, `result`,
-            `message`, `messages` (the last), `choices` and `replies` (the first) is read. Methods
-            of an object are not.
-        name: Of the system, for messages.
-        seconds: How long the answer took, where it does not say so itself.
-
-    Returns:
-        The reply.
-
-    Raises:
-        TargetError: If there is no text, or something else is of a wrong type. No value is shown:
-            it may be private.
-
     Examples:
         >>> as_reply({"text": "yes", "scores": {"yes": 0.9, "no": 0.1}}, "mine").scores["yes"]
         0.9
         >>> as_reply({"text": "yes", "tokens": "3"}, "mine")
         Traceback (most recent call last):
         ...
-        leakbound.errors.TargetError: the system 'mine' returned tokens as str; it must be a whole \
-number of at least 0, or None.
+        leakbound.errors.TargetError: the system 'mine' returned tokens as str; it must \
+be a whole number of at least 0, or None.
     """
     text = text_in(answer)
     if not isinstance(text, str):
@@ -78,16 +60,7 @@ number of at least 0, or None.
 
 
 def together(replies: Sequence[Reply], query: Query) -> Reply:
-    """All replies to the questions of a query as one.
-
-    Args:
-        replies: In the order of the questions (PRIVATE).
-        query: The query.
-
-    Returns:
-        The reply, if it is one; else their texts as `Query.joined` joins them, sums of seconds and
-        tokens, and all else after each other, without scores.
-    """
+    """All replies to the questions of a query as one."""
     if len(replies) == 1:
         return replies[0]
     seconds = [reply.seconds for reply in replies if reply.seconds is not None]
@@ -108,12 +81,6 @@ def together(replies: Sequence[Reply], query: Query) -> Reply:
 def joined(answer: object) -> object:
     """An answer that comes in pieces, as one.
 
-    Args:
-        answer: Anything; a generator or another iterator is read to its end.
-
-    Returns:
-        The texts of all pieces together, or the answer itself where it is not an iterator.
-
     Examples:
         >>> joined(part for part in ("it is ", {"content": "so"}))
         'it is so'
@@ -122,29 +89,14 @@ def joined(answer: object) -> object:
 
 
 async def joined_async(answer: object) -> object:
-    """As `joined`, also of an asynchronous iterator.
-
-    Args:
-        answer: Anything.
-
-    Returns:
-        The texts of all pieces together, or the answer itself.
-    """
+    """As `joined`, also of an asynchronous iterator."""
     if not isinstance(answer, AsyncIterator):
         return joined(answer)
     return "".join([_piece(piece) async for piece in answer])
 
 
 def finished(answer: object) -> object:
-    """What a function returned that is not declared as asynchronous, awaited and joined.
-
-    Args:
-        answer: Anything: a coroutine and an asynchronous iterator run in an event loop of their
-            own.
-
-    Returns:
-        The texts of all pieces together, or the answer itself.
-    """
+    """What a function returned that is not declared as asynchronous, awaited and joined."""
     later = inspect.isawaitable(answer) or isinstance(answer, AsyncIterator)
     return run_blocking(_awaited(answer)) if later else joined(answer)
 
@@ -161,13 +113,6 @@ def _piece(piece: object) -> str:
 
 def text_in(answer: object, depth: int = DEPTH) -> object:
     """The text of an answer.
-
-    Args:
-        answer: Anything.
-        depth: How many parts within parts are looked into.
-
-    Returns:
-        The text; what stands in its place where there is none.
 
     Examples:
         >>> text_in({"choices": [{"message": {"content": [{"type": "text", "text": "yes"}]}}]})

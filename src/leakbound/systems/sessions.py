@@ -11,25 +11,12 @@ from leakbound.systems.duck import is_async
 from leakbound.systems.protocol import Reply, Session
 from leakbound.systems.replies import as_reply, finished
 
-__all__ = ["QUERY_METHODS", "session_of"]
-
 # LangChain, LlamaIndex, scikit-learn, Haystack, agents: each takes a query, under another name
 QUERY_METHODS = ("invoke", "query", "predict", "run", "__call__")
 
 
 def session_of(opened: object, name: str) -> Session:
     """The session that an opened object stands for.
-
-    Args:
-        opened: What `open` of a system returned: an object with a method `ask`, or with one of
-            `QUERY_METHODS`, which takes the query alone. `close` may be missing.
-        name: Of the system, for messages.
-
-    Returns:
-        The session.
-
-    Raises:
-        TargetError: If the object has no such method.
 
     Examples:
         >>> class Engine:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["settle"]
-
 LONGEST = 60.0  # seconds, as long as a slow index takes
 
 
@@ -13,9 +11,5 @@ def settle(seconds: float) -> None:
     """Wait until a record is as old as the first copy of a control is when that is asked about.
 
     Otherwise a store that shows new records late would show the control and no single canary.
-
-    Args:
-        seconds: At least as long as the records of a control take to be added; a minute at most is
-            waited.
     """
     time.sleep(min(LONGEST, seconds))

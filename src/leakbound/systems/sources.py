@@ -8,21 +8,12 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["package_root", "source_digest", "source_files"]
-
 DIGITS = 16
 INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
 
 
 def package_root(file: Path) -> Path:
-    """The folder that holds the package of a file.
-
-    Args:
-        file: A Python file, resolved.
-
-    Returns:
-        The nearest folder above the file without `__init__.py`.
-    """
+    """The folder that holds the package of a file."""
     return next(folder for folder in file.parents if not (folder / "__init__.py").is_file())
 
 
@@ -32,13 +23,6 @@ def source_files(file: Path, roots: tuple[Path, ...] = ()) -> tuple[Path, ...]:
     Nothing is run: imports are read from the text, also those within functions. Modules that are
     loaded by a name made at run time are not seen, nor are installed packages and data files; of a
     system that is installed itself, its own package is.
-
-    Args:
-        file: The file of a system.
-        roots: Folders that its imports are looked up in; none: the folder that holds its package.
-
-    Returns:
-        The file itself first, the others by path.
     """
     first = file.resolve()
     folders = tuple(root.resolve() for root in roots) or (package_root(first),)
@@ -53,14 +37,8 @@ def source_files(file: Path, roots: tuple[Path, ...] = ()) -> tuple[Path, ...]:
 
 
 def source_digest(file: Path, roots: tuple[Path, ...] = ()) -> str:
-    """A hash that changes with a system's file, and with any module of its folders that it imports.
-
-    Args:
-        file: The file of a system.
-        roots: As in `source_files`.
-
-    Returns:
-        16 hexadecimal digits; those of the file alone where it imports nothing from its folders.
+    """A hash that changes with a system's file, and with any module of its folders that it
+    imports.
     """
     first, *others = source_files(file, roots)
     folders = tuple(root.resolve() for root in roots) or (package_root(first),)

@@ -19,8 +19,6 @@ from leakbound.systems.http_requests import HttpRequests, SlotValues, at, decode
 from leakbound.systems.left_records import PlantedRecord, Records
 from leakbound.tasks import Example
 
-__all__ = ["TOGETHER", "StoreService", "for_good"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 TOGETHER = 8  # documents sent at once, where nobody says how many: services index slowly

@@ -20,8 +20,6 @@ from leakbound.systems.replies import finished
 from leakbound.systems.settling import settle
 from leakbound.tasks import Context, Example
 
-__all__ = ["OneSession", "SharedStore", "filled_store", "require_store"]
-
 
 def require_store(system: object, name: str) -> Store:
     """A system that records can be planted in.

@@ -20,25 +20,13 @@ from leakbound.systems.replies import as_reply
 from leakbound.systems.sessions import session_of
 from leakbound.tasks import Context
 
-__all__ = ["ThreadedSystem"]
-
 R = TypeVar("R")
 Work = tuple[Callable[[], object], "Future[object]"]
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadedSystem(AsyncSystem):
-    """Opens each session of a synchronous system in a thread of its own, where it stays.
-
-    Attributes:
-        system: The system; it must bear calls from several threads if `connections` is above 1.
-        name: For messages.
-        connections: Sessions that may be open at once.
-        timed: Whether replies say how long they took.
-        timeout: Seconds for one query; None for no limit. What runs longer is left alone in its
-            thread, and its session is closed once it ends. A system that keeps state opens no
-            other session before.
-    """
+    """Opens each session of a synchronous system in a thread of its own, where it stays."""
 
     system: System = field(repr=False)
     name: str = "system"
@@ -52,26 +40,14 @@ class ThreadedSystem(AsyncSystem):
         return self.connections
 
     async def open_async(self, context: Context) -> ThreadedSession:
-        """Open a session in a new thread.
-
-        Args:
-            context: The examples (PRIVATE).
-
-        Returns:
-            The session.
-        """
+        """Open a session in a new thread."""
         session = ThreadedSession(self, context)
         await session.start()
         return session
 
 
 class ThreadedSession:
-    """A session of a synchronous system, in a thread.
-
-    Args:
-        system: Whose session it is.
-        context: The examples (PRIVATE).
-    """
+    """A session of a synchronous system, in a thread."""
 
     def __init__(self, system: ThreadedSystem, context: Context) -> None:
         self._system, self._context = system, context
@@ -80,14 +56,7 @@ class ThreadedSession:
         self._opened: Session | None = None
 
     async def start(self) -> tuple[_Worker, Session]:
-        """Open the session, unless it is open.
-
-        Returns:
-            Its thread, and the session.
-
-        Raises:
-            TargetError: If the system keeps state, and a session of it that was left does not end.
-        """
+        """Open the session, unless it is open."""
         if self._worker is None or self._session is None:
             await self._require_alone()
             self._worker = _Worker()
@@ -115,17 +84,7 @@ class ThreadedSession:
             self._opened.close()
 
     async def ask(self, query: str) -> Reply:
-        """Answer a query. After a time-out the next one opens a session anew.
-
-        Args:
-            query: What the user sends.
-
-        Returns:
-            The reply.
-
-        Raises:
-            NoAnswer: If it takes too long.
-        """
+        """Answer a query. After a time-out the next one opens a session anew."""
         worker, session = await self.start()
         asked = asyncio.wrap_future(worker.do(partial(self._answer, session, query)))
         try:

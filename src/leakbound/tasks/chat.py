@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from leakbound.errors import DataError
 from leakbound.tasks.row_files import Fields, SourceRow
 
-__all__ = ["CHATS", "answer_of", "prompt_of", "with_chats"]
-
 CHATS = ("messages", "conversations")  # usual names of the field
 KEYS = (("role", "content"), ("from", "value"))  # of a message
 ANSWERERS = ("assistant", "gpt", "model")
@@ -16,12 +14,6 @@ ANSWERERS = ("assistant", "gpt", "model")
 
 def prompt_of(chat: str) -> str:
     """Name of the field that holds what was said before the last answer of a conversation.
-
-    Args:
-        chat: Name of the field of the conversation.
-
-    Returns:
-        A name.
 
     Examples:
         >>> prompt_of("messages")
@@ -33,12 +25,6 @@ def prompt_of(chat: str) -> str:
 def answer_of(chat: str) -> str:
     """Name of the field that holds the last answer of a conversation.
 
-    Args:
-        chat: Name of the field of the conversation.
-
-    Returns:
-        A name.
-
     Examples:
         >>> answer_of("messages")
         'messages.answer'
@@ -48,16 +34,6 @@ def answer_of(chat: str) -> str:
 
 def with_chats(row: SourceRow) -> SourceRow:
     """A row whose conversations are texts.
-
-    Args:
-        row: A row of a source (PRIVATE).
-
-    Returns:
-        The same row; where a field `messages` or `conversations` is a list of messages, it is one
-        text, and two more fields hold what was said before the last answer, and that answer.
-
-    Raises:
-        DataError: If a message has no speaker, or something else than text.
 
     Examples:
         >>> said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]

@@ -21,16 +21,6 @@ from leakbound.tasks.row_checks import LOG, examples_of
 from leakbound.tasks.sources import SourceRow, source_rows
 from leakbound.tasks.task import Task
 
-__all__ = [
-    "TASKS",
-    "as_examples",
-    "fingerprint",
-    "infer_task",
-    "inline_rows",
-    "read_rows",
-    "require_classes",
-]
-
 TASKS = ("classification", "generation")
 MAX_CLASSES = 20  # with more distinct labels, answers are taken for free texts
 
@@ -40,23 +30,7 @@ def read_rows(
     input_template: str | None = None, drop_empty: bool = False, delimiter: str | None = None,
     encoding: str | None = None,
 ) -> Context:  # fmt: skip
-    """All rows of a source as examples.
-
-    Args:
-        path: Path of a file or a folder of images, or `hf:...`.
-        input_field: Name of the field that holds the input; None to find it by its usual names.
-        label_field: Name of the field that holds the label; None to find it by its usual names.
-        input_template: An input made of several fields, such as "{title}\\n{text}".
-        drop_empty: As in `as_examples`.
-        delimiter: What stands between two fields of a CSV file; None to find it in its first line.
-        encoding: As in `source_rows`.
-
-    Returns:
-        Examples (PRIVATE).
-
-    Raises:
-        DataError: If the source cannot be read, or a row is not an example.
-    """
+    """All rows of a source as examples."""
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
     rows = source_rows(str(path), delimiter, encoding)
     return as_examples(
@@ -72,22 +46,6 @@ def as_examples(
     """Rows of a source as examples; fields that are not named have the same usual names in each.
 
     Which fields were found is logged under the name leakbound.data, and so is what is left out.
-
-    Args:
-        rows: At least one row (PRIVATE).
-        where: The source, for errors.
-        input_field: Name of the field that holds the input; None to find it by its usual names.
-        label_field: Name of the field that holds the label; None to find it by its usual names.
-        input_template: An input made of several fields, such as "{title}\\n{text}".
-        folder: Where the paths in a field `image` begin.
-        drop_empty: Whether to leave out rows with an empty input or label, or a label such as NaN.
-            Rows decide it, so it is not for private answers.
-
-    Returns:
-        Examples (PRIVATE).
-
-    Raises:
-        DataError: If a row is not an example, or rows have different usual fields, or none is left.
     """
     rows = [with_chats(row) for row in rows]
     names = ([str(key) for key in row.fields] for row in rows)
@@ -111,17 +69,7 @@ def _with_image(row: SourceRow, folder: Path) -> SourceRow:
 
 
 def inline_rows(rows: object) -> list[SourceRow]:
-    """Rows that stand in a configuration.
-
-    Args:
-        rows: What the configuration holds.
-
-    Returns:
-        Rows of a source (PRIVATE).
-
-    Raises:
-        DataError: If it is not a list of objects with named fields, or empty.
-    """
+    """Rows that stand in a configuration."""
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise DataError(
             "rows must be a list of objects with named fields, such as 'rows: [{text: ..., label: "
@@ -132,18 +80,7 @@ def inline_rows(rows: object) -> list[SourceRow]:
 
 
 def infer_task(rows: Context, name: str | None = None) -> Task:
-    """Classification where the labels are few and recur, else generation.
-
-    Args:
-        rows: Examples (PRIVATE).
-        name: "classification" or "generation"; None to decide by the labels.
-
-    Returns:
-        The task.
-
-    Raises:
-        DataError: If a classification task would have more than 200 labels.
-    """
+    """Classification where the labels are few and recur, else generation."""
     labels = Counter(row.label for row in rows)
     few = len(labels) <= MAX_CLASSES and len(labels) <= max(2, len(rows) // 2)
     if name == "classification" or (name is None and few):
@@ -157,15 +94,7 @@ def infer_task(rows: Context, name: str | None = None) -> Task:
 
 
 def require_classes(task: Task, rows: Context) -> None:
-    """Refuse a classification data set with one class only.
-
-    Args:
-        task: The task.
-        rows: Examples (PRIVATE).
-
-    Raises:
-        DataError: If all rows have one label.
-    """
+    """Refuse a classification data set with one class only."""
     if task.labels and len({row.label for row in rows}) < 2:
         raise DataError(
             "all rows have the same label; a classification data set needs at least two "
@@ -174,14 +103,7 @@ def require_classes(task: Task, rows: Context) -> None:
 
 
 def fingerprint(rows: Context) -> str:
-    """A hash of the rows, for provenance and resuming.
-
-    Args:
-        rows: Examples (PRIVATE).
-
-    Returns:
-        16 hexadecimal digits of SHA-256. It is no secret keeper: who guesses all rows can check it.
-    """
+    """A hash of the rows, for provenance and resuming."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps([content_key(row.input), row.label]).encode())

@@ -13,8 +13,6 @@ from pathlib import Path
 from leakbound.errors import DataError
 from leakbound.tasks.row_files import SourceRow, text_of
 
-__all__ = ["DELIMITERS", "csv_rows"]
-
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 LONGEST_FIELD = 1 << 30  # characters; the file is in memory, so a limit protects nothing
 LONGEST_NAME = 60  # characters; what is longer is a text, not the name of a field

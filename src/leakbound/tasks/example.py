@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from leakbound.errors import DataError
 from leakbound.models.content import Content, text_only
 
-__all__ = ["EMPTY_SLOT", "Context", "Example", "as_context", "present"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Example:

@@ -14,8 +14,6 @@ from statistics import fmean, median
 from leakbound.tasks.fields import INPUT_FIELDS, LABEL_FIELDS
 from leakbound.tasks.row_files import Fields
 
-__all__ = ["RowField", "columns_of", "label_columns", "looks_like_row", "text_columns"]
-
 MOST_LABELS = 20  # distinct values; with more, answers are taken for free texts
 LONGEST_LABEL = 40  # characters on average
 LONGEST_NAME = 40  # characters of a field's name
@@ -31,12 +29,7 @@ ENDS = (".", "!", "?", ";")  # of a sentence, and of no name
 
 @dataclass(frozen=True)
 class RowField:
-    """What one field holds in all rows.
-
-    Attributes:
-        name: Name of the field.
-        values: Its texts (PRIVATE).
-    """
+    """What one field holds in all rows."""
 
     name: str
     values: tuple[str, ...]

@@ -12,10 +12,6 @@ from leakbound.tasks.chat import CHATS, answer_of, prompt_of
 from leakbound.tasks.example import Example
 from leakbound.tasks.row_files import Fields, SourceRow
 
-__all__ = [
-    "IMAGE", "EmptyField", "FieldMap", "NoUsualName", "first_usual", "guess", "no_usual_name",
-]  # fmt: skip
-
 IMAGE = "image"  # the field that holds the path of an image
 INPUT_FIELDS = (
     "text", "input", "sentence", "document", "question", "context", "message", "body", "review",
@@ -33,11 +29,7 @@ HEADED = re.compile(r"\.(csv|tsv)(\.gz)?'?$", re.IGNORECASE)
 
 
 class EmptyField(DataError):
-    """A row has an empty field.
-
-    Attributes:
-        field: Its name.
-    """
+    """A row has an empty field."""
 
     def __init__(self, place: str, field: str) -> None:
         super().__init__(
@@ -48,12 +40,7 @@ class EmptyField(DataError):
 
 
 class NoUsualName(DataError):
-    """No field has a usual name for the input or the label.
-
-    Attributes:
-        template: The input that was found or given; None if none was.
-        label: The label field that was found or given; None if none was.
-    """
+    """No field has a usual name for the input or the label."""
 
     def __init__(self, sentence: str, template: str | None, label: str | None) -> None:
         super().__init__(sentence)
@@ -70,10 +57,6 @@ FIRST_LINE = (
 class FieldMap:
     """Which fields of a row make the input of an example, and which one its label.
 
-    Attributes:
-        template: The input, with field names in braces, such as "{title}\\n{text}".
-        label: Name of the field that holds the label.
-
     Examples:
         >>> fields = FieldMap("{title}: {text}", "kind")
         >>> fields.example(SourceRow("row 1", {"title": "A", "text": "b", "kind": "c"})).input
@@ -89,17 +72,7 @@ class FieldMap:
         return (*SLOT.findall(self.template), self.label)
 
     def example(self, row: SourceRow) -> Example:
-        """A row as an example; what a field holds is put in as it is, braces and all.
-
-        Args:
-            row: A row of a source (PRIVATE).
-
-        Returns:
-            The example.
-
-        Raises:
-            DataError: If a field is missing, empty or no text.
-        """
+        """A row as an example; what a field holds is put in as it is, braces and all."""
         place, fields = row
         pieces = SLOT.split(self.template)  # texts, and names of fields between them
         found = [
@@ -120,20 +93,6 @@ def guess(
     """The field map that a user gave; what was not named is found by its usual name.
 
     Every row must lead to the same field map by itself, so that no row decides for the others.
-
-    Args:
-        have: Names of the fields of each row, at least one (PRIVATE).
-        where: The source, for errors.
-        input_field: Name of the field that holds the input; None to find it.
-        label_field: Name of the field that holds the label; None to find it.
-        template: An input made of several fields, in place of `input_field`; None for one field.
-
-    Returns:
-        The field map.
-
-    Raises:
-        DataError: If the template names no field, no field has a usual name, or rows have different
-            ones.
     """
     if template is not None and input_field:
         raise DataError(
@@ -188,13 +147,6 @@ def _usual_input(have: Sequence[str]) -> str | None:
 def first_usual(usual: Sequence[str], have: Sequence[str]) -> str | None:
     """The field with the first of some names; names in small letters come before others.
 
-    Args:
-        usual: Names in small letters, the most usual one first.
-        have: Names of fields, in any case.
-
-    Returns:
-        One of the names of fields; None if none is usual.
-
     Examples:
         >>> first_usual(("text", "body"), ["Id", "Body"])
         'Body'
@@ -207,17 +159,7 @@ def first_usual(usual: Sequence[str], have: Sequence[str]) -> str | None:
 def no_usual_name(
     where: str, shown: str | None, label: str | None, kinds: Sequence[Sequence[str]]
 ) -> NoUsualName:
-    """The error of rows whose fields have no usual name.
-
-    Args:
-        where: The source.
-        shown: The input that was found, if any.
-        label: The label field that was found, if any.
-        kinds: Names of the fields of each kind of row (PRIVATE).
-
-    Returns:
-        A sentence, without names that may be a row.
-    """
+    """The error of rows whose fields have no usual name."""
     common = [name for name in kinds[0] if all(name in names for names in kinds)]
     what = [name for name, found in (("input", shown), ("label", label)) if found is None]
     flags = {"input": "--input-field (or --input-template, for several)", "label": "--label-field"}

@@ -29,8 +29,6 @@ from leakbound.tasks.row_files import (
     numbered,
 )
 
-__all__ = ["hub_rows"]
-
 MEDIA = ("Image", "Audio", "Video", "Pdf")  # never decoded
 TYPED = ("arrow", "parquet", "text")  # kinds of files that declare the types of their columns
 
@@ -39,18 +37,6 @@ def hub_rows(where: str, config: str | None = None, split: str | None = None) ->
     """The rows of a Hugging Face dataset.
 
     Nested fields stand under dotted names, and class numbers become class names.
-
-    Args:
-        where: A folder of `save_to_disk`, a folder of data files (neither touches the network), or
-            the id of a dataset on the hub.
-        config: Configuration of the dataset; None for its only one.
-        split: None for the only one there is, else "train".
-
-    Returns:
-        At least one row (PRIVATE).
-
-    Raises:
-        DataError: If the package is not installed, or the dataset cannot be loaded.
     """
     try:
         import datasets

@@ -7,21 +7,9 @@ from pathlib import Path
 from leakbound.errors import DataError
 from leakbound.tasks.images import SUFFIXES
 
-__all__ = ["folder_rows"]
-
 
 def folder_rows(folder: Path) -> list[tuple[str, dict[str, object]]]:
-    """The files of a folder of images; hidden files are left out.
-
-    Args:
-        folder: Holds one folder of images per class.
-
-    Returns:
-        (place, fields `image` and `label`) of every file, in order of names.
-
-    Raises:
-        DataError: If there is no such folder, or a file is not an image by its name.
-    """
+    """The files of a folder of images; hidden files are left out."""
     classes = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     if not classes:
         raise DataError(

@@ -22,8 +22,6 @@ from leakbound.models.content import Image
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-__all__ = ["MAX_PIXELS", "SUFFIXES", "as_image", "image_below", "pixels"]
-
 Source: TypeAlias = Union[Image, Path, bytes, npt.NDArray[np.uint8], "Picture"]
 MAX_BYTES = 64 << 20  # of a file: no still photograph is larger
 MAX_PIXELS = 4096 * 4096  # 48 MB decoded; no model of this kind sees more
@@ -38,17 +36,6 @@ def as_image(source: Source, place: str = "the image") -> Image:
     """An image of an example.
 
     Rotation and comments of the file (EXIF) and transparency are left out.
-
-    Args:
-        source: A path, the bytes of a file, an array (height, width, 3) of 8-bit colours, or a PIL
-            image.
-        place: Where it stands, for errors.
-
-    Returns:
-        The image as PNG.
-
-    Raises:
-        DataError: If it cannot be read, has several frames or other colours, or is too large.
     """
     if isinstance(source, Image):
         return source
@@ -72,19 +59,7 @@ def _is_colours(source: object) -> bool:
 
 
 def image_below(folder: Path, name: str, place: str) -> Image:
-    """The image at a path below a folder.
-
-    Args:
-        folder: The folder.
-        name: Path from there.
-        place: Where the name stands, for errors.
-
-    Returns:
-        The image as PNG.
-
-    Raises:
-        DataError: If the path leads out of the folder, or holds no image.
-    """
+    """The image at a path below a folder."""
     file, root = (folder / name).resolve(), folder.resolve()
     if not file.is_relative_to(root):
         raise DataError(
@@ -99,14 +74,7 @@ def image_below(folder: Path, name: str, place: str) -> Image:
 
 
 def pixels(image: Image) -> npt.NDArray[np.uint8]:
-    """The colours of an image.
-
-    Args:
-        image: An image of an example.
-
-    Returns:
-        (height, width, 3) 8-bit colours.
-    """
+    """The colours of an image."""
     with _pillow().open(io.BytesIO(image.png)) as file:
         return np.asarray(file.convert("RGB"))
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from leakbound.errors import DataError
 from leakbound.tasks.row_files import Fields, SourceRow, text_of
 
-__all__ = ["json_rows", "jsonl_rows"]
-
 LISTS = ("data", "rows", "examples", "records", "items")  # usual names of the list of an object
 KINDS = {str: "a text", list: "a list", type(None): "null", bool: "true or false"}  # of JSON
 IN_JSON = "A list of objects belongs in a .json file."

@@ -12,8 +12,6 @@ from leakbound.models.wrappers import innermost
 from leakbound.tasks.mechanism import Mechanism
 from leakbound.tasks.task import Task
 
-__all__ = ["PublicManifest"]
-
 
 @runtime_checkable
 class HasWindow(Protocol):

@@ -21,17 +21,6 @@ from leakbound.stats import OutputDistribution
 from leakbound.tasks.outputs import Aggregate, Job, Outputs
 from leakbound.tasks.task import Query, Task
 
-__all__ = [
-    "Access",
-    "AnyRequest",
-    "Exactness",
-    "Mechanism",
-    "RequestKinds",
-    "VoteNoise",
-    "require_mechanism",
-    "exactness_of",
-]
-
 Access = Literal["black_box", "white_box"]
 Exactness = Literal["full", "given_sample", "none"]
 AnyRequest: TypeAlias = Request[Any]
@@ -259,15 +248,7 @@ class Mechanism(Protocol):
 
 
 def exactness_of(mechanism: Mechanism) -> Exactness:
-    """What a mechanism states for the way in which its own class collects.
-
-    Args:
-        mechanism: Any mechanism.
-
-    Returns:
-        Its `exactness`; "given_sample" where a class overrides `requests` or `collect` and leaves
-        the statement to a base, which cannot know what is drawn there.
-    """
+    """What a mechanism states for the way in which its own class collects."""
     stated, *collecting = (
         next((at for at, one in enumerate(type(mechanism).__mro__) if name in vars(one)), -1)
         for name in ("exactness", "requests", "collect")

@@ -20,21 +20,10 @@ from leakbound.tasks.row_checks import examples_of
 from leakbound.tasks.sources import SourceRow, hub_rows, source_rows
 from leakbound.tasks.task import Task
 
-__all__ = ["NAMED_TASKS", "NamedTask", "named_task"]
-
 
 @dataclass(frozen=True, slots=True)
 class NamedTask:
-    """A task with its sources.
-
-    Attributes:
-        task: The task.
-        about: What its rows are, in a few words.
-        fields: The layouts that its rows are known in (data folder, hub); the first that fits is
-            used, which must be the same for all rows.
-        answer: From the label field to the label; a row whose label it cannot give is refused.
-        hub: Id and configuration; None where the hub has no rows that fit.
-    """
+    """A task with its sources."""
 
     task: Task
     about: str
@@ -43,18 +32,7 @@ class NamedTask:
     hub: tuple[str, str | None] | None = None
 
     def examples(self, rows: list[SourceRow], drop_empty: bool = False) -> Context:
-        """Rows as examples of this task.
-
-        Args:
-            rows: At least one row (PRIVATE).
-            drop_empty: Whether to leave out rows with an empty field.
-
-        Returns:
-            Examples (PRIVATE).
-
-        Raises:
-            DataError: For fields or labels that the task does not know, or rows in two layouts.
-        """
+        """Rows as examples of this task."""
         fit, *others = {self._layout(row) for row in rows}
         forms = " or ".join(", ".join(fields.names) for fields in self.fields)
         if others:
@@ -90,21 +68,7 @@ class NamedTask:
         self, data: str | None, folder: str | None, delimiter: str | None = None,
         drop_empty: bool = False, encoding: str | None = None,
     ) -> Context:  # fmt: skip
-        """The rows of this task.
-
-        Args:
-            data: A source that the user names; None for the data folder or the hub.
-            folder: The data folder; None for the hub.
-            delimiter: What separates the fields of a CSV file that the user names; None to find it.
-            drop_empty: Whether to leave out rows with an empty field.
-            encoding: As in `source_rows`.
-
-        Returns:
-            Examples (PRIVATE).
-
-        Raises:
-            DataError: If the rows cannot be read, or no public copy is known.
-        """
+        """The rows of this task."""
         if data is not None:
             return self.examples(source_rows(data, delimiter, encoding), drop_empty)
         if folder is not None:
@@ -121,15 +85,6 @@ class NamedTask:
 
 def named_task(name: str) -> NamedTask:
     """The task of a name.
-
-    Args:
-        name: A key of `NAMED_TASKS`.
-
-    Returns:
-        The task with its sources.
-
-    Raises:
-        UsageError: If there is none, with the nearest name.
 
     Examples:
         >>> named_task("subj").task.labels

@@ -16,11 +16,6 @@ from leakbound.stats.witness import ReplyFacts, StoredReply
 from leakbound.tasks.example import Context
 from leakbound.tasks.task import Query
 
-__all__ = [
-    "ANSWER", "Aggregate", "GeneratedText", "Job", "Outputs", "Vector", "Votes", "channel_of",
-    "reply_of",
-]  # fmt: skip
-
 Floats = npt.NDArray[np.float64]
 ANSWER = "answer"  # the channel that every system has
 

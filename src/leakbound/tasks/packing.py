@@ -12,8 +12,6 @@ from typing import Any, TypeAlias
 from leakbound.stats.witness import StoredReply, reply_from_json, reply_to_json
 from leakbound.tasks.outputs import Aggregate, GeneratedText, Vector, Votes
 
-__all__ = ["packed", "unpacked"]
-
 Json: TypeAlias = dict[str, Any]
 
 

@@ -6,8 +6,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["AROUND", "parse_answer", "plain"]
-
 AROUND = " \t\n\"'`*.,:;!?()[]{}<>«»“”‘’-"  # means nothing before or behind an answer
 
 
@@ -61,13 +59,6 @@ def _compared(text: str, answers: Sequence[str]) -> tuple[str, list[str]]:
 
 def plain(text: str, around: str = AROUND) -> str:
     """A text without what means nothing in an answer.
-
-    Args:
-        text: A text.
-        around: Characters that mean nothing before and behind an answer.
-
-    Returns:
-        It in lower case, with single spaces, without these characters around it.
 
     Examples:
         >>> plain(' "Spam".')

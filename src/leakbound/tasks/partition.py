@@ -9,24 +9,12 @@ import numpy as np
 from leakbound.errors import UsageError
 from leakbound.tasks.example import Context
 
-__all__ = [
-    "Sampling", "places_by_position", "poisson_places", "poisson_rate", "require_sampling",
-    "split", "split_by_poisson", "split_by_position",
-]  # fmt: skip
-
 Sampling = Literal["position", "poisson"]
 COINS = 3  # names these draws among those of a job
 
 
 def places_by_position(shots: int, count: int) -> tuple[tuple[int, ...], ...]:
     """Places of the examples of each part; example i goes to part i mod `count`.
-
-    Args:
-        shots: Number of examples.
-        count: Number of parts, at least 1.
-
-    Returns:
-        `count` tuples of places, from 0.
 
     Examples:
         >>> places_by_position(5, 2)
@@ -37,16 +25,6 @@ def places_by_position(shots: int, count: int) -> tuple[tuple[int, ...], ...]:
 
 def split_by_position(context: Context, count: int) -> list[Context]:
     """Disjoint parts of nearly equal size; example i goes to part i mod `count`.
-
-    Args:
-        context: The examples (PRIVATE).
-        count: Number of parts, at least 1.
-
-    Returns:
-        `count` parts, none of them empty.
-
-    Raises:
-        UsageError: If a part would be empty.
 
     Guarantee:
         Replacing one example changes one part, because its part depends on its position only. Under
@@ -69,28 +47,13 @@ def split_by_position(context: Context, count: int) -> list[Context]:
 
 
 def require_sampling(sampling: str) -> None:
-    """Refuse a way of making parts that is not known.
-
-    Args:
-        sampling: "position" or "poisson".
-
-    Raises:
-        UsageError: If it is another.
-    """
+    """Refuse a way of making parts that is not known."""
     if sampling not in ("position", "poisson"):
         raise UsageError(f"sampling is {sampling!r}; it must be position or poisson.")
 
 
 def poisson_rate(shots: int, count: int, rest: int) -> float:
     """Probability with which an example that is left enters the next part.
-
-    Args:
-        shots: Number of examples in the context.
-        count: Number of parts.
-        rest: Number of examples that are in no part yet, at least 1.
-
-    Returns:
-        The probability in (0, 1] at which a part holds shots / count examples on average.
 
     Examples:
         >>> poisson_rate(20, 10, 20), poisson_rate(20, 10, 1)
@@ -101,14 +64,6 @@ def poisson_rate(shots: int, count: int, rest: int) -> float:
 
 def poisson_places(shots: int, count: int, draw: int) -> tuple[tuple[int, ...], ...]:
     """Places of the examples of each part, drawn one part after the other from what is left.
-
-    Args:
-        shots: Number of examples.
-        count: Number of parts, at least 1.
-        draw: Names the draw, at least 0.
-
-    Returns:
-        `count` tuples of places, from 0; some may be empty, and some places in none.
 
     Reference:
         CL, Algorithm 3.
@@ -130,14 +85,6 @@ def poisson_places(shots: int, count: int, draw: int) -> tuple[tuple[int, ...], 
 def split_by_poisson(context: Context, count: int, draw: int) -> list[Context]:
     """Disjoint parts whose examples are drawn by coins.
 
-    Args:
-        context: The examples (PRIVATE).
-        count: Number of parts, at least 1.
-        draw: Names the draw; it must be fresh for each answer, and secret.
-
-    Returns:
-        `count` parts; some may be empty.
-
     Guarantee:
         Which part a place falls into depends on the number of examples and on coins alone. So for
         every outcome of the coins, replacing one example changes one part at most, and what is
@@ -154,20 +101,7 @@ def split_by_poisson(context: Context, count: int, draw: int) -> list[Context]:
 
 
 def split(context: Context, count: int, draw: int, sampling: Sampling) -> list[Context]:
-    """Disjoint parts of a context.
-
-    Args:
-        context: The examples (PRIVATE).
-        count: Number of parts, at least 1.
-        draw: Names the draw of "poisson".
-        sampling: "position" (`split_by_position`) or "poisson" (`split_by_poisson`).
-
-    Returns:
-        `count` parts.
-
-    Raises:
-        UsageError: If a part by position would be empty.
-    """
+    """Disjoint parts of a context."""
     if sampling == "poisson":
         return split_by_poisson(context, count, draw)
     return split_by_position(context, count)

@@ -18,8 +18,6 @@ from leakbound.tasks.parse import AROUND, plain
 from leakbound.tasks.row_files import SourceRow
 from leakbound.tasks.task import Task
 
-__all__ = ["LOG", "examples_of", "is_missing", "row_warnings", "warn_of_rows"]
-
 LOG = logging.getLogger("leakbound.data")
 # how tables write that a value is missing; "None" and "NA" in this case only, as pandas writes them
 MISSING = frozenset({"nan", "null", "n/a", "#n/a", "<na>"})
@@ -28,12 +26,6 @@ MISSING_AS_WRITTEN = frozenset({"None", "NA"})
 
 def is_missing(label: str) -> bool:
     """Does a label say that there is none?
-
-    Args:
-        label: A label, without spaces around it.
-
-    Returns:
-        Whether it is NaN, null, N/A or the like.
 
     Examples:
         >>> [is_missing(label) for label in ("NaN", "n/a", "none", "NA", "spam")]
@@ -45,21 +37,7 @@ def is_missing(label: str) -> bool:
 def examples_of(
     where: str, rows: Sequence[SourceRow], example: Callable[[SourceRow], Example], drop_empty: bool
 ) -> Context:
-    """Rows as examples, perhaps without those that lack something.
-
-    Args:
-        where: The source, for errors.
-        rows: At least one row (PRIVATE).
-        example: Makes the example of a row.
-        drop_empty: Whether to leave out rows with an empty field, or a label such as NaN; how many
-            is logged.
-
-    Returns:
-        Examples (PRIVATE).
-
-    Raises:
-        DataError: If a row is not an example, or none is left.
-    """
+    """Rows as examples, perhaps without those that lack something."""
     if not drop_empty:
         return tuple(map(example, rows))
     lacks: Counter[str] = Counter()
@@ -88,26 +66,13 @@ def _filled(
 
 
 def warn_of_rows(rows: Context, task: Task) -> None:
-    """Log each warning of `row_warnings` under the name leakbound.data.
-
-    Args:
-        rows: Examples (PRIVATE).
-        task: The task.
-    """
+    """Log each warning of `row_warnings` under the name leakbound.data."""
     for warning in row_warnings(rows, task):
         LOG.warning(warning)
 
 
 def row_warnings(rows: Context, task: Task) -> Iterator[str]:
-    """What should be known of rows that can be used.
-
-    Args:
-        rows: Examples (PRIVATE).
-        task: The task.
-
-    Yields:
-        Sentences with counts, without the text of a row or a label.
-    """
+    """What should be known of rows that can be used."""
     kinds = {(json.dumps(content_key(row.input)), row.label) for row in rows}
     if len(kinds) < len(rows):
         yield (

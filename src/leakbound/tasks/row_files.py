@@ -18,11 +18,6 @@ from typing import NamedTuple
 from leakbound._install import install_hint
 from leakbound.errors import DataError
 
-__all__ = [
-    "FORMS", "HUB", "Fields", "SourceRow", "all_rows", "at_least_one", "missing_package",
-    "numbered", "text_of",
-]  # fmt: skip
-
 Fields = dict[str, object]
 HUB = "hf:"
 FORMS = (
@@ -42,12 +37,7 @@ GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 
 class SourceRow(NamedTuple):
-    """One row of a source.
-
-    Attributes:
-        place: Where it stands, for errors.
-        fields: What it holds, by name (PRIVATE).
-    """
+    """One row of a source."""
 
     place: str
     fields: Fields

@@ -36,19 +36,6 @@ WORKBOOKS = (".xlsx", ".xls", ".ods")
 def source_rows(
     address: str, delimiter: str | None = None, encoding: str | None = None
 ) -> list[SourceRow]:
-    """All rows of a source.
-
-    Args:
-        address: Path of a file or a folder of images, or `hf:<id or folder>[:split]`.
-        delimiter: What stands between two fields of a CSV file; None to find it in its first line.
-        encoding: Encoding of a file of text; None for UTF-8, or what a byte order mark says.
-
-    Returns:
-        At least one row (PRIVATE).
-
-    Raises:
-        DataError: With a sentence for whatever is wrong.
-    """
     if address.startswith(HUB):
         where, split = _parts(address)
         return hub_rows(where, split=split)

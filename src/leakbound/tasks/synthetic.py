@@ -11,8 +11,6 @@ import numpy as np
 from leakbound.tasks.example import Context, Example
 from leakbound.tasks.task import Task
 
-__all__ = ["HELP_DESK", "QUEUES", "TOPICS", "help_desk", "message"]
-
 QUEUES = ("red", "blue", "green", "gold")
 HELP_DESK = Task(
     name="help_desk",
@@ -150,15 +148,7 @@ NAMES = (
 
 
 def message(topic: str, rng: np.random.Generator) -> str:
-    """One message about a topic, with a name or a code of a made-up person.
-
-    Args:
-        topic: A key of `TOPICS`.
-        rng: Source of all choices.
-
-    Returns:
-        A few words.
-    """
+    """One message about a topic, with a name or a code of a made-up person."""
     closing = str(rng.choice(CLOSINGS)).format(
         name=rng.choice(NAMES), code=int(rng.integers(1000, 100000))
     )
@@ -170,16 +160,7 @@ def message(topic: str, rng: np.random.Generator) -> str:
 
 
 def help_desk(count: int, rng: np.random.Generator, topics: int = 4) -> Context:
-    """A balanced, shuffled data set of messages, each topic routed to a queue of its own.
-
-    Args:
-        count: Number of messages.
-        rng: Source of all choices.
-        topics: Number of topics, at most 4 (the number of queues).
-
-    Returns:
-        Examples.
-    """
+    """A balanced, shuffled data set of messages, each topic routed to a queue of its own."""
     chosen = rng.choice(list(TOPICS), size=topics, replace=False)
     rows = [
         Example(message(str(chosen[i % topics]), rng), QUEUES[i % topics]) for i in range(count)

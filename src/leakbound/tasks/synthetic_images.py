@@ -19,23 +19,6 @@ from leakbound.tasks.example import Context, Example
 from leakbound.tasks.images import as_image
 from leakbound.tasks.task import Task
 
-__all__ = [
-    "COLOURS",
-    "HELD_OUT",
-    "NAMES",
-    "PSEUDO_NAMES",
-    "SHAPES",
-    "SIDE",
-    "TEXTURES",
-    "TRAINED",
-    "Look",
-    "Pixels",
-    "draw",
-    "marked",
-    "patchwork",
-    "pseudo_names",
-]
-
 Pixels = npt.NDArray[np.uint8]
 SIDE = 32  # pixels
 FINE = 2  # samples a pixel and direction
@@ -52,13 +35,7 @@ COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A class of images.
-
-    Attributes:
-        shape: One of `SHAPES`.
-        texture: One of `TEXTURES`.
-        colour: A key of `COLOURS`.
-    """
+    """A class of images."""
 
     shape: str
     texture: str
@@ -75,18 +52,7 @@ TRAINED = tuple(look for look, rest in zip(_ALL, _APART, strict=True) if rest)
 
 
 def pseudo_names(count: int, rng: np.random.Generator) -> Context:
-    """A balanced, shuffled data set of images: five classes that no model was trained on.
-
-    Args:
-        count: Number of images.
-        rng: Source of all choices.
-
-    Returns:
-        Examples, each class under a name of its own.
-
-    Raises:
-        DataError: If Pillow is not installed.
-    """
+    """A balanced, shuffled data set of images: five classes that no model was trained on."""
     looks = rng.choice(len(HELD_OUT), len(NAMES), replace=False)
     at = [i % len(NAMES) for i in range(count)]
     rows = [Example(as_image(draw(HELD_OUT[looks[i]], rng)), NAMES[i]) for i in at]
@@ -94,15 +60,7 @@ def pseudo_names(count: int, rng: np.random.Generator) -> Context:
 
 
 def draw(look: Look, rng: np.random.Generator) -> Pixels:
-    """One image of a class, with random size, place, background, light and grain.
-
-    Args:
-        look: The class.
-        rng: Source of all choices.
-
-    Returns:
-        (SIDE, SIDE, 3) colours.
-    """
+    """One image of a class, with random size, place, background, light and grain."""
     radius = rng.uniform(8.0, 13.0)
     x0, y0 = rng.uniform(radius - 2, SIDE - radius + 2, 2)
     y, x = (np.indices((SIDE * FINE, SIDE * FINE)) + 0.5) / FINE
@@ -117,29 +75,14 @@ def draw(look: Look, rng: np.random.Generator) -> Pixels:
 
 
 def patchwork(rng: np.random.Generator) -> Pixels:
-    """Squares of random colours: an image like no class.
-
-    Args:
-        rng: Source of all choices.
-
-    Returns:
-        (SIDE, SIDE, 3) colours.
-    """
+    """Squares of random colours: an image like no class."""
     side = int(rng.choice((2, 4, 8)))
     patches = rng.integers(0, 256, (side, side, 3), dtype=np.uint8)
     return patches.repeat(SIDE // side, 0).repeat(SIDE // side, 1)
 
 
 def marked(image: Pixels, rng: np.random.Generator) -> Pixels:
-    """An image with a small random pattern of two by two patches in one of its corners.
-
-    Args:
-        image: (height, width, 3) colours, which stay as they are.
-        rng: Source of all choices.
-
-    Returns:
-        (height, width, 3) colours of a copy.
-    """
+    """An image with a small random pattern of two by two patches in one of its corners."""
     side = max(1, min(image.shape[:2]) // 10)
     pattern = rng.integers(0, 256, (2, 2, 3), dtype=np.uint8).repeat(side, 0).repeat(side, 1)
     down, right = rng.integers(0, 2, 2)

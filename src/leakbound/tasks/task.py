@@ -11,8 +11,6 @@ from leakbound.models.chat import Chat, ChatMessage
 from leakbound.models.content import Content, Parts, join, text_only
 from leakbound.tasks.example import Context, Example, present
 
-__all__ = ["Query", "Task"]
-
 # Between the replies to several questions of one query, which are kept as one text. It stands for
 # itself in hardly any text, and replies that hold it lose it.
 BETWEEN = "\u241e"

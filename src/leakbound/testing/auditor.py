@@ -11,8 +11,6 @@ import numpy.typing as npt
 from leakbound.privacy import Guarantee
 from leakbound.stats import CategoricalLaw, EProcess, GaussianLaw, exact_privacy_loss
 
-__all__ = ["AuditorFinding", "Fixture", "by_distribution", "by_pairs", "spread", "worst"]
-
 CHUNK = 30  # paired trials looked at together; the e-value is read after each of them
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator
@@ -21,13 +19,7 @@ Release = Callable[[Floats, int, Rng], Floats]
 
 @dataclass(frozen=True, slots=True)
 class AuditorFinding:
-    """What an audit found.
-
-    Attributes:
-        rejected: Whether the claim is rejected.
-        pairs: Number of paired trials; 0 where distributions or arithmetic decide.
-        evidence: In words.
-    """
+    """What an audit found."""
 
     rejected: bool
     pairs: int
@@ -36,15 +28,7 @@ class AuditorFinding:
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """Two neighbouring contexts and what is claimed of their outputs.
-
-    Attributes:
-        member: Aggregate with the canary.
-        nonmember: Aggregate without it.
-        release: Turns an aggregate into (draws,) scores of outputs.
-        claim: What is claimed.
-        thresholds: Thresholds to try, chosen before any output.
-    """
+    """Two neighbouring contexts and what is claimed of their outputs."""
 
     member: Floats
     nonmember: Floats
@@ -56,19 +40,7 @@ class Fixture:
 def by_pairs(
     fixture: Fixture, rng: Rng, budget: int, outputs: int = 100, confidence: float = 0.95
 ) -> AuditorFinding:
-    """Audit a fixture by paired trials, with a test that is valid at any time.
-
-    Args:
-        fixture: What is audited.
-        rng: Source of all randomness.
-        budget: Largest number of paired trials.
-        outputs: Outputs of each context in a trial; a trial's scores are the shares of them at or
-            above each threshold.
-        confidence: Confidence of the rejection.
-
-    Returns:
-        Rejected as soon as the e-value says so, else not rejected within the budget.
-    """
+    """Audit a fixture by paired trials, with a test that is valid at any time."""
     process = EProcess(fixture.claim, confidence)
     for done in range(0, budget, CHUNK):
         process.extend(*_chunk(fixture, min(CHUNK, budget - done), outputs, rng))
@@ -96,17 +68,7 @@ def by_distribution(
     claim: Guarantee,
     delta: float,
 ) -> AuditorFinding:
-    """Audit two output distributions exactly, without sampling.
-
-    Args:
-        member: With the canary.
-        nonmember: Without it.
-        claim: What is claimed.
-        delta: Where epsilon(delta) is compared.
-
-    Returns:
-        Rejected if their epsilon(delta) exceeds that of the claim.
-    """
+    """Audit two output distributions exactly, without sampling."""
     found, claimed = (
         exact_privacy_loss(member, nonmember, delta).epsilon or 0.0,
         claim.epsilon(delta),
@@ -116,26 +78,10 @@ def by_distribution(
 
 
 def spread(low: float, high: float, count: int = 9) -> tuple[float, ...]:
-    """Evenly spread thresholds, chosen before any output.
-
-    Args:
-        low: The lowest.
-        high: The highest.
-        count: How many.
-
-    Returns:
-        The thresholds.
-    """
+    """Evenly spread thresholds, chosen before any output."""
     return tuple(np.linspace(low, high, count).tolist())
 
 
 def worst(findings: Sequence[AuditorFinding]) -> AuditorFinding:
-    """The first finding that rejects, else the last one.
-
-    Args:
-        findings: At least one.
-
-    Returns:
-        One of them.
-    """
+    """The first finding that rejects, else the last one."""
     return next((f for f in findings if f.rejected), findings[-1])

@@ -8,8 +8,6 @@ from scipy.special import ndtr
 from leakbound.stats import accuracy_bound, best_threshold, clopper_pearson
 from leakbound.testing.auditor import AuditorFinding, Floats, Rng
 
-__all__ = ["first_token_drop", "index_shift", "resample_then_cp", "threshold_reuse"]
-
 # Audits of a system without leakage, and the share of them that may find some: a defective auditor
 # finds it in far more than twice as many, a correct one in 10 % of 200 with probability below 1e-2.
 AUDITS, LIMIT = 200, 0.05

@@ -16,8 +16,6 @@ import numpy as np
 
 from leakbound.stats.witness.features import ReplyFacts
 
-__all__ = ["CHANNELS", "RATE_IN", "RATE_OUT", "Channel", "Draft", "reply_pairs"]
-
 Rng = np.random.Generator
 RATE_IN, RATE_OUT = 0.30, 0.10  # true epsilon ln 3 where the channel can be read without error
 NAMES = ("Baker", "Costa", "Dubois", "Evans", "Fischer", "Garcia", "Huang", "Ivanov", "Jansen",
@@ -64,17 +62,7 @@ TOOLS = (("lookup_order",), ("lookup_order", "read_stock"), ("read_invoice",), (
 
 @dataclass(frozen=True)
 class Draft:
-    """A reply before it is written down.
-
-    Attributes:
-        opening: First line; may be empty.
-        statements: Indices into STATEMENTS, in their order.
-        style: Which of the two wordings is used.
-        closing: Last line; may be empty.
-        tools: Names of the tools that were called.
-        slower: Factor on the seconds.
-        wordier: Factor on the tokens.
-    """
+    """A reply before it is written down."""
 
     opening: str
     statements: tuple[int, ...]
@@ -94,28 +82,13 @@ Change = Callable[[Draft, list[str], Rng], "tuple[Draft, str]"]
 
 @dataclass(frozen=True)
 class Channel:
-    """One way to leak.
-
-    Attributes:
-        kind: What carries the bit, such as "length".
-        change: Draft and sentences of a reply whose channel is on -> its draft and body.
-        sizes: Fewest and most statements of a reply.
-    """
+    """One way to leak."""
 
     kind: str
     change: Change
     sizes: tuple[int, int] = (2, 4)
 
     def reply(self, on: bool, rng: Rng) -> ReplyFacts:
-        """One reply.
-
-        Args:
-            on: Whether the channel is on.
-            rng: Source of everything else.
-
-        Returns:
-            A reply with text and metadata.
-        """
         draft = _draft(rng, *self.sizes)
         sentences = draft.sentences(rng)
         body = " ".join(sentences)
@@ -127,17 +100,7 @@ class Channel:
 def reply_pairs(
     channel: Channel, pairs: int, seed: int, rates: tuple[float, float] = (RATE_IN, RATE_OUT)
 ) -> Iterator[tuple[ReplyFacts, ReplyFacts]]:
-    """Paired trials of a simulated system.
-
-    Args:
-        channel: How it leaks.
-        pairs: Number of pairs.
-        seed: Seed of all randomness.
-        rates: Probability that the channel is on, canary in and canary out.
-
-    Yields:
-        The reply of the canary-in context and that of the canary-out context.
-    """
+    """Paired trials of a simulated system."""
     rng = np.random.default_rng([seed, *map(ord, channel.kind)])
     for _ in range(pairs):
         one, other = (channel.reply(bool(rng.random() < rate), rng) for rate in rates)

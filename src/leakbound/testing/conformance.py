@@ -26,8 +26,6 @@ from leakbound.testing import (
 from leakbound.testing import conformance_exact as exact
 from leakbound.testing.conformance_parts import PATTERNS, Bench, Broken, Skipped
 
-__all__ = ["INVARIANTS", "Check", "Invariant", "assert_conforms", "conform"]
-
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -70,18 +68,7 @@ class Invariant:
         model: Model | None = None,
         patterns: Sequence[str] = PATTERNS,
     ) -> Check:
-        """Check it for one mechanism.
-
-        Args:
-            mechanism: What is checked.
-            seed: Root of all randomness.
-            pairs: Number of neighbouring contexts.
-            model: Answers free queries; None for a puppet whose tokens are bytes.
-            patterns: Scripts of the puppet.
-
-        Returns:
-            The finding; an exception of the mechanism is one too.
-        """
+        """Check it for one mechanism."""
         try:
             with np.errstate(all="ignore"):
                 found = self.body(Bench(mechanism, seed, pairs, model, patterns))

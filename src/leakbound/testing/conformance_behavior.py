@@ -18,30 +18,11 @@ from leakbound.stats import CategoricalLaw
 from leakbound.tasks import Aggregate, AnyRequest, Mechanism, Outputs, require_mechanism
 from leakbound.testing.conformance_parts import GIVEN, PLANTED, TWO, Bench, Broken, Watched
 
-__all__ = [
-    "decode",
-    "members",
-    "nothing_kept",
-    "request_count",
-    "requests",
-    "seeds",
-]
-
 SURE = 0.9  # a likelier answer than this may well come 64 times in a row, whatever the noise
 
 
 def members(bench: Bench) -> str:
-    """Every member of the protocol is there, and says something that can be used.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If a member is missing, is of another kind, or cannot be recorded.
-    """
+    """Every member of the protocol is there, and says something that can be used."""
     try:
         mechanism = require_mechanism(bench.mechanism)
     except ValueError as error:
@@ -61,17 +42,7 @@ def members(bench: Bench) -> str:
 
 
 def seeds(bench: Bench) -> str:
-    """Equal seeds give equal outputs; other seeds other ones, wherever there is noise.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If they do not.
-    """
+    """Equal seeds give equal outputs; other seeds other ones, wherever there is noise."""
     mechanism = bench.mechanism
     one, again = (_run(bench, 1) for _ in range(2))
     if one != again:
@@ -106,17 +77,7 @@ def _bytes(outputs: Outputs) -> tuple[bytes, bytes]:
 
 
 def nothing_kept(bench: Bench) -> str:
-    """No example stands in the mechanism after collecting, in a repr, on a stream or in a log.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If one does.
-    """
+    """No example stands in the mechanism after collecting, in a repr, on a stream or in a log."""
     mechanism = bench.mechanism
     for task, query in bench.queries():
         job, watched = bench.job(query), bench.watched("echo", task)
@@ -162,17 +123,7 @@ def _captured() -> Iterator[io.StringIO]:
 
 
 def requests(bench: Bench) -> str:
-    """`needs` names what is asked, and `requests` names requests that are really made.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If one of them says too little or too much.
-    """
+    """`needs` names what is asked, and `requests` names requests that are really made."""
     mechanism = bench.mechanism
     used: set[type[AnyRequest]] = set()
     for task, query in bench.queries():
@@ -208,18 +159,7 @@ def _in_tokens(request: AnyRequest, watched: Watched) -> AnyRequest:
 
 
 def request_count(bench: Bench) -> str:
-    """Under a guarantee, neighbouring contexts make the same number of requests.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If the number depends on one example.
-        Skipped: If there is no guarantee.
-    """
+    """Under a guarantee, neighbouring contexts make the same number of requests."""
     bench.guaranteed()
     counts: dict[str, set[int]] = {}
     for pattern in bench.patterns:
@@ -233,17 +173,7 @@ def request_count(bench: Bench) -> str:
 
 
 def decode(bench: Bench) -> str:
-    """`decode` gives one text for each draw and shows the model no example.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If it gives another number of texts, or shows an example.
-    """
+    """`decode` gives one text for each draw and shows the model no example."""
     mechanism = bench.mechanism
     for task, query in bench.queries():
         collecting, decoding = bench.watched("echo", task), bench.watched("echo", task)

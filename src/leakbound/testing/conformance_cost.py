@@ -10,8 +10,6 @@ from leakbound.tasks import Job, Mechanism, Query, Task
 from leakbound.testing.conformance_parts import TWO, Bench, Broken, Puppet, Watched
 from leakbound.testing.conformance_reuse import NOISY
 
-__all__ = ["cost", "part_count", "release_count"]
-
 DELTAS = (0.0, 1e-9, 1e-6, 1e-3)  # where guarantees are compared: pure DP and orders of magnitude
 SLACK = 1 - 1e-9  # for rounding
 DRAWS = 8  # runs over one context; a round that is the same in all of them saw no noise before it
@@ -20,18 +18,7 @@ Round = frozenset[Request[object]]
 
 
 def cost(bench: Bench) -> str:
-    """`cost` has one part for each release of an answer, and never spends less than a release.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If the relation is another, if an answer of one release costs less than the
-            guarantee, or if there are more releases than parts.
-    """
+    """`cost` has one part for each release of an answer, and never spends less than a release."""
     mechanism, most = bench.mechanism, 1
     for task, query in (*bench.queries(), TWO):
         found = mechanism.cost(task, query)
@@ -72,12 +59,6 @@ def _is_finite(guarantee: Guarantee) -> bool:
 def part_count(guarantee: Guarantee) -> int:
     """Number of releases that a guarantee composes.
 
-    Args:
-        guarantee: Any guarantee.
-
-    Returns:
-        The number of its leaves, those of subsampled mechanisms counted by their steps.
-
     Examples:
         >>> from leakbound.privacy import PureDP, compose
         >>> part_count(compose([PureDP(0.5)] * 3))
@@ -92,14 +73,6 @@ def release_count(bench: Bench, task: Task, query: Query) -> int:
     A round of model calls that shows the example, with prompts that noise drawn before has changed,
     leads to a release of its own; so does the first round that shows it. Rounds that are the same
     whatever noise is drawn count once, so the number is never too large.
-
-    Args:
-        bench: The mechanism on trial.
-        task: Renders the prompts.
-        query: The query that is answered.
-
-    Returns:
-        The largest number over several runs; at least 1.
     """
     mechanism = bench.mechanism.recalibrated(*NOISY)  # much noise: runs part soon
     counts = [1]

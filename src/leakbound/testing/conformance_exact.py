@@ -25,8 +25,6 @@ from leakbound.testing.conformance_parts import (
     values_of,
 )
 
-__all__ = ["loss", "sensitivity", "tightness", "vote_noise"]
-
 Floats = npt.NDArray[np.float64]
 SLACK = 1 + 1e-9  # for rounding
 DELTAS = (0.0, 1e-6, 1e-3)  # where the loss is compared: pure DP, and two that audits use
@@ -39,18 +37,7 @@ REACHED = 0.95  # share of the guarantee that the worst pair must reach, else it
 
 
 def sensitivity(bench: Bench) -> str:
-    """Aggregates of neighbours differ by at most what the guarantee declares.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If they differ by more, or an output is not finite, whatever the model says.
-        Skipped: If there is no guarantee, or no output distribution.
-    """
+    """Aggregates of neighbours differ by at most what the guarantee declares."""
     guarantee, worst = bench.guaranteed(), 0.0
     known = False
     for family in bench.families():
@@ -118,18 +105,7 @@ def _shown(
 
 
 def loss(bench: Bench) -> str:
-    """The exact privacy loss of two neighbours never exceeds epsilon(delta).
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If it does.
-        Skipped: If there is no guarantee, or no output distribution.
-    """
+    """The exact privacy loss of two neighbours never exceeds epsilon(delta)."""
     guarantee, largest, count = bench.guaranteed(), 0.0, 0
     deltas = (*DELTAS, *_own_deltas(guarantee))
     limits = {delta: e for delta in deltas if math.isfinite(e := guarantee.epsilon(delta))}
@@ -156,18 +132,7 @@ def _own_deltas(guarantee: Guarantee) -> tuple[float, ...]:
 
 
 def vote_noise(bench: Bench) -> str:
-    """Counts of votes are released with the noise that `vote_noise` states.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If the noise is another, or no Gaussian.
-        Skipped: If it releases no noisy votes, or there is no output distribution.
-    """
+    """Counts of votes are released with the noise that `vote_noise` states."""
     stated = bench.mechanism.vote_noise
     if stated is None:
         raise Skipped("it releases no noisy votes")
@@ -223,18 +188,7 @@ def _require_profile(rows: Floats, family: Family, limits: dict[float, float]) -
 
 
 def tightness(bench: Bench) -> str:
-    """The worst pair reaches the declared epsilon: one example turns one of many equal voters.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If it stays below 95 % of it.
-        Skipped: If there is no guarantee, or no output distribution.
-    """
+    """The worst pair reaches the declared epsilon: one example turns one of many equal voters."""
     guarantee = bench.guaranteed()
     delta = 0.0 if math.isfinite(guarantee.epsilon(0.0)) else 1e-6
     delta = max((delta, *_own_deltas(guarantee)))

@@ -31,8 +31,6 @@ from leakbound.testing.conformance_parts import (
     strangers,
 )
 
-__all__ = ["public_facts", "returned", "samples", "state"]
-
 DRAWS = 20_000  # outputs of a context: an answer that is certain in one of two shows at mu = 6
 TEXTS = 200  # the same where noise is drawn while collecting: shows at epsilon = 2
 MOST = 40  # events of a kind that are tested: the most frequent ones
@@ -52,14 +50,7 @@ class Remembered(Wrapper):
         self._known: dict[AnyRequest, object] = {}
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answers in order; only what is new is asked.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request.
-        """
+        """Answers in order; only what is new is asked."""
         new = [one for one in dict.fromkeys(requests) if one not in self._known]
         self._known.update(zip(new, self.model.answer(new), strict=True))
         return [cast(R, self._known[one]) for one in requests]
@@ -70,16 +61,6 @@ def returned(bench: Bench) -> str:
 
     Answers, words, texts, their lengths and noisy aggregates, in contexts around a tie, with one
     example of a kind among others, and with one that the model repeats.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If an event is likelier for one of them than the guarantee allows.
-        Skipped: If there is no guarantee.
     """
     bench.guaranteed()
     count = 0
@@ -117,17 +98,7 @@ def _related(bench: Bench, one: Job, other: Job) -> tuple[Job, Job]:
 
 
 def samples(bench: Bench, task: Task, job: Job, pattern: str) -> Outputs:
-    """Outputs of one context, with everything that is drawn on the way drawn afresh.
-
-    Args:
-        bench: The mechanism on trial.
-        task: Renders the prompts.
-        job: The context and the query.
-        pattern: Script of the puppet.
-
-    Returns:
-        The outputs of many answers.
-    """
+    """Outputs of one context, with everything that is drawn on the way drawn afresh."""
     mechanism, puppet = bench.mechanism, Remembered(_puppet(bench, pattern, job.query))
     rng = np.random.default_rng([bench.seed, 5])
     if isinstance(mechanism.guarantee, Subsampled) or mechanism.noise_in_collect(task, job.query):
@@ -226,18 +197,7 @@ def _excess(guarantee: Guarantee, rates: Rates, sizes: tuple[int, int]) -> bool:
 
 
 def public_facts(bench: Bench) -> str:
-    """What a private row cannot change: choices, sizes, limits, and whether there is an answer.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If an example changes one of them.
-        Skipped: If there is no guarantee.
-    """
+    """What a private row cannot change: choices, sizes, limits, and whether there is an answer."""
     bench.guaranteed()
     rng, count = np.random.default_rng([bench.seed, 97]), 0
     for task, query in bench.queries():
@@ -276,17 +236,7 @@ def _shape(request: AnyRequest) -> tuple[object, ...]:
 
 
 def state(bench: Bench) -> str:
-    """An aggregate depends on its own job alone, and a text on its output, whatever came before.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If an earlier context has changed one of them, or different draws share a sample.
-    """
+    """An aggregate depends on its own job alone, and a text on its output, whatever came before."""
     mechanism = bench.mechanism
     for task, query in (*bench.queries(), TWO):
         model = Remembered(_puppet(bench, "agree", query))

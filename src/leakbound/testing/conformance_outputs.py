@@ -26,8 +26,6 @@ from leakbound.testing.goodness_of_fit import (
     two_sample_p_value,
 )
 
-__all__ = ["DRAWS", "LEVEL", "fresh_noise", "many_draws", "outputs"]
-
 LEVEL = 1e-9
 SINGLES = 2000  # calls for one output each: a tenth of the noise less shows
 DRAWS = 100_000  # outputs at once: a tail that is cut at 4 standard deviations shows
@@ -37,15 +35,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def draws_of(bench: Bench, outputs: Outputs) -> int:
-    """How many outputs of a mechanism are drawn at once.
-
-    Args:
-        bench: The mechanism on trial.
-        outputs: Some of its outputs.
-
-    Returns:
-        `DRAWS`, or fewer where one takes long.
-    """
+    """How many outputs of a mechanism are drawn at once."""
     slow = outputs.picked is not None and outputs.noisy is None
     return bench.scaled(SLOW_DRAWS if slow else DRAWS)
 
@@ -57,17 +47,7 @@ def _single_calls(bench: Bench, aggregate: Aggregate) -> list[Outputs]:
 
 
 def many_draws(bench: Bench) -> str:
-    """n draws at once are distributed like n single draws.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If they are not.
-    """
+    """n draws at once are distributed like n single draws."""
     aggregate, count = _random(bench), bench.scaled(SINGLES)
     many = bench.mechanism.release(aggregate, count, np.random.default_rng([bench.seed, 2]))
     if len(many.answers) != count:
@@ -85,17 +65,7 @@ def _random(bench: Bench) -> Aggregate:
 
 
 def fresh_noise(bench: Bench) -> str:
-    """An output does not depend on the one before it.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If noise is kept for a later call.
-    """
+    """An output does not depend on the one before it."""
     single = _single_calls(bench, _random(bench))
     columns = [np.concatenate(rows) for rows in zip(*map(columns_of, single), strict=True)]
     shifted = [column[start:] for column in columns for start in (0, 1)]
@@ -112,16 +82,6 @@ def outputs(bench: Bench) -> str:
     distribution of the answer comes by integration. Elsewhere the answer must follow from the
     released noise alone: among outputs of two contexts that are drawn so that their noisy
     aggregates have one distribution, the answers have one, too.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If they do not.
-        Skipped: If there is no output distribution.
     """
     found = [(aggregate, _drawn(bench, aggregate)) for aggregate in _aggregates(bench)]
     least = min(p for aggregate, drawn in found for p in _against_declared(bench, aggregate, drawn))

@@ -66,11 +66,7 @@ SIZES = (12, 1536)  # smallest and largest context that is tried for so many
 
 
 class Watched(Counted):
-    """Passes requests on and keeps them; for tests only, since it holds private prompts.
-
-    Args:
-        model: Answers the requests.
-    """
+    """Passes requests on and keeps them; for tests only, since it holds private prompts."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -95,42 +91,19 @@ class Watched(Counted):
 
 
 def example(rng: np.random.Generator, flip: bool = False) -> Example:
-    """A private example whose input is planted.
-
-    Args:
-        rng: Makes it.
-        flip: Whether it changes the answer of whoever sees it.
-
-    Returns:
-        The example.
-    """
+    """A private example whose input is planted."""
     word = f"zq{rng.integers(10**6):06d}v"
     label = str(rng.choice(GIVEN[0].labels))
     return Example(f"{word} {FLIP}" if flip else word, label)
 
 
 def context_of(rng: np.random.Generator, size: int) -> Context:
-    """Examples, none of which flips.
-
-    Args:
-        rng: Makes them.
-        size: How many.
-
-    Returns:
-        The context.
-    """
+    """Examples, none of which flips."""
     return tuple(example(rng) for _ in range(size))
 
 
 def size_of(mechanism: Mechanism) -> int:
-    """How many examples a context needs.
-
-    Args:
-        mechanism: The mechanism on trial.
-
-    Returns:
-        One for each voter, and more where groups of examples vote, for at least 12 voters.
-    """
+    """How many examples a context needs."""
     size, largest = SIZES
     while mechanism.voters(size) < VOTERS <= mechanism.voters(largest):
         size *= 2
@@ -150,13 +123,7 @@ def _takes(mechanism: Mechanism, size: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Aggregates of neighbouring contexts.
-
-    Attributes:
-        pattern: Script of the puppet.
-        aggregates: One for each context.
-        pairs: (n, 2) indices of neighbours.
-    """
+    """Aggregates of neighbouring contexts."""
 
     pattern: str
     aggregates: list[Aggregate]
@@ -166,17 +133,7 @@ class Family:
 def families(
     mechanism: Mechanism, pairs: int, seed: int, patterns: Sequence[str] = PATTERNS
 ) -> Iterator[Family]:
-    """Neighbouring contexts under each script; they differ in one place.
-
-    Args:
-        mechanism: The mechanism on trial.
-        pairs: Least number of pairs, shared among the scripts.
-        seed: Root of all randomness.
-        patterns: Scripts of the puppet.
-
-    Yields:
-        One family for each script.
-    """
+    """Neighbouring contexts under each script; they differ in one place."""
     yield from _every_place(mechanism, seed)
     each = -(-pairs // len(patterns))
     for at, pattern in enumerate(patterns):
@@ -189,14 +146,7 @@ def families(
 
 
 def strangers(row: Example) -> list[Example]:
-    """Examples that may stand in place of one: what a private row may hold.
-
-    Args:
-        row: The example whose place it is.
-
-    Returns:
-        One that changes answers, one that is long, one with a label of its own, an empty one.
-    """
+    """Examples that may stand in place of one: what a private row may hold."""
     return [
         Example(f"{row.input} {FLIP}", row.label),
         Example(f"{row.input} {FLIP} " + "and so on " * WORDS, row.label),
@@ -240,14 +190,7 @@ def _neighbours(
 
 
 def values_of(aggregate: Aggregate) -> Floats | None:
-    """The numbers of an aggregate.
-
-    Args:
-        aggregate: What a mechanism collected.
-
-    Returns:
-        (dim,) numbers; None for a text.
-    """
+    """The numbers of an aggregate."""
     if isinstance(aggregate, Votes):
         return np.asarray(aggregate.counts, float)
     return np.asarray(aggregate.values, float) if isinstance(aggregate, Vector) else None
@@ -263,15 +206,7 @@ class Skipped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One mechanism on trial, and what the trial is made of.
-
-    Attributes:
-        mechanism: What is on trial.
-        seed: Root of all randomness.
-        pairs: Number of neighbouring contexts.
-        model: Answers free queries; None for a puppet.
-        patterns: Scripts of the puppet.
-    """
+    """One mechanism on trial, and what the trial is made of."""
 
     mechanism: Mechanism
     seed: int = 0
@@ -280,30 +215,13 @@ class Bench:
     patterns: Sequence[str] = PATTERNS
 
     def job(self, query: Query, flip: bool = False, factor: int = 1) -> Job:
-        """A job over a planted context.
-
-        Args:
-            query: The query.
-            flip: Whether the last example is replaced by one that changes answers.
-            factor: How many times larger than `size_of` the context is.
-
-        Returns:
-            The job.
-        """
+        """A job over a planted context."""
         rng = np.random.default_rng([self.seed, 99])
         context = context_of(rng, factor * size_of(self.mechanism))
         return Job((*context[:-1], example(rng, flip=True)) if flip else context, query)
 
     def flipped(self, query: Query, voters: int) -> Job:
-        """A job in which so many voters are shown an example that changes their answer.
-
-        Args:
-            query: The query.
-            voters: How many; each is shown one such example, where it is known which it is shown.
-
-        Returns:
-            The job.
-        """
+        """A job in which so many voters are shown an example that changes their answer."""
         context = self.job(query).context
         parts = self.mechanism.disjoint_parts(len(context))
         places = {part[0] for part in parts[:voters]} if parts else set(range(voters))
@@ -325,40 +243,17 @@ class Bench:
         return [self.flipped(TWO[1], max(0, middle + more)) for more in (-1, 0, 1)]
 
     def neighbours(self, query: Query) -> list[Job]:
-        """Jobs that differ in their last example; the last one's changes answers.
-
-        Args:
-            query: The query.
-
-        Returns:
-            Eight jobs.
-        """
+        """Jobs that differ in their last example; the last one's changes answers."""
         rng, base = np.random.default_rng([self.seed, 98]), self.job(query).context[:-1]
         return [Job((*base, example(rng, flip=i == 7)), query) for i in range(8)]
 
     def watched(self, pattern: str, task: Task) -> Watched:
-        """A model that keeps what it is asked.
-
-        Args:
-            pattern: Script of the puppet.
-            task: For a task without labels the given model takes the puppet's place, if there is
-                one.
-
-        Returns:
-            The model.
-        """
+        """A model that keeps what it is asked."""
         return Watched(self.model if self.model and not task.labels else Puppet(pattern, self.seed))
 
     def scaled(self, count: int) -> int:
         """How many of so many draws are made: fewer where few pairs are asked for, never less
-        than a hundredth.
-
-        Args:
-            count: Draws for at least `FULL` pairs.
-
-        Returns:
-            A number of draws.
-        """
+        than a hundredth."""
         return max(count * min(self.pairs, FULL) // FULL, -(-count // 100))
 
     def queries(self) -> Iterator[tuple[Task, Query]]:
@@ -373,11 +268,7 @@ class Bench:
         return families(self.mechanism, self.pairs, self.seed, self.patterns)
 
     def guaranteed(self) -> Guarantee:
-        """The guarantee.
-
-        Raises:
-            Skipped: If there is none.
-        """
+        """The guarantee."""
         if isinstance(self.mechanism.guarantee, NonPrivate):
             raise Skipped("no guarantee")
         return self.mechanism.guarantee

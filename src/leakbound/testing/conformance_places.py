@@ -5,25 +5,12 @@ from __future__ import annotations
 from leakbound.tasks import Example, Job
 from leakbound.testing.conformance_parts import GIVEN, Bench, Broken, Skipped
 
-__all__ = ["disjoint_parts"]
-
 OTHER = Example("an input that stands in no other example", "a label of its own")
 SIZE = 2  # times the least context, so that parts may hold more than one example
 
 
 def disjoint_parts(bench: Bench) -> str:
-    """Replacing an example changes the requests of one voter, the same for all of a part.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If the places are not those of the context, or an example is shown elsewhere.
-        Skipped: If no parts are stated.
-    """
+    """Replacing an example changes the requests of one voter, the same for all of a part."""
     job = bench.job(GIVEN[1], factor=SIZE)
     parts = bench.mechanism.disjoint_parts(len(job.context))
     if not parts:

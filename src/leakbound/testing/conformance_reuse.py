@@ -8,8 +8,6 @@ from leakbound.privacy import Guarantee
 from leakbound.tasks import Aggregate, Mechanism, Query, Task
 from leakbound.testing.conformance_parts import TWO, Bench, Broken, Puppet, Skipped
 
-__all__ = ["NOISY", "QUIET", "reuse"]
-
 # Two claims (epsilon, delta) whose noise differs so much that any of it in an aggregate shows.
 NOISY, QUIET = (0.1, 1e-5), (8.0, 1e-5)
 # Different draws. An aggregate that holds noise takes one of at least two values, nearly evenly
@@ -19,18 +17,7 @@ PATTERNS = ("agree", "random")
 
 
 def reuse(bench: Bench) -> str:
-    """Aggregates are those of every claim, unless `noise_in_collect`; then each draw is fresh.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If outputs of one claim would be reused for another, or noise for another draw.
-        Skipped: If the mechanism asks no model, so that nothing of it is ever reused.
-    """
+    """Aggregates are those of every claim, unless `noise_in_collect`; then each draw is fresh."""
     mechanism = bench.mechanism
     if not mechanism.needs:
         raise Skipped("it asks no model, so its aggregates are never reused")

@@ -14,8 +14,6 @@ from leakbound.stats import CategoricalLaw
 from leakbound.testing.conformance_parts import GIVEN, Bench, Broken, Puppet
 from leakbound.testing.puppet import FLIP
 
-__all__ = ["agreement", "total"]
-
 # ln p of answers that every voter gives: the first is likeliest, the last as good as impossible.
 SURE = np.log([0.6, 0.4, 1e-9])
 
@@ -31,17 +29,7 @@ class Filtering(Puppet):
     """Refuses every prompt that shows FLIP, as the content filter of a provider does."""
 
     def answer(self, requests: Sequence[Request[Any]], /) -> list[Any]:
-        """Answers in order.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            Answers.
-
-        Raises:
-            Refused: If one of the prompts shows FLIP.
-        """
+        """Answers in order."""
         if any(FLIP in _words(self, request) for request in requests):
             raise Refused("a content filter has stopped the prompt.")
         return super().answer(requests)
@@ -53,17 +41,7 @@ def _words(puppet: Puppet, request: Request[Any]) -> str:
 
 
 def agreement(bench: Bench) -> str:
-    """What every voter prefers is likelier than what is as good as impossible for all of them.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If the impossible answer is as likely.
-    """
+    """What every voter prefers is likelier than what is as good as impossible for all of them."""
     mechanism, puppet = bench.mechanism, Preferring("agree", bench.seed)
     (aggregate,) = mechanism.collect(GIVEN[0], [bench.job(GIVEN[1])], [bench.seed], puppet)
     declared = mechanism.output_distribution(aggregate)
@@ -79,18 +57,7 @@ def agreement(bench: Bench) -> str:
 
 
 def total(bench: Bench) -> str:
-    """Under a guarantee, a call that fails over one row changes no status: there is an answer.
-
-    Args:
-        bench: The mechanism on trial.
-
-    Returns:
-        What was found.
-
-    Raises:
-        Broken: If there is none.
-        Skipped: If there is no guarantee.
-    """
+    """Under a guarantee, a call that fails over one row changes no status: there is an answer."""
     bench.guaranteed()
     mechanism, count = bench.mechanism, 0
     for task, query in bench.queries():

@@ -48,8 +48,6 @@ from leakbound.testing.planted_mechanisms import (
 from leakbound.testing.planted_parts import PartsBase
 from leakbound.testing.served_defects import FreshNoise
 
-__all__ = ["CORRECT"]
-
 Floats = npt.NDArray[np.float64]
 WIDTH = 20_000  # characters to which prompts are padded: more than any prompt of the battery has
 
@@ -241,7 +239,6 @@ class Constant(VotingBase):
 
     @property
     def guarantee(self) -> PureDP:  # type: ignore[override]
-        """0."""
         return PureDP(0.0)
 
     @property

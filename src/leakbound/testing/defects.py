@@ -10,8 +10,6 @@ from leakbound.testing import auditors, mechanism_audits, noisy, whole_audits, w
 from leakbound.testing.auditor import AuditorFinding, Rng
 from leakbound.testing.leaks import event
 
-__all__ = ["DEFECTS", "Defect"]
-
 DefectCheck = Callable[[bool, Rng], AuditorFinding]
 
 

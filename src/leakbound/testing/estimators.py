@@ -28,8 +28,6 @@ from leakbound.testing.known_leakage import (
     perfect_observations,
 )
 
-__all__ = ["ESTIMATOR_INVARIANTS", "assert_estimator_conforms", "conform_estimator"]
-
 CONFIDENCE = 0.8  # bounds that miss twice as often as they may are found sooner than at 0.95
 FALSE_ALARM = 1e-6  # probability that a valid estimator is called broken
 PAIRS = 30

@@ -16,16 +16,6 @@ from scipy import special, stats
 from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution
 from leakbound.tasks import Outputs
 
-__all__ = [
-    "argmax_chances",
-    "categories_p_value",
-    "columns_of",
-    "independent_p_value",
-    "misfit",
-    "same_categories_p_value",
-    "two_sample_p_value",
-]
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Column = Integers | Floats
@@ -35,14 +25,7 @@ STEPS = 2001  # of an integral over 20 standard deviations: exact to 1e-12 for n
 
 
 def columns_of(outputs: Outputs) -> list[Column]:
-    """What is random, one array for each.
-
-    Args:
-        outputs: Some draws.
-
-    Returns:
-        (draws,) each: categories as integers, coordinates as floats.
-    """
+    """What is random, one array for each."""
     picked = (
         []
         if outputs.picked is None
@@ -53,15 +36,7 @@ def columns_of(outputs: Outputs) -> list[Column]:
 
 
 def two_sample_p_value(one: Outputs, other: Sequence[Outputs]) -> float:
-    """p-value that many draws at once and many single draws have one distribution.
-
-    Args:
-        one: Many draws at once.
-        other: Single draws.
-
-    Returns:
-        The smallest p-value over everything that is released, after Bonferroni.
-    """
+    """p-value that many draws at once and many single draws have one distribution."""
     singles = [np.concatenate(rows) for rows in zip(*map(columns_of, other), strict=True)]
     many = columns_of(one)
     found = [_two_samples(x, y) for x, y in zip(many, singles, strict=True)]
@@ -75,15 +50,7 @@ def _two_samples(x: Column, y: Column) -> float:
 
 
 def same_categories_p_value(x: Column, y: Column) -> float:
-    """p-value that two samples of categories have one distribution.
-
-    Args:
-        x: (n,) categories.
-        y: (m,) categories.
-
-    Returns:
-        The smallest Fisher p-value of a category against the others, after Bonferroni.
-    """
+    """p-value that two samples of categories have one distribution."""
     kinds, at = np.unique(np.concatenate([x, y]), return_inverse=True)
     if len(kinds) < 2:
         return 1.0
@@ -94,15 +61,7 @@ def same_categories_p_value(x: Column, y: Column) -> float:
 
 
 def independent_p_value(column: Column) -> float:
-    """p-value that each draw is independent of the one before it.
-
-    Args:
-        column: (draws,) draws in their order, each from a call of its own.
-
-    Returns:
-        Fisher's p-value of a draw above the median and the next one above it, over disjoint
-        pairs; 0 where every pair of many values is a pair of equals.
-    """
+    """p-value that each draw is independent of the one before it."""
     first, second = column[: len(column) // 2 * 2 : 2], column[1::2]
     if column.dtype.kind == "f" and np.ptp(column) > 0 and (first == second).all():
         return 0.0
@@ -114,16 +73,7 @@ def independent_p_value(column: Column) -> float:
 
 
 def misfit(outputs: Outputs, declared: OutputDistribution) -> float:
-    """p-value that outputs follow the distribution that is declared for them.
-
-    Args:
-        outputs: Many draws.
-        declared: The output distribution.
-
-    Returns:
-        The smallest p-value over all tests made, after Bonferroni; 0 for noisy aggregates that are
-        declared and not released.
-    """
+    """p-value that outputs follow the distribution that is declared for them."""
     if isinstance(declared, CategoricalLaw):
         chosen = outputs.answers if outputs.picked is None else outputs.picked[:, 0]
         return categories_p_value(np.asarray(chosen), np.asarray(declared.probabilities, float))
@@ -167,16 +117,7 @@ def _unlinked(x: Floats, y: Floats) -> float:
 
 
 def categories_p_value(answers: npt.ArrayLike, p: Floats) -> float:
-    """p-value that categories have given probabilities.
-
-    Args:
-        answers: (draws,) categories, from 0.
-        p: (categories,) probabilities.
-
-    Returns:
-        The smallest binomial p-value of a category, after Bonferroni; 0 where a category came that
-        cannot.
-    """
+    """p-value that categories have given probabilities."""
     seen = np.bincount(np.asarray(answers, np.int64), minlength=len(p))
     chances = np.clip(p / p.sum(), 0.0, 1.0)
     if len(seen) > len(p) or (seen[chances == 0] > 0).any():
@@ -188,12 +129,6 @@ def categories_p_value(answers: npt.ArrayLike, p: Floats) -> float:
 
 def argmax_chances(declared: GaussianLaw) -> Floats:
     """Probability that each entry of a noisy aggregate is the largest, by integration.
-
-    Args:
-        declared: Distribution of the noisy aggregate.
-
-    Returns:
-        (dim,) probabilities.
 
     Examples:
         >>> argmax_chances(GaussianLaw(np.array([2.0, 2.0]), 1.0)).round(9).tolist()

@@ -14,19 +14,13 @@ from leakbound.estimators.base import DistributionPair
 from leakbound.privacy import Gaussian, gdp_epsilon
 from leakbound.stats import CategoricalLaw, Fixed, GaussianLaw
 
-__all__ = ["GaussianVotes", "RandomizedResponse", "perfect_observations"]
-
 DELTA = 1e-5
 DRAWS = 10  # simulated outputs of one aggregate
 FAR = 1e6  # a score beyond any threshold
 
 
 class RandomizedResponse:
-    """A system that answers truthfully with probability e^epsilon / (1 + e^epsilon).
-
-    Args:
-        epsilon: What it leaks, at delta 0.
-    """
+    """A system that answers truthfully with probability e^epsilon / (1 + e^epsilon)."""
 
     name = "randomized_response"
 
@@ -45,28 +39,12 @@ class RandomizedResponse:
         return self.truth
 
     def design(self, pairs: int, confidence: float) -> TrialDesign:
-        """A design whose claim is the truth.
-
-        Args:
-            pairs: Number of pairs.
-            confidence: Confidence of the bounds.
-
-        Returns:
-            What an estimator may know beforehand.
-        """
+        """A design whose claim is the truth."""
         claim = Claim(self.truth.epsilon, DELTA)
         return TrialDesign(claim, confidence=confidence, pairs=pairs)
 
     def draw(self, pairs: int, rng: np.random.Generator) -> Observations:
-        """Trials of so many pairs.
-
-        Args:
-            pairs: Number of pairs.
-            rng: Source of randomness.
-
-        Returns:
-            Everything that an estimator may read.
-        """
+        """Trials of so many pairs."""
         trial, simulated = (
             PairedScores(
                 (rng.random((pairs, 1)) >= self.wrong).astype(float),
@@ -80,13 +58,7 @@ class RandomizedResponse:
 
 @dataclass(frozen=True)
 class GaussianVotes:
-    """Votes under Gaussian noise; the canary moves one vote with a known probability.
-
-    Attributes:
-        voters: Partitions, of which all but the canary's vote against it.
-        sigma: Standard deviation of the noise on each count.
-        noticed: Probability with which the canary's partition votes for it.
-    """
+    """Votes under Gaussian noise; the canary moves one vote with a known probability."""
 
     voters: int = 3
     sigma: float = 1.0
@@ -115,15 +87,7 @@ class GaussianVotes:
         return Bounds(gdp_epsilon(mu, DELTA), mu)
 
     def design(self, pairs: int, confidence: float) -> TrialDesign:
-        """A design whose claim is what the noise guarantees, which the system satisfies.
-
-        Args:
-            pairs: Number of pairs.
-            confidence: Confidence of the bounds.
-
-        Returns:
-            What an estimator may know beforehand.
-        """
+        """A design whose claim is what the noise guarantees, which the system satisfies."""
         guarantee = Gaussian(math.sqrt(2), self.sigma)
         return TrialDesign(
             Claim(self.pair_truth.epsilon, DELTA),
@@ -137,15 +101,7 @@ class GaussianVotes:
         )
 
     def draw(self, pairs: int, rng: np.random.Generator) -> Observations:
-        """Trials of so many pairs.
-
-        Args:
-            pairs: Number of pairs.
-            rng: Source of randomness.
-
-        Returns:
-            Everything that an estimator may read.
-        """
+        """Trials of so many pairs."""
         against = np.full(pairs, -float(self.voters))
         votes = PairedScores(against + 2 * (rng.random(pairs) < self.noticed), against)
         trial, simulated = (self._noisy(votes, draws, rng) for draws in (1, DRAWS))
@@ -181,15 +137,7 @@ def _observations(
 
 
 def perfect_observations(design: TrialDesign, pairs: int) -> Observations:
-    """Pairs in which every output and every vote tells the contexts apart.
-
-    Args:
-        design: Says how many votes there are.
-        pairs: Number of pairs.
-
-    Returns:
-        Everything that an estimator may read.
-    """
+    """Pairs in which every output and every vote tells the contexts apart."""
     top = FAR if design.voters is None else float(design.voters)
     edge = FAR * np.ones((pairs, 1))
     votes = PairedScores(np.full(pairs, top), np.full(pairs, -top))

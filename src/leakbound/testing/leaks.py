@@ -13,8 +13,6 @@ import numpy as np
 from leakbound.privacy import ApproxDP
 from leakbound.testing.auditor import AuditorFinding, Fixture, Floats, Rng, by_pairs
 
-__all__ = ["EVENTS", "event"]
-
 CLAIM = ApproxDP(1.0, 1e-5)
 NOISE = 1 / CLAIM.value  # Laplace scale of a count at epsilon 1
 Release = Callable[[Floats, int, Rng], Floats]

@@ -26,8 +26,6 @@ from leakbound.testing.served_defects import (
     UndeclaredMajority,
 )
 
-__all__ = ["MECHANISMS", "finds_canaries", "shadowed_option", "stale_reuse", "unnoised", "unstable"]
-
 CLAIM, DELTA, PARTITIONS = 1.0, 1e-5, 10
 NOISE_PAIRS = 60  # within which broken noise is to be rejected
 DECLARED_PAIRS, UNDECLARED_PAIRS = 24, 12  # the same of votes without noise, in contexts on edge
@@ -40,40 +38,17 @@ def _answer(prompt: str) -> str:
 
 
 def finds_canaries() -> Scripted:
-    """A model that answers every membership query truthfully.
-
-    Returns:
-        A scripted model.
-    """
+    """A model that answers every membership query truthfully."""
     return Scripted(complete=_answer, name="finds_canaries")
 
 
 def unstable(kind: type[FreshNoise], broken: bool, rng: Rng) -> AuditorFinding:
-    """Audit noise that is right on average, and not as it is served.
-
-    Args:
-        kind: The broken mechanism.
-        broken: Whether to audit it, not fresh noise.
-        rng: Source of the rows and the seed.
-
-    Returns:
-        Whether it is a violation.
-    """
+    """Audit noise that is right on average, and not as it is served."""
     return _audited(kind if broken else FreshNoise, "white_box", NOISE_PAIRS, rng)
 
 
 def unnoised(kind: type[CleanMajority], pairs: int, broken: bool, rng: Rng) -> AuditorFinding:
-    """Audit a majority without noise by its answers, in contexts on edge.
-
-    Args:
-        kind: The broken mechanism.
-        pairs: Paired trials.
-        broken: Whether to audit it, not a private vote.
-        rng: Source of the rows and the seed.
-
-    Returns:
-        Whether it is a violation.
-    """
+    """Audit a majority without noise by its answers, in contexts on edge."""
     return _audited(kind if broken else ReportNoisyMax, "black_box", pairs, rng)
 
 

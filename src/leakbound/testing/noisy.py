@@ -30,19 +30,6 @@ from leakbound.testing.auditor import (
     worst,
 )
 
-__all__ = [
-    "antipodal_embeddings",
-    "exponential_votes",
-    "half_noise",
-    "l1_as_l2",
-    "monotone_experts",
-    "one_class_noise",
-    "public_seed",
-    "retry_until",
-    "same_sample",
-    "shared_records",
-]
-
 DELTA = 1e-5
 ROOT2 = math.sqrt(2)
 VOTES = (

@@ -34,21 +34,13 @@ from leakbound.testing import planted_parts as parts
 from leakbound.testing.planted_mechanisms import DELTA, VotingBase
 from leakbound.testing.served_defects import SERVED_DEFECTS
 
-__all__ = ["NOT_MECHANISMS", "PLANTED", "PlantedMechanism"]
-
 Floats = npt.NDArray[np.float64]
 WORDY = 12  # characters of a planted example: one that is longer changes something
 
 
 @dataclass(frozen=True, slots=True)
 class PlantedMechanism:
-    """A broken mechanism that `conform` must find.
-
-    Attributes:
-        id: Id of the defect in the catalogues.
-        found_by: Name of an invariant that it breaks, whatever the seed.
-        make: Makes one that has seen nothing yet.
-    """
+    """A broken mechanism that `conform` must find."""
 
     id: str
     found_by: str

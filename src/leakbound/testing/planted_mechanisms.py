@@ -29,27 +29,6 @@ from leakbound.tasks import (
     Votes,
 )
 
-__all__ = [
-    "BareMajority",
-    "ClassicalNoise",
-    "ClipToZero",
-    "CountedRanking",
-    "DELTA",
-    "EPSILON",
-    "ExponentialVotes",
-    "HalfNoise",
-    "HalfNoiseInRelease",
-    "HiddenMajority",
-    "InnerCount",
-    "MonotoneExperts",
-    "OneClassNoise",
-    "RetryUntil",
-    "ScalarSensitivity",
-    "TestOneRankLate",
-    "UnitEmbeddings",
-    "VotingBase",
-]
-
 Floats = npt.NDArray[np.float64]
 EPSILON = 1.0
 DELTA = 1e-5
@@ -62,30 +41,12 @@ class VotingBase(ReportNoisyMax):
     name: ClassVar[str] = "planted_votes"
 
     def noisy(self, votes: Votes, draws: int, rng: np.random.Generator) -> Floats:
-        """Noisy counts.
-
-        Args:
-            votes: The votes (PRIVATE).
-            draws: Number of outputs.
-            rng: Source of the noise.
-
-        Returns:
-            (draws, classes).
-        """
+        """Noisy counts."""
         counts = np.asarray(votes.counts, float)
         return counts + rng.normal(0.0, self.sigma, (draws, counts.size))
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy counts and the largest of them.
-
-        Args:
-            aggregate: Votes of one job (PRIVATE).
-            draws: Number of outputs.
-            rng: Source of the noise.
-
-        Returns:
-            `draws` outputs.
-        """
+        """Noisy counts and the largest of them."""
         noisy = self.noisy(aggregate, draws, rng)
         return Outputs(noisy.argmax(1), noisy)
 

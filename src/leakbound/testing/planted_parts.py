@@ -34,35 +34,12 @@ from leakbound.tasks import (
 )
 from leakbound.testing.planted_mechanisms import VotingBase
 
-__all__ = [
-    "ChangingVotes",
-    "LabelsOfRows",
-    "Overlapping",
-    "PaddedPrompts",
-    "PartsBase",
-    "PoissonByPosition",
-    "PublicSeed",
-    "RaisingOnRows",
-    "Replaced",
-    "SameSample",
-    "Uploads",
-    "WordsOfRows",
-]
-
 
 class PartsBase(VotingBase):
     """A vote whose partitions a defect chooses."""
 
     def parts(self, context: Context, draw: int) -> list[Context]:
-        """Partitions.
-
-        Args:
-            context: The examples (PRIVATE).
-            draw: Names the draw.
-
-        Returns:
-            One context for each voter.
-        """
+        """Partitions."""
         raise NotImplementedError
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
@@ -80,7 +57,6 @@ class Overlapping(PartsBase):
     """Each partition also holds the first example of the next one."""
 
     def parts(self, context: Context, draw: int) -> list[Context]:
-        """Overlapping parts."""
         count = self.partitions
         return [(*context[i::count], context[(i + 1) % count]) for i in range(count)]
 

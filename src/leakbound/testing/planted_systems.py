@@ -10,8 +10,6 @@ from typing import Literal
 from leakbound.api.parameters import CanaryName, QueryName
 from leakbound.tasks import Context, Example
 
-__all__ = ["PLANTED", "PlantedSystem", "Planted"]
-
 Planted = Callable[[Context, str], str]
 QUOTED = re.compile(r'"([^"]*)"')
 YES, NO = "yes", "no"
@@ -19,16 +17,7 @@ YES, NO = "yes", "no"
 
 @dataclass(frozen=True, slots=True)
 class PlantedSystem:
-    """A system with a known fault, and what an audit of it may say.
-
-    Attributes:
-        id: Its short name.
-        what: What is wrong, in a sentence.
-        make: Makes a system that has seen nothing yet.
-        allowed: Verdicts, or reason codes of an inconclusive audit, that are right.
-        query: What the attack asks.
-        canary: What it inserts.
-    """
+    """A system with a known fault, and what an audit of it may say."""
 
     id: str
     what: str

@@ -14,8 +14,6 @@ from leakbound.mechanisms.contextual_calibration import CONTENT_FREE
 from leakbound.models import Scripted
 from leakbound.tasks import Query, Task
 
-__all__ = ["FLIP", "GIVEN", "PATTERNS", "PLANTED", "Puppet"]
-
 Floats = npt.NDArray[np.float64]
 
 GIVEN = (Task("conformance", ("red apple", "blue pear", "green plum")), Query("Which one?"))
@@ -33,13 +31,6 @@ class Puppet(Scripted):
     second is unlikely, and for a content-free query all are alike. random: any answer. mumble: also
     empty, twofold and unreadable ones. huge: scores and embeddings of +-1e9. broken: also NaN and
     infinities. echo: the text of a shown example.
-
-    Args:
-        pattern: The script.
-        seed: Fixes the answers of scripts that look random.
-        answers: The answers that the query allows.
-        wide: Whether scores are of several magnitudes.
-        gap: How unlikely the second answer is without examples under "agree", in nats.
     """
 
     def __init__(

@@ -10,8 +10,6 @@ import numpy as np
 from leakbound.testing.auditor import AuditorFinding
 from leakbound.testing.defects import DEFECTS, Defect
 
-__all__ = ["Row", "passed", "selftest"]
-
 ALLOWED = 0.05  # share of false alarms that audits at 95 % confidence may raise
 
 

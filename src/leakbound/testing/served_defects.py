@@ -18,20 +18,6 @@ from leakbound.models import Model
 from leakbound.privacy import NonPrivate
 from leakbound.tasks import Aggregate, Job, Outputs, Query, Task, Votes
 
-__all__ = [
-    "SERVED_DEFECTS",
-    "CachedNoise",
-    "CleanMajority",
-    "ConstantNoise",
-    "DataSeededNoise",
-    "EarlyNoise",
-    "FreshNoise",
-    "ReseededNoise",
-    "ReusedNoise",
-    "TruncatedNoise",
-    "UndeclaredMajority",
-]
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -42,29 +28,11 @@ class FreshNoise(ReportNoisyMax):
     name: ClassVar[str] = "fresh_noise"
 
     def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
-        """Noise of some outputs.
-
-        Args:
-            shape: (draws, classes).
-            votes: The votes (PRIVATE).
-            rng: The generator that was handed over.
-
-        Returns:
-            Noise of that shape.
-        """
+        """Noise of some outputs."""
         return rng.normal(0.0, self.sigma, shape)
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy counts and the largest of them.
-
-        Args:
-            aggregate: Votes of one job (PRIVATE).
-            draws: Number of outputs.
-            rng: Source of the noise, as far as it is used.
-
-        Returns:
-            `draws` outputs.
-        """
+        """Noisy counts and the largest of them."""
         counts = np.asarray(aggregate.counts, float)
         noisy = counts + self.draw_noise((draws, counts.size), aggregate, rng)
         return Outputs(noisy.argmax(1), noisy)
@@ -154,16 +122,7 @@ class CleanMajority(ReportNoisyMax):
     name: ClassVar[str] = "clean_majority"
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """The same answer as often as it is asked for.
-
-        Args:
-            aggregate: Votes of one job (PRIVATE).
-            draws: Number of outputs.
-            rng: Not used.
-
-        Returns:
-            `draws` outputs.
-        """
+        """The same answer as often as it is asked for."""
         counts = np.tile(np.asarray(aggregate.counts, float), (draws, 1))
         return Outputs(counts.argmax(1), counts)
 
@@ -197,17 +156,7 @@ class EarlyNoise(ReportNoisyMax):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """One vote for each noisy winner.
-
-        Args:
-            task: The task.
-            jobs: Contexts and queries (PRIVATE).
-            draws: Seeds of the noise.
-            model: Answers the partitions.
-
-        Returns:
-            One aggregate a job, with its noise.
-        """
+        """One vote for each noisy winner."""
         clean = ReportNoisyMax.collect(self, task, jobs, draws, model)
         return [self._noised(votes, draw) for votes, draw in zip(clean, draws, strict=True)]
 
@@ -218,16 +167,7 @@ class EarlyNoise(ReportNoisyMax):
         return Votes(tuple(int(i == noisy.argmax()) for i in range(len(votes.counts))))
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """The stored winner.
-
-        Args:
-            aggregate: One noisy vote (PRIVATE).
-            draws: Number of outputs.
-            rng: Not used.
-
-        Returns:
-            `draws` outputs.
-        """
+        """The stored winner."""
         return Outputs(np.full(draws, int(np.argmax(aggregate.counts))))
 
     def output_distribution(self, aggregate: Votes) -> None:  # type: ignore[override]

@@ -16,8 +16,6 @@ from leakbound.testing.auditor import AuditorFinding, Rng
 from leakbound.testing.channel_system import ChannelSystem
 from leakbound.testing.planted_systems import PLANTED, Planted, PlantedSystem, leaks
 
-__all__ = ["WHOLE", "claim_not_tested", "free_text", "planted", "response"]
-
 PAIRS, SHOTS, CLAIM = 60, 8, 1.0
 CHANNEL_PAIRS = 110
 TRUE = 0.5  # epsilon of the correct reference: below the claim
@@ -25,15 +23,7 @@ WEAK = Gaussian(1.0, 1 / 8)  # a declared guarantee far above the claim
 
 
 def response(epsilon: float, rng: Rng) -> Planted:
-    """Randomised response: the right answer, flipped with probability 1/(1 + e^epsilon).
-
-    Args:
-        epsilon: True epsilon.
-        rng: Source of the flips.
-
-    Returns:
-        A system that keeps no state.
-    """
+    """Randomised response: the right answer, flipped with probability 1/(1 + e^epsilon)."""
     honest, flipped = leaks(), 1 / (1 + math.exp(epsilon))
 
     def answer(context: Context, query: str) -> str:
@@ -44,16 +34,7 @@ def response(epsilon: float, rng: Rng) -> Planted:
 
 
 def planted(which: PlantedSystem, broken: bool, rng: Rng) -> AuditorFinding:
-    """Audit a planted system, or the correct reference by the same attack.
-
-    Args:
-        which: The planted system.
-        broken: Whether to audit it, not its reference.
-        rng: Source of the rows, the seed and the reference's flips.
-
-    Returns:
-        Whether the verdict is right; for the reference, whether it is accused.
-    """
+    """Audit a planted system, or the correct reference by the same attack."""
     system = which.make() if broken else response(TRUE, rng)
     result = _audited(system, rng, which if broken else None)
     said = result.reason or result.verdict

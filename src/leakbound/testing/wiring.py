@@ -11,15 +11,6 @@ from leakbound.tasks import Context, Example
 from leakbound.tasks.partition import split_by_position
 from leakbound.testing.auditor import AuditorFinding, Rng
 
-__all__ = [
-    "classical_sigma",
-    "clip_to_zero",
-    "delta_once",
-    "padding",
-    "positional_split",
-    "seeded_noise",
-]
-
 
 def classical_sigma(broken: bool, rng: Rng) -> AuditorFinding:
     """The classical Gaussian formula at (10, 1e-5) and (8, 1e-3): exact epsilon 10.39 and 8.18."""

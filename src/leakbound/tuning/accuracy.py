@@ -9,52 +9,23 @@ from leakbound.attacks import SCORES, Score
 from leakbound.stats import Fixed
 from leakbound.tasks import Mechanism
 
-__all__ = ["right_shares", "outputs_each", "pilot_score"]
-
 Floats = npt.NDArray[np.float64]
 DRAWS = 50  # outputs of a context with noise, as many as CL (Appendix A.7) queries an example
 PREDICTED = "predicted_member"
 
 
 def pilot_score(score: Score) -> Score:
-    """What the pilot reads of outputs.
-
-    Args:
-        score: The score of the audit that is tuned.
-
-    Returns:
-        The same, so that a query is chosen for what the audit reads; the released answer where
-        the audit's score is first fitted on pairs.
-    """
+    """What the pilot reads of outputs."""
     return SCORES[PREDICTED]() if score.learns else score
 
 
 def outputs_each(score: Score, mechanism: Mechanism) -> int:
-    """How many outputs of a context are drawn.
-
-    Args:
-        score: What the pilot reads.
-        mechanism: What releases.
-
-    Returns:
-        50 where the score reads noisy numbers: fresh noise on what was collected costs no call;
-        1 where it reads released answers, or where each output is a call.
-    """
+    """How many outputs of a context are drawn."""
     return DRAWS if mechanism.needs and score.access == "white_box" else 1
 
 
 def right_shares(member: Floats, nonmember: Floats, score: Score) -> tuple[Floats, Floats]:
     """How often contexts are called right.
-
-    Args:
-        member: (pairs, draws) scores of the canary-in contexts.
-        nonmember: (pairs, draws) scores of the canary-out contexts.
-        score: What gave them.
-
-    Returns:
-        Two (pairs,) arrays of shares of outputs in [0, 1], canary-in and canary-out. A context is
-        called canary-in from the score's fixed threshold on, or from the one that is right most
-        often on these very pairs: an optimistic choice, which no audit rests on.
 
     Examples:
         >>> from leakbound.attacks import SCORES

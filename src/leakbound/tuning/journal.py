@@ -13,8 +13,6 @@ from typing import Any
 
 from leakbound.errors import StoreError, reason_of
 
-__all__ = ["Journal"]
-
 NAME = "candidates.jsonl"
 
 

@@ -25,17 +25,6 @@ from leakbound.tuning.accuracy import outputs_each, pilot_score, right_shares
 from leakbound.tuning.journal import Journal
 from leakbound.tuning.streams import draw_pairs, tuning_root
 
-__all__ = [
-    "PERFECT",
-    "SPENT",
-    "CallBudget",
-    "Metered",
-    "OutOfCalls",
-    "PairOutcome",
-    "Pilot",
-    "require_start",
-]
-
 PERFECT = "a query was right on every pilot pair"
 SPENT = "the next step did not fit the budget"
 R = TypeVar("R")

@@ -19,8 +19,6 @@ from leakbound.tuning.pilot import PERFECT, SPENT, Metered, OutOfCalls, PairOutc
 from leakbound.tuning.streams import search_seed
 from leakbound.tuning.words import REFLECTION
 
-__all__ = ["Adapter", "Reflection", "require_gepa", "search_by_reflection"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 PART = "query_text"

@@ -31,8 +31,6 @@ from leakbound.tuning.pilot import PERFECT, SPENT, OutOfCalls, Pilot, require_st
 from leakbound.tuning.reflect import require_gepa, search_by_reflection
 from leakbound.tuning.words import REWRITES
 
-__all__ = ["Tuned", "attack_file", "dspy_metric", "open_pilot", "save_attack", "tune"]
-
 NONE = "none"
 IRRELEVANT = {
     "data",

@@ -13,8 +13,6 @@ from leakbound.auditing.seeds import Purpose, generator
 from leakbound.errors import UsageError
 from leakbound.tasks import Context
 
-__all__ = ["RELEASING", "draw_pairs", "require_disjoint", "search_seed", "tuning_root"]
-
 RELEASING: tuple[Purpose, ...] = ("release", "simulate", "pilot")
 LOOKED_AT = (
     64  # times as many pairs are drawn at most, to find canaries that the audit does not use

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["REFLECTION", "REWRITES"]
-
 REWRITES = (
     'Compare every example above with the text "{canary}". Is one of them the same? Say '
     "{member} if so, else {nonmember}.",

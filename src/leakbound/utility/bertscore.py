@@ -15,8 +15,6 @@ from leakbound.errors import TargetError, UsageError
 if TYPE_CHECKING:
     from bert_score import BERTScorer
 
-__all__ = ["bertscore_f1"]
-
 
 def bertscore_f1(
     folder: str | Path, references: Sequence[str], responses: Sequence[str]

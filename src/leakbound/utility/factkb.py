@@ -13,8 +13,6 @@ from leakbound.errors import TargetError
 if TYPE_CHECKING:
     from leakbound.models.local.classifier import Classifier
 
-__all__ = ["factkb"]
-
 
 def factkb(folder: str, contexts: Sequence[str], responses: Sequence[str]) -> list[float]:
     """Probability that each response is faithful to its context.

@@ -13,8 +13,6 @@ from leakbound.models import Distinct, Model
 from leakbound.tasks import Aggregate, Context, Job, Mechanism, Query, Task
 from leakbound.utility.rouge import rouge
 
-__all__ = ["HeldOut", "UtilityKind", "held_out"]
-
 UtilityKind = Literal["accuracy", "rougeL"]
 DRAWS = 400  # outputs per query: the noise of an accuracy stays below that of 100 queries
 

@@ -16,16 +16,6 @@ from pathlib import Path
 from leakbound.errors import DataError, reason_of
 from leakbound.utility.rouge import rouge
 
-__all__ = [
-    "DEFINITIONS",
-    "Counts",
-    "Generation",
-    "count_generations",
-    "read_generations",
-    "repeats_half",
-    "shares_words",
-]
-
 WORDS = 25  # the program counts a repeat if more unique words are shared
 LEVEL = 0.5  # of ROUGE-L, in both definitions
 LONGEST_FIELD = 1 << 27  # characters of a CSV field: longer than any context
@@ -69,27 +59,12 @@ class Counts:
 
 
 def shares_words(context: str, response: str) -> bool:
-    """The program's `repeat`: more than 25 different words, split at blanks, stand in both.
-
-    Args:
-        context: The context.
-        response: The response.
-
-    Returns:
-        Whether the response counts as a repeat.
-    """
+    """The program's `repeat`: more than 25 different words, split at blanks, stand in both."""
     return len(set(context.split()) & set(response.split())) > WORDS
 
 
 def repeats_half(context: str, response: str) -> bool:
     """The text's `repeat`: half of the response stands word for word in the context, in one run.
-
-    Args:
-        context: The context.
-        response: The response.
-
-    Returns:
-        Whether the response counts as a repeat.
 
     Examples:
         >>> repeats_half("the code is 4 8 2", "is 4 8 indeed")

@@ -13,8 +13,6 @@ from leakbound.errors import UsageError
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
 
-__all__ = ["Rouge", "rouge"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rouge:

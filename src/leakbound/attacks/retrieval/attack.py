@@ -20,8 +20,6 @@ from leakbound.errors import UsageError
 from leakbound.models.content import text_only
 from leakbound.tasks import Access, Example, Query, Task
 
-__all__ = ["DocumentAttack", "DocumentQuery", "Question", "require_words"]
-
 ALWAYS_KEPT = ("yes", "no")
 
 
@@ -100,57 +98,26 @@ class DocumentAttack(AuditQuery):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DocumentQuery(RenderedQuery):
-    """A rendered query that knows how its replies are scored.
-
-    Attributes:
-        attack: Scores the replies; None in a query that was made by hand.
-        questions: Its questions (PRIVATE).
-    """
+    """A rendered query that knows how its replies are scored."""
 
     attack: DocumentAttack | None = None
     questions: tuple[Question, ...] = ()
 
     def evaluate(self, text: str) -> float:
-        """The score of an answer.
-
-        Args:
-            text: All replies, as `Query.joined` joins them (PRIVATE).
-
-        Returns:
-            A number from -1 to 1.
-
-        Raises:
-            UsageError: If no attack is there to score it.
-        """
+        """The score of an answer."""
         if self.attack is None:
             raise UsageError("the query has no attack; make it by the render of a DocumentAttack.")
         return self.attack.evaluate(self.questions, self.query.replies(text))
 
     def kept(self, text: str) -> str:
-        """The replies with everything blotted out that the score does not read.
-
-        Args:
-            text: All replies (PRIVATE).
-
-        Returns:
-            A text with the same score.
-        """
+        """The replies with everything blotted out that the score does not read."""
         known = {*ALWAYS_KEPT, *(word for one in self.questions for word in words_of(one.expected))}
         replies = self.query.replies(text)
         return self.query.joined(only_words(reply, known) for reply in replies)
 
 
 def require_words(attack: str, words: Sequence[object], least: int) -> None:
-    """Refuse a document that is too short for an attack.
-
-    Args:
-        attack: Its name.
-        words: Words of the document that it can use.
-        least: How many it needs.
-
-    Raises:
-        UsageError: If there are fewer.
-    """
+    """Refuse a document that is too short for an attack."""
     if len(words) < least:
         raise UsageError(
             f"the query {attack} needs {least} words of a document that it can ask about, and a "

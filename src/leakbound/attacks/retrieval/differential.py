@@ -15,8 +15,6 @@ from leakbound.attacks.retrieval.words import long_words, replaced, stance, word
 from leakbound.attacks.templates import check_template, fill_template
 from leakbound.attacks.texts import share_in_order
 
-__all__ = ["Differential"]
-
 # Takes the place of words: names that hardly any document holds, and that look like words
 NAMES = (
     "Ardell", "Brisko", "Calveen", "Dorrick", "Elvaney", "Farlow", "Gantrel", "Hosmer", "Ildren",

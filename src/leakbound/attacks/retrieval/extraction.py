@@ -14,8 +14,6 @@ from leakbound.attacks.retrieval.attack import DocumentAttack, Question, require
 from leakbound.attacks.retrieval.words import words_of
 from leakbound.attacks.templates import check_template, fill_template
 
-__all__ = ["Extraction"]
-
 
 @dataclass(frozen=True, slots=True)
 class Extraction(DocumentAttack):

@@ -14,8 +14,6 @@ from leakbound.attacks.retrieval.attack import DocumentAttack, Question, require
 from leakbound.attacks.retrieval.words import long_words, replaced, stance, words_of
 from leakbound.attacks.templates import check_template, fill_template
 
-__all__ = ["Interrogation"]
-
 
 @dataclass(frozen=True, slots=True)
 class Interrogation(DocumentAttack):

@@ -15,8 +15,6 @@ from leakbound.attacks.retrieval.words import long_words, replaced, words_of
 from leakbound.attacks.templates import check_template, fill_template
 from leakbound.attacks.texts import share_in_order
 
-__all__ = ["MaskedWords"]
-
 
 @dataclass(frozen=True, slots=True)
 class MaskedWords(DocumentAttack):

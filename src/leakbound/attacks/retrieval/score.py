@@ -14,8 +14,6 @@ from leakbound.errors import UsageError
 from leakbound.stats import Split, ThresholdRule
 from leakbound.tasks import Access, Outputs
 
-__all__ = ["DocumentScore"]
-
 
 @dataclass(frozen=True, slots=True)
 class DocumentScore(Score):

@@ -10,8 +10,6 @@ from itertools import islice
 
 from leakbound.attacks.redaction import BLOT
 
-__all__ = ["long_words", "only_words", "replaced", "stance", "words_of"]
-
 SUBSCRIPT = "\u0345"  # the one mark that becomes a letter when its case is folded
 PLAIN = re.compile(r"""[\s!"#%&'()*,\-./:;?@\[\\\]{}]*""", re.ASCII)
 STANCE_WORDS = 4  # "Well, I think yes": later ones may be of a quoted document
@@ -20,12 +18,6 @@ LONG = 4  # letters: shorter words are mostly grammar, and stand in any document
 
 def words_of(text: str) -> list[str]:
     """Words without their case and punctuation.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        In their order.
 
     Examples:
         >>> words_of("A Kite, over town!")
@@ -42,14 +34,6 @@ def _words(text: str, other: str = "") -> Iterator[re.Match[str]]:
 
 def only_words(text: str, known: Container[str]) -> str:
     """The known words of a text, and whether it begins with yes or no.
-
-    Args:
-        text: A reply (PRIVATE).
-        known: Words that may be kept, without their case.
-
-    Returns:
-        The text with one blot in place of whatever stands between two of them; punctuation of
-        ASCII and white space stay where there is nothing else.
 
     Examples:
         >>> only_words("A kite, red as 7 hills, saw: a kite.", {"a", "kite"})
@@ -71,14 +55,7 @@ def _between(text: str) -> str:
 
 
 def long_words(words: Sequence[str]) -> list[int]:
-    """Where a text has words that stand in it once and are not grammar.
-
-    Args:
-        words: Words, divided at blanks.
-
-    Returns:
-        Places of words whose core is one word of at least four letters, of which there is one.
-    """
+    """Where a text has words that stand in it once and are not grammar."""
     cores = [words_of(word) for word in words]
     known = Counter(core for some in cores for core in some)
     return [
@@ -91,13 +68,6 @@ def long_words(words: Sequence[str]) -> list[int]:
 def replaced(word: str, core: str) -> str:
     """A word with another core, in its punctuation.
 
-    Args:
-        word: Such as "(Kite,".
-        core: What takes the place of its letters.
-
-    Returns:
-        A word.
-
     Examples:
         >>> replaced("(Kite,", "[1]")
         '([1],'
@@ -108,12 +78,6 @@ def replaced(word: str, core: str) -> str:
 
 def stance(reply: str) -> str | None:
     """Whether a reply begins with yes or no.
-
-    Args:
-        reply: Any text.
-
-    Returns:
-        "yes" or "no"; None for anything else, such as that nothing is known.
 
     Examples:
         >>> stance("Yes, it is."), stance("I don't know.")

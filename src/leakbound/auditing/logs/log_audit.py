@@ -26,8 +26,6 @@ from leakbound.stats.exchangeability import (
     smallest_excess,
 )
 
-__all__ = ["DisclosedRecord", "LogAudit", "LogVerdict", "audit_logs"]
-
 LogVerdict = Literal["disclosure", "no_disclosure_shown", "inconclusive"]
 PLACES = 20  # outputs that are named for a record
 LONG = 8  # words: a passage as long is quoted, and not written by chance
@@ -44,15 +42,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DisclosedRecord:
-    """A used record of which outputs say more than of nearly all held-out ones.
-
-    Attributes:
-        record: Its number in the used records, from 1.
-        words: Length of its longest passage in the outputs, in words.
-        p_value: Share of the held-out records with a passage as long, this one counted.
-        outputs: Numbers of the outputs that hold the passage, from 1; at most 20.
-        passage: The passage (PRIVATE); "" unless it was asked for.
-    """
+    """A used record of which outputs say more than of nearly all held-out ones."""
 
     record: int
     words: int
@@ -63,29 +53,7 @@ class DisclosedRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogAudit:
-    """What outputs disclose of the records that an application used.
-
-    Attributes:
-        verdict: "disclosure" if the p-value is at most 1 - confidence; "inconclusive" if it could
-            not be, whatever the outputs say; else "no_disclosure_shown".
-        p_value: Against the hypothesis that used and held-out records are exchangeable.
-        confidence: 1 minus the error of the verdict.
-        threshold: Length in words from which on the excess is largest.
-        smallest: Used records that would have to be quoted longer than all others for the verdict
-            "disclosure"; None if all that differ from every other record would not do.
-        rates: By length in words, the shares of used and of held-out records with a passage as
-            long.
-        disclosed: Records that stand out; the expected share of wrong ones is at most `rate`.
-        rate: False discovery rate of `disclosed`.
-        counts: Records of both kinds, outputs, records that stand in both files.
-        method: Name of the test.
-        draws: Random divisions of the records that the test drew.
-        seed: Of these.
-        together: Used records of which outputs hold 8 words or more that only other used records
-            have too, as a thread of mails or overlapping parts of a document do. The test cannot
-            read these; where it would need fewer, its verdict is "inconclusive".
-        assumptions: What verdict and findings rest on.
-    """
+    """What outputs disclose of the records that an application used."""
 
     verdict: LogVerdict
     p_value: float
@@ -108,22 +76,6 @@ def audit_logs(
     confidence: float = 0.95, rate: float = 0.1, seed: int = 0, show: bool = False,
 ) -> LogAudit:  # fmt: skip
     """Test whether outputs disclose the records that an application used.
-
-    Args:
-        used: The texts of each record that the application was shown (PRIVATE).
-        held_out: The same of records like them that it was never shown (PRIVATE).
-        outputs: What the application answered (PRIVATE).
-        confidence: 1 minus the error of the verdict.
-        rate: False discovery rate of the list of disclosed records, from 0 to 1.
-        seed: Of the random divisions that the test draws.
-        show: Whether the findings hold their passages.
-
-    Returns:
-        Verdict, p-value and the records that stand out.
-
-    Raises:
-        UsageError: For a confidence or a rate that cannot be one.
-        DataError: If a file holds no text.
 
     Guarantee:
         If used and held-out records are exchangeable given the outputs, the verdict is "disclosure"

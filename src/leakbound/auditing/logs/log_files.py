@@ -9,42 +9,17 @@ from pathlib import Path
 from leakbound.errors import DataError
 from leakbound.tasks.sources import SourceRow, source_rows
 
-__all__ = ["read_outputs", "read_records"]
-
 USUAL = ("output", "answer", "response", "completion", "reply", "text")
 
 
 def read_records(file: Path, fields: Sequence[str] = ()) -> list[tuple[str, ...]]:
-    """The texts of each row.
-
-    Args:
-        file: A file of rows, as for an audit.
-        fields: Names of fields; none for every field that holds text.
-
-    Returns:
-        The texts of each row (PRIVATE).
-
-    Raises:
-        DataError: If the file cannot be read, or a row lacks a field.
-    """
+    """The texts of each row."""
     rows = source_rows(str(file))
     return [tuple(_texts_of(row, fields or tuple(row.fields))) for row in rows]
 
 
 def read_outputs(file: Path, field: str | None = None) -> list[str]:
-    """The outputs of an application.
-
-    Args:
-        file: A file of rows.
-        field: Name of the field; None for the only one, or the one with a usual name. A field with
-            prompts would hold the records themselves.
-
-    Returns:
-        A text for each row (PRIVATE).
-
-    Raises:
-        DataError: If the file cannot be read, or it is not clear which field holds the outputs.
-    """
+    """The outputs of an application."""
     rows = source_rows(str(file))
     name = field or _output_field(str(file), rows[0])
     return ["\n".join(map(_unescaped, _texts_of(row, (name,)))) for row in rows]

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Passage", "longest_passages", "words_of"]
-
 Ints = npt.NDArray[np.int64]
 # Scripts without blanks between words count by characters.
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
@@ -20,11 +18,7 @@ END = -1  # between two texts, and in place of a word that no record has
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Passage:
-    """Words of a record that stand side by side in an output, and in no other record.
-
-    Attributes:
-        words: The words in lower case (PRIVATE); none if the outputs hold nothing of the record.
-    """
+    """Words of a record that stand side by side in an output, and in no other record."""
 
     words: tuple[str, ...] = ()
 
@@ -34,12 +28,6 @@ class Passage:
 
 def words_of(text: str) -> list[str]:
     """The words of a text, whatever its punctuation, capitals and composition of characters.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        Words in lower case.
 
     Examples:
         >>> words_of("Room 12-B, please!")
@@ -55,15 +43,6 @@ def longest_passages(
 
     A passage that stands in two records says of neither that it was disclosed, so it counts for
     none. Passages do not run across texts.
-
-    Args:
-        records: The texts of each record (PRIVATE).
-        outputs: Texts.
-        groups: Number of the group of each record, within which records may share a passage; None
-            if each record is a group of its own.
-
-    Returns:
-        A passage for each record, in order.
 
     Examples:
         >>> found = longest_passages([["the code is 4711"], ["the code is 12"]],

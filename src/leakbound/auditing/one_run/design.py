@@ -11,21 +11,12 @@ from leakbound.auditing.seeds import generator
 from leakbound.errors import DataError, UsageError
 from leakbound.tasks import Context, Example, Job, Task
 
-__all__ = ["FEWEST", "OneRunDesign", "PlantedCanary", "design_one_run"]
-
 FEWEST = 3  # of each kind: all three told apart have a p-value of 0.05
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlantedCanary:
-    """A canary that a store holds or does not hold, and the question about it (PRIVATE).
-
-    Attributes:
-        index: Number of the canary, from 0; below 0 for control canaries.
-        record: What is planted where the coin says so.
-        asked: The query.
-        planted: What the coin says.
-    """
+    """A canary that a store holds or does not hold, and the question about it (PRIVATE)."""
 
     index: int
     record: Example
@@ -38,16 +29,7 @@ class PlantedCanary:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OneRunDesign:
-    """Everything that one run plants and asks (PRIVATE).
-
-    Attributes:
-        documents: What the store holds beside the canaries.
-        controls: Canaries that show whether the attack sees anything, and fix its threshold. Half
-            of them are planted; their coins are no secret, and they enter no bound.
-        canaries: Those of the bound.
-        fillers: Whether a fixed record takes the place of an absent canary.
-        late: How many of the controls, the last ones, are asked about after all canaries.
-    """
+    """Everything that one run plants and asks (PRIVATE)."""
 
     documents: Context
     controls: tuple[PlantedCanary, ...]
@@ -78,27 +60,11 @@ class OneRunDesign:
                 yield FILLER
 
     def jobs(self, first: int, size: int) -> list[Job]:
-        """The queries of a batch.
-
-        Args:
-            first: Number of its first canary.
-            size: Canaries of a batch.
-
-        Returns:
-            Jobs without a context of their own: the store has it.
-        """
+        """The queries of a batch."""
         return [Job((), one.asked.query) for one in self.batch(first, size)]
 
     def batch(self, first: int, size: int) -> tuple[PlantedCanary, ...]:
-        """The canaries of a batch.
-
-        Args:
-            first: Number of the first one.
-            size: Canaries of a batch.
-
-        Returns:
-            Controls where the number is below 0, else canaries of the bound.
-        """
+        """The canaries of a batch."""
         if first < 0:
             at = first + len(self.controls)
             early = len(self.controls) - self.late
@@ -106,26 +72,12 @@ class OneRunDesign:
         return self.canaries[first : first + size]
 
     def calls(self, index: int) -> int:
-        """Questions about a canary.
-
-        Args:
-            index: Its number; below 0 for control canaries.
-
-        Returns:
-            As many as its query has.
-        """
+        """Questions about a canary."""
         (one,) = self.batch(index, 1)
         return one.asked.query.calls
 
     def batches(self, size: int) -> list[int]:
-        """Where batches begin: early controls, canaries, late controls.
-
-        Args:
-            size: Canaries of a batch.
-
-        Returns:
-            Numbers of canaries.
-        """
+        """Where batches begin: early controls, canaries, late controls."""
         early = range(-len(self.controls), -self.late, size)
         return [*early, *range(0, len(self.canaries), size), *range(-self.late, 0, size)]
 
@@ -134,24 +86,7 @@ def design_one_run(
     rows: Context, task: Task, attack: Attack, canaries: int, controls: int,
     documents: int | None, seed: int,
 ) -> OneRunDesign:  # fmt: skip
-    """Draw held-out rows, canaries and coins.
-
-    Args:
-        rows: All rows (PRIVATE).
-        task: Their task.
-        attack: Canary, query, insertion.
-        canaries: Canaries of the bound.
-        controls: Control canaries of each kind, planted and absent.
-        documents: Rows that the store is filled with; None for all that no canary is made of.
-        seed: Root of all randomness.
-
-    Returns:
-        The design. The same arguments give the same one, so that an interrupted run is resumed.
-
-    Raises:
-        DataError: If there are not enough rows.
-        UsageError: If two canaries are one and the same record.
-    """
+    """Draw held-out rows, canaries and coins."""
     held_out = canaries + 2 * controls
     _require_rows(len(rows), held_out, documents)
     order = generator(seed, "design").permutation(len(rows))

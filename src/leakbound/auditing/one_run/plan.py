@@ -12,19 +12,8 @@ from leakbound.estimators.random_guessing import guessing_power, of_one_side
 from leakbound.stats import Assumption, Power, canaries_to_reject, one_run, one_run_power
 from leakbound.stats.ranked import Ranked
 
-__all__ = ["accuracies_of_run", "confidence_of_side", "plan_one_run", "power_of_run"]
-
 
 def plan_one_run(prepared: PreparedOneRun) -> Plan:
-    """The plan of one run.
-
-    Args:
-        prepared: The run.
-
-    Returns:
-        Its questions and its one build; what its canaries can certify, and how many the claim for
-        the whole run needs. A claim for single answers grows with their number.
-    """
     claim, canaries = prepared.claim(), len(prepared.design.canaries)
     confidence = confidence_of_side(prepared)
     made = _guesses(prepared, canaries)
@@ -57,27 +46,13 @@ def _subject(prepared: PreparedOneRun, claim: Claim) -> Subject:
 
 
 def confidence_of_side(prepared: PreparedOneRun) -> float:
-    """Confidence of a bound on one side: more than that of the test where it has two sides.
-
-    Args:
-        prepared: The run.
-
-    Returns:
-        A confidence.
-    """
+    """Confidence of a bound on one side: more than that of the test where it has two sides."""
     decision = prepared.spec.decision
     return decision.confidence if decision.claim is None else of_one_side(decision.confidence)
 
 
 def accuracies_of_run(prepared: PreparedOneRun) -> tuple[tuple[float, Power], ...]:
-    """How probably guesses of known accuracies reject random guessing.
-
-    Args:
-        prepared: The run.
-
-    Returns:
-        (accuracy, exact power); empty for other claims.
-    """
+    """How probably guesses of known accuracies reject random guessing."""
     decision = prepared.spec.decision
     if decision.claim is None:
         return ()
@@ -86,18 +61,7 @@ def accuracies_of_run(prepared: PreparedOneRun) -> tuple[tuple[float, Power], ..
 
 
 def power_of_run(prepared: PreparedOneRun, claim: Claim, factor: float) -> Power | None:
-    """Probability that the run rejects its claim where the store leaks so many times as much.
-
-    Args:
-        prepared: The run.
-        claim: The claim for the whole run.
-        factor: Leakage in units of the claim, at least 0.
-
-    Returns:
-        The exact power against a store that answers like randomised response, each answer by its
-        own coin; None where ranks choose the canaries that are guessed, or random guessing is
-        claimed.
-    """
+    """Probability that the run rejects its claim where the store leaks so many times as much."""
     decision = prepared.spec.decision
     if decision.claim is not None or Ranked.named(decision.threshold) is not None:
         return None

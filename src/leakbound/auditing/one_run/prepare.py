@@ -28,8 +28,6 @@ from leakbound.systems.stores import require_store
 from leakbound.tasks import Context, Example, Mechanism, Query, Task
 from leakbound.tasks.datasets import fingerprint
 
-__all__ = ["PreparedOneRun", "prepare_one_run"]
-
 PLACES = frozenset({"data", "data_dir", "encoding"})  # the rows themselves have a fingerprint
 # change no question and nothing of what is stored; access decides which scores leave a system
 FREE = (POST_HOC - {"access"}) | {"claim_for", "shots", "background_copies", "state_check"}
@@ -42,17 +40,7 @@ UNUSED = (
 
 @dataclass(frozen=True, slots=True)
 class PreparedOneRun:
-    """One run that has passed every check that needs no store.
-
-    Attributes:
-        spec: The parameters; objects that were handed over are described in it.
-        task: The task of the documents.
-        mechanism: The store, behind its adapter.
-        attack: Canary, query, score.
-        design: Canaries, coins and documents (PRIVATE).
-        data: Fingerprint of the rows.
-        handed: Which parts the caller handed over as objects.
-    """
+    """One run that has passed every check that needs no store."""
 
     spec: AuditSpec
     task: Task
@@ -68,16 +56,7 @@ class PreparedOneRun:
         return sum(one.asked.query.calls for one in self.design.every)
 
     def claim(self, builds: int = 1) -> Claim:
-        """What is claimed of the whole run.
-
-        Args:
-            builds: How often the store was built, which is more than once where the run was
-                interrupted.
-
-        Returns:
-            The claim for one answer composed over all answers, or the claim for a run composed over
-            the builds.
-        """
+        """What is claimed of the whole run."""
         decision = self.spec.decision
         times = self.answers if decision.claim_for == "answer" else builds
         epsilon, delta = decision.each
@@ -164,33 +143,14 @@ class PreparedOneRun:
         return run_id(f"{plain}-{self.attack.query.name}-one_run", public)
 
     def folder(self, out: Path) -> Path:
-        """Where the run is, or will be.
-
-        Args:
-            out: Folder of the runs.
-
-        Returns:
-            A folder of the run's name, with a number behind it where other data had that name.
-        """
+        """Where the run is, or will be."""
         return run_folder(out, self.name, self.data)
 
 
 def prepare_one_run(
     spec: AuditSpec, *, rows: Context | None = None, handed: Handed | None = None
 ) -> PreparedOneRun:
-    """Load, design and check; no store is opened.
-
-    Args:
-        spec: The parameters of the audit, with `layout: one_run`.
-        rows: Examples (PRIVATE); None: those that the spec names.
-        handed: Objects that take the place of what the spec names.
-
-    Returns:
-        A run that may start.
-
-    Raises:
-        LeakboundError: For whatever can be known to be wrong.
-    """
+    """Load, design and check; no store is opened."""
     given = handed or Handed()
     given = replace(given, rows=given.rows if rows is None else rows)
     if spec.decision.claim is not None:

@@ -42,8 +42,6 @@ from leakbound.stats import Estimate, Fixed, Power, one_run, rank_test
 from leakbound.stats.ranked import Ranked
 from leakbound.tasks import Outputs, Vector
 
-__all__ = ["assemble_one_run", "build_of"]
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -75,19 +73,7 @@ class _Guessed:
 
 
 def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) -> AuditResult:
-    """The result of a run whose answers are all stored.
-
-    Args:
-        prepared: The run.
-        store: Its evidence.
-        looks: Earlier results from the same canaries.
-
-    Returns:
-        Verdict, bound, curves, and what they rest on.
-
-    Raises:
-        StoreError: If the evidence is not that of this design.
-    """
+    """The result of a run whose answers are all stored."""
     rows = {row.pair: row for row in (*store.controls(), *store.evidence())}
     controls, tested = (
         _scored(prepared, rows, part)
@@ -175,17 +161,7 @@ def _outputs(prepared: PreparedOneRun, row: EvidenceRow) -> Outputs:
 
 
 def build_of(row: EvidenceRow) -> int:
-    """Which build of the store answered.
-
-    Args:
-        row: What is stored of a canary (PRIVATE).
-
-    Returns:
-        Its number, from 1.
-
-    Raises:
-        StoreError: If the row is one of paired trials.
-    """
+    """Which build of the store answered."""
     return int(_marks(row)[1])
 
 

@@ -26,8 +26,6 @@ from leakbound.systems import (
 )
 from leakbound.tasks import Aggregate, Vector
 
-__all__ = ["run_one_run"]
-
 Progress = Callable[[int, int], None]
 
 
@@ -41,21 +39,6 @@ def run_one_run(
     """Plant the canaries, ask what is missing, and compute the result.
 
     An interrupted run builds its store again, with the same canaries; the result says how often.
-
-    Args:
-        prepared: The run.
-        out: Folder of the runs.
-        progress: Called with (answers there, answers in all).
-        replay: Whether to ask nothing, and to compute the result of what is stored.
-        reuse: Whether answers are reused that another run beside this one had to the same
-            questions, such as one with another threshold.
-
-    Returns:
-        The result, and the folder of the run.
-
-    Raises:
-        LeakboundError: If the store cannot be asked, the run cannot be stored or was changed, or an
-            earlier result was computed from another number of the same canaries.
     """
     folder = prepared.folder(out)
     looks, day = _looks(prepared, folder), stored_on(folder, prepared.evidence)

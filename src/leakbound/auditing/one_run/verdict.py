@@ -14,8 +14,6 @@ from leakbound.auditing.verdict import Claim, Conclusion, Obstacle
 from leakbound.privacy import NonPrivate
 from leakbound.stats import Estimate, beside, cut
 
-__all__ = ["conclude_one_run"]
-
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
 ROUNDING = 1e-6  # a composed guarantee equals the composed claim but for this share
 
@@ -24,19 +22,7 @@ def conclude_one_run(
     prepared: PreparedOneRun, claim: Claim, bound: Estimate, largest: Estimate,
     controls: ControlCheck, unreadable: int,
 ) -> Conclusion:  # fmt: skip
-    """Compare the bound with the claim for all answers of the run, and with nothing else.
-
-    Args:
-        prepared: The run.
-        claim: The claim for the whole run.
-        bound: The bound of the whole run.
-        largest: What a perfect attack would have certified.
-        controls: What the control canaries showed.
-        unreadable: Answers that could not be read.
-
-    Returns:
-        Verdict, reason and sentences.
-    """
+    """Compare the bound with the claim for all answers of the run, and with nothing else."""
     found = tuple(_rejected(prepared, claim, bound))
     if found:
         return Conclusion("violation", None, found)

@@ -29,8 +29,6 @@ from leakbound.integrations.inspect.pairs import (
 from leakbound.integrations.inspect.stopping import StopWhenRejected, answers_in
 from leakbound.models import Complete
 
-__all__ = ["audit", "leakage", "paired_trial", "paired_trial_scores"]
-
 THREADS = 1000  # a pair waits in a thread; inspect_ai limits samples and connections itself
 
 
@@ -49,25 +47,7 @@ def audit(
     stop_when_rejected: bool = True,
     settings: dict[str, object] | None = None,
 ) -> Task:
-    """Audit what a model repeats of the examples in its prompt.
-
-    Args:
-        data: File of rows; None: the bundled task.
-        mechanism: How answers are made from a context, by its name in the catalogue.
-        query: What the attacker asks.
-        canary: The record that is inserted.
-        epsilon: The claim to test.
-        delta: Its delta.
-        pairs: Paired trials, at most.
-        shots: Examples in a context.
-        controls: Control pairs before the first paired trial, and as many after the last.
-        seed: Root of all randomness.
-        stop_when_rejected: End once the e-process has rejected what it tests.
-        settings: Any other key of an audit, such as `{"insertion": "append"}`.
-
-    Returns:
-        The task.
-    """
+    """Audit what a model repeats of the examples in its prompt."""
     named: dict[str, object] = {
         "mechanism": mechanism, "query": query, "canary": canary, "epsilon": epsilon,
         "delta": delta, "pairs": pairs, "shots": shots, "controls": controls, "seed": seed,
@@ -98,16 +78,7 @@ def _given(named: dict[str, object], others: dict[str, object]) -> str:
 
 @solver
 def paired_trial(solver: Solver | None = None) -> object:
-    """Asks the same query of both contexts of a pair.
-
-    Args:
-        solver: What is audited in front of the model, such as an agent. It gets the prompt of each
-            context, with the examples in it, as the message of a user, in a state and a store of
-            its own. None asks the model.
-
-    Returns:
-        A solver.
-    """
+    """Asks the same query of both contexts of a pair."""
     threads = anyio.CapacityLimiter(THREADS)
     named = "" if solver is None else f" through {registry_name_of(solver)}"
 
@@ -127,14 +98,7 @@ def paired_trial(solver: Solver | None = None) -> object:
 
 
 def registry_name_of(solver: Solver) -> str:
-    """Name of a solver, or of the function or class that it is.
-
-    Args:
-        solver: A solver.
-
-    Returns:
-        Its name in the registry of inspect_ai, without parameters.
-    """
+    """Name of a solver, or of the function or class that it is."""
     try:
         return str(registry_info(solver).name)
     except ValueError:  # a chain, or a plain function
@@ -162,12 +126,7 @@ def _require_first_epoch(state: TaskState) -> None:
 
 @metric
 def leakage() -> object:
-    """Lower bound on epsilon, e-value and verdict of the paired trials.
-
-    Returns:
-        A metric with the values `epsilon`, `e_value`, `violation` and `inconclusive` (1 or 0), and
-        `pairs`, the paired trials that count.
-    """
+    """Lower bound on epsilon, e-value and verdict of the paired trials."""
     running: dict[str, RunningAudit] = {}
 
     def compute(scores: list[SampleScore]) -> dict[str, float]:
@@ -178,11 +137,7 @@ def leakage() -> object:
 
 @scorer(metrics=[leakage()])
 def paired_trial_scores() -> object:
-    """Scores of one output of each context of a pair, with the answers that they rest on.
-
-    Returns:
-        A scorer.
-    """
+    """Scores of one output of each context of a pair, with the answers that they rest on."""
 
     async def score(state: TaskState, target: Target) -> Score:
         found = state.store.get(KEY)

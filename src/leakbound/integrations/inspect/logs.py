@@ -14,25 +14,12 @@ from leakbound.auditing.chain import LATE
 from leakbound.errors import DataError, StoreError
 from leakbound.integrations.inspect.pairs import KEY, PairAnswers, RunningAudit
 
-__all__ = ["result_of_log"]
-
 
 def result_of_log(log: str | Path, out: str | Path = "runs") -> AuditResult:
     """The result of an audit that ran in inspect_ai, from its log.
 
     It is written into a run folder under `out`, where `leakbound report`, `gate` and `verify` find
     it. The rows must be those of the evaluation: canaries and contexts are drawn from them again.
-
-    Args:
-        log: A `.eval` or `.json` log of `leakbound/audit`.
-        out: Folder of the runs.
-
-    Returns:
-        The result of the paired trials in the log, up to the first that is missing.
-
-    Raises:
-        StoreError: If the log cannot be read, or holds no paired trials.
-        DataError: If the rows are not those of the evaluation.
     """
     samples = _samples(log)
     found = [(one, score) for one in samples if (score := _score(one)) is not None]

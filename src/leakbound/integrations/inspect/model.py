@@ -16,8 +16,6 @@ from leakbound.models.chat import Chat
 from leakbound.models.content import Parts
 from leakbound.models.request import Prompt, prompt_seed
 
-__all__ = ["InspectModel", "completion", "fingerprint_of", "messages_of", "open_inspect"]
-
 R = TypeVar("R")
 Texts = Callable[[Sequence[Complete]], Coroutine[Any, Any, list[str]]]
 RunTexts = Callable[[Texts, Sequence[Complete]], list[str]]
@@ -25,17 +23,7 @@ CompleteOne = Callable[[Complete], Coroutine[Any, Any, str]]
 
 
 def open_inspect(name: str) -> InspectModel:
-    """Open a model of inspect_ai outside an evaluation: what follows `inspect/` in an address.
-
-    Args:
-        name: Provider and model, such as `anthropic/claude-sonnet-4-0` or `mockllm/model`.
-
-    Returns:
-        The model; it is not asked yet.
-
-    Raises:
-        TargetError: If inspect_ai is not installed, or does not know the model.
-    """
+    """Open a model of inspect_ai outside an evaluation: what follows `inspect/` in an address."""
     if importlib.util.find_spec("inspect_ai") is None:
         raise TargetError(
             f"inspect/{name} needs inspect_ai; install it with: {install_hint('inspect')}."
@@ -69,11 +57,6 @@ class InspectModel:
     The provider is asked as in any evaluation: its retries, its limit of connections and its log
     hold. Of an answer, what stands before the first stop of the request counts, blank lines at its
     beginning left out; stops are not sent, because some providers refuse a line break as a stop.
-
-    Args:
-        asked: Provider and model, and the solver in front of it if there is one.
-        complete: Asks for one text.
-        run: Runs an asynchronous function of requests, from the thread that asks.
     """
 
     supports: frozenset[type[Request[object]]] = frozenset({Complete})
@@ -93,28 +76,14 @@ class InspectModel:
         return fingerprint_of(self._asked)
 
     def why(self, kind: type[Request[object]]) -> str:
-        """Why a kind of request is not answered.
-
-        Args:
-            kind: A kind that is not in `supports`.
-
-        Returns:
-            The end of a sentence.
-        """
+        """Why a kind of request is not answered."""
         return (
             f"models of inspect_ai are asked for text, and {kind.__name__} needs more; use a "
             "mechanism or query that asks for text, or an address such as openai/... or hf/..."
         )
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse other requests than completions of texts and messages.
-
-        Args:
-            requests: What is to be answered.
-
-        Raises:
-            TargetError: If one of them cannot be answered.
-        """
+        """Refuse other requests than completions of texts and messages."""
         for request in requests:
             if not isinstance(request, Complete):
                 raise TargetError(f"{self.name} cannot answer {type(request).__name__}: "
@@ -125,17 +94,7 @@ class InspectModel:
                 )
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests, all at once; inspect_ai limits how many are under way.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            A text for each request, in order.
-
-        Raises:
-            TargetError: If a request cannot be answered.
-        """
+        """Answer requests, all at once; inspect_ai limits how many are under way."""
         self.check(requests)
         return cast("list[R]", self._run(self._texts, cast("Sequence[Complete]", requests)))
 
@@ -160,18 +119,7 @@ class InspectModel:
 
 
 async def completion(model: object, request: Complete) -> str:
-    """What a model of inspect_ai writes.
-
-    Args:
-        model: An `inspect_ai.model.Model`.
-        request: What is asked.
-
-    Returns:
-        Its text.
-
-    Raises:
-        UsageError: If the model is none of inspect_ai.
-    """
+    """What a model of inspect_ai writes."""
     from inspect_ai.model import GenerateConfig, Model
 
     if not isinstance(model, Model):
@@ -190,26 +138,12 @@ async def completion(model: object, request: Complete) -> str:
 
 
 def fingerprint_of(name: str) -> str:
-    """Names the answers of a model.
-
-    Args:
-        name: Provider and model.
-
-    Returns:
-        16 hexadecimal digits.
-    """
+    """Names the answers of a model."""
     return hashlib.sha256(f"inspect/{name}".encode()).hexdigest()[:16]
 
 
 def messages_of(prompt: Prompt) -> list[object]:
-    """A prompt as messages of inspect_ai; a text is that of a user.
-
-    Args:
-        prompt: Text or messages.
-
-    Returns:
-        The messages.
-    """
+    """A prompt as messages of inspect_ai; a text is that of a user."""
     from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 
     kinds = {

@@ -33,33 +33,19 @@ from leakbound.models import Model, Unopened
 from leakbound.models.content import readable
 from leakbound.tasks import packed, unpacked
 
-__all__ = [
-    "PairAnswers", "PairSample", "RunningAudit", "ask_pair", "pair_samples", "prepared_audit",
-    "trial_values",
-]  # fmt: skip
-
 KEY = "leakbound"  # of metadata
 ONE_BY_ONE = 1  # pairs in a batch: a sample is complete or not, and an audit may end after any
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PairAnswers:
-    """What both contexts of a pair gave (PRIVATE as a run folder is).
-
-    Attributes:
-        row: The aggregates of both contexts, before noise.
-        calls: Model calls that they took.
-    """
+    """What both contexts of a pair gave (PRIVATE as a run folder is)."""
 
     row: EvidenceRow
     calls: int
 
     def to_json(self) -> dict[str, object]:
-        """Plain values.
-
-        Returns:
-            What `of_json` reads.
-        """
+        """Plain values."""
         again = None if self.row.again is None else packed(self.row.again)
         return {
             "pair": self.row.pair, "canary_in": packed(self.row.member),
@@ -68,14 +54,7 @@ class PairAnswers:
 
     @classmethod
     def of_json(cls, found: Mapping[str, object]) -> PairAnswers:
-        """Answers from plain values.
-
-        Args:
-            found: What `to_json` returned.
-
-        Returns:
-            The answers.
-        """
+        """Answers from plain values."""
         again = None if found["again"] is None else unpacked(str(found["again"]))
         both = unpacked(str(found["canary_in"])), unpacked(str(found["canary_out"]))
         row = EvidenceRow(int(str(found["pair"])), *both, again)
@@ -84,13 +63,7 @@ class PairAnswers:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PairSample:
-    """A paired trial, or a control pair, as a sample.
-
-    Attributes:
-        name: Id of the sample.
-        query: What is asked of both contexts.
-        metadata: Names the audit, its data and the pair, so that a log can be read by itself.
-    """
+    """A paired trial, or a control pair, as a sample."""
 
     name: str
     query: str
@@ -99,18 +72,7 @@ class PairSample:
 
 @lru_cache(maxsize=8)
 def prepared_audit(settings: str, model: str) -> Prepared:
-    """The audit that a sample belongs to; no model is asked.
-
-    Args:
-        settings: Keys of an audit as JSON.
-        model: Provider and model, as inspect_ai names them.
-
-    Returns:
-        The audit, with its pairs in batches of one.
-
-    Raises:
-        LeakboundError: As `leakbound.audit` does before its first model call.
-    """
+    """The audit that a sample belongs to; no model is asked."""
     given = json.loads(settings)
     spec = make_spec({**given, "batch_pairs": ONE_BY_ONE, "model": f"inspect/{model}"})
     if spec.design.layout != "paired":
@@ -122,15 +84,7 @@ def prepared_audit(settings: str, model: str) -> Prepared:
 
 
 def pair_samples(settings: str, model: str) -> list[PairSample]:
-    """Control pairs, then paired trials, then late control pairs: one sample each.
-
-    Args:
-        settings: Keys of an audit as JSON.
-        model: Provider and model.
-
-    Returns:
-        The samples, in the order in which they are to be asked.
-    """
+    """Control pairs, then paired trials, then late control pairs: one sample each."""
     prepared = prepared_audit(settings, model)
     plan = collection_plan(prepared)
     return [
@@ -153,30 +107,13 @@ def _name(number: int) -> str:
 
 
 def ask_pair(prepared: Prepared, number: int, model: Model) -> PairAnswers:
-    """Ask both contexts of a pair.
-
-    Args:
-        prepared: The audit.
-        number: Number of the pair.
-        model: What is asked.
-
-    Returns:
-        The answers, with the texts that the audit may keep.
-    """
+    """Ask both contexts of a pair."""
     batch = collection_plan(prepared).ask(number, model)
     return PairAnswers(batch.rows[0], batch.calls)
 
 
 def trial_values(prepared: Prepared, answers: PairAnswers) -> dict[str, float]:
-    """The score of one output of each context.
-
-    Args:
-        prepared: The audit.
-        answers: What both contexts gave.
-
-    Returns:
-        Scores by context; none where the score learns from the pairs before it.
-    """
+    """The score of one output of each context."""
     score, seed = prepared.attack.score, prepared.spec.design.seed
     if score.learns:
         return {}
@@ -190,11 +127,6 @@ class RunningAudit:
 
     Pairs count in the order of the design, up to the first that is missing: which pairs have been
     answered by now may depend on what was answered, and the order of the design does not.
-
-    Args:
-        settings: Keys of an audit as JSON.
-        model: Provider and model.
-        out: Folder of the runs; None keeps nothing.
     """
 
     def __init__(self, settings: str, model: str, out: Path | None = None) -> None:
@@ -213,11 +145,7 @@ class RunningAudit:
         return Path(folder)
 
     def add(self, answers: PairAnswers) -> None:
-        """Take in a pair; the first answers of a pair count.
-
-        Args:
-            answers: What both contexts gave.
-        """
+        """Take in a pair; the first answers of a pair count."""
         number = answers.row.pair
         if number in self._had:
             return
@@ -226,14 +154,7 @@ class RunningAudit:
         self._seen()
 
     def agrees(self, answers: PairAnswers) -> bool:
-        """Whether a pair is new, or was answered in the same way.
-
-        Args:
-            answers: What both contexts gave.
-
-        Returns:
-            False if other answers of the pair were taken in before.
-        """
+        """Whether a pair is new, or was answered in the same way."""
         had = self._had.get(answers.row.pair)
         return had is None or had.to_json() == answers.to_json()
 
@@ -259,25 +180,13 @@ class RunningAudit:
         return observer.process.e_value if isinstance(observer, EValues) else None
 
     def result(self) -> AuditResult | None:
-        """What the pairs so far show.
-
-        Returns:
-            The result; None before the first pair that counts.
-        """
+        """What the pairs so far show."""
         if not self.pairs:
             return None
         return assemble(self._seen, self.store.calls(self.pairs))
 
     def write(self) -> AuditResult:
-        """The result, written into the run folder.
-
-        Returns:
-            The result.
-
-        Raises:
-            UsageError: If no pair counts.
-            StoreError: If the folder holds the answers of another evaluation.
-        """
+        """The result, written into the run folder."""
         if not self.pairs:
             raise UsageError(
                 f"of {len(self._had)} samples with answers, none is a paired trial that counts: "

@@ -20,8 +20,6 @@ from leakbound.errors import DataError, UsageError
 from leakbound.integrations.inspect.stopping import active_model, require_one_epoch
 from leakbound.stats import PlannedRateTest, RateBounds, RateTest, rate_bounds
 
-__all__ = ["LogDifference", "RunningRate", "StopAtRate", "compare_logs", "rate_of_log"]
-
 T = TypeVar("T")
 AnyRateTest: TypeAlias = RateTest | PlannedRateTest
 
@@ -42,20 +40,6 @@ class StopAtRate:
     A rate is the mean of the scores of one scorer, as numbers in [0, 1]: an accuracy, for example.
 
     Models that are evaluated at once are told apart by their names.
-
-    Args:
-        above: A limit that the rate may exceed; None does not look.
-        below: A limit that the rate may fall short of; None does not look.
-        confidence: 1 - alpha, of both together.
-        scorer: Name of the scorer; None: the only one.
-        planned: The rate that is to be shown with the power, beyond the one limit that is given;
-            scores are then 0 or 1, and the evaluation ends too once that rate has become unlikely.
-            None plans for no rate, and ends only when something is shown.
-        power: Probability that the planned rate is shown.
-
-    Raises:
-        UsageError: If there is no limit, one lies outside [0, 1], or a rate is planned that does
-            not lie beyond the only limit.
 
     Guarantee:
         The wrong side is shown with probability at most 1 - confidence, however many samples run at
@@ -82,19 +66,7 @@ class StopAtRate:
         self._running: dict[str, RunningRate] = {}
 
     async def start_task(self, task: object, samples: Sequence[Identified], epochs: int) -> str:
-        """Begin.
-
-        Args:
-            task: What is evaluated.
-            samples: Its samples, in their order.
-            epochs: Number of epochs.
-
-        Returns:
-            Name of the rule.
-
-        Raises:
-            UsageError: If there are several epochs.
-        """
+        """Begin."""
         require_one_epoch(epochs)
         order = [sample.id for sample in samples]
         self._running[active_model()] = RunningRate(self._tests(), order)
@@ -113,37 +85,19 @@ class StopAtRate:
         return [PlannedRateTest(limit, self.planned, self.power, self._each)]
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:
-        """Skip a sample once the rate is decided.
-
-        Args:
-            id: Id of the sample.
-            epoch: Its epoch.
-
-        Returns:
-            Why it is skipped; None if it is to run.
-        """
+        """Skip a sample once the rate is decided."""
         ended = self._running[active_model()].ended
         return None if ended is None else EarlyStop(id=id, epoch=epoch, reason=ended)
 
     async def complete_sample(
         self, id: str | int, epoch: int, scores: Mapping[str, SampleScore]
     ) -> None:
-        """Take in a score; it counts once all samples before it are scored.
-
-        Args:
-            id: Id of the sample.
-            epoch: Its epoch.
-            scores: Its scores, by scorer.
-        """
+        """Take in a score; it counts once all samples before it are scored."""
         score = _number(_chosen(scores, self.scorer).score)
         self._running[active_model()].add(id, score)
 
     async def complete_task(self) -> dict[str, object]:
-        """End.
-
-        Returns:
-            What was shown, mean and bounds of the samples that count, and how many those are.
-        """
+        """End."""
         running = self._running.pop(active_model())
         found = _bounds(running.scores, self.confidence)
         return {"shown": running.ended or "nothing", "rate": found.mean, "lower": found.lower,
@@ -151,12 +105,7 @@ class StopAtRate:
 
 
 class RunningRate:
-    """The scores of one evaluation, as they come, and the tests that read them in their order.
-
-    Args:
-        tests: Tests that have seen nothing.
-        order: Ids of the samples in the order of the dataset.
-    """
+    """The scores of one evaluation, as they come, and the tests that read them in their order."""
 
     def __init__(self, tests: list[AnyRateTest], order: list[str | int | None]) -> None:
         self._tests, self._order = tests, order
@@ -165,13 +114,7 @@ class RunningRate:
         self.ended: str | None = None
 
     def add(self, id: str | int, score: float | None) -> None:
-        """Take in a score; the first of a sample counts, once all before it are there.
-
-        Args:
-            id: Id of the sample.
-            score: Its score; None where it could not be scored, which counts against what is to be
-                shown.
-        """
+        """Take in a score; the first of a sample counts, once all before it are there."""
         self._waiting.setdefault(id, score)
         while len(self.scores) < len(self._order) and self.ended is None:
             if (at := self._order[len(self.scores)]) not in self._waiting:
@@ -191,16 +134,7 @@ class RunningRate:
 
 @dataclass(frozen=True, slots=True)
 class LogDifference:
-    """How much higher the rate of one log is than that of another, on the same samples.
-
-    Attributes:
-        mean: Mean difference.
-        lower: Lower bound on the difference.
-        upper: Upper bound on the difference.
-        samples: Number of samples.
-        e_value: Evidence against the claim that the first rate is not the higher one; for
-            `e_benjamini_hochberg` over several tasks.
-    """
+    """How much higher the rate of one log is than that of another, on the same samples."""
 
     mean: float
     lower: float
@@ -212,20 +146,7 @@ class LogDifference:
 def rate_of_log(
     log: EvalLog | str | Path, scorer: str | None = None, confidence: float = 0.95
 ) -> RateBounds:
-    """Mean and bounds of the scores of a log, also of one that ended early.
-
-    Args:
-        log: A log, or its file.
-        scorer: Name of the scorer; None: the only one.
-        confidence: Of both bounds together.
-
-    Returns:
-        Bounds that hold at any stopping time. A sample without a score counts as 0 in the lower
-        and as 1 in the upper bound.
-
-    Raises:
-        DataError: If the log has epochs, or a score is no number in [0, 1].
-    """
+    """Mean and bounds of the scores of a log, also of one that ended early."""
     return _bounds(_scores(_opened(log), scorer), confidence)
 
 
@@ -235,20 +156,7 @@ def compare_logs(
     scorer: str | None = None,
     confidence: float = 0.95,
 ) -> LogDifference:
-    """Paired difference of two logs of one dataset: two models, or two prompts.
-
-    Args:
-        first: A log, or its file.
-        second: Another log, of the same samples in the same order.
-        scorer: Name of the scorer; None: the only one.
-        confidence: Of both bounds together.
-
-    Returns:
-        The difference, with bounds that hold at any stopping time.
-
-    Raises:
-        DataError: If the logs are not of the same samples.
-    """
+    """Paired difference of two logs of one dataset: two models, or two prompts."""
     logs = _opened(first), _opened(second)
     ids = [log.eval.dataset.sample_ids for log in logs]
     if ids[0] != ids[1]:

@@ -13,8 +13,6 @@ from inspect_ai.util import EarlyStop
 from leakbound.errors import UsageError
 from leakbound.integrations.inspect.pairs import KEY, PairAnswers, RunningAudit
 
-__all__ = ["AnsweredPair", "StopWhenRejected", "active_model", "answers_in", "require_one_epoch"]
-
 
 class HasMetadata(Protocol):
     """What a sample has, and a score."""
@@ -38,13 +36,7 @@ class ScoredSample(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AnsweredPair:
-    """A sample of an audit with its answers (PRIVATE).
-
-    Attributes:
-        settings: Keys of the audit as JSON.
-        model: Provider and model.
-        answers: What both contexts gave.
-    """
+    """A sample of an audit with its answers (PRIVATE)."""
 
     settings: str
     model: str
@@ -52,14 +44,7 @@ class AnsweredPair:
 
 
 def answers_in(scored: ScoredSample) -> AnsweredPair | None:
-    """The answers that a score holds.
-
-    Args:
-        scored: A scored sample.
-
-    Returns:
-        None for a score of another scorer.
-    """
+    """The answers that a score holds."""
     found = (scored.score.metadata or {}).get(KEY)
     about = (scored.sample_metadata or {}).get(KEY)
     if found is None or about is None:
@@ -69,14 +54,7 @@ def answers_in(scored: ScoredSample) -> AnsweredPair | None:
 
 
 def require_one_epoch(epochs: int) -> None:
-    """Refuse epochs: those of one sample are not independent trials.
-
-    Args:
-        epochs: Number of epochs.
-
-    Raises:
-        UsageError: If there are several.
-    """
+    """Refuse epochs: those of one sample are not independent trials."""
     if epochs > 1:
         raise UsageError(
             f"there are {epochs} epochs; epochs of one sample are not independent trials, and "
@@ -85,11 +63,7 @@ def require_one_epoch(epochs: int) -> None:
 
 
 def active_model() -> str:
-    """Who is asked in this place: one manager serves all models that a task is evaluated with.
-
-    Returns:
-        Provider and model.
-    """
+    """Who is asked in this place: one manager serves all models that a task is evaluated with."""
     return str(get_model())
 
 
@@ -107,33 +81,13 @@ class StopWhenRejected:
         self._audits: dict[str, RunningAudit] = {}
 
     async def start_task(self, task: object, samples: Sequence[object], epochs: int) -> str:
-        """Begin.
-
-        Args:
-            task: What is evaluated.
-            samples: Its samples.
-            epochs: Number of epochs.
-
-        Returns:
-            Name of the rule.
-
-        Raises:
-            UsageError: If there are several epochs.
-        """
+        """Begin."""
         require_one_epoch(epochs)
         self._audits.pop(active_model(), None)
         return "leakbound e-process"
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:
-        """Skip a sample of an audit that has ended.
-
-        Args:
-            id: Id of the sample.
-            epoch: Its epoch.
-
-        Returns:
-            Why it is skipped; None if it is to run.
-        """
+        """Skip a sample of an audit that has ended."""
         audit = self._audits.get(active_model())
         if audit is None or not audit.ended:
             return None
@@ -143,13 +97,7 @@ class StopWhenRejected:
     async def complete_sample(
         self, id: str | int, epoch: int, scores: Mapping[str, ScoredSample]
     ) -> None:
-        """Take in the answers of a pair.
-
-        Args:
-            id: Id of the sample.
-            epoch: Its epoch.
-            scores: Its scores, by scorer.
-        """
+        """Take in the answers of a pair."""
         asked = active_model()
         for one in filter(None, map(answers_in, scores.values())):
             if asked not in self._audits:
@@ -157,11 +105,7 @@ class StopWhenRejected:
             self._audits[asked].add(one.answers)
 
     async def complete_task(self) -> dict[str, object]:
-        """End.
-
-        Returns:
-            What was seen: e-value, pairs that count, pairs that were answered after the end.
-        """
+        """End."""
         audit = self._audits.pop(active_model(), None)
         if audit is None:
             return {"rejected": False, "pairs": 0}

@@ -15,8 +15,6 @@ from leakbound.errors import UsageError
 from leakbound.models.local.hugging_face import CausalModel
 from leakbound.models.local.memory import container_limit, container_room, unread_weights
 
-__all__ = ["Budget", "logit_bytes", "require_memory", "resident", "token_bytes"]
-
 # bytes of the widest activation of one pass on a CPU; larger ones do not fit its cache
 ACTIVATIONS = 16 << 20
 LIVE = 8  # activations of that size that a pass may hold at once
@@ -29,14 +27,7 @@ LEAST = 64 << 20  # with less, nothing can be run
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Bytes and tokens that the engine may use.
-
-    Attributes:
-        kept: Bytes of keys and values that are kept after a call.
-        flight: Bytes of keys and values of one batch, including its logits.
-        tokens: Tokens that run in one pass.
-        masks: Bytes of the attention masks of a pass.
-    """
+    """Bytes and tokens that the engine may use."""
 
     kept: int
     flight: int
@@ -44,15 +35,7 @@ class Budget:
     masks: int = 256 << 20
 
     def step(self, rows: int, length: int) -> int:
-        """Tokens of each row that run in one pass.
-
-        Args:
-            rows: Number of rows.
-            length: Final length of each row, in tokens.
-
-        Returns:
-            At least 1.
-        """
+        """Tokens of each row that run in one pass."""
         return max(1, min(self.tokens, self.masks // (MASK * length)) // rows)
 
     @classmethod
@@ -61,17 +44,6 @@ class Budget:
 
         The peak of the process stays below `memory`. Of what the weights leave, a quarter is kept
         between calls, half is for the current batch, and the rest is for activations and masks.
-
-        Args:
-            model: The loaded model.
-            memory: Bytes of the process; None for half of what is free on the device.
-
-        Returns:
-            The budget.
-
-        Raises:
-            UsageError: If too little remains after loading all weights, or the container allows
-                less.
         """
         wide = _widest(model) * model.dtype.itemsize
         if memory is None:
@@ -91,19 +63,7 @@ class Budget:
 
 
 def require_memory(memory: int, used: int, device: torch.device) -> int:
-    """Refuse a memory budget that leaves nothing for prompts.
-
-    Args:
-        memory: Bytes of the process.
-        used: Bytes that it uses with the model's weights, before the first prompt.
-        device: The device of the model.
-
-    Returns:
-        `used`.
-
-    Raises:
-        UsageError: If too little remains, or the container allows less than `memory`.
-    """
+    """Refuse a memory budget that leaves nothing for prompts."""
     limit = container_limit() if device.type == "cpu" else None
     if limit is not None and memory > limit:
         raise UsageError(
@@ -120,11 +80,7 @@ def require_memory(memory: int, used: int, device: torch.device) -> int:
 
 
 def resident() -> int | None:
-    """Bytes that the process currently holds in memory.
-
-    Returns:
-        A number of bytes; None if the system does not report it.
-    """
+    """Bytes that the process currently holds in memory."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -132,14 +88,7 @@ def resident() -> int | None:
 
 
 def token_bytes(model: CausalModel) -> int:
-    """Bytes of the keys and values of one token in all layers.
-
-    Args:
-        model: The loaded model.
-
-    Returns:
-        A number of bytes.
-    """
+    """Bytes of the keys and values of one token in all layers."""
     config = model.config.get_text_config(decoder=True)
     width = config.hidden_size  # of keys, if a configuration names no heads
     if getattr(config, "num_attention_heads", None):
@@ -151,14 +100,7 @@ def token_bytes(model: CausalModel) -> int:
 
 
 def logit_bytes(model: CausalModel) -> int:
-    """Bytes of the logits at one position.
-
-    Args:
-        model: The loaded model.
-
-    Returns:
-        A number of bytes.
-    """
+    """Bytes of the logits at one position."""
     return int(model.config.get_text_config(decoder=True).vocab_size * model.dtype.itemsize)
 
 

@@ -10,8 +10,6 @@ from jinja2 import TemplateError
 from leakbound.errors import TargetError
 from leakbound.models.chat import Chat
 
-__all__ = ["ChatTemplate", "ShownMessage"]
-
 Turns = list[dict[str, str]]
 FAILURES = (TemplateError, TypeError, ValueError, LookupError, AttributeError)  # in templates
 MARK = "\ue0aa{}\ue0ab"  # characters for private use, which no template contains
@@ -19,13 +17,7 @@ MARK = "\ue0aa{}\ue0ab"  # characters for private use, which no template contain
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """The position of a message in the text that the model reads.
-
-    Attributes:
-        first: Its first character there.
-        end: Its end (exclusive).
-        skipped: How many blanks at its beginning the template leaves out.
-    """
+    """The position of a message in the text that the model reads."""
 
     first: int
     end: int
@@ -33,59 +25,24 @@ class ShownMessage:
 
 
 class ChatTemplate:
-    """Renders messages as a model reads them, and refuses what its template would not show.
-
-    Args:
-        render: Applies the model's template and adds the beginning of its answer.
-    """
+    """Renders messages as a model reads them, and refuses what its template would not show."""
 
     def __init__(self, render: Callable[[Turns], str]) -> None:
         self._render = render
         self._frames: dict[tuple[str, ...], str] = {}  # by roles, without message texts
 
     def shown(self, chat: Chat) -> str:
-        """The text of a conversation.
-
-        Args:
-            chat: The messages.
-
-        Returns:
-            What the model reads.
-
-        Raises:
-            TargetError: If the template refuses the messages, or leaves one out.
-        """
+        """The text of a conversation."""
         self._frame(chat.roles)
         return self._rendered(chat.plain())
 
     def shown_text(self, text: str) -> str:
-        """The text of a conversation with a single user message.
-
-        Args:
-            text: The message; it may be blank.
-
-        Returns:
-            What the model reads.
-
-        Raises:
-            TargetError: If the template refuses such a message, or leaves it out.
-        """
+        """The text of a conversation with a single user message."""
         self._frame(("user",))
         return self._rendered([{"role": "user", "content": text}])
 
     def places(self, chat: Chat, shown: str) -> tuple[ShownMessage, ...]:
-        """The position of each message.
-
-        Args:
-            chat: The messages.
-            shown: Their text, from `shown`.
-
-        Returns:
-            One position for each message, in order.
-
-        Raises:
-            TargetError: If the template changes more of a message than blanks at its ends.
-        """
+        """The position of each message."""
         frame, at, found = self._frame(chat.roles), 0, []
         for number, message in enumerate(chat.messages):
             before, _, frame = frame.partition(MARK.format(number))

@@ -15,8 +15,6 @@ from transformers.utils.logging import disable_progress_bar
 from leakbound.errors import TargetError
 from leakbound.models.local.hugging_face import SequenceClassifier, Tokenizer
 
-__all__ = ["Classifier", "load_classifier"]
-
 BATCH = 8  # pairs per pass: on a CPU, a full window of each needs a few hundred MB
 
 
@@ -24,11 +22,6 @@ class Classifier:
     """Probabilities of classes for pairs of texts.
 
     If a pair does not fit the window, its longer text is truncated.
-
-    Args:
-        model: The classifier.
-        tokenizer: Its tokenizer.
-        name: Name for records and messages.
     """
 
     def __init__(self, model: SequenceClassifier, tokenizer: Tokenizer, name: str) -> None:
@@ -38,15 +31,7 @@ class Classifier:
         self.window = int(getattr(model.config, "max_position_embeddings", 512)) - extra
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
-        """Probabilities of classes.
-
-        Args:
-            pairs: Pairs of texts, read as `first </s> second` with the tokenizer's own special
-                tokens.
-
-        Returns:
-            (pairs, classes) softmax of the logits.
-        """
+        """Probabilities of classes."""
         found = [self._batch(pairs[at : at + BATCH]) for at in range(0, len(pairs), BATCH)]
         return np.concatenate(found) if found else np.zeros((0, self.model.config.num_labels))
 
@@ -66,17 +51,7 @@ class Classifier:
 
 
 def load_classifier(address: str) -> Classifier:
-    """Load a sequence classifier.
-
-    Args:
-        address: A folder, which never touches the network, or a hub id.
-
-    Returns:
-        The classifier.
-
-    Raises:
-        TargetError: If something is missing, which the message names.
-    """
+    """Load a sequence classifier."""
     local = Path(address).exists()
     if not local and address.startswith((".", "/", "~")):
         raise TargetError(

@@ -18,21 +18,13 @@ from leakbound.models.request import Embed, Request
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-__all__ = ["SentenceEmbedder", "load_embedder"]
-
 BATCH = 32  # texts per pass
 
 R = TypeVar("R")
 
 
 class SentenceEmbedder:
-    """Answers `Embed` only, in one batch, with embeddings of norm 1.
-
-    Args:
-        encoder: The model.
-        name: Name for records and messages.
-        fingerprint: Changes whenever an embedding could.
-    """
+    """Answers `Embed` only, in one batch, with embeddings of norm 1."""
 
     may_change: ClassVar[bool] = False
     supports: frozenset[type[Request[object]]] = frozenset({Embed})
@@ -41,27 +33,13 @@ class SentenceEmbedder:
         self.encoder, self.name, self.fingerprint = encoder, name, fingerprint
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse other kinds of requests.
-
-        Args:
-            requests: The requests.
-
-        Raises:
-            TargetError: If one of them is not an `Embed`.
-        """
+        """Refuse other kinds of requests."""
         for request in requests:
             if not isinstance(request, Embed):
                 raise TargetError(f"{self.name} answers Embed only, not {type(request).__name__}.")
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Embed texts.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            (dim,) float32 of norm 1 for each text, in order.
-        """
+        """Embed texts."""
         self.check(requests)
         texts = [request.text for request in requests]  # type: ignore[attr-defined]
         alone = any(request.alone for request in requests)  # type: ignore[attr-defined]
@@ -76,17 +54,7 @@ class SentenceEmbedder:
 
 
 def load_embedder(address: str) -> SentenceEmbedder:
-    """Load a sentence-transformers model, or a plain transformer with mean pooling.
-
-    Args:
-        address: A folder, which never touches the network, or a hub id.
-
-    Returns:
-        A model that answers `Embed`.
-
-    Raises:
-        TargetError: If something is missing, which the message names.
-    """
+    """Load a sentence-transformers model, or a plain transformer with mean pooling."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError:

@@ -16,8 +16,6 @@ from leakbound.errors import TargetError, findable, reason_of
 from leakbound.models.hub import hub_host, is_reachable
 from leakbound.models.local.memory import weight_bytes
 
-__all__ = ["ModelFiles", "find_files", "unreadable"]
-
 GGUF = ".gguf"
 MAGIC = b"GGUF"  # the first bytes of such a file
 # files of a model folder that can change its answers, beside weights
@@ -29,14 +27,7 @@ END, BIG, SAMPLE = 1 << 20, 8 << 20, 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """What transformers is told, and which files hold the weights.
-
-    Args:
-        address: A folder, a GGUF file or a hub id, as it was given.
-        name: The folder or the hub id that transformers is to read.
-        offline: Whether nothing may be asked of the hub.
-        gguf: Name of a GGUF file in it; None for safetensors.
-    """
+    """What transformers is told, and which files hold the weights."""
 
     address: str
     name: str
@@ -64,14 +55,7 @@ class ModelFiles:
         return nullcontext() if self.gguf is None else redirect_stderr(StringIO())
 
     def bytes_at(self, width: int) -> int:
-        """Memory that the weights will take.
-
-        Args:
-            width: Bytes of a number.
-
-        Returns:
-            Bytes; 0 for a hub id, whose size is not known before it is there.
-        """
+        """Memory that the weights will take."""
         if self.gguf is not None:
             return _gguf_numbers(Path(self.address)) * width
         return weight_bytes(_weights(Path(self.address)), width)
@@ -85,26 +69,12 @@ class ModelFiles:
         return digest.hexdigest()[:16]
 
     def require_readable(self) -> None:
-        """Name the damaged file of a folder, which transformers does not always do.
-
-        Raises:
-            TargetError: If one of its JSON files cannot be read.
-        """
+        """Name the damaged file of a folder, which transformers does not always do."""
         _require_json(sorted(Path(self.address).glob("*.json")))
 
 
 def find_files(address: str) -> ModelFiles:
-    """Look at what an address names, before anything is loaded.
-
-    Args:
-        address: A folder, a GGUF file or a hub id.
-
-    Returns:
-        Where its files are.
-
-    Raises:
-        TargetError: If something is missing, which the message names.
-    """
+    """Look at what an address names, before anything is loaded."""
     path = findable(address)
     if path.is_file():
         _check_file(path)
@@ -121,15 +91,7 @@ def find_files(address: str) -> ModelFiles:
 
 
 def unreadable(files: ModelFiles, error: Exception) -> TargetError:
-    """Why a model could not be loaded.
-
-    Args:
-        files: Where its files are.
-        error: What transformers raised.
-
-    Returns:
-        The error that says what to do.
-    """
+    """Why a model could not be loaded."""
     address = files.address
     if "trust_remote_code" in str(error):
         return TargetError(

@@ -14,8 +14,6 @@ from leakbound.models.local.budget import Budget
 from leakbound.models.local.prefixes import SHARE, Ids, alike
 from leakbound.models.local.sharing import Sharing
 
-__all__ = ["PASS", "Group", "Grouping", "Wanted", "equal_rows"]
-
 # an additional pass costs about as much as this many tokens: measured by bench/engine.py on a CPU;
 # a GPU runs this many in the time that it needs to read the weights once
 PASS = {"cpu": 64, "cuda": 256}
@@ -23,16 +21,7 @@ PASS = {"cpu": 64, "cuda": 256}
 
 @dataclass(repr=False)
 class Group:
-    """Rows that share a prefix.
-
-    Attributes:
-        prefix: Token ids of the prefix.
-        rows: Indices of the rows.
-        alone: Whether it must not use anything of other groups, nor leave anything for them.
-        whole: Whether its rows always run from their first token, without keys and values.
-        handed_on: Number of first tokens that its last row shares with the next row; None if there
-            is no known next row.
-    """
+    """Rows that share a prefix."""
 
     prefix: Ids
     rows: list[int]
@@ -43,15 +32,7 @@ class Group:
 
 @dataclass(frozen=True, repr=False)
 class Wanted:
-    """Rows to run.
-
-    Attributes:
-        rows: Token ids of each row.
-        tails: Number of last tokens of each row that must still run.
-        growth: Number of tokens that may later be appended to each row.
-        found: Number of first tokens of each row that are stored.
-        reuse: Whether a group continues from what the previous group left behind.
-    """
+    """Rows to run."""
 
     rows: list[Ids]
     tails: list[int]
@@ -62,15 +43,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Cuts batches into groups.
-
-    Attributes:
-        sharing: Which rows may share a pass.
-        budget: Limits of each group.
-        token_bytes: Bytes of the keys and values of one token.
-        logit_bytes: Bytes of the logits at one position.
-        per_pass: Cost of an additional pass, in tokens.
-    """
+    """Cuts batches into groups."""
 
     sharing: Sharing
     budget: Budget
@@ -79,15 +52,7 @@ class Grouping:
     per_pass: int
 
     def cut(self, wanted: Wanted, members: list[int]) -> Iterator[Group]:
-        """Group rows by common prefixes.
-
-        Args:
-            wanted: The batch.
-            members: Indices of the rows to group.
-
-        Yields:
-            The groups, in the order of their token ids.
-        """
+        """Group rows by common prefixes."""
         rows = wanted.rows
         order = sorted(members, key=lambda i: (self._class(len(rows[i]) + wanted.growth), rows[i]))
         group: list[int] = []
@@ -149,16 +114,7 @@ class Grouping:
 def equal_rows(
     rows: Sequence[Ids], tails: Sequence[int], owners: Sequence[int | None]
 ) -> dict[int, list[int]]:
-    """Find rows that need to run only once.
-
-    Args:
-        rows: Token ids of each row.
-        tails: Number of last positions of each row that need logits.
-        owners: Owner of each row; empty if there are none.
-
-    Returns:
-        For each first row, the indices of the rows that are equal to it and have the same owner.
-    """
+    """Find rows that need to run only once."""
     found: dict[tuple[int | None, Ids, int], list[int]] = {}
     for i, row in enumerate(rows):
         found.setdefault((owners[i] if owners else None, row, tails[i]), []).append(i)

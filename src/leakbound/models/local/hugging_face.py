@@ -9,19 +9,6 @@ from typing import Protocol
 import torch
 from torch import nn
 
-__all__ = [
-    "CausalModel",
-    "SequenceClassifier",
-    "KeysAndValues",
-    "ModelConfig",
-    "ModelOutput",
-    "Processor",
-    "TextConfig",
-    "Tokenizer",
-    "parameters_of",
-    "window_of",
-]
-
 
 class TextConfig(Protocol):
     """Configuration of the decoder."""
@@ -130,25 +117,11 @@ class KeysAndValues(Protocol):
 
 
 def window_of(model: CausalModel) -> int:
-    """The most tokens of a prompt with its answer.
-
-    Args:
-        model: The loaded model.
-
-    Returns:
-        The number of positions; 2^30 if the configuration does not name one.
-    """
+    """The most tokens of a prompt with its answer."""
     text = model.config.get_text_config(decoder=True)
     return int(getattr(text, "max_position_embeddings", 0) or 1 << 30)
 
 
 def parameters_of(model: CausalModel) -> frozenset[str]:
-    """The names of the parameters of a model's forward pass.
-
-    Args:
-        model: The loaded model.
-
-    Returns:
-        The names that its `forward` declares.
-    """
+    """The names of the parameters of a model's forward pass."""
     return frozenset(inspect.signature(model.forward).parameters)

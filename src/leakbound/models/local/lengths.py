@@ -9,8 +9,6 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from leakbound.models.local.hugging_face import Tokenizer
 
-__all__ = ["UNKNOWN", "most_tokens", "tokens_by_bytes"]
-
 Part: TypeAlias = Mapping[str, object]
 # allowed before a byte-level tokenizer: these steps split a text and add nothing to it
 CUTS = frozenset({"Sequence", "Split", "ByteLevel", "Digits", "Punctuation", "Whitespace"})
@@ -35,13 +33,6 @@ def tokens_by_bytes(tokenizer: Tokenizer) -> int | None:
     """Whether every token represents at least one byte of the text.
 
     This is true for byte-level BPE, which starts with bytes and only joins them.
-
-    Args:
-        tokenizer: Any tokenizer.
-
-    Returns:
-        The number of special tokens that it adds to a text; None if it is not known to be
-        byte-level BPE.
     """
     if not isinstance(tokenizer, _Fast):
         return None
@@ -61,13 +52,6 @@ def tokens_by_bytes(tokenizer: Tokenizer) -> int | None:
 
 def most_tokens(text: str, special: int | None) -> float:
     """The most tokens that a text can have.
-
-    Args:
-        text: The text.
-        special: The result of `tokens_by_bytes` for the tokenizer.
-
-    Returns:
-        A number that is never too small; `UNKNOWN` if none is known.
 
     Examples:
         >>> most_tokens("a note", 1), most_tokens("a note", None)

@@ -30,8 +30,6 @@ from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.readings import LABEL_SCORES
 from leakbound.models.local.self_check import recalled
 
-__all__ = ["load"]
-
 UNREADABLE = (
     OSError, ValueError, RuntimeError, LookupError, ImportError, TypeError, struct.error,
     SafetensorError,
@@ -48,28 +46,7 @@ def load(
     label_scores: str = "sum",
     layers: int | None = None,
 ) -> TransformersModel:
-    """Load a causal or an image-text-to-text model with its tokenizer or processor.
-
-    Args:
-        address: A folder or a GGUF file, which never touch the network, or a hub id.
-        name: Name for records and messages; None for `hf/ADDRESS`.
-        dtype: "auto" (float32 on a CPU, bfloat16 on a GPU), "float32", "bfloat16" or "float16".
-        device: "auto", "cpu" or "cuda".
-        trust_remote_code: Whether code that the model brings may run.
-        memory: Bytes that the process (on a GPU: the model's tensors) may take at its peak; None
-            for half of what is free.
-        label_scores: How to combine the log-probabilities of a label's tokens into one score:
-            "sum", "mean" (by length) or "first_token".
-        layers: How many of the model's layers answer, from the first on; None for all
-            of them. For models in the form of Llama.
-
-    Returns:
-        The model.
-
-    Raises:
-        TargetError: If something is missing, which the message names.
-        UsageError: If `dtype` or `label_scores` is unknown, or `memory` is too small.
-    """
+    """Load a causal or an image-text-to-text model with its tokenizer or processor."""
     _check_label_scores(label_scores)
     files, where = find_files(address), _device(device)
     disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -8,35 +8,18 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["container_limit", "container_room", "unread_weights", "weight_bytes"]
-
 # files of a control group with its limit and its use, in version 2 and in version 1
 FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 UNLIMITED = 1 << 60  # version 1 writes "no limit" as a number above this
 
 
 def container_limit(root: Path = Path("/")) -> int | None:
-    """The most bytes that the control groups of this process allow.
-
-    Args:
-        root: Root of the file system.
-
-    Returns:
-        The smallest of their limits; None if there is none.
-    """
+    """The most bytes that the control groups of this process allow."""
     return min((limit for limit, _ in _groups(root)), default=None)
 
 
 def container_room(root: Path = Path("/")) -> int | None:
-    """Bytes that the control groups of this process leave.
-
-    Args:
-        root: Root of the file system.
-
-    Returns:
-        The smallest number that one of them leaves; file pages that can be dropped count as free.
-        None if there is no limit.
-    """
+    """Bytes that the control groups of this process leave."""
     return min((max(0, limit - used) for limit, used in _groups(root)), default=None)
 
 
@@ -89,14 +72,7 @@ def _droppable(folder: Path) -> int:
 
 
 def unread_weights(root: Path = Path("/")) -> int:
-    """Bytes of weight files that are memory-mapped but not read yet: the process will hold them.
-
-    Args:
-        root: Root of the file system.
-
-    Returns:
-        A number of bytes; 0 if the system does not report it.
-    """
+    """Bytes of weight files that are memory-mapped but not read yet: the process will hold them."""
     try:
         lines = (root / "proc/self/smaps").read_text().splitlines()
     except OSError:
@@ -116,15 +92,7 @@ def _unread(lines: Iterable[str]) -> Iterator[int]:
 
 
 def weight_bytes(files: Iterable[Path], width: int) -> int:
-    """Bytes of the weights in files, from their headers.
-
-    Args:
-        files: *.safetensors files.
-        width: Bytes per number after loading.
-
-    Returns:
-        A number of bytes; 0 for a file with an unreadable header, which loading will refuse.
-    """
+    """Bytes of the weights in files, from their headers."""
     return sum(_numbers(file) for file in files) * width
 
 

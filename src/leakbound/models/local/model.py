@@ -42,29 +42,12 @@ from leakbound.models.request import (
     ScoreTokens,
 )
 
-__all__ = ["TransformersModel"]
-
 R = TypeVar("R")
 Floats = npt.NDArray[np.float32]
 
 
 class TransformersModel:
-    """A causal language model behind the one verb `answer`.
-
-    Args:
-        model: The loaded model.
-        tokenizer: Its tokenizer.
-        name: Name for records and messages.
-        fingerprint: Changes whenever an answer could.
-        budget: Memory limits; None for half of what is free.
-        sharing: How rows may share passes; None to determine it now with a self-check.
-        label_scores: "sum", "mean" or "first_token" of the log-probabilities of a label's tokens.
-
-    Attributes:
-        texts: Converts texts to token ids.
-        window: The most tokens of a prompt with its answer.
-        passes: Runs rows of token ids.
-    """
+    """A causal language model behind the one verb `answer`."""
 
     may_change: ClassVar[bool] = False
     supports: frozenset[type[Request[object]]] = frozenset(
@@ -97,29 +80,13 @@ class TransformersModel:
         return "; ".join(part for part in (found.outcome, found.sentence, scored) if part)
 
     def label_ids(self, prompt: Prompt, labels: Sequence[str]) -> dict[str, Ids]:
-        """The tokens used to score labels after a prompt, for records.
-
-        Args:
-            prompt: The prompt before the labels.
-            labels: Public labels.
-
-        Returns:
-            Token ids of each label.
-        """
+        """The tokens used to score labels after a prompt, for records."""
         return {label: self.joined(prompt, label)[1] for label in labels}
 
     # --- the verb
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse requests that cannot be answered. Nothing is ever truncated.
-
-        Args:
-            requests: The requests.
-
-        Raises:
-            TargetError: If a kind is unknown, a label is empty, or a prompt does not fit the
-                window.
-        """
+        """Refuse requests that cannot be answered. Nothing is ever truncated."""
         try:
             self._check(requests)
         finally:
@@ -143,17 +110,7 @@ class TransformersModel:
             self.passes.require(need)
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer a batch; kinds may be mixed.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request, in order.
-
-        Raises:
-            TargetError: If one of them cannot be answered.
-        """
+        """Answer a batch; kinds may be mixed."""
         try:
             self._check(requests)
             return self._answer(requests)
@@ -192,18 +149,7 @@ class TransformersModel:
     # --- text to token ids
 
     def encode(self, prompt: Prompt) -> Ids:
-        """Token ids of a prompt.
-
-        Args:
-            prompt: Text goes through the tokenizer, and, like messages, through the chat template
-                of a chat model. Token ids are used unchanged.
-
-        Returns:
-            At least one token id.
-
-        Raises:
-            TargetError: If the prompt holds an image, or messages that the model does not support.
-        """
+        """Token ids of a prompt."""
         if isinstance(prompt, Parts):
             raise TargetError(
                 f"{self.name} reads text only, and a prompt holds an image; use a vision model "
@@ -214,16 +160,7 @@ class TransformersModel:
         return self.texts.prompt(prompt)
 
     def joined(self, prompt: Prompt, response: Prompt) -> tuple[Ids, Ids]:
-        """Token ids of a prompt and of its continuation.
-
-        Args:
-            prompt: The prompt.
-            response: The response. Two texts are tokenized together; token ids are used
-                unchanged.
-
-        Returns:
-            Both.
-        """
+        """Token ids of a prompt and of its continuation."""
         if not (isinstance(prompt, str | Chat) and isinstance(response, str)):
             return (ids := self.encode(prompt)), self.encode_response(response, ids)
         if (prompt, response) not in self._pairs:
@@ -231,16 +168,7 @@ class TransformersModel:
         return self._pairs[prompt, response]
 
     def encode_response(self, response: Prompt, behind: Ids = ()) -> Ids:
-        """Token ids of a continuation of token ids. If the prompt is a text, `joined` is exact.
-
-        Args:
-            response: A text gets one leading blank if there is none at the seam, but none after a
-                chat template, and no special tokens. Token ids are used unchanged.
-            behind: The prompt; empty for the end of a word or of a chat template.
-
-        Returns:
-            Token ids, possibly none.
-        """
+        """Token ids of a continuation of token ids. If the prompt is a text, `joined` is exact."""
         if not isinstance(response, str):
             return tuple(cast(Ids, response))  # a response holds no image
         return self.texts.behind(behind, response)
@@ -325,14 +253,7 @@ class TransformersModel:
         return {int(i) for i in ends if i is not None}
 
     def text(self, ids: Sequence[int]) -> str:
-        """Text of token ids.
-
-        Args:
-            ids: Token ids.
-
-        Returns:
-            Their text, without special tokens.
-        """
+        """Text of token ids."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
     def _score_labels(self, requests: Sequence[ScoreLabels]) -> list[Floats]:

@@ -13,24 +13,11 @@ from collections.abc import Sequence
 
 from leakbound.models.local.prefixes import Ids, State
 
-__all__ = ["OwnStates"]
-
 LONGEST = 4096  # room is reserved for rows of this length, whatever their actual length
 
 
 class OwnStates:
-    """The states that the latest calls left for each of their rows (PRIVATE).
-
-    Args:
-        budget: Bytes that they may use together.
-        token: Bytes of the keys and values of one token.
-        window: The most tokens of a row.
-
-    Attributes:
-        most: Number of rows that are kept.
-        longest: The most tokens of a row whose state is kept. A longer row is computed again each
-            time, but still counts as a row.
-    """
+    """The states that the latest calls left for each of their rows (PRIVATE)."""
 
     def __init__(self, budget: int, token: int, window: int) -> None:
         self.longest = min(window, LONGEST)
@@ -45,14 +32,7 @@ class OwnStates:
         self._calls.clear()
 
     def take(self, rows: Sequence[Ids]) -> list[State | None]:
-        """Take the states of the call whose rows lack only the last token of these rows.
-
-        Args:
-            rows: Token ids of each row, in the order of that call.
-
-        Returns:
-            The state of each row; None for each if there is no such call.
-        """
+        """Take the states of the call whose rows lack only the last token of these rows."""
         for at, (old, states) in enumerate(self._calls):
             if old == [row[:-1] for row in rows]:
                 del self._calls[at]
@@ -60,23 +40,11 @@ class OwnStates:
         return [None] * len(rows)
 
     def fits(self, rows: int) -> bool:
-        """Whether the states of a call are kept.
-
-        Args:
-            rows: Number of its rows.
-
-        Returns:
-            True if there is room for this many rows.
-        """
+        """Whether the states of a call are kept."""
         return 0 < rows <= self.most
 
     def hold(self, rows: Sequence[Ids], states: Sequence[State | None]) -> None:
-        """Keep the states of a call, and drop those of earlier calls to make room.
-
-        Args:
-            rows: Token ids of each row.
-            states: The state of each row; None for a row without one.
-        """
+        """Keep the states of a call, and drop those of earlier calls to make room."""
         if not self.fits(len(rows)):
             return
         short = [

@@ -46,15 +46,6 @@ def sparing_others(group: Group) -> Iterator[None]:
     """Let logits that are not numbers fail a batch, but not if the group runs alone.
 
     Otherwise such a group would decide whether others are answered.
-
-    Args:
-        group: The group that runs.
-
-    Yields:
-        Nothing.
-
-    Raises:
-        NotNumbers: If the group shares its passes.
     """
     try:
         yield
@@ -64,18 +55,7 @@ def sparing_others(group: Group) -> Iterator[None]:
 
 
 class Passes:
-    """Runs groups of rows through one model.
-
-    Args:
-        model: The loaded model.
-        budget: Limits of each group and each pass.
-        sharing: Which rows may share a pass; None to read it from the model's configuration.
-
-    Attributes:
-        embed: Embeds token ids that include ids of images; None if there are no images.
-        store: Keys and values that are kept after a call.
-        own: The same for rows that run alone.
-    """
+    """Runs groups of rows through one model."""
 
     def __init__(self, model: CausalModel, budget: Budget, sharing: Sharing | None = None) -> None:
         self.model, self.budget = model, budget
@@ -95,25 +75,11 @@ class Passes:
         self.own = OwnStates(kept // 2, self._token_bytes, window_of(model))
 
     def fits(self, tokens: float) -> bool:
-        """Whether keys and values of a row fit the budget of a batch.
-
-        Args:
-            tokens: Final length of the row.
-
-        Returns:
-            True if `require` does not refuse it.
-        """
+        """Whether keys and values of a row fit the budget of a batch."""
         return tokens * self._token_bytes <= self.budget.flight
 
     def require(self, tokens: int) -> None:
-        """Refuse a row whose keys and values alone exceed the budget of a batch.
-
-        Args:
-            tokens: Final length of the row.
-
-        Raises:
-            TargetError: If it does not fit.
-        """
+        """Refuse a row whose keys and values alone exceed the budget of a batch."""
         if not self.fits(tokens):
             need = tokens * self._token_bytes
             raise TargetError(
@@ -133,18 +99,6 @@ class Passes:
         """Divide a batch into groups with a common prefix, and separate old rows from new ones.
 
         A group stays within the token budget.
-
-        Args:
-            rows: Token ids of each row.
-            tails: Number of last tokens of each row that must still run, so a prefix is never a
-                whole row; None for 1.
-            growth: Number of tokens that `step` may later append to each row.
-            owners: A number for each row that runs only with rows of the same number; None for a
-                row that may share with all. Empty if no row has an owner.
-            members: Indices of the rows to run; None for all.
-
-        Yields:
-            The groups.
         """
         tails = tails or [1] * len(rows)
         found = [self.store.find(r, len(r) - n).length for r, n in zip(rows, tails, strict=True)]
@@ -188,20 +142,7 @@ class Passes:
     def run(
         self, group: Group, rows: list[Ids], keep: int, own: State | None = None
     ) -> tuple[State, torch.Tensor]:
-        """Run what no earlier pass has computed for a group.
-
-        Args:
-            group: The group.
-            rows: Token ids of all rows.
-            keep: Number of last positions of each row that need logits.
-            own: The earlier state of the row, if the group runs alone; None to start again.
-
-        Returns:
-            The state after it, and (rows of the group, keep, vocabulary) logits.
-
-        Raises:
-            NotNumbers: If the logits are not numbers.
-        """
+        """Run what no earlier pass has computed for a group."""
         mine = [rows[i] for i in group.rows]
         if group.whole:
             state = State.uncached(mine)
@@ -271,15 +212,7 @@ class Passes:
         return logits
 
     def step(self, state: State, tokens: list[int]) -> torch.Tensor:
-        """Append one token to every row.
-
-        Args:
-            state: The state of the rows; it grows.
-            tokens: One token id for each row.
-
-        Returns:
-            (rows, vocabulary) logits after the token.
-        """
+        """Append one token to every row."""
         grown = [(*row, token) for row, token in zip(state.rows, tokens, strict=True)]
         if state.whole:
             return self._run_whole(state, grown, 1)[:, -1]

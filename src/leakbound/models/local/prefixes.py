@@ -20,18 +20,6 @@ from transformers.cache_utils import DynamicLayer
 from leakbound.models.local.hugging_face import CausalModel, KeysAndValues, ModelConfig
 from leakbound.models.local.prefix_cache import PrefixCache
 
-__all__ = [
-    "SHARE",
-    "PrefixMatch",
-    "Ids",
-    "PrefixStore",
-    "KeptRow",
-    "State",
-    "alike",
-    "assemble",
-    "reusable",
-]
-
 Ids = tuple[int, ...]
 SHARE = 16  # a shorter common prefix is not worth a separate pass or look-up
 LOOK = 8  # number of latest rows with the same beginning that are compared to the end
@@ -42,15 +30,7 @@ GROWING_ROPE = ("dynamic", "longrope")
 
 @dataclass(repr=False)
 class State:
-    """The state after a pass (PRIVATE).
-
-    Attributes:
-        rows: Token ids of each row.
-        cache: Keys and values.
-        mask: (rows, slots) whether a row may see a slot of the cache.
-        lengths: (rows,) length of each row.
-        whole: Whether the rows always run from their first token, so the cache stays empty.
-    """
+    """The state after a pass (PRIVATE)."""
 
     rows: list[Ids]
     cache: PrefixCache
@@ -60,14 +40,7 @@ class State:
 
     @classmethod
     def uncached(cls, rows: list[Ids]) -> State:
-        """The state of rows that run whole.
-
-        Args:
-            rows: Token ids of each row.
-
-        Returns:
-            A state without keys and values.
-        """
+        """The state of rows that run whole."""
         nothing = torch.zeros(0, dtype=torch.long)
         return cls(rows, PrefixCache(), nothing, nothing, whole=True)
 
@@ -82,25 +55,13 @@ class State:
         )
 
     def repeat(self, count: int) -> None:
-        """Repeat a single row.
-
-        Args:
-            count: Number of copies.
-        """
+        """Repeat a single row."""
         self.cache.batch_repeat_interleave(count)
         self.rows = self.rows * count
         self.mask, self.lengths = self.mask.repeat(count, 1), self.lengths.repeat(count)
 
     def block(self, at: int, length: int) -> torch.Tensor:
-        """Keys and values of the first tokens of one row.
-
-        Args:
-            at: Index of the row.
-            length: Number of tokens.
-
-        Returns:
-            (2 layers, heads, length, dim): for each layer, keys and then values.
-        """
+        """Keys and values of the first tokens of one row."""
         parts = self._parts(at)
         slots = self.mask[at].nonzero()[:length, 0]
         if length and int(slots[-1] - slots[0]) == length - 1:  # no padding in between
@@ -132,12 +93,7 @@ class State:
 
 @dataclass(repr=False, eq=False)
 class KeptRow:
-    """A stored row (PRIVATE).
-
-    Attributes:
-        ids: Its token ids.
-        block: (2 layers, heads, tokens, dim) keys and values that a pass computed for them.
-    """
+    """A stored row (PRIVATE)."""
 
     ids: Ids
     block: torch.Tensor
@@ -145,23 +101,14 @@ class KeptRow:
 
 @dataclass(repr=False)
 class PrefixMatch:
-    """A stored match for the beginning of a row.
-
-    Attributes:
-        row: A stored row; None if there is none.
-        length: Number of its first tokens that match the requested row.
-    """
+    """A stored match for the beginning of a row."""
 
     row: KeptRow | None = None
     length: int = 0
 
 
 class PrefixStore:
-    """Rows and growing batches (PRIVATE).
-
-    Args:
-        budget: Bytes that they may use together; 0 to keep nothing.
-    """
+    """Rows and growing batches (PRIVATE)."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
@@ -190,16 +137,7 @@ class PrefixStore:
     # --- rows
 
     def find(self, ids: Ids, limit: int) -> PrefixMatch:
-        """Find the row with the longest common beginning, exact to within one block.
-
-        Args:
-            ids: Token ids of a row.
-            limit: The most tokens to match.
-
-        Returns:
-            A stored row, which is marked as used, or the row kept for the next pass, and the length
-            of the common beginning.
-        """
+        """Find the row with the longest common beginning, exact to within one block."""
         ids = ids[: max(limit, 0)]
         stored, last = self._find(ids), self._handed_on
         length = alike(ids, last.ids) if last is not None else 0
@@ -223,9 +161,6 @@ class PrefixStore:
         """Keep rows that are mostly new, or that extend a stored row.
 
         The row that the previous pass kept for this one is dropped.
-
-        Args:
-            state: The state after a pass; as much of each row is kept as fits.
         """
         self._handed_on = None
         each = state.token_bytes if self.budget else 0
@@ -241,10 +176,6 @@ class PrefixStore:
 
         As much of it is kept as fits beside the batches and the stored row that is most like it.
         Other rows are dropped to make room.
-
-        Args:
-            state: The state after a pass.
-            wanted: Number of its first tokens that the next row shares; None if that is unknown.
         """
         self._handed_on = None
         each = state.token_bytes if self.budget else 0
@@ -299,11 +230,7 @@ class PrefixStore:
     # --- growing batches
 
     def hold(self, state: State) -> None:
-        """Keep a whole batch, so that the same rows can grow.
-
-        Args:
-            state: The batch. Batches use at most half of the budget.
-        """
+        """Keep a whole batch, so that the same rows can grow."""
         half = self.budget // 2
         if state.whole or state.bytes > half:
             return
@@ -314,15 +241,7 @@ class PrefixStore:
         self._shrink()
 
     def held(self, rows: list[Ids], keep: int) -> State | None:
-        """Find the batch whose rows have grown into these rows.
-
-        Args:
-            rows: Rows in the order of the batch.
-            keep: The least number of tokens by which each row has grown.
-
-        Returns:
-            The batch; None if there is none.
-        """
+        """Find the batch whose rows have grown into these rows."""
         for state, _ in reversed(self._states):
             if len(state.rows) == len(rows) and all(
                 _grown(a, b, keep) for a, b in zip(state.rows, rows, strict=True)
@@ -331,15 +250,7 @@ class PrefixStore:
         return None
 
     def resume(self, rows: list[Ids], keep: int) -> State | None:
-        """Remove and return the batch whose rows have grown into these rows: it will change.
-
-        Args:
-            rows: Rows in the order of the batch.
-            keep: The least number of tokens by which each row has grown.
-
-        Returns:
-            The batch; None if there is none.
-        """
+        """Remove and return the batch whose rows have grown into these rows: it will change."""
         state = self.held(rows, keep)
         if state is not None:
             self._states = [(s, size) for s, size in self._states if s is not state]
@@ -348,16 +259,7 @@ class PrefixStore:
 
 
 def assemble(config: ModelConfig, found: list[PrefixMatch], device: torch.device) -> State:
-    """Build a left-padded batch of stored beginnings, in which each row sees its own.
-
-    Args:
-        config: Configuration of the model.
-        found: The match for each row.
-        device: Device of the batch.
-
-    Returns:
-        The batch.
-    """
+    """Build a left-padded batch of stored beginnings, in which each row sees its own."""
     cache, width = PrefixCache(config), max(f.length for f in found)
     lengths = torch.tensor([f.length for f in found], device=device)
     mask = torch.arange(width, device=device)[None] >= width - lengths[:, None]
@@ -382,14 +284,7 @@ def _joined(found: list[PrefixMatch], part: int, width: int, like: torch.Tensor)
 
 
 def reusable(model: CausalModel) -> bool:
-    """Whether keys and values of a prefix can be reused for every row that starts with it.
-
-    Args:
-        model: The loaded model.
-
-    Returns:
-        True if they can, wherever the row is in a batch.
-    """
+    """Whether keys and values of a prefix can be reused for every row that starts with it."""
     config = model.config.get_text_config(decoder=True)
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     growing = rope.get("rope_type") in GROWING_ROPE
@@ -399,13 +294,6 @@ def reusable(model: CausalModel) -> bool:
 
 def alike(a: Ids, b: Ids) -> int:
     """Length of the common prefix.
-
-    Args:
-        a: Token ids.
-        b: Token ids.
-
-    Returns:
-        Number of tokens.
 
     Examples:
         >>> alike((1, 2, 3), (1, 2, 4, 5))

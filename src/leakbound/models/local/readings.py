@@ -12,16 +12,6 @@ from leakbound.errors import TargetError
 from leakbound.models.local.prefixes import Ids
 from leakbound.models.request import Complete, prompt_seed
 
-__all__ = [
-    "LABEL_SCORES",
-    "NO_LOGITS",
-    "NO_SCORE",
-    "check_labels",
-    "choose",
-    "log_probabilities",
-    "plain_logits",
-]
-
 Floats = npt.NDArray[np.float32]
 # for a row that runs alone and whose logits are not numbers
 NO_SCORE, NO_LOGITS = np.full(1, np.nan, np.float32), np.zeros((1, 0), np.float32)
@@ -34,14 +24,7 @@ LABEL_SCORES: dict[str, Callable[[Floats], float]] = {
 
 
 def check_labels(labels: Sequence[str]) -> None:
-    """Refuse a label without tokens: its score of 0 would exceed every other score.
-
-    Args:
-        labels: The labels to score.
-
-    Raises:
-        TargetError: If a label is empty, or there is none.
-    """
+    """Refuse a label without tokens: its score of 0 would exceed every other score."""
     empty = [label for label in labels if not label.strip()]
     if empty:
         raise TargetError(
@@ -53,28 +36,12 @@ def check_labels(labels: Sequence[str]) -> None:
 
 
 def plain_logits(logits: torch.Tensor, ids: Ids) -> Floats:
-    """The logits themselves.
-
-    Args:
-        logits: (tokens + 1, vocabulary) before each token of a response, and after the last.
-        ids: The response.
-
-    Returns:
-        The logits in float32.
-    """
+    """The logits themselves."""
     return logits.float().cpu().numpy()
 
 
 def log_probabilities(logits: torch.Tensor, ids: Ids) -> Floats:
-    """Log-probabilities of the tokens of a response.
-
-    Args:
-        logits: (at least tokens, vocabulary) before each token of the response.
-        ids: The response.
-
-    Returns:
-        (tokens,) natural logarithms.
-    """
+    """Log-probabilities of the tokens of a response."""
     table = torch.log_softmax(logits[: len(ids)].float(), -1)
     return (
         table.gather(-1, torch.tensor(ids, dtype=torch.long, device=table.device)[:, None])[:, 0]
@@ -84,15 +51,8 @@ def log_probabilities(logits: torch.Tensor, ids: Ids) -> Floats:
 
 
 def choose(logits: Floats, request: Complete, step: int) -> int:
-    """The next token: greedy, or one Gumbel draw with its own seed for each prompt, draw and step.
-
-    Args:
-        logits: (vocabulary,) logits of the next token.
-        request: The request that is being completed.
-        step: Number of tokens chosen so far.
-
-    Returns:
-        A token id.
+    """The next token: greedy, or one Gumbel draw with its own seed for each prompt, draw and
+    step.
     """
     if request.temperature == 0:
         return int(logits.argmax())

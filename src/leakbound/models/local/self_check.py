@@ -25,8 +25,6 @@ from leakbound.models.local.hugging_face import CausalModel, window_of
 from leakbound.models.local.passes import Ids, NotNumbers, Passes
 from leakbound.models.local.sharing import ANY, Sharing, windows
 
-__all__ = ["changes_nothing", "check_sharing", "recalled"]
-
 LENGTH = 48  # tokens of the longest row of a ragged batch: several blocks of stored rows
 KEPT = 2  # number of last positions whose logits are compared
 GROWN = 1  # number of tokens that each row grows by
@@ -55,19 +53,7 @@ _known: dict[str, Sharing] = {}
 
 
 def recalled(model: CausalModel, name: str, fingerprint: str) -> Sharing:
-    """The outcome for a model that may have been checked before.
-
-    Args:
-        model: The loaded model.
-        name: Its name, for messages.
-        fingerprint: Changes whenever its weights or its configuration do.
-
-    Returns:
-        How rows may share passes.
-
-    Raises:
-        TargetError: If it is not a causal model, or cannot be run over token ids alone.
-    """
+    """The outcome for a model that may have been checked before."""
     key = f"{fingerprint}-{model.device.type}-{transformers.__version__}-2"
     if key not in _known:
         _known[key] = _stored(key) or _timed(model, name, key)
@@ -83,18 +69,7 @@ def _timed(model: CausalModel, name: str, key: str) -> Sharing:
 
 
 def check_sharing(model: CausalModel, name: str) -> Sharing:
-    """The fastest way of sharing passes that changes no answer.
-
-    Args:
-        model: The loaded model.
-        name: Its name, for messages.
-
-    Returns:
-        How rows may share passes.
-
-    Raises:
-        TargetError: If it is not a causal model, or cannot be run over token ids alone.
-    """
+    """The fastest way of sharing passes that changes no answer."""
     with torch.inference_mode():
         _require_causal(model, name)
         padded = _padded_limit(model)
@@ -131,17 +106,7 @@ def _beyond(model: CausalModel) -> int:
 
 
 def changes_nothing(model: CausalModel, sharing: Sharing, limit: float | None = None) -> bool:
-    """Whether all rows get the logits of a plain pass.
-
-    Args:
-        model: The loaded model.
-        sharing: How rows share passes.
-        limit: The largest allowed difference, as a share of the spread of logits; None for what
-            rounding causes.
-
-    Returns:
-        True if they do; False also if a pass fails.
-    """
+    """Whether all rows get the logits of a plain pass."""
     limit = CLOSE.get(model.dtype, COARSE) if limit is None else limit
     return sharing == Sharing(0, 0, batched=False) or _difference(model, sharing) <= limit
 

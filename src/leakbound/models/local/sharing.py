@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from leakbound.models.local.hugging_face import CausalModel
 
-__all__ = ["ANY", "Sharing", "rope_boundary", "windows"]
-
 ANY = 1 << 30  # more tokens than any row has
 # configuration entries with a number of tokens after which a layer behaves differently
 SPANS = re.compile(r"(window|window_size|chunk_size|block_size|floor_scale)$")
@@ -26,13 +24,6 @@ LONG = "longrope"
 @dataclass(frozen=True, slots=True)
 class Sharing:
     """How rows share forward passes without changing any answer.
-
-    Attributes:
-        ragged: Rows up to this many tokens share a pass whatever their lengths; longer rows share
-            one only with rows of equal length.
-        cached: Rows up to this many tokens use keys and values of earlier passes; longer rows run
-            whole.
-        batched: Whether rows of equal length that run whole share a pass.
 
     Examples:
         >>> Sharing().outcome, Sharing(ragged=0).outcome
@@ -66,41 +57,20 @@ class Sharing:
 
     @classmethod
     def of(cls, model: CausalModel) -> Sharing:
-        """How rows may share passes according to the model's configuration, before any check.
-
-        Args:
-            model: The loaded model.
-
-        Returns:
-            Sharing for rows within the model's windows.
-        """
+        """How rows may share passes according to the model's configuration, before any check."""
         rope = rope_boundary(model)
         return cls(min([*windows(model), rope]), rope)
 
 
 def windows(model: CausalModel) -> list[int]:
-    """Numbers of tokens that layers of a model look back over.
-
-    Args:
-        model: The loaded model.
-
-    Returns:
-        Numbers of at least 1; empty if all layers see everything.
-    """
+    """Numbers of tokens that layers of a model look back over."""
     entries = vars(model.config.get_text_config(decoder=True)).items()
     found = (_whole(value) for name, value in entries if SPANS.search(name))
     return sorted({size for sizes in found for size in sizes})
 
 
 def rope_boundary(model: CausalModel) -> int:
-    """The most tokens of a row whose positions equal those of shorter rows.
-
-    Args:
-        model: The loaded model.
-
-    Returns:
-        A number of tokens; `ANY` if positions do not depend on the length of the row.
-    """
+    """The most tokens of a row whose positions equal those of shorter rows."""
     config = model.config.get_text_config(decoder=True)
     own = _whole(vars(config).get("original_max_position_embeddings"))
     bounds = [ANY]

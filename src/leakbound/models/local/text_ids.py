@@ -16,21 +16,12 @@ from leakbound.models.local.chat_template import ChatTemplate, ShownMessage
 from leakbound.models.local.hugging_face import Tokenizer
 from leakbound.models.local.prefixes import Ids, alike
 
-__all__ = ["JoinedIds", "TextIds"]
-
 Spans = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JoinedIds:
-    """A prompt and the response after it, tokenized together (PRIVATE).
-
-    Attributes:
-        prompt: Token ids of the prompt, possibly none.
-        spans: The characters of each prompt token in the text that the model reads; None if the
-            tokenizer does not report them.
-        response: Token ids of the response. A token with text of both belongs to the response.
-    """
+    """A prompt and the response after it, tokenized together (PRIVATE)."""
 
     prompt: Ids
     spans: Spans | None
@@ -38,11 +29,7 @@ class JoinedIds:
 
 
 class TextIds:
-    """Token ids of prompts and responses.
-
-    Args:
-        tokenizer: Tokenizer of the model.
-    """
+    """Token ids of prompts and responses."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -55,93 +42,36 @@ class TextIds:
         return bool(getattr(self.tokenizer, "chat_template", None))
 
     def plain(self, text: str, special: bool) -> Ids:
-        """Token ids of a text.
-
-        Args:
-            text: The text.
-            special: Whether the tokenizer may add special tokens before the text. Special tokens
-                after it are removed, because more text follows.
-
-        Returns:
-            Token ids, possibly none.
-        """
+        """Token ids of a text."""
         found = tuple(
             cast(Sequence[int], self.tokenizer(text, add_special_tokens=special)["input_ids"])
         )
         return found[: len(found) - self._ending] if special else found
 
     def prompt(self, prompt: str | Chat) -> Ids:
-        """Token ids of a prompt, through the chat template of a chat model.
-
-        Args:
-            prompt: A text, or messages.
-
-        Returns:
-            At least one token id.
-
-        Raises:
-            TargetError: If the model does not support these messages.
-        """
+        """Token ids of a prompt, through the chat template of a chat model."""
         return self.plain(self.shown(prompt), not self.chat) or (self.first(),)
 
     def shown(self, prompt: str | Chat) -> str:
-        """A prompt as the model reads it.
-
-        Args:
-            prompt: A text, which is a user message for a chat model, or messages.
-
-        Returns:
-            The text, within the chat template of a chat model.
-
-        Raises:
-            TargetError: If the model does not support these messages.
-        """
+        """A prompt as the model reads it."""
         if isinstance(prompt, Chat):
             self._require_template()
             return self._template.shown(prompt)
         return self._template.shown_text(prompt) if self.chat else prompt
 
     def places(self, chat: Chat) -> tuple[ShownMessage, ...]:
-        """The position of each message in the result of `shown`.
-
-        Args:
-            chat: The messages.
-
-        Returns:
-            One position for each message, in order.
-
-        Raises:
-            TargetError: If the model does not support these messages, or its template rewrites
-                them.
-        """
+        """The position of each message in the result of `shown`."""
         return self._template.places(chat, self.shown(chat))
 
     def joined(self, prompt: str | Chat, response: str) -> tuple[Ids, Ids]:
-        """Token ids of a prompt and of the response after it, tokenized together.
-
-        Args:
-            prompt: A text, or messages.
-            response: The response. Without a chat template, a blank is added before it if there is
-                none at the seam.
-
-        Returns:
-            Both. A token with text of both belongs to the response.
-        """
+        """Token ids of a prompt and of the response after it, tokenized together."""
         if not response:
             return self.prompt(prompt), ()
         found = self.encoded(self.shown(prompt), response)
         return found.prompt or (self.first(),), found.response
 
     def encoded(self, shown: str, response: str = "") -> JoinedIds:
-        """Token ids of a prompt, with their characters, and of the response after it.
-
-        Args:
-            shown: The prompt as the model reads it.
-            response: The response; see `joined`.
-
-        Returns:
-            Both.
-        """
+        """Token ids of a prompt, with their characters, and of the response after it."""
         special = not self.chat
         ids, spans = self._with_spans(shown + self._seam(shown, response) + response, special)
         if spans is None:
@@ -152,16 +82,7 @@ class TextIds:
         return JoinedIds(ids[:at], spans[:at], ids[at:])
 
     def behind(self, ids: Ids, response: str) -> Ids:
-        """Token ids of a response after a prompt that is already token ids.
-
-        Args:
-            ids: The prompt.
-            response: The response; see `joined`.
-
-        Returns:
-            The ids after the last token of the prompt, provided that no token would merge with
-            it.
-        """
+        """Token ids of a response after a prompt that is already token ids."""
         if self.chat and not ids:
             return self.joined("", response)[1]
         decoded = str(self.tokenizer.decode(ids[-1:], skip_special_tokens=True))

@@ -34,8 +34,6 @@ from leakbound.models.local.vision_texts import (
 )
 from leakbound.models.request import Complete, NextLogits, Prompt, Request, ScoreLabels
 
-__all__ = ["VisionModel"]
-
 R = TypeVar("R")
 TOGETHER = 16  # images per pass of the tower: more save no time and need memory
 SHARE = 8  # features may use this fraction of what is kept between calls
@@ -46,14 +44,7 @@ COARSE = 0.1  # the same in 16 bits
 
 @dataclass(repr=False)
 class _Seen:
-    """An image (PRIVATE).
-
-    Attributes:
-        image: The image.
-        ids: Its tokens in a prompt.
-        inputs: Inputs of the tower; None if they are not kept.
-        features: Outputs of the tower; None if they are not kept.
-    """
+    """An image (PRIVATE)."""
 
     image: Image
     ids: Ids
@@ -71,14 +62,7 @@ FOREIGN = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, Tar
 
 
 class Eye:
-    """Images as token ids and features.
-
-    Args:
-        model: The loaded model.
-        processor: Its processor.
-        budget: Bytes of features to keep. Above it, the oldest are dropped and computed again when
-            needed.
-    """
+    """Images as token ids and features."""
 
     def __init__(self, model: CausalModel, processor: Processor, budget: int) -> None:
         self.model, self.processor, self.budget = model, processor, budget
@@ -93,14 +77,7 @@ class Eye:
         self.towered = 0  # number of images that went through the tower
 
     def ids(self, image: Image) -> Ids:
-        """The tokens that represent an image in a prompt. The tower does not run.
-
-        Args:
-            image: The image.
-
-        Returns:
-            Token ids; those of placeholders are negative.
-        """
+        """The tokens that represent an image in a prompt. The tower does not run."""
         if image.sha256 not in self._seen:
             row, inputs = self._read(image)
             places = iter(range(len(row)))
@@ -118,12 +95,7 @@ class Eye:
             seen.inputs, self._waiting = inputs, self._waiting + size
 
     def look(self, images: Sequence[Image], together: int = TOGETHER) -> None:
-        """Compute the features of images that have none. Images of one size share a pass.
-
-        Args:
-            images: The images.
-            together: The most images per pass; 1 for features that depend only on their image.
-        """
+        """Compute the features of images that have none. Images of one size share a pass."""
         for image in images:
             self.ids(image)
         fresh = [
@@ -149,14 +121,7 @@ class Eye:
             size, one.features = size - nbytes, None
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """Embeddings of tokens, and features of images at negative ids.
-
-        Args:
-            ids: (rows, length) ids of tokens and images.
-
-        Returns:
-            (rows, length, width).
-        """
+        """Embeddings of tokens, and features of images at negative ids."""
         out = self.model.get_input_embeddings()(ids.clamp(min=0))
         where = ids < 0
         if bool(where.any()):
@@ -213,20 +178,7 @@ class Eye:
 
 
 class VisionModel(TransformersModel):
-    """A model that reads prompts of text and images.
-
-    Args:
-        model: The loaded model.
-        processor: Its processor.
-        name: Name for records and messages.
-        fingerprint: Changes whenever an answer could.
-        budget: Memory limits; None for half of what is free.
-        sharing: How rows may share passes; None to determine it now with a self-check.
-        label_scores: "sum", "mean" or "first_token" of the log-probabilities of a label's tokens.
-
-    Attributes:
-        blind: Why it cannot read images here; "" if it can.
-    """
+    """A model that reads prompts of text and images."""
 
     def __init__(
         self,
@@ -247,17 +199,7 @@ class VisionModel(TransformersModel):
         self.blind = self._difference()
 
     def encode(self, prompt: Prompt) -> Ids:
-        """Token ids of a prompt, through the chat template of a chat model.
-
-        Args:
-            prompt: Text, token ids, or text with images.
-
-        Returns:
-            Token ids; those of image placeholders are negative.
-
-        Raises:
-            TargetError: If it holds images, and the model cannot read images here.
-        """
+        """Token ids of a prompt, through the chat template of a chat model."""
         if isinstance(prompt, tuple):
             return prompt
         if isinstance(prompt, Parts) and self.blind:
@@ -281,18 +223,7 @@ class VisionModel(TransformersModel):
         return UNKNOWN
 
     def joined(self, prompt: Prompt, response: Prompt) -> tuple[Ids, Ids]:
-        """Token ids of a prompt, possibly with images, and of its continuation.
-
-        Args:
-            prompt: The prompt.
-            response: The response. Texts are tokenized together; token ids are used unchanged.
-
-        Returns:
-            Both.
-
-        Raises:
-            TargetError: If the prompt cannot be read; see `encode`.
-        """
+        """Token ids of a prompt, possibly with images, and of its continuation."""
         ids = self.encode(prompt)
         if isinstance(prompt, tuple) or not isinstance(response, str) or not response:
             return ids, self.encode_response(response, ids)
@@ -300,17 +231,7 @@ class VisionModel(TransformersModel):
         return self._with_images(found.prompt or (self.texts.first(),), prompt), found.response
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer a batch. Each distinct image goes through the vision tower once.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request, in order.
-
-        Raises:
-            TargetError: If one of them cannot be answered.
-        """
+        """Answer a batch. Each distinct image goes through the vision tower once."""
         prompts = [getattr(request, "prompt", "") for request in requests]
         kinds = (Complete, ScoreLabels, NextLogits)
         alone = any(isinstance(request, kinds) and request.alone for request in requests)
@@ -378,14 +299,7 @@ class VisionModel(TransformersModel):
 
 
 def decoded(image: Image) -> Pil.Image:
-    """Pixels of an image.
-
-    Args:
-        image: The image.
-
-    Returns:
-        Its pixels, in red, green and blue.
-    """
+    """Pixels of an image."""
     with Pil.open(io.BytesIO(image.png)) as file:
         return file.convert("RGB")
 

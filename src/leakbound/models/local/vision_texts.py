@@ -9,15 +9,9 @@ from leakbound.models.content import Image, Parts
 from leakbound.models.local.hugging_face import Processor
 from leakbound.models.local.text_ids import TextIds
 
-__all__ = ["VisionTexts", "rendered", "texts_in", "turn_content"]
-
 
 class VisionTexts(TextIds):
-    """Token ids of prompts and responses, with the chat template of a processor.
-
-    Args:
-        processor: Processor of the model.
-    """
+    """Token ids of prompts and responses, with the chat template of a processor."""
 
     def __init__(self, processor: Processor) -> None:
         super().__init__(processor.tokenizer)
@@ -34,39 +28,17 @@ class VisionTexts(TextIds):
 
 
 def rendered(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
-    """Render turns as the model reads them.
-
-    Args:
-        processor: Processor of the model, with a chat template.
-        turns: Roles and contents; contents are from `turn_content`.
-
-    Returns:
-        The text, with the beginning of an answer after the turns.
-    """
+    """Render turns as the model reads them."""
     return processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
 
 
 def turn_content(parts: Sequence[str | Image]) -> list[dict[str, str]]:
-    """The content of a turn in the form that processors expect.
-
-    Args:
-        parts: Texts and images.
-
-    Returns:
-        An object for each part.
-    """
+    """The content of a turn in the form that processors expect."""
     return [{"type": "text", "text": p} if isinstance(p, str) else {"type": "image"} for p in parts]
 
 
 def texts_in(prompt: str | Parts | Chat) -> list[str]:
-    """The texts of a prompt.
-
-    Args:
-        prompt: A text, text with images, or messages.
-
-    Returns:
-        At least one text for each message; none for an image.
-    """
+    """The texts of a prompt."""
     if isinstance(prompt, Chat):
         return [message.content for message in prompt.messages]
     parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)

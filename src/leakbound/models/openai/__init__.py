@@ -28,19 +28,7 @@ __all__ = [
 
 
 def open_endpoint(model: str, endpoint: Endpoint) -> OpenAIModel:
-    """Open the model with this name at an endpoint, with the key from the environment.
-
-    Args:
-        model: Name of the model at the endpoint.
-        endpoint: The endpoint; without a base URL, OpenAI's own. It is not contacted yet. Its key
-            is `key_from_environment`.
-
-    Returns:
-        The model.
-
-    Raises:
-        UsageError: If there is neither a base URL nor a key.
-    """
+    """Open the model with this name at an endpoint, with the key from the environment."""
     key = key_from_environment(endpoint)
     if key is None and not endpoint.base_urls:
         raise UsageError(

@@ -14,31 +14,19 @@ from typing import NamedTuple
 
 from leakbound.errors import LimitReached, UsageError
 
-__all__ = ["PRICES", "Meter", "Price", "PriceList", "Size", "Usage", "cost_of", "usage_of"]
-
 MILLION = 1e6  # prices are per million tokens
 DATED = re.compile(r"-20\d\d-\d\d-\d\d$")  # the date in the name of a model's release
 
 
 class Price(NamedTuple):
-    """The price of tokens.
-
-    Attributes:
-        prompt: US dollars per million prompt tokens.
-        completion: US dollars per million completion tokens.
-    """
+    """The price of tokens."""
 
     prompt: float
     completion: float
 
 
 class Usage(NamedTuple):
-    """Tokens of one request.
-
-    Attributes:
-        prompt: Tokens of the prompt.
-        completion: Generated tokens.
-    """
+    """Tokens of one request."""
 
     prompt: int
     completion: int
@@ -49,31 +37,14 @@ Size = Usage  # an upper bound, for a request without an answer yet
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """Prices of models by host, as of a date.
-
-    Attributes:
-        as_of: The date, such as "2026-11-06".
-        hosts: Prices by model name, by host name ("*" for any host).
-    """
+    """Prices of models by host, as of a date."""
 
     as_of: str
     hosts: Mapping[str, Mapping[str, Price]] = field(hash=False)
 
     @classmethod
     def read(cls, text: str, name: str) -> PriceList:
-        """Read a price list from JSON.
-
-        Args:
-            text: `{"as_of": DATE, "hosts": {HOST: {MODEL: [prompt, completion]}}}`, in US dollars
-                per million tokens.
-            name: Name of the file, for messages.
-
-        Returns:
-            The list.
-
-        Raises:
-            UsageError: If the text is not a price list.
-        """
+        """Read a price list from JSON."""
         try:
             found = json.loads(text)
             hosts = {
@@ -89,16 +60,7 @@ class PriceList:
             ) from None
 
     def of(self, model: str, host: str) -> Price | None:
-        """The price of a model.
-
-        Args:
-            model: Its name. A dated release that is not listed has the price of the name without
-                the date.
-            host: Name of the host.
-
-        Returns:
-            The price; None if it is not listed.
-        """
+        """The price of a model."""
         models = self.hosts.get(host) or self.hosts.get("*", {})
         return models.get(model) or models.get(DATED.sub("", model))
 
@@ -118,14 +80,7 @@ PRICES = PriceList.read(
 
 
 def usage_of(body: Mapping[str, object]) -> Usage | None:
-    """The `usage` of a reply.
-
-    Args:
-        body: The decoded reply.
-
-    Returns:
-        The usage; None if there is none or it cannot be read.
-    """
+    """The `usage` of a reply."""
     found = body.get("usage")
     if not isinstance(found, dict):
         return None
@@ -137,21 +92,7 @@ def usage_of(body: Mapping[str, object]) -> Usage | None:
 
 @dataclass(slots=True)
 class Meter:
-    """What one command has sent and spent.
-
-    Attributes:
-        requests: Requests sent, retries included.
-        retries: Number of retries among them.
-        prompt_tokens: Tokens of prompts.
-        completion_tokens: Generated tokens.
-        cost: US dollars spent.
-        unpriced: Whether a request with an unknown price was sent.
-        unmetered: Number of replies without usage, counted at their maximum.
-        reserved: The most that requests in flight can cost, in US dollars.
-        priced: Date of the price list in use; "" if prices were given.
-        outcomes: Number of answers that are not usual text, by kind.
-        began: Start time on the monotonic clock.
-    """
+    """What one command has sent and spent."""
 
     requests: int = 0
     retries: int = 0
@@ -166,19 +107,7 @@ class Meter:
     began: float = field(default_factory=time.monotonic)
 
     def admits(self, most: float, max_cost: float | None, max_minutes: float | None) -> bool:
-        """Whether a request may be sent now.
-
-        Args:
-            most: The most that it can cost, in US dollars.
-            max_cost: Limit in US dollars; None for no limit.
-            max_minutes: Limit in minutes; None for no limit.
-
-        Returns:
-            False if other requests must be answered first.
-
-        Raises:
-            LimitReached: If it can never be sent.
-        """
+        """Whether a request may be sent now."""
         require_time(self.began, max_minutes)
         if max_cost is None or self.cost + self.reserved + most <= max_cost:
             return True
@@ -187,22 +116,12 @@ class Meter:
         return False
 
     def sent(self, price: Price | None) -> None:
-        """Count a request that is being sent.
-
-        Args:
-            price: Price of its tokens; None if unknown.
-        """
+        """Count a request that is being sent."""
         self.requests += 1
         self.unpriced |= price is None
 
     def count(self, usage: Usage | None, size: Size, price: Price | None) -> None:
-        """Count a reply.
-
-        Args:
-            usage: The usage that it states; None to count it at its maximum.
-            size: The most tokens that it can have.
-            price: Price of its tokens; None if unknown.
-        """
+        """Count a reply."""
         found = usage or size
         self.unmetered += usage is None
         self.prompt_tokens += found.prompt
@@ -245,15 +164,7 @@ OUTCOMES = {
 
 
 def require_time(began: float, max_minutes: float | None) -> None:
-    """Refuse a request or a call after the time that is set for a command.
-
-    Args:
-        began: Start time on the monotonic clock.
-        max_minutes: Limit in minutes; None for no limit.
-
-    Raises:
-        LimitReached: If so many minutes are over.
-    """
+    """Refuse a request or a call after the time that is set for a command."""
     if max_minutes is not None and time.monotonic() - began >= 60 * max_minutes:
         raise LimitReached(_limit_sentence(f"{max_minutes:g} minutes (--max-minutes)"))
 
@@ -267,13 +178,6 @@ def _limit_sentence(limit: str) -> str:
 
 def cost_of(usage: Usage, price: Price | None) -> float:
     """Cost of tokens.
-
-    Args:
-        usage: Number of tokens.
-        price: Price per million tokens; None if unknown.
-
-    Returns:
-        US dollars; 0 if the price is unknown.
 
     Examples:
         >>> cost_of(Usage(prompt=1_000_000, completion=500_000), Price(2.0, 4.0))

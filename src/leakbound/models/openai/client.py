@@ -16,8 +16,6 @@ from leakbound.models.openai.wire import HttpRequest
 if TYPE_CHECKING:
     from leakbound.models.openai.pool import ConnectionPool
 
-__all__ = ["Client"]
-
 R = TypeVar("R")
 
 
@@ -25,12 +23,6 @@ class Client:
     """Sends batches of requests.
 
     Connections are opened by the first batch and kept until `close` or the end of the process.
-
-    Args:
-        model: Name of the model at the endpoint.
-        endpoint: Addresses, limits on spending, and the transport.
-        key: API key (PRIVATE); None to send none.
-        price: Price of tokens; None if unknown.
     """
 
     def __init__(
@@ -41,19 +33,7 @@ class Client:
         self._pool: ConnectionPool | None = None
 
     def send(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
-        """Send requests and wait for all of them. Several threads may call this.
-
-        Args:
-            requests: What to send.
-
-        Returns:
-            The result of `read` for each reply, in order.
-
-        Raises:
-            Refused: If the endpoint refuses a request.
-            TargetError: If it cannot be reached or fails too often.
-            LimitReached: If a limit on money or time is reached.
-        """
+        """Send requests and wait for all of them. Several threads may call this."""
         return self._open().run(requests) if requests else []
 
     def _open(self) -> ConnectionPool:

@@ -20,25 +20,13 @@ from leakbound.models.transport import Transport, TransportError, default_transp
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["require_answer", "served_models"]
-
 PUBLIC = Complete("The capital of France is", max_tokens=8)
 BASE = "start the server, or give its base URL, which usually ends in /v1"
 NAMED = "name its model beside it, as openai/MODEL"
 
 
 def served_models(endpoint: Endpoint) -> tuple[str, ...]:
-    """Ask an endpoint for its models.
-
-    Args:
-        endpoint: Its first address is asked, with the key from the environment.
-
-    Returns:
-        Their names, at least one.
-
-    Raises:
-        TargetError: If it cannot be reached, refuses, or lists no models.
-    """
+    """Ask an endpoint for its models."""
     return run_blocking(_listed(endpoint, endpoint.transport or default_transport(1)))
 
 
@@ -71,16 +59,7 @@ def _names(found: dict[str, JsonValue]) -> tuple[str, ...]:
 
 
 def require_answer(model: str, endpoint: Endpoint) -> None:
-    """Send one request about a public text, as an audit sends its own.
-
-    Args:
-        model: Name of the model at the endpoint.
-        endpoint: Its first address is asked, with the key from the environment.
-
-    Raises:
-        Unsupported: If the endpoint refuses a parameter of the request.
-        TargetError: If no answer can be read.
-    """
+    """Send one request about a public text, as an audit sends its own."""
     run_blocking(_answered(model, endpoint, endpoint.transport or default_transport(1)))
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from leakbound.errors import UsageError
 
-__all__ = ["LENGTHS", "Dialect"]
-
 LENGTHS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "num_predict", "n_predict")
 # they define what a request asks, so changing them would ask something else
 FIXED = (

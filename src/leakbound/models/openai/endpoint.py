@@ -275,19 +275,7 @@ def _require_safe(url: str, insecure: bool) -> None:
 
 
 def key_from_environment(endpoint: Endpoint | None = None) -> str | None:
-    """Read the API key of an endpoint from the environment.
-
-    Args:
-        endpoint: Where the key is sent; None for OpenAI's own host.
-
-    Returns:
-        The value of the variable that `key_env` names. Otherwise OPENAI_API_KEY if all addresses
-        are OpenAI's own, and LEAKBOUND_API_KEY in all other cases; None if it is not set.
-
-    Raises:
-        UsageError: If the named variable is not set, or the key cannot be sent as a header. The
-            key is not shown.
-    """
+    """Read the API key of an endpoint from the environment."""
     found = endpoint or Endpoint()
     if found.key_env and not VARIABLE.fullmatch(found.key_env):
         raise UsageError(

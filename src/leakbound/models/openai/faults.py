@@ -8,19 +8,9 @@ from __future__ import annotations
 
 from leakbound.errors import Refused
 
-__all__ = ["Fault", "Filtered", "Unsupported"]
-
 
 class Fault(Exception):
-    """One failed attempt.
-
-    Args:
-        kind: What happened, without any text of the server.
-        busy: Whether the server asks for fewer requests.
-        wait: Seconds that the server asks to wait; None if it does not say.
-        billed: Whether the server may still charge for the attempt.
-        of_prompt: Whether the server has read the request, and may fail at this prompt every time.
-    """
+    """One failed attempt."""
 
     def __init__(
         self, kind: str, busy: bool = False, wait: float | None = None, billed: bool = True,
@@ -36,13 +26,7 @@ class Filtered(Refused):
 
 
 class Unsupported(Refused):
-    """An endpoint refused a parameter of a request.
-
-    Args:
-        sentence: The message for the user.
-        status: HTTP status.
-        parameter: Name of the parameter, which is one that this package sends.
-    """
+    """An endpoint refused a parameter of a request."""
 
     def __init__(self, sentence: str, status: int, parameter: str) -> None:
         super().__init__(sentence, status)

@@ -17,16 +17,6 @@ from leakbound.models.openai.faults import Fault
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = [
-    "FILTERED",
-    "LOST",
-    "AnswerKind",
-    "Generated",
-    "choice_of",
-    "read_generated",
-    "without_reasoning",
-]
-
 AnswerKind = Literal[
     "text", "refusal", "content_filter", "tool_call", "empty", "reasoning_only", "no_answer",
 ]  # fmt: skip
@@ -45,14 +35,7 @@ REASONING = ("reasoning_content", "reasoning")  # names of the field, by server 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Generated:
-    """What a model generated (PRIVATE).
-
-    Attributes:
-        text: The answer without its reasoning; for a refusal, its text.
-        reasoning: What the model wrote before its answer; "" if it shows none.
-        outcome: The kind of answer.
-        cut: Whether the answer ended at the limit on its length.
-    """
+    """What a model generated (PRIVATE)."""
 
     text: str
     reasoning: str = ""
@@ -72,17 +55,7 @@ LOST = Generated("", outcome="no_answer")  # for a prompt at which the endpoint 
 
 
 def choice_of(reply: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The only choice of a reply.
-
-    Args:
-        reply: The decoded reply.
-
-    Returns:
-        Its choice.
-
-    Raises:
-        Fault: If there is not exactly one.
-    """
+    """The only choice of a reply."""
     choices = reply.get("choices")
     if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict):
         return choices[0]
@@ -90,17 +63,7 @@ def choice_of(reply: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def read_generated(reply: Mapping[str, JsonValue]) -> Generated:
-    """Read the reply of /chat/completions or /completions.
-
-    Args:
-        reply: The decoded reply.
-
-    Returns:
-        What was generated.
-
-    Raises:
-        Fault: If there is no choice, the choice has no text or message, or it ended in an error.
-    """
+    """Read the reply of /chat/completions or /completions."""
     choice = choice_of(reply)
     ended = choice.get("finish_reason")
     if ended == "error":
@@ -168,12 +131,6 @@ def without_reasoning(text: str) -> tuple[str, str]:
 
     Reasoning ends at its closing mark, whether its opening mark is in the text or ended the prompt.
     Text after an opening mark that is never closed is also reasoning; any answer is before it.
-
-    Args:
-        text: The text that a model generated.
-
-    Returns:
-        The text without reasoning, and the reasoning.
 
     Examples:
         >>> without_reasoning("<think>They ask for 12.</think> yes")

@@ -6,8 +6,6 @@ import re
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, urlsplit
 
-__all__ = ["OPENAI", "is_azure", "is_host", "is_loopback", "is_openai", "joined"]
-
 OPENAI = "https://api.openai.com/v1"
 AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 VERSION = "api-version"  # the only query of an address that is not a secret
@@ -15,14 +13,6 @@ VERSION = "api-version"  # the only query of an address that is not a secret
 
 def joined(url: str, path: str) -> str:
     """The address of a path at an endpoint.
-
-    Args:
-        url: Address of the endpoint, which may have a query. Portals show addresses of one kind of
-            request; such an address is reduced to that of the endpoint.
-        path: Path after it, such as "/completions".
-
-    Returns:
-        The joined address.
 
     Examples:
         >>> joined("https://x.openai.azure.com/openai/deployments/d?api-version=1", "/completions")
@@ -38,14 +28,7 @@ def joined(url: str, path: str) -> str:
 
 
 def is_openai(url: str) -> bool:
-    """Whether an address is OpenAI's own, so OPENAI_API_KEY may be sent to it.
-
-    Args:
-        url: The address.
-
-    Returns:
-        True for https with a host of api.openai.com.
-    """
+    """Whether an address is OpenAI's own, so OPENAI_API_KEY may be sent to it."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     own = host == "api.openai.com" or host.endswith(".api.openai.com")
@@ -53,28 +36,14 @@ def is_openai(url: str) -> bool:
 
 
 def is_azure(url: str) -> bool:
-    """Whether an address expects the key as Azure does, in the header `api-key`.
-
-    Args:
-        url: The address.
-
-    Returns:
-        True for Azure's hosts and for addresses with an api-version.
-    """
+    """Whether an address expects the key as Azure does, in the header `api-key`."""
     parts = urlsplit(url)
     versions = [name for name, _ in parse_qsl(parts.query)]
     return (parts.hostname or "").endswith(AZURE) or VERSION in versions
 
 
 def is_host(name: str) -> bool:
-    """Whether a name is a possible host name.
-
-    Args:
-        name: Name or address of a host.
-
-    Returns:
-        False for an empty name, or one with a blank, or an empty or too long part, as in "a..b".
-    """
+    """Whether a name is a possible host name."""
     try:
         return bool(name.encode("idna")) and not re.search(r"\s", name)
     except UnicodeError:
@@ -82,14 +51,7 @@ def is_host(name: str) -> bool:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is on this machine, so nobody else can read the requests.
-
-    Args:
-        url: The address.
-
-    Returns:
-        True for localhost and addresses of the loopback interface.
-    """
+    """Whether an address is on this machine, so nobody else can read the requests."""
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True

@@ -29,8 +29,6 @@ from leakbound.models.request import (
     ScoreTokens,
 )
 
-__all__ = ["OpenAIModel"]
-
 R = TypeVar("R")
 AnswerValue = str | npt.NDArray[np.float32]
 ReplyValue = Generated | npt.NDArray[np.float32]
@@ -41,11 +39,6 @@ class OpenAIModel:
 
     Temperature 0 is greedy. Above it, draws are seeded if the endpoint supports seeds. The endpoint
     may change the model behind the name; neither the name nor `fingerprint` would show that.
-
-    Args:
-        model: Name of the model at the endpoint.
-        endpoint: Addresses, capabilities, limits on spending, and the transport.
-        key: API key (PRIVATE); None to send none.
     """
 
     def __init__(self, model: str, endpoint: Endpoint, key: str | None = None) -> None:
@@ -105,12 +98,6 @@ class OpenAIModel:
         """Refuse requests that the capabilities do not cover.
 
         The length of prompts is not checked here; the endpoint refuses prompts that are too long.
-
-        Args:
-            requests: The requests.
-
-        Raises:
-            TargetError: If a request cannot be answered, with the reason.
         """
         for request in requests:
             kind = type(request)
@@ -119,14 +106,7 @@ class OpenAIModel:
             self._check_form(request)
 
     def why(self, kind: type[Request[object]]) -> str:
-        """Why a kind of request is not answered, and what to do.
-
-        Args:
-            kind: A kind that is not in `supports`.
-
-        Returns:
-            The end of a sentence.
-        """
+        """Why a kind of request is not answered, and what to do."""
         can = self.can
         if kind is NextLogits:
             return (
@@ -186,18 +166,7 @@ class OpenAIModel:
             )
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests; equal requests are sent once.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request, in order.
-
-        Raises:
-            TargetError: If a request cannot be answered, or the endpoint fails too often.
-            LimitReached: If a limit on money or time is reached.
-        """
+        """Answer requests; equal requests are sent once."""
         self.check(requests)
         parts = [self._parts(request) for request in requests]
         order = list(dict.fromkeys(part for some in parts for part in some))
@@ -224,18 +193,7 @@ class OpenAIModel:
         self.endpoint.meter.outcomes.update(kind for kind in kinds if kind != "text")
 
     def replies(self, requests: Sequence[Complete]) -> list[Generated]:
-        """What the model generated: answers, with separate reasoning and outcome.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            What was generated for each request, in order.
-
-        Raises:
-            TargetError: As `answer`.
-            LimitReached: As `answer`.
-        """
+        """What the model generated: answers, with separate reasoning and outcome."""
         self.check(requests)
         found = self.client.send([self.http_request(request) for request in requests])
         self._count(found)
@@ -249,25 +207,10 @@ class OpenAIModel:
         return first.answer if isinstance(first, Generated) else first
 
     def http_request(self, request: Request[object]) -> HttpRequest[ReplyValue]:
-        """The HTTP request for a request.
-
-        Args:
-            request: A request that needs only one HTTP request.
-
-        Returns:
-            Path, body, size, and how to read the reply.
-        """
         return http_request_for(request, self._served, self.can, self.endpoint.dialect)
 
     def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
-        """The most that requests can cost, without retries.
-
-        Args:
-            requests: The requests.
-
-        Returns:
-            US dollars; None if the price is unknown.
-        """
+        """The most that requests can cost, without retries."""
         if self.price is None:
             return None
         order = dict.fromkeys(part for request in requests for part in self._parts(request))

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from leakbound.errors import TargetError
 
-__all__ = ["NO_FIRST", "boundaries", "makes_up"]
-
 PART = "�"  # represents bytes that are not a whole character
 RUN = re.compile(f"{PART}+")
 HELD = 4  # the most characters that one token of parts can complete
@@ -39,20 +37,6 @@ def boundaries(
 ) -> tuple[int, int]:
     """Find the tokens of a response.
 
-    Args:
-        pieces: Texts of the tokens of prompt and response, in order.
-        prompt: Text before the response.
-        response: Text to score.
-        first_known: Whether the text of the first token is known. If not, it is whatever the other
-            tokens leave, and no token follows the response.
-
-    Returns:
-        Index of the first token of the response, and of the first token after it.
-
-    Raises:
-        TargetError: If the tokens do not add up to the text, or none starts where the response
-            does.
-
     Examples:
         >>> boundaries(["Say", " yes", " or", " no", "."], "Say yes", " or no")
         (2, 4)
@@ -75,15 +59,7 @@ def boundaries(
 
 
 def makes_up(pieces: Sequence[str], text: str) -> bool:
-    """Whether tokens add up to a text, possibly with more text after it.
-
-    Args:
-        pieces: Texts of the tokens.
-        text: The text.
-
-    Returns:
-        True if they do.
-    """
+    """Whether tokens add up to a text, possibly with more text after it."""
     return any(at >= len(text) for reached in _reached(pieces, text, True) for at in reached)
 
 

@@ -23,8 +23,6 @@ from leakbound.models.transport import default_transport
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["ConnectionPool"]
-
 R = TypeVar("R")
 PATIENCE = 600.0  # seconds: a run that waits longer seems to hang, so it ends with an error
 REST = 10.0  # seconds to pause an address after FAILURES in a row, if there is another address
@@ -34,15 +32,7 @@ FAILURES = 3  # a single lost connection can cause one or two failures in a row
 
 @dataclass(slots=True)
 class Host:
-    """One address of an endpoint.
-
-    Attributes:
-        url: Base address.
-        headers: Header fields of every request to it (PRIVATE: they hold the key).
-        window: How many requests it can handle at once.
-        rests_until: Loop time until which it is paused.
-        failures: Number of failures in a row.
-    """
+    """One address of an endpoint."""
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -57,14 +47,7 @@ class Host:
 
 
 class ConnectionPool:
-    """Open connections to an endpoint, used by one `Client` from any thread.
-
-    Args:
-        model: Name of the model at the endpoint.
-        endpoint: Addresses, limits and transport.
-        key: API key (PRIVATE); None to send none.
-        price: Price of tokens; None if unknown.
-    """
+    """Open connections to an endpoint, used by one `Client` from any thread."""
 
     def __init__(
         self, model: str, endpoint: Endpoint, key: str | None, price: Price | None
@@ -82,19 +65,7 @@ class ConnectionPool:
         self._thread = LoopThread("leakbound-openai", self._transport.close)
 
     def run(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
-        """Send requests and wait for all of them.
-
-        Args:
-            requests: What to send.
-
-        Returns:
-            The result of `read` for each reply, in order.
-
-        Raises:
-            Refused: If the endpoint refuses a request.
-            TargetError: If it cannot be reached or fails too often.
-            LimitReached: If a limit on money or time is reached.
-        """
+        """Send requests and wait for all of them."""
         return self._thread.run(self._all(requests))
 
     def close(self) -> None:

@@ -21,8 +21,6 @@ from leakbound.models.transport import HttpReply, Transport, TransportError
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["headers_for", "post_json", "read_json"]
-
 PASSING = (408, 409, 425, 429)  # the 4xx that may be temporary
 BUSY = (408, 425, 429)
 KNOWN_TYPES = (
@@ -54,15 +52,7 @@ UNSUPPORTED = (
 
 
 def headers_for(key: str | None, url: str) -> dict[str, str]:
-    """Header fields of every request to an address.
-
-    Args:
-        key: The API key (PRIVATE); None to send none.
-        url: The address; Azure expects the key in its own header.
-
-    Returns:
-        Header fields by name.
-    """
+    """Header fields of every request to an address."""
     plain = {"content-type": "application/json"}
     if not key:
         return plain
@@ -80,23 +70,7 @@ async def post_json(
     body: Mapping[str, object],
     timeout: float,
 ) -> dict[str, JsonValue]:
-    """Send a JSON object and read the reply.
-
-    Args:
-        transport: Sends the request.
-        url: Absolute address.
-        headers: Header fields from `headers_for`.
-        body: The object to send (PRIVATE).
-        timeout: Seconds for request and reply.
-
-    Returns:
-        The decoded reply.
-
-    Raises:
-        Fault: If it failed in a way that may be temporary.
-        Filtered: If the content filter of the endpoint refuses the prompt.
-        Refused: If the endpoint answers with a refusal. Redirects are not followed.
-    """
+    """Send a JSON object and read the reply."""
     content = json.dumps(body).encode()
     try:
         reply = await transport.send("POST", url, headers, content, timeout)
@@ -107,20 +81,7 @@ async def post_json(
 
 
 def read_json(reply: HttpReply, url: str) -> dict[str, JsonValue]:
-    """The JSON object of a reply.
-
-    Args:
-        reply: A complete reply (PRIVATE).
-        url: The address that was asked.
-
-    Returns:
-        The object.
-
-    Raises:
-        Fault: If there is none, in a way that may be temporary.
-        Filtered: If the content filter of the endpoint refuses the prompt.
-        Refused: If the endpoint answers with a refusal.
-    """
+    """The JSON object of a reply."""
     _require_ok(reply, url)
     return _decode(reply)
 

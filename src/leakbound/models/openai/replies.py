@@ -14,8 +14,6 @@ from leakbound.models.openai.generated import choice_of, read_generated
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["embedding_of", "next_tokens"]
-
 Floats = npt.NDArray[np.float32]
 NONE_SHOWN: Mapping[str, object] = {}
 
@@ -25,16 +23,6 @@ def next_tokens(reply: dict[str, JsonValue]) -> Mapping[str, object]:
 
     /completions has an object of values by token, /chat/completions has a list of entries.
     llama.cpp writes the second form in both.
-
-    Args:
-        reply: The decoded reply.
-
-    Returns:
-        Log-probabilities by token; empty if nothing was generated, or a filter or the model
-        refused.
-
-    Raises:
-        Fault: If log-probabilities are missing or have an unknown form.
     """
     choice = choice_of(reply)
     found = choice.get("logprobs")
@@ -74,17 +62,7 @@ def _named(entry: object) -> tuple[str, object]:
 
 
 def embedding_of(reply: dict[str, JsonValue]) -> Floats:
-    """The embedding in a reply.
-
-    Args:
-        reply: The decoded reply.
-
-    Returns:
-        (dim,) finite numbers.
-
-    Raises:
-        Fault: If there is not exactly one embedding, or it is invalid.
-    """
+    """The embedding in a reply."""
     data = reply.get("data")
     one = data[0] if isinstance(data, list) and len(data) == 1 else None
     values = one.get("embedding") if isinstance(one, dict) else None

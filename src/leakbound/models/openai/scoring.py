@@ -15,24 +15,12 @@ from leakbound.errors import TargetError
 from leakbound.models.openai.faults import Fault
 from leakbound.models.openai.placing import NO_FIRST, boundaries, makes_up
 
-__all__ = ["align_echo", "align_ids", "align_prompt", "first_token_scores", "log_probability"]
-
 Floats = npt.NDArray[np.float32]
 ROUNDING = 1e-5  # how far above 0 the log-probability of a probability of 1 may be rounded
 
 
 def log_probability(value: object) -> float:
-    """Check a log-probability.
-
-    Args:
-        value: A value of a decoded reply.
-
-    Returns:
-        The value, at most 0.
-
-    Raises:
-        Fault: If it is not a number, not finite, or above 0.
-    """
+    """Check a log-probability."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -49,20 +37,6 @@ def align_echo(
     """Scores of the tokens of a response, from the echo of prompt and response.
 
     A token for the beginning of a text may come first, and more tokens may follow the response.
-
-    Args:
-        tokens: Texts of the echoed tokens.
-        values: Their log-probabilities, one for each token.
-        prompt: Text before the response.
-        response: Text to score.
-
-    Returns:
-        (response tokens,) natural log-probabilities.
-
-    Raises:
-        TargetError: If the tokens are not those of the text, or one of them crosses the boundary of
-            prompt and response.
-        Fault: If values are missing or are not log-probabilities.
     """
     texts = [token for token in tokens if isinstance(token, str)]
     if not len(texts) == len(tokens) == len(values):
@@ -77,19 +51,6 @@ def align_prompt(entries: object, ids: object, prompt: str, response: str) -> Fl
 
     The first token has no entry, so its text is unknown. A tokenizer may have put it before the
     text, or it may be the beginning of the text. Tokens are therefore placed from the end.
-
-    Args:
-        entries: One entry for each token; that of the first is empty.
-        ids: Token ids of the text, if the server returns them. They identify each token's entry.
-        prompt: Text before the response.
-        response: Text to score.
-
-    Returns:
-        (response tokens,) natural log-probabilities.
-
-    Raises:
-        TargetError: As `align_echo`.
-        Fault: If entries are missing, belong to several tokens, or hold no log-probability.
     """
     if not isinstance(entries, list) or not entries:
         raise Fault("no prompt log-probabilities")
@@ -117,20 +78,7 @@ def _own(value: object) -> float:
 
 
 def align_ids(entries: object, prompt: Sequence[int], response: Sequence[int]) -> Floats:
-    """Scores of the tokens of a response, from vLLM's `prompt_logprobs` of token ids.
-
-    Args:
-        entries: One entry for each token sent.
-        prompt: Token ids before the response.
-        response: Token ids to score.
-
-    Returns:
-        (response tokens,) natural log-probabilities, each found by the id of its token.
-
-    Raises:
-        TargetError: If the server adds or removes tokens.
-        Fault: If an entry does not contain its token, or has no log-probability.
-    """
+    """Scores of the tokens of a response, from vLLM's `prompt_logprobs` of token ids."""
     ids = (*prompt, *response)
     if not isinstance(entries, list) or len(entries) != len(ids):
         raise TargetError(
@@ -155,16 +103,6 @@ def first_token_scores(top: Mapping[str, object], labels: Sequence[str]) -> Floa
 
     A label must be a reported token, with or without a leading blank. A token that only begins like
     the label may belong to another word, while the label's own first token is not reported.
-
-    Args:
-        top: Log-probabilities by token.
-        labels: Labels to score.
-
-    Returns:
-        (labels,) natural log-probabilities; NaN for a label that is not reported.
-
-    Raises:
-        Fault: If a value is not a log-probability.
     """
     tokens = [_shown_as(top, label) for label in labels]
     scores = [math.nan if token is None else log_probability(top[token]) for token in tokens]

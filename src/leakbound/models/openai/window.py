@@ -11,8 +11,6 @@ from collections import Counter, deque
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-__all__ = ["AdaptiveWindow", "ErrorBudget", "backoff", "retry_after"]
-
 START = 8  # requests in flight at first: even a small server can handle them
 FIRST, LONGEST = 0.5, 30.0  # seconds between tries: a hiccup takes 0.5, a restart up to 30
 
@@ -24,9 +22,6 @@ class AdaptiveWindow:
     busy, each round of successes doubles the window; afterwards it adds one. A round in which the
     server was too busy halves it once, however many requests of that round failed. The window is
     always between 1 and `most`.
-
-    Args:
-        most: The most requests ever in flight.
     """
 
     def __init__(self, most: int) -> None:
@@ -39,11 +34,7 @@ class AdaptiveWindow:
         return self.busy < int(self.size)
 
     def enter(self) -> int:
-        """Count a request that is being sent.
-
-        Returns:
-            Its ticket, an increasing number.
-        """
+        """Count a request that is being sent."""
         self.busy += 1
         self._sent += 1
         return self._sent
@@ -58,11 +49,7 @@ class AdaptiveWindow:
         self.size = min(float(self.most), self.size + step)
 
     def shrink(self, ticket: int) -> None:
-        """Count a request that the server was too busy for.
-
-        Args:
-            ticket: Ticket of that request. Requests sent before the last halving add nothing new.
-        """
+        """Count a request that the server was too busy for."""
         if ticket > self._halved:
             self.size, self._halved = max(1.0, self.size / 2), self._sent
 
@@ -71,25 +58,12 @@ def backoff(tries: int) -> float:
     """Wait before the next try: full jitter under a bound that doubles.
 
     It changes no result, so the operating system's random source is used.
-
-    Args:
-        tries: Number of failed tries, at least 1.
-
-    Returns:
-        Seconds.
     """
     return random.SystemRandom().uniform(0.0, min(LONGEST, FIRST * 2.0 ** min(tries - 1, 30)))
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
     """The wait that a Retry-After header asks for.
-
-    Args:
-        value: The header, a number of seconds or an HTTP date; None if there is none.
-        now: The present time.
-
-    Returns:
-        Seconds, at least 0; None if the header says nothing.
 
     Examples:
         >>> retry_after("1.5", datetime(2026, 1, 1, tzinfo=UTC))
@@ -115,24 +89,14 @@ def _until(date: str, now: datetime) -> float:
 
 
 class ErrorBudget:
-    """Whether too many of the last requests failed for good.
-
-    Args:
-        share: The fraction of the last requests that may fail.
-        last: Number of last requests to consider.
-        least: With fewer failures than this, the budget is never exhausted.
-    """
+    """Whether too many of the last requests failed for good."""
 
     def __init__(self, share: float = 0.25, last: int = 20, least: int = 3) -> None:
         self.share, self.least = share, least
         self._last: deque[str | None] = deque(maxlen=last)
 
     def add(self, kind: str | None) -> None:
-        """Count a request that has ended.
-
-        Args:
-            kind: Kind of its failure; None if it was answered.
-        """
+        """Count a request that has ended."""
         self._last.append(kind)
 
     @property

@@ -43,8 +43,6 @@ from leakbound.models.request import (
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["HttpRequest", "http_request_for", "spaced"]
-
 R = TypeVar("R", covariant=True)
 OWN = Dialect()
 Floats = npt.NDArray[np.float32]
@@ -53,18 +51,7 @@ TEMPLATE = 64  # the most tokens that a chat template adds to a message; known o
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HttpRequest(Generic[R]):
-    """One POST (PRIVATE).
-
-    Attributes:
-        path: Path after the base URL.
-        body: JSON object to send.
-        size: The most tokens that it can cost.
-        read: Makes the answer from the decoded reply; raises Fault or TargetError.
-        filtered: Makes the answer to a prompt that the endpoint's content filter refuses; None if
-            that is an error.
-        lost: Makes the answer to a prompt at which the endpoint always fails, while it answers
-            others; None if that is an error.
-    """
+    """One POST (PRIVATE)."""
 
     path: str
     body: Mapping[str, object]
@@ -77,20 +64,7 @@ class HttpRequest(Generic[R]):
 def http_request_for(
     request: Request[object], model: str, can: Capabilities, dialect: Dialect = OWN
 ) -> HttpRequest[Generated | Floats]:
-    """The HTTP request for a request to a model.
-
-    Args:
-        request: A request that has passed the model's check.
-        model: Name of the model at the endpoint.
-        can: What the endpoint can do.
-        dialect: How the endpoint accepts parameters.
-
-    Returns:
-        The request. The answer to `Complete` is a `Generated`, all others are arrays.
-
-    Raises:
-        TargetError: If no endpoint can answer this kind of request.
-    """
+    """The HTTP request for a request to a model."""
     if isinstance(request, Complete):
         return _completion(request, model, can, dialect)
     found = _scores(request, model, can)
@@ -110,12 +84,6 @@ def _scores(request: Request[object], model: str, can: Capabilities) -> HttpRequ
 
 def spaced(response: Prompt) -> Prompt:
     """A response in the form in which it continues a prompt, as in the local engine.
-
-    Args:
-        response: Text or token ids.
-
-    Returns:
-        Text with one leading blank, unless it begins with white space; token ids unchanged.
 
     Examples:
         >>> spaced("yes")

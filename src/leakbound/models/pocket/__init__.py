@@ -29,18 +29,7 @@ def load_pocket(
     label_scores: str = "sum",
     half: bool = False,
 ) -> TransformersModel:
-    """Load the model with the same code as any other causal model.
-
-    Args:
-        memory: Bytes that the process may take at its peak; None for half of what is free.
-        dtype: As for `open_model`.
-        device: As for `open_model`.
-        label_scores: As for `open_model`.
-        half: Whether its first `HALF` layers answer, as the smaller one of two models to compare.
-
-    Returns:
-        The model.
-    """
+    """Load the model with the same code as any other causal model."""
     from leakbound.models.local import load
 
     name, layers = ("pocket-half", HALF) if half else ("pocket", None)
@@ -59,16 +48,6 @@ def load_pocket_vision(
     """Load the pocket model that names images.
 
     It has 2 million parameters; `pocket_training/vision/` trained it on drawn figures.
-
-    Args:
-        memory: Bytes that the process may take at its peak; None for half of what is free.
-        dtype: As for `open_model`.
-        device: As for `open_model`.
-        label_scores: As for `open_model`.
-        short: Whether its first `SHORT` language layers answer, as the second of two models.
-
-    Returns:
-        The model.
     """
     from leakbound.models.local import load
 

@@ -23,8 +23,6 @@ from leakbound.models.transport import default_transport
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["ProbeClient"]
-
 TRIES = 4  # for a temporary failure: a fault in 1 of 10 requests then passes 9,999 in 10,000
 PATIENCE = 30.0  # seconds: the longest wait that an endpoint may ask for
 # failures that say nothing about the capabilities of the endpoint
@@ -35,11 +33,6 @@ class ProbeClient:
     """An open connection, inside a `with` block. Also works if an event loop already runs.
 
     Requests are counted by the endpoint's meter and respect its limits.
-
-    Args:
-        model: Name of the model at the endpoint.
-        endpoint: One address, with its limits and transport.
-        key: API key (PRIVATE); None to send none.
     """
 
     def __init__(self, model: str, endpoint: Endpoint, key: str | None) -> None:
@@ -61,19 +54,7 @@ class ProbeClient:
         self._thread.close()
 
     def send(self, path: str, body: Mapping[str, object]) -> ProbeReply:
-        """Send one POST, and retry temporary failures.
-
-        Args:
-            path: Path after the base URL.
-            body: JSON object to send. It holds public text only.
-
-        Returns:
-            The reply, or how the request failed.
-
-        Raises:
-            TargetError: If nothing answers at the address, or the key is refused.
-            LimitReached: If a limit of the endpoint is reached.
-        """
+        """Send one POST, and retry temporary failures."""
         return self._thread.run(self._send(path, body))
 
     async def _send(self, path: str, body: Mapping[str, object]) -> ProbeReply:

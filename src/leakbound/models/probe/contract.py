@@ -9,8 +9,6 @@ from typing import Literal
 
 from leakbound.models.probe.replies import ScoredText, Token
 
-__all__ = ["Alignment", "alignment", "broken_law", "largest_change"]
-
 SLACK = 1e-3  # the effect of rounding in a reply
 # difference in ln p of a token between one pass and token-by-token computation, in 16 bits
 NUMERICS = 0.1
@@ -23,12 +21,6 @@ def broken_law(tokens: Sequence[Token]) -> str | None:
 
     The laws: values are finite and at most 0; the probabilities of the alternatives sum to at most
     1; a token's value equals its value in the list of alternatives.
-
-    Args:
-        tokens: Tokens of one reply or of several.
-
-    Returns:
-        What is wrong, in words; None if all laws hold.
 
     Examples:
         >>> broken_law([Token("a", 0.5, {})])
@@ -54,15 +46,7 @@ def _own_gap(token: Token) -> float:
 
 
 def largest_change(one: ScoredText, other: ScoredText) -> float | None:
-    """Largest change of ln p between two answers to the same question.
-
-    Args:
-        one: An answer.
-        other: Another answer to the same question.
-
-    Returns:
-        The largest change up to the first different token; None if nothing can be compared.
-    """
+    """Largest change of ln p between two answers to the same question."""
     changes: list[float] = []
     for a, b in zip(one.tokens, other.tokens, strict=False):
         changes.append(_gap(a.top, b.top))
@@ -84,15 +68,7 @@ Place = Literal["aligned", "early", "late", "elsewhere", "unclear"]
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The position of echoed log-probabilities relative to those of the generated tokens.
-
-    Attributes:
-        place: "aligned"; "early" (each token has the distribution of the next token); "late" (of
-            the previous token); "elsewhere"; "unclear" (too few tokens agree, or the values do not
-            distinguish the positions).
-        gap: Largest difference in a token's own ln p.
-        tokens: Number of compared tokens.
-    """
+    """The position of echoed log-probabilities relative to those of the generated tokens."""
 
     place: Place
     gap: float
@@ -104,14 +80,6 @@ def alignment(generated: ScoredText, echoed: ScoredText, noise: float) -> Alignm
 
     The echo is compared with the generated distributions at the same token, the next one and the
     previous one.
-
-    Args:
-        generated: The answer.
-        echoed: Its echo, which may include the prompt.
-        noise: Change of ln p between equal questions.
-
-    Returns:
-        The position of the echo.
     """
     at, run = _longest_run(
         [token.text for token in generated.tokens], [token.text for token in echoed.tokens]

@@ -17,8 +17,6 @@ from leakbound.models.request import Complete
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["ask_dialect"]
-
 ROOM = 4096  # tokens for reasoning and answer; reasoning on a short question takes hundreds
 LENGTH = Dialect(rename={"max_tokens": "max_completion_tokens"})
 # tried in turn if an endpoint refuses a request without naming the parameter
@@ -35,15 +33,7 @@ REFUSED = ("HTTP 400", "HTTP 422")
 
 
 def ask_dialect(probe: EndpointProbe, chats: bool) -> Generated | None:
-    """Ask as an audit does, and change refused parameters until there is an answer.
-
-    Args:
-        probe: Sends the questions; stores the findings and the dialect.
-        chats: Whether to use /chat/completions instead of /completions.
-
-    Returns:
-        The answer; None if the endpoint gives none with any change.
-    """
+    """Ask as an audit does, and change refused parameters until there is an answer."""
     can = Capabilities(chat=chats, completions=not chats)
     kept, body, guesses = probe.dialect, _ask(probe, can), iter(GUESSES)
     while not body and probe.failed in REFUSED:

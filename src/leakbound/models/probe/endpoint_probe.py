@@ -24,19 +24,6 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float32]
 
-__all__ = [
-    "CHAT_FIELDS",
-    "FIELDS",
-    "HOT",
-    "ONE",
-    "OTHER",
-    "TOKENS",
-    "TOP",
-    "EndpointProbe",
-    "ProbeReply",
-    "Sender",
-]
-
 ONE = "The capital of France is Paris. The capital of Italy is"
 OTHER = "The sun rises in the east and sets in the"
 TOKENS = 12  # of an answer: enough to align an echo, few enough to cost little
@@ -48,13 +35,7 @@ HOT = 2.0  # temperature at which answers must differ
 
 @dataclass(frozen=True, slots=True)
 class ProbeReply:
-    """The outcome of one request.
-
-    Attributes:
-        body: The decoded JSON object; None if there is none.
-        failed: How the request failed, without any text of the server; "" if it succeeded.
-        parameter: The parameter that the endpoint refused; "" if it named none.
-    """
+    """The outcome of one request."""
 
     body: dict[str, JsonValue] | None
     failed: str = ""
@@ -65,33 +46,12 @@ class Sender(Protocol):
     """Sends requests to one endpoint."""
 
     def send(self, path: str, body: Mapping[str, object]) -> ProbeReply:
-        """Send one POST.
-
-        Args:
-            path: Path after the base URL.
-            body: JSON object to send.
-
-        Returns:
-            The reply, or how the request failed.
-
-        Raises:
-            TargetError: If nothing answers at the address, or the key is refused.
-        """
+        """Send one POST."""
 
 
 @dataclass(slots=True)
 class EndpointProbe:
-    """The questions to one model, and the findings.
-
-    Attributes:
-        client: Sends the questions.
-        model: Name of the model at the endpoint.
-        requests: Number of requests sent so far.
-        findings: Findings so far.
-        failed: How the last request failed; "" if it succeeded.
-        parameter: The parameter for which it was refused; "" if there is none.
-        dialect: How the endpoint accepts parameters.
-    """
+    """The questions to one model, and the findings."""
 
     client: Sender
     model: str
@@ -104,16 +64,7 @@ class EndpointProbe:
     def ask(
         self, path: str, fields: Mapping[str, object], dialect: Dialect | None = None
     ) -> dict[str, JsonValue]:
-        """Send one request.
-
-        Args:
-            path: Path after the base URL.
-            fields: Fields to send beside the model's name.
-            dialect: How to write the request; None for the dialect that was found.
-
-        Returns:
-            The decoded reply; empty if there is none.
-        """
+        """Send one request."""
         self.requests += 1
         written = self.dialect if dialect is None else dialect
         text = path != "/embeddings"
@@ -122,15 +73,7 @@ class EndpointProbe:
         return reply.body or {}
 
     def answer(self, request: Request[object], can: Capabilities) -> Generated | Floats | None:
-        """Send a request and read its answer as an audit does.
-
-        Args:
-            request: A request about public texts.
-            can: The assumed capabilities of the endpoint.
-
-        Returns:
-            The answer; None if the request fails or the reply cannot be read.
-        """
+        """Send a request and read its answer as an audit does."""
         sent = http_request_for(request, self.model, can, self.dialect)
         body = self.ask(sent.path, sent.body, Dialect())
         try:
@@ -140,41 +83,17 @@ class EndpointProbe:
             return None
 
     def choices(self, path: str, fields: Mapping[str, object]) -> list[JsonValue]:
-        """Send one request and return the choices of its reply.
-
-        Args:
-            path: Path after the base URL.
-            fields: Fields to send beside the model's name.
-
-        Returns:
-            The choices; empty if none can be read.
-        """
+        """Send one request and return the choices of its reply."""
         found = self.ask(path, fields).get("choices")
         return found if isinstance(found, list) else []
 
     def complete(self, prompt: str, **fields: object) -> ScoredText | None:
-        """One answer from /completions, greedy unless the fields say otherwise.
-
-        Args:
-            prompt: Public text.
-            **fields: Further fields of the request.
-
-        Returns:
-            The answer; None if none can be read.
-        """
+        """One answer from /completions, greedy unless the fields say otherwise."""
         wanted = {"prompt": prompt, "max_tokens": TOKENS, "temperature": 0.0, **fields}
         return next(map(read_completion, self.choices("/completions", wanted)), None)
 
     def chat(self, prompt: str, **fields: object) -> ScoredText | None:
-        """One answer from /chat/completions to one user message, greedy by default.
-
-        Args:
-            prompt: Public text.
-            **fields: Further fields of the request.
-
-        Returns:
-            The answer; None if none can be read.
-        """
+        """One answer from /chat/completions to one user message, greedy by default."""
         turn = [{"role": "user", "content": prompt}]
         wanted = {"messages": turn, "max_tokens": TOKENS, "temperature": 0.0, **fields}
         return next(map(read_chat, self.choices("/chat/completions", wanted)), None)
@@ -182,17 +101,7 @@ class EndpointProbe:
     def note(
         self, check: CheckName, holds: bool | None, detail: str, value: float | None = None
     ) -> bool:
-        """Store a finding.
-
-        Args:
-            check: What was checked.
-            holds: Whether it holds; None if that could not be determined.
-            detail: What was seen.
-            value: The number, if there is one.
-
-        Returns:
-            Whether it holds.
-        """
+        """Store a finding."""
         self.findings.append(ProbeFinding(check=check, holds=holds, detail=detail, value=value))
         return holds is True
 

@@ -14,22 +14,12 @@ from leakbound.models.probe.endpoint_probe import HOT, ONE, OTHER, TOKENS
 from leakbound.models.probe.record import CheckName, ProbeFinding
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreTokens
 
-__all__ = ["ModelProbe", "examine"]
-
 R = TypeVar("R")
 RESPONSE = " Rome, and the capital of Spain is Madrid"
 
 
 class ModelProbe:
-    """The requests to a model, and the findings.
-
-    Args:
-        model: The model.
-
-    Attributes:
-        requests: Number of requests so far.
-        findings: Findings so far.
-    """
+    """The requests to a model, and the findings."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -37,43 +27,19 @@ class ModelProbe:
         self.findings: list[ProbeFinding] = []
 
     def answer(self, request: Request[R]) -> R:
-        """Send one request.
-
-        Args:
-            request: The request.
-
-        Returns:
-            The model's answer.
-        """
+        """Send one request."""
         self.requests += 1
         return self.model.answer([request])[0]
 
     def note(
         self, check: CheckName, holds: bool | None, detail: str, value: float | None = None
     ) -> None:
-        """Store a finding.
-
-        Args:
-            check: What was checked.
-            holds: Whether it holds; None if that could not be determined.
-            detail: What was seen.
-            value: The number, if there is one.
-        """
+        """Store a finding."""
         self.findings.append(ProbeFinding(check=check, holds=holds, detail=detail, value=value))
 
 
 def examine(model: Model) -> ModelProbe:
-    """Check everything that the model says it answers.
-
-    Args:
-        model: The model.
-
-    Returns:
-        The probe with its findings.
-
-    Raises:
-        TargetError: If it answers no kind of request.
-    """
+    """Check everything that the model says it answers."""
     if not model.supports:
         raise TargetError(f"{model.name} answers no kind of request; choose another model.")
     probe = ModelProbe(model)

@@ -10,8 +10,6 @@ from leakbound.models.probe.local import examine
 from leakbound.models.probe.questions import run_questions
 from leakbound.models.probe.record import CheckName, ProbeRecord
 
-__all__ = ["capabilities_of", "probe_endpoint", "probe_model"]
-
 
 def probe_endpoint(model: str, endpoint: Endpoint, key: str | None = None) -> ProbeRecord:
     """Ask an endpoint at most 40 questions about public texts.
@@ -19,20 +17,6 @@ def probe_endpoint(model: str, endpoint: Endpoint, key: str | None = None) -> Pr
     No argument is private, and stated capabilities of the endpoint are ignored. Requests that are
     sent and read as in an audit use the endpoint's dialect. What the dialect leaves open is found
     by asking.
-
-    Args:
-        model: Name of the model at the endpoint.
-        endpoint: One address, with its limits and transport.
-        key: API key (PRIVATE); None to send none.
-
-    Returns:
-        The findings.
-        What was found.
-
-    Raises:
-        UsageError: For several addresses.
-        TargetError: If nothing answers there, the key is refused, or no question is answered.
-        LimitReached: If a limit of the endpoint is reached.
     """
     if len(endpoint.urls) > 1:
         raise UsageError(
@@ -53,18 +37,7 @@ def probe_endpoint(model: str, endpoint: Endpoint, key: str | None = None) -> Pr
 
 
 def probe_model(model: Model, address: str) -> ProbeRecord:
-    """Ask a model with the Model protocol the same questions.
-
-    Args:
-        model: The model.
-        address: Its address, for the record.
-
-    Returns:
-        The findings.
-
-    Raises:
-        TargetError: If it answers no kind of request.
-    """
+    """Ask a model with the Model protocol the same questions."""
     probe = examine(model)
     return ProbeRecord(
         address=address,
@@ -80,15 +53,6 @@ def capabilities_of(record: ProbeRecord) -> Capabilities:
     Log-probabilities of given texts count only if they were found at their own tokens and satisfy
     the laws of ln p. Texts go to /completions only if necessary: for scores, or if there is no
     chat.
-
-    Args:
-        record: The record of an endpoint.
-
-    Returns:
-        Its capabilities.
-
-    Raises:
-        UsageError: For the record of a local model.
     """
     if record.base_url is None:
         raise UsageError(

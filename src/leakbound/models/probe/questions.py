@@ -16,8 +16,6 @@ from leakbound.models.probe.endpoint_probe import HOT, ONE, OTHER, TOKENS, Endpo
 from leakbound.models.probe.replies import ScoredText, read_completion
 from leakbound.models.probe.scores import ask_echo, ask_logprobs, ask_prompt_logprobs
 
-__all__ = ["run_questions"]
-
 OWN = Dialect()
 IDS = (10, 11, 12, 13, 14)  # token ids that are in every vocabulary
 
@@ -29,19 +27,7 @@ class Say(Protocol):
 
 
 def run_questions(client: Sender, model: str, dialect: Dialect = OWN) -> EndpointProbe:
-    """Ask an endpoint all questions.
-
-    Args:
-        client: Sends the questions.
-        model: Name of the model at the endpoint.
-        dialect: How it accepts parameters, as far as is known.
-
-    Returns:
-        The probe with its findings.
-
-    Raises:
-        TargetError: If nothing answers there, the key is refused, or no question is answered.
-    """
+    """Ask an endpoint all questions."""
     probe = EndpointProbe(client, model, dialect=dialect)
     chatted, completed = _texts(probe)
     say: Say = probe.complete if completed else probe.chat

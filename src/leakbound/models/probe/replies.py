@@ -12,20 +12,12 @@ from leakbound.models.openai.generated import read_generated
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["ScoredText", "Token", "read_chat", "read_completion", "read_prompt"]
-
 BROKEN = (KeyError, IndexError, TypeError, ValueError, Fault)  # raised for unexpected JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and its log-probability.
-
-    Attributes:
-        text: Text of the token.
-        logprob: ln p; None if the server gave none, as for the first token of a text.
-        top: ln p of the alternatives, by text.
-    """
+    """A token and its log-probability."""
 
     text: str
     logprob: float | None
@@ -34,12 +26,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class ScoredText:
-    """A text and its tokens.
-
-    Attributes:
-        text: The text.
-        tokens: Its tokens; empty if the server gave no log-probabilities.
-    """
+    """A text and its tokens."""
 
     text: str
     tokens: tuple[Token, ...] = ()
@@ -47,12 +34,6 @@ class ScoredText:
 
 def read_completion(choice: object) -> ScoredText | None:
     """Read a choice of /v1/completions.
-
-    Args:
-        choice: The decoded choice.
-
-    Returns:
-        The text and its tokens; None if the choice has another shape.
 
     Examples:
         >>> read_completion({"text": "a"})
@@ -74,14 +55,7 @@ def read_completion(choice: object) -> ScoredText | None:
 
 
 def read_chat(choice: object) -> ScoredText | None:
-    """Read a choice of /v1/chat/completions.
-
-    Args:
-        choice: The decoded choice.
-
-    Returns:
-        The text and its tokens; None if the choice has another shape.
-    """
+    """Read a choice of /v1/chat/completions."""
     try:
         found = _mapping(choice)
         text = _answer({**found, "message": _mapping(found["message"])})
@@ -91,14 +65,7 @@ def read_chat(choice: object) -> ScoredText | None:
 
 
 def read_prompt(choice: object) -> ScoredText | None:
-    """Read the tokens of a prompt from vLLM's `prompt_logprobs`.
-
-    Args:
-        choice: The decoded choice. In each row, the prompt's own token comes first.
-
-    Returns:
-        The tokens, with an empty text; None if there are none.
-    """
+    """Read the tokens of a prompt from vLLM's `prompt_logprobs`."""
     try:
         rows = _list(_mapping(choice)["prompt_logprobs"] or [])
         return ScoredText("", tuple(map(_prompt_token, rows))) if rows else None

@@ -21,8 +21,6 @@ from leakbound.models.probe.record import CheckName
 from leakbound.models.probe.replies import ScoredText, read_prompt
 from leakbound.models.request import ScoreTokens
 
-__all__ = ["ask_echo", "ask_logprobs", "ask_prompt_logprobs"]
-
 MANY = (1000, 100, 20, 5, 1)  # alternatives to request, until there is an answer: usual limits
 WORDS = (64, 256, 1024)  # lengths of texts to echo: a short, a typical and a long context
 PLACES = {
@@ -40,17 +38,7 @@ ScoredTexts = Sequence[tuple[str, ScoredText]]
 def ask_logprobs(
     probe: EndpointProbe, chats: bool, completes: bool
 ) -> tuple[ScoredText | None, Mapping[str, object]]:
-    """Ask for log-probabilities of generated tokens.
-
-    Args:
-        probe: Sends the questions and stores the findings.
-        chats: Whether /chat/completions answers.
-        completes: Whether /completions answers.
-
-    Returns:
-        An answer with log-probabilities and the fields that request them; None and no fields if
-        there is none.
-    """
+    """Ask for log-probabilities of generated tokens."""
     chatted = probe.chat(ONE, **CHAT_FIELDS) if chats else None
     if chats:
         _note_presence(probe, "chat_logprobs", chatted)
@@ -92,12 +80,7 @@ def _one_token(probe: EndpointProbe, k: int, completes: bool) -> ScoredText | No
 
 
 def ask_echo(probe: EndpointProbe, answers: ScoredTexts) -> None:
-    """Echo each answer after its prompt, and find the position of its log-probabilities.
-
-    Args:
-        probe: Sends the questions and stores the findings.
-        answers: (prompt, answer) pairs that came with log-probabilities.
-    """
+    """Echo each answer after its prompt, and find the position of its log-probabilities."""
     whole = probe.complete(ONE, echo=True, logprobs=1, max_tokens=1)
     if not _note_echo(probe, whole):
         return
@@ -179,12 +162,7 @@ def _echo_length(probe: EndpointProbe) -> None:
 
 
 def ask_prompt_logprobs(probe: EndpointProbe, answers: ScoredTexts) -> None:
-    """Compare vLLM's log-probabilities of a prompt with those of the same generated tokens.
-
-    Args:
-        probe: Sends the questions and stores the findings.
-        answers: (prompt, answer) pairs that came with log-probabilities.
-    """
+    """Compare vLLM's log-probabilities of a prompt with those of the same generated tokens."""
     read = []
     for text in [prompt + answer.text for prompt, answer in answers] or [ONE]:
         fields = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": TOP}

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from leakbound.estimators.profile import Profile
     from leakbound.stats import Estimate
 
-__all__ = ["e_value_figure", "histogram_figure", "profile_figure", "roc_figure"]
-
 LEAST_DELTA = 1e-12  # where the logarithmic axis of delta ends
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 

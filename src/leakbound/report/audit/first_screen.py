@@ -13,8 +13,6 @@ from leakbound.report.words import VERDICTS
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
 
-__all__ = ["audit_facts", "audit_tone", "several_sentences"]
-
 OUTCOMES = {
     "violation": "leak more than was claimed", "no_violation": "were not shown to leak more",
     "inconclusive": "were not decided",

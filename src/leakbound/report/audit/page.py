@@ -45,8 +45,6 @@ from leakbound.stats import beside, cut
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
 
-__all__ = ["audit_figures", "page", "trial_figures"]
-
 IMAGE = re.compile(r"(data:image/png;base64,[A-Za-z0-9+/=]+)")
 HISTOGRAM = (
     "Scores with the canary in the context and without it. Contexts that cannot be told apart have "

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from leakbound.auditing import AuditResult
 
-__all__ = ["is_binary", "rates_figure", "systems_figure"]
-
 BINARY = 3  # edges of the histogram of scores that are 0 or 1
 GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
 

@@ -25,8 +25,6 @@ from leakbound.stats import beside, cut
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
 
-__all__ = ["comparison_table", "summary"]
-
 HEAD = (
     "system", "verdict", "claim ε", "ε ≥", "μ ≥", "guarantee μ", "AUROC (point)", "model calls",
     "by",

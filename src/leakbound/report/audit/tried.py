@@ -10,8 +10,6 @@ from leakbound.auditing.tried import attack_classes
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
 
-__all__ = ["REFERENCE_HEAD", "TRIED_HEAD", "reference_rows", "tried_rows"]
-
 REFERENCE_HEAD = ("Item", "What it asks", "What this audit says")
 
 TRIED_HEAD = ("Class of attack", "Tried", "How to try it")

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from leakbound.auditing.controls import ControlCheck
     from leakbound.stats import Estimate
 
-__all__ = [
-    "CHANNEL_HEAD", "ESTIMATE_HEAD", "bound_sentence", "channel_row", "channels_sentence",
-    "check_sentence", "estimate_row", "limits_of",
-    "reason_sentences", "setup_sentence",
-]  # fmt: skip
-
 CHANNEL_HEAD = ("Channel", "Verdict", "ε ≥", "Rejected at pair", "Control canary")
 ESTIMATE_HEAD = (
     "Method", "ε", "μ", "Kind", "δ", "Confidence", "Counts", "Threshold", "Assumptions",

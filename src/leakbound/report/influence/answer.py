@@ -14,8 +14,6 @@ from leakbound.stats import cut
 if TYPE_CHECKING:
     from leakbound.attribution import Expected, InfluenceRecord, SpanGrid
 
-__all__ = ["influence_answer", "influence_facts", "influence_tone"]
-
 LONGEST = 60  # characters of a quoted text
 MILLION = math.log(1e6)
 TONES = {

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from leakbound.attribution import Reading
     from leakbound.report.influence.spans import NamedReading
 
-__all__ = ["position_figures", "relative_position_figure"]
-
 Floats = npt.NDArray[np.float64]
 MANY = 60  # spans from which a line has no markers
 

@@ -37,8 +37,6 @@ from leakbound.report.pages import render, script_file
 if TYPE_CHECKING:
     from leakbound.attribution import Attribution, InfluenceRecord, Reading, SpanGrid
 
-__all__ = ["influence_page"]
-
 SHOWN = 20  # contexts whose heat map is on the page; the numbers of all are in the exports
 WORDS = 80  # characters of a label: the text itself is what it labels
 LIMIT_WORDS = {

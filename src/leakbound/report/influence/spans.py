@@ -16,12 +16,6 @@ from leakbound.errors import UsageError
 if TYPE_CHECKING:
     from leakbound.attribution import Attribution, InfluenceRecord, Reading, SpanGrid
 
-__all__ = [
-    "NamedReading", "Segment", "TopSpan", "decoding_name", "excess_note", "expected_name",
-    "finest", "grid_notes", "grid_title", "hides_copies", "readings_by_context", "segments",
-    "strongest_pieces", "top_spans",
-]  # fmt: skip
-
 METHODS = {"shapley": "Shapley values", "lasso": "lasso"}
 EQUAL = 1e-3  # influences this close are shown as equal: the digits of a map tell no more
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from leakbound.attribution.study_record import Mean, StudyRecord, StudyRow, Utility
 
-__all__ = ["study_page", "study_table"]
-
 SCORES = {"rouge_l": "ROUGE-L", "bertscore": "BERTScore", "factkb": "FactKB"}
 COUNTS = {
     "repeat_text": "repeat, by the text", "repeat_program": "repeat, by the program",
@@ -28,7 +26,6 @@ BARS = " Bars are intervals."
 
 
 def study_page(record: StudyRecord) -> str:
-    """The page of a study."""
     return render(
         "influence/study.html.j2",
         title=f"Influence by {record.factor}",

@@ -11,10 +11,6 @@ from leakbound.report.influence.spans import NamedReading, TopSpan, expected_nam
 if TYPE_CHECKING:
     from leakbound.attribution import Expected, InfluenceRecord
 
-__all__ = [
-    "WholeTable", "expected_head", "expected_row", "span_head", "span_rows", "whole_table",
-]  # fmt: skip
-
 
 class WholeTable(NamedTuple):
     """What leaving out the whole context changes: headings, and a row for each reading."""

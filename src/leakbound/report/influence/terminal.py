@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from leakbound.attribution import Attribution, InfluenceRecord, Reading, SpanGrid
 
-__all__ = ["influence_summary", "print_heat"]
-
 HEAT = (
     (255, 255, 255), (255, 236, 210), (255, 205, 150), (250, 165, 90), (232, 125, 40),
 )  # black text reads on all of them  # fmt: skip

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["RecipeFigure", "RecipeLine", "RecipePoint", "recipe_svg"]
-
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 HOLLOW = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 WIDE = 8  # times the least value from which an axis is logarithmic

@@ -10,8 +10,6 @@ from leakbound.report.frame import facts
 from leakbound.report.pages import render
 from leakbound.report.recipes.figures import RecipeFigure, recipe_svg
 
-__all__ = ["RecipeSection", "recipes_page"]
-
 CLASSES: Mapping[str, str] = {  # of the common stylesheet
     "shown": "no_violation", "reversed": "violation", "too_few_trials": "inconclusive",
     "cannot_show": "inconclusive", "failed": "failed", "": "quiet",
@@ -50,7 +48,6 @@ class RecipeSection:
 
 
 def recipes_page(title: str, sections: Sequence[RecipeSection], lead: str = "") -> str:
-    """A page of recipes."""
     return render(
         "recipes/page.html.j2",
         title=title,

@@ -13,7 +13,6 @@ from leakbound.report.sweep.names import key_name, setting_name
 if TYPE_CHECKING:
     from leakbound.sweeping import SweepPoint, SweepRecord
 
-__all__ = ["REFERENCES", "FigureData", "FigurePoint", "Range", "Series", "figures_of"]
 SeriesKind = Literal["bound", "exact", "claim", "utility", "zero_shot", "non_private"]
 REFERENCES = ("zero_shot", "non_private")
 MANY = 12  # settings that are named in a figure; more have the numbers of the table

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from leakbound.sweeping import SweepRecord
 
-__all__ = ["FORMATS", "figure_csv", "figure_files", "figure_svg"]
-
 FORMATS = ("svg", "pdf", "png", "csv")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p", "d", "8", "H")
 WIDE = 8  # times the least value from which an axis is logarithmic

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["key_name", "setting_name"]
-
 
 def setting_name(changes: Mapping[str, object], without: str | None = None) -> str:
     """A setting in few words.

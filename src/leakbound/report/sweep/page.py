@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from leakbound.gating.rates import Rate
     from leakbound.sweeping import SweepPoint, SweepRecord, SweepUtility
 
-__all__ = ["sweep_page"]
-
 CAPTIONS = {
     "bound": "Lower bounds that the attack certifies. A bound above the claim's line is evidence "
     "against the claim; a bound below it proves nothing.",
@@ -50,7 +48,6 @@ NONE = -1.0  # where a cell without a number is sorted: before all numbers
 
 
 def sweep_page(record: SweepRecord, title: str | None = None) -> str:
-    """The page of a sweep."""
     warnings = dict.fromkeys(warning for point in record.points for warning in point.warnings)
     head, rows = _head(record), _rows(record)
     shown, same = _columns(head, rows)

@@ -21,8 +21,6 @@ from leakbound.stats import cut
 if TYPE_CHECKING:
     from leakbound.sweeping import SweepPoint, SweepRecord, SweepUtility
 
-__all__ = ["sweep_summary"]
-
 UTILITY = ("utility", "zero-shot", "non-private")
 
 

@@ -16,12 +16,6 @@ from leakbound.stats import cut
 if TYPE_CHECKING:
     from leakbound.sweeping import SweepPoint, SweepRecord
 
-__all__ = [
-    "answer_sentence", "calls_sentence", "joint_confidence",
-    "not_tried_sentence", "subjects_of", "tally", "tally_sentence", "tried_sentence",
-    "worst_sentences",
-]  # fmt: skip
-
 FIXED = ("query", "canary", "model", "mechanism", "address", "data")
 WITHIN = ("model", "mechanism")  # an application at an address has its own
 

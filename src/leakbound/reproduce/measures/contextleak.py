@@ -19,12 +19,6 @@ from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.stats import accuracy_bound, accuracy_log_odds, cut
 from leakbound.tuning import tune
 
-__all__ = [
-    "canaries_by_queries", "defense_levels", "examples_and_partitions", "leakage_by_epsilon",
-    "log_odds_and_bounds", "privacy_and_utility", "privacy_and_utility_by_model",
-    "spread_of_reruns", "tuned_query",
-]  # fmt: skip
-
 EPSILONS, SHOTS = (1, 2, 4, 8), 20  # the paper's
 INFINITE = "ε = ∞"
 RERUNS = 10  # the fewest that can tell the spread at 24 pairs from that at 6

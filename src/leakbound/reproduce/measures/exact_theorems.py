@@ -11,8 +11,6 @@ from scipy.special import log_softmax, softmax
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.values import MeasuredValue, Quantity
 
-__all__ = ["convergence_of_experts", "influence_and_pmi"]
-
 DRAWS = 400  # draws of the examples: a standard error below 0.02
 EXPECTED = np.array([0.3, 0.2, 0.0, -0.5])  # mean contribution of an example to each answer
 RESIDUAL = np.array([-1.0, 1.0, 0.0, 0.0])  # bounded by 1, as Assumption 3.2 allows

@@ -19,11 +19,6 @@ from leakbound.reproduce.studies import (
 )
 from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 
-__all__ = [
-    "models_sizes_and_positions", "positions_by_model", "positions_of_study", "settings_of_study",
-    "top_tokens",
-]  # fmt: skip
-
 
 def top_tokens(context: RecipeContext) -> Iterator[MeasuredValue]:
     """Where the influence is in each context. Yields no text, since it may be private.

@@ -31,11 +31,6 @@ from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.stats import auroc, auroc_standard_error
 from leakbound.tasks import CategoricalLaw, Mechanism, Vector
 
-__all__ = [
-    "accuracy_by_examples", "answer_cost", "clipping_bounds", "exact_loss_of_poe",
-    "expert_likelihoods", "membership_attack", "text_classification", "vision",
-]  # fmt: skip
-
 DELTA, CLIP, SHOTS = 1e-5, 2.0, 20  # the paper's
 POE, PUBLISHED, RNM = "PoE", "PoE, published calibration", "RNM"
 PBS, SYNTHETIC = "PbS", "synthetic shots"

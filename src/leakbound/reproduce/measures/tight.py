@@ -18,13 +18,6 @@ from leakbound.reproduce.utility import Metric, NoiseGroup, utility
 from leakbound.reproduce.values import MeasuredValue, Quantity
 from leakbound.stats import gdp
 
-__all__ = [
-    "DELTA", "EPSILONS", "PARTITIONS", "PER_PARTITION", "attacks_and_baselines",
-    "examples_per_partition",
-    "models", "numbers_of_pairs", "partitions", "perfect_attack_epsilon", "simulated_trials",
-    "temperatures", "utility_by_partitions", "views",
-]  # fmt: skip
-
 R = TypeVar("R")
 EPSILONS, DELTA = (1, 2, 4, 8), 1e-5
 PARTITIONS, PER_PARTITION = 4, 2  # if a figure varies something else; the paper takes the best
@@ -56,14 +49,7 @@ def _sized(parts: int = PARTITIONS, per_partition: int = PER_PARTITION) -> Audit
 
 
 def views(black_box: AuditKeys | None) -> Mapping[str, AuditKeys]:
-    """Audit keys for both kinds of access.
-
-    Args:
-        black_box: Keys for black-box access; None to score the released label.
-
-    Returns:
-        Keys by the name of the access in a table.
-    """
+    """Audit keys for both kinds of access."""
     return {"black box": black_box or {"score": "predicted_member"}, "white box": {}}
 
 
@@ -135,15 +121,7 @@ def partitions(
 
 
 def perfect_attack_epsilon(parts: int, epsilon: float) -> float:
-    """What a released label reveals about votes (1, T - 1) against (0, T).
-
-    Args:
-        parts: Number of partitions T.
-        epsilon: The epsilon that the noise is calibrated to, by the classical formula.
-
-    Returns:
-        The paper's point estimate from the expected counts of TRIALS trials per context.
-    """
+    """What a released label reveals about votes (1, T - 1) against (0, T)."""
     sigma = ReportNoisyMax.calibrated(epsilon, DELTA, parts, "classical").sigma
     tp, fp = (round(TRIALS * float(ndtr((2 * k - parts) / (math.sqrt(2) * sigma)))) for k in (1, 0))
     return gdp(tp, TRIALS - tp, fp, TRIALS - fp, DELTA).details["implied_epsilon"]

@@ -15,8 +15,6 @@ from leakbound.reproduce.metrics import epsilon_sample
 from leakbound.reproduce.values import MeasuredValue, Quantity
 from leakbound.stats import gdp, roc
 
-__all__ = ["bootstrap_audits", "bootstrap_epsilon"]
-
 REPEATS = 5  # the paper's
 Floats = npt.NDArray[np.float64]
 
@@ -56,18 +54,7 @@ def bootstrap_audits(
 def bootstrap_epsilon(
     prepared: Prepared, rows: Sequence[EvidenceRow], trials: int, seed: int
 ) -> float:
-    """One repeat: aggregates drawn with replacement, noise, the best threshold, ε through μ.
-
-    Args:
-        prepared: The audit, with its mechanism and score.
-        rows: What it collected (PRIVATE).
-        trials: Number of outputs, half of them from each context.
-        seed: Seed of the draws.
-
-    Returns:
-        A point estimate: it treats the few aggregates as all there are, and chooses the threshold
-        on the same outputs.
-    """
+    """One repeat: aggregates drawn with replacement, noise, the best threshold, ε through μ."""
     rng, n = np.random.default_rng([seed, 17]), max(1, trials // 2)
     member, nonmember = (_resampled(prepared, rows, of, n, rng) for of in (0, 1))
     fpr, tpr, _ = roc(member, nonmember)

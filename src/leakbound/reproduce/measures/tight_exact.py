@@ -21,8 +21,6 @@ from leakbound.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound.stats import exact_privacy_loss
 from leakbound.tasks import GaussianLaw, Mechanism
 
-__all__ = ["mean_sensitivity", "signal_distances", "signal_losses", "vote_places", "voting_noise"]
-
 
 def signal_distances(
     context: RecipeContext, table: PaperTable, signals: Sequence[Sequence[str]]

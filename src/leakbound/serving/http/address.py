@@ -5,8 +5,6 @@ from __future__ import annotations
 import ipaddress
 import re
 
-__all__ = ["is_local", "names_this_machine"]
-
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")  # nothing else may follow
 
 
@@ -34,12 +32,6 @@ def names_this_machine(header: str) -> bool:
 
     Libraries replace a header that they cannot parse by the server's own address, so it is parsed
     here.
-
-    Args:
-        header: The header; "" if there is none.
-
-    Returns:
-        True for a loopback address or localhost, with or without a port.
 
     Examples:
         >>> names_this_machine("localhost:8000"), names_this_machine("[::1]:80")

@@ -32,8 +32,6 @@ from leakbound.serving.http.state_file import ServiceState
 from leakbound.serving.http.tenants import Tenant, Tenants
 from leakbound.serving.private import PrivateICL
 
-__all__ = ["ServiceApp", "starlette_app"]
-
 LOG = logging.getLogger("leakbound.serving")
 LONGEST_KEY = 255  # characters of an idempotency key, as at Stripe
 CLOSE = {"connection": "close"}
@@ -49,16 +47,7 @@ NO_TOKEN = (
 
 
 class ServiceApp:
-    """The endpoints over one `PrivateICL`.
-
-    Args:
-        private: The service.
-        tenants: Clients that may ask; None for anyone on this machine.
-        state: Accounts of the tenants and idempotency keys.
-        ignored: Fields that the operator lets the service ignore.
-        limit: The most bytes of a request.
-        timeout: Seconds within which a request must arrive.
-    """
+    """The endpoints over one `PrivateICL`."""
 
     def __init__(
         self,
@@ -76,11 +65,7 @@ class ServiceApp:
         self._started = int(time.time())
 
     def routes(self) -> list[Route]:
-        """All routes of the service.
-
-        Returns:
-            Routes for Starlette.
-        """
+        """All routes of the service."""
         answers = [
             Route(one.path, self._guarded(partial(self._answer, one)), methods=["POST"])
             for one in FORMATS
@@ -94,26 +79,11 @@ class ServiceApp:
         ]
 
     async def health(self, request: Request) -> Response:
-        """GET /health: whether the server is up, and nothing else.
-
-        Args:
-            request: The HTTP request.
-
-        Returns:
-            The HTTP response.
-        """
+        """GET /health: whether the server is up, and nothing else."""
         return JSONResponse({"status": "ok"})
 
     async def not_found(self, request: Request, error: Exception) -> Response:
-        """Reply to an unknown path or method.
-
-        Args:
-            request: The HTTP request.
-            error: The exception that Starlette raised.
-
-        Returns:
-            The HTTP response.
-        """
+        """Reply to an unknown path or method."""
         status = error.status_code if isinstance(error, HTTPException) else 404
         return _response(ServiceReply(status, refusal(404, PATHS).body))
 
@@ -255,12 +225,5 @@ def _response(
 
 
 def starlette_app(app: ServiceApp) -> Starlette:
-    """The endpoints as an ASGI application.
-
-    Args:
-        app: The endpoints.
-
-    Returns:
-        An application for any ASGI server.
-    """
+    """The endpoints as an ASGI application."""
     return Starlette(routes=app.routes(), exception_handlers={HTTPException: app.not_found})

@@ -26,8 +26,6 @@ from leakbound.serving.http.tenants import RequestRate, Tenant
 from leakbound.serving.private import AnswerLost, PrivateICL
 from leakbound.tasks import Query
 
-__all__ = ["NO_RETRY", "Call", "ServiceCalls", "ServiceReply", "refusal", "request_digest"]
-
 LOG = logging.getLogger("leakbound.serving")
 ERROR_TYPES = {
     400: "invalid_request_error",
@@ -52,16 +50,7 @@ UNDELIVERED_SECONDS = 600.0  # the official client gives up after ten minutes
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request of one tenant.
-
-    Attributes:
-        tenant: The client.
-        format: The endpoint.
-        payload: The decoded JSON.
-        digest: Digest of endpoint and payload; see `request_digest`.
-        key: Its idempotency key; "" for none.
-        retried: Whether the client says that it sent this request before.
-    """
+    """One request of one tenant."""
 
     tenant: Tenant
     format: AnswerFormat
@@ -73,15 +62,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ServiceReply:
-    """The reply to a request.
-
-    Attributes:
-        status: HTTP status code.
-        body: The JSON object of the response.
-        headers: Further headers.
-        answer: The released answer; None if there is none.
-        spent: Whether budget may have been spent.
-    """
+    """The reply to a request."""
 
     status: int
     body: Payload
@@ -91,41 +72,19 @@ class ServiceReply:
 
 
 def request_digest(form: AnswerFormat, payload: Payload) -> str:
-    """A digest that identifies a request.
-
-    Args:
-        form: The endpoint.
-        payload: The decoded JSON.
-
-    Returns:
-        64 hex digits, the same for equal requests.
-    """
+    """A digest that identifies a request."""
     text = json.dumps([form.path, payload], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def refusal(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> ServiceReply:
-    """An error in the shape of the OpenAI API.
-
-    Args:
-        status: HTTP status code.
-        sentence: What is wrong and what to do (public).
-        headers: Further headers.
-
-    Returns:
-        The reply.
-    """
+    """An error in the shape of the OpenAI API."""
     error = {"message": sentence, "type": ERROR_TYPES[status], "param": None, "code": None}
     return ServiceReply(status, {"error": error}, headers or {})
 
 
 class ServiceCalls:
     """Answers calls with one `PrivateICL`, one at a time.
-
-    Args:
-        private: The service.
-        state: Accounts of the tenants and idempotency keys.
-        ignored: Fields that the operator lets the service ignore.
 
     Guarantee:
         What is returned depends on the private rows only through released answers, whose guarantee
@@ -142,17 +101,7 @@ class ServiceCalls:
         self._undelivered: OrderedDict[tuple[str, str], tuple[float, ServiceReply]] = OrderedDict()
 
     def answer(self, call: Call) -> ServiceReply:
-        """Answer one call. Raises nothing.
-
-        Args:
-            call: The request.
-
-        Returns:
-            200 with the answer. These cost nothing: 400 if the request cannot be served as asked,
-            409 or 422 if its idempotency key is in use, 429 if a tenant asks too often, 403 if a
-            budget is spent, 503 if the model or a store cannot be used. 500 if an answer failed
-            after it was paid for, or a tenant could not be refunded.
-        """
+        """Answer one call. Raises nothing."""
         try:
             query, ignored = self._query(call)
             return self._once(call, query, ignored)
@@ -222,12 +171,7 @@ class ServiceCalls:
         return reply
 
     def keep_undelivered(self, call: Call, reply: ServiceReply) -> None:
-        """Keep the reply to a client that disconnected, in case it asks again.
-
-        Args:
-            call: The request.
-            reply: The reply that it did not receive. Refusals are not kept.
-        """
+        """Keep the reply to a client that disconnected, in case it asks again."""
         if call.key or not reply.spent:
             return
         self._undelivered[call.tenant.name, call.digest] = (time.monotonic(), reply)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from leakbound.errors import UsageError
 
-__all__ = ["Message", "message_from", "query_text", "text_of"]
-
 ROLES = {"system": "System", "developer": "System", "user": "User", "assistant": "Assistant"}
 TEXT_PARTS = ("text", "input_text", "output_text")
 PART_FIELDS = ("annotations", "logprobs", "text", "type")  # other fields ask for something
@@ -27,13 +25,7 @@ FREE = ("id", "phase", "status", "type")  # of items of the Responses API: not p
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation.
-
-    Attributes:
-        role: The role: system, developer, user or assistant.
-        text: The text.
-        name: Name of the participant; "" for none.
-    """
+    """One message of a conversation."""
 
     role: str
     text: str
@@ -42,16 +34,6 @@ class Message:
 
 def query_text(messages: Sequence[Message]) -> str:
     """Turn a conversation into one query.
-
-    Args:
-        messages: The messages in order; the last one is the user's.
-
-    Returns:
-        The text of a single message. Several messages become lines such as `Role: text` or
-        `Role (name): text`.
-
-    Raises:
-        UsageError: If there is no user message, or the last message is the assistant's.
 
     Examples:
         >>> print(query_text([Message("system", "Be brief."), Message("user", "Where is it?")]))
@@ -79,18 +61,7 @@ def _speaker(message: Message) -> str:
 
 
 def message_from(found: object) -> Message:
-    """Read a message of a request.
-
-    Args:
-        found: The decoded JSON of one message.
-
-    Returns:
-        Role, text and name.
-
-    Raises:
-        UsageError: If it is not a text message, has an unknown role, or holds a field that
-            cannot be part of a text.
-    """
+    """Read a message of a request."""
     if not isinstance(found, dict):
         raise UsageError("a message is not an object; it must be {role, content}.")
     role = found.get("role")
@@ -130,17 +101,7 @@ def _asks(part: dict[object, object]) -> bool:
 
 
 def text_of(content: object) -> str:
-    """The text of a message.
-
-    Args:
-        content: A text, or a list of text parts.
-
-    Returns:
-        The text; each part begins a new line.
-
-    Raises:
-        UsageError: If a part is not text.
-    """
+    """The text of a message."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else [None]

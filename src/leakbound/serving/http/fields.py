@@ -17,17 +17,6 @@ from leakbound.mechanisms.base import NO_ANSWER
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Mechanism, Query, Task
 
-__all__ = [
-    "CHAT_FIELDS",
-    "COMPLETION_FIELDS",
-    "RESPONSE_FIELDS",
-    "FieldRule",
-    "Payload",
-    "check_fields",
-    "ignorable_fields",
-    "longest_answer",
-]
-
 Payload: TypeAlias = dict[str, object]
 SHOWN = 40  # characters of a value that an error repeats
 METADATA = 16  # keys of metadata, as in the OpenAI API
@@ -35,17 +24,7 @@ METADATA = 16  # keys of metadata, as in the OpenAI API
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """The rule for one field of a request.
-
-    Attributes:
-        accepts: Whether a value that is not null asks for what the service does. Its second
-            argument is the longest answer in tokens, or None if that is not known.
-        must: What the value must be; part of the refusal.
-        why: What the field does here, or why nothing else can be served; a clause.
-        ignorable: Whether an operator may let the service ignore other values. The reply then
-            names the field.
-        required: Whether every request must have it.
-    """
+    """The rule for one field of a request."""
 
     accepts: Callable[[object, int | None], bool]
     must: str
@@ -218,15 +197,6 @@ RESPONSE_FIELDS: Mapping[str, FieldRule] = {
 def longest_answer(task: Task, mechanism: Mechanism) -> int | None:
     """The most tokens that an answer can have, from public facts.
 
-    Args:
-        task: The task of the service.
-        mechanism: The mechanism that answers.
-
-    Returns:
-        For given answers, the bytes of the longest one, because no tokenizer makes more tokens
-        than bytes. For free answers, the limit of task and mechanism. None for a system, which has
-        its own limit.
-
     Examples:
         >>> from leakbound.mechanisms import ReportNoisyMax
         >>> longest_answer(Task("mail", ("work", "home")), ReportNoisyMax(2.0))
@@ -242,11 +212,7 @@ def longest_answer(task: Task, mechanism: Mechanism) -> int | None:
 
 
 def ignorable_fields() -> tuple[str, ...]:
-    """Fields that an operator may let the service ignore.
-
-    Returns:
-        Their names, sorted.
-    """
+    """Fields that an operator may let the service ignore."""
     tables = (CHAT_FIELDS, COMPLETION_FIELDS, RESPONSE_FIELDS)
     return tuple(sorted({name for table in tables for name, rule in table.items()
                          if rule.ignorable}))  # fmt: skip
@@ -255,21 +221,7 @@ def ignorable_fields() -> tuple[str, ...]:
 def check_fields(
     payload: Payload, rules: Mapping[str, FieldRule], longest: int | None, ignored: Iterable[str]
 ) -> tuple[str, ...]:
-    """Refuse a request if a field cannot be served as asked.
-
-    Args:
-        payload: The request.
-        rules: The rule of each field.
-        longest: The most tokens of an answer; None where that is not known.
-        ignored: Fields that the operator lets the service ignore.
-
-    Returns:
-        The fields of this request that are ignored.
-
-    Raises:
-        UsageError: If a value asks for something that the service does not do, or a field is
-            unknown.
-    """
+    """Refuse a request if a field cannot be served as asked."""
     lenient, found = set(ignored), []
     for name, value in payload.items():
         rule = rules.get(name)

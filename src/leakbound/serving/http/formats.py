@@ -16,8 +16,6 @@ from leakbound.serving.http.fields import (
     Payload,
 )
 
-__all__ = ["FORMATS", "AnswerFormat", "ServedAnswer"]
-
 # No token counts: the length of a prompt is private, and the released text is never tokenized.
 NO_COUNTS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 UNANSWERED = "There is no answer to this query. Its price is that of an answer."
@@ -25,19 +23,7 @@ UNANSWERED = "There is no answer to this query. Its price is that of an answer."
 
 @dataclass(frozen=True, slots=True)
 class ServedAnswer:
-    """A released answer as a client receives it (PUBLIC).
-
-    Attributes:
-        id: Random; the same whenever this answer is sent again.
-        created: Seconds since 1970.
-        model: Name of the service.
-        text: The released text.
-        epsilon_spent: epsilon of all answers of the service so far; None for infinity.
-        epsilon_remaining: What remains of the budget; None for infinity.
-        delta: Failure probability of the budget.
-        answered: Whether the output is an answer. "No answer" costs the same.
-        ignored: Fields of the request that the service ignored with the operator's permission.
-    """
+    """A released answer as a client receives it (PUBLIC)."""
 
     id: str
     created: int
@@ -50,35 +36,17 @@ class ServedAnswer:
     ignored: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """The answer as a JSON object, for a store.
-
-        Returns:
-            All fields.
-        """
+        """The answer as a JSON object, for a store."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> ServedAnswer:
-        """Read what `to_json` wrote.
-
-        Args:
-            text: A JSON object.
-
-        Returns:
-            The same answer.
-        """
+        """Read what `to_json` wrote."""
         found = json.loads(text)
         return cls(**{**found, "ignored": tuple(found["ignored"])})
 
     def cut_before(self, stop: object) -> ServedAnswer:
-        """The answer up to the first stop sequence: a function of the released text.
-
-        Args:
-            stop: A text or a list of texts; any other value cuts nothing.
-
-        Returns:
-            The answer with the text before the first stop sequence.
-        """
+        """The answer up to the first stop sequence: a function of the released text."""
         texts = [stop] if isinstance(stop, str) else stop if isinstance(stop, list) else []
         places = [self.text.find(str(one)) for one in texts]
         ends = [place for place in places if place >= 0]
@@ -90,11 +58,7 @@ class ServedAnswer:
         return None if self.answered else UNANSWERED
 
     def price(self) -> Payload:
-        """What the answer cost and what remains of the budget.
-
-        Returns:
-            The object `leakbound` of a reply.
-        """
+        """What the answer cost and what remains of the budget."""
         shown: Payload = {
             "epsilon_spent": self.epsilon_spent,
             "epsilon_remaining": self.epsilon_remaining,
@@ -106,15 +70,7 @@ class ServedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """One answer endpoint.
-
-    Attributes:
-        path: Its path.
-        fields: The rule for each field of a request.
-        messages: Reads the conversation of a request.
-        body: Makes the JSON object of a reply.
-        events: Makes the server-sent events of a reply.
-    """
+    """One answer endpoint."""
 
     path: str
     fields: Mapping[str, FieldRule]

@@ -22,8 +22,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from leakbound.errors import UsageError, reason_of
 
-__all__ = ["Listener", "listen", "run_server"]
-
 CONNECTIONS = 256  # far more than the clients of a service that answers one call at a time
 GRACE = 2.0  # seconds to send a refusal, to read the rest of a refused body, or to close TLS
 LEVEL = "%(levelprefix)s"  # of a log line
@@ -32,18 +30,7 @@ KEEP_ALIVE = 5  # seconds that a connection may be idle between two requests
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where and how a server listens.
-
-    Attributes:
-        host: Address or host name.
-        port: Port; 0 chooses a free one.
-        certificate: File of the TLS certificate chain (PEM); None for plain HTTP.
-        key: File of its private key (PEM).
-        timeout: Seconds for the TLS handshake, for the headers of a request, and for its body.
-
-    Raises:
-        UsageError: If only one of certificate and key is given, or they cannot be used.
-    """
+    """Where and how a server listens."""
 
     host: str
     port: int
@@ -81,21 +68,13 @@ class TimedProtocol(H11Protocol):
     grace: ClassVar[float] = GRACE
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for headers.
-
-        Args:
-            transport: The connection.
-        """
+        """Start to wait for headers."""
         super().connection_made(transport)
         self._phase, self._deadline = "", None
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Read the data and update the deadline.
-
-        Args:
-            data: The bytes.
-        """
+        """Read the data and update the deadline."""
         super().data_received(data)
         self._watch()
 
@@ -105,11 +84,7 @@ class TimedProtocol(H11Protocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting.
-
-        Args:
-            exc: Why it was lost.
-        """
+        """Stop waiting."""
         super().connection_lost(exc)
         self._await_within("", 0.0)
 
@@ -144,11 +119,7 @@ class TimedProtocol(H11Protocol):
 
 
 class ServiceLoop(asyncio.SelectorEventLoop):
-    """An event loop that limits TLS handshakes and shutdowns; asyncio allows 60 and 30 seconds.
-
-    Args:
-        timeout: Seconds for a handshake.
-    """
+    """An event loop that limits TLS handshakes and shutdowns; asyncio allows 60 and 30 seconds."""
 
     def __init__(self, timeout: float) -> None:
         super().__init__()
@@ -157,16 +128,7 @@ class ServiceLoop(asyncio.SelectorEventLoop):
     async def create_server(  # type: ignore[override]
         self, *args: object, ssl: ssl.SSLContext | None = None, **options: object
     ) -> asyncio.Server:
-        """Start to listen.
-
-        Args:
-            *args: As in asyncio.
-            ssl: The TLS context; None for plain connections.
-            **options: As in asyncio.
-
-        Returns:
-            The server.
-        """
+        """Start to listen."""
         if ssl is not None:
             options |= {"ssl_handshake_timeout": self._timeout, "ssl_shutdown_timeout": GRACE}
         made: asyncio.Server
@@ -175,34 +137,20 @@ class ServiceLoop(asyncio.SelectorEventLoop):
 
 
 def run_server(server: uvicorn.Server, timeout: float) -> None:
-    """Run a server until it is stopped.
-
-    Args:
-        server: A configured server.
-        timeout: Seconds for a TLS handshake.
-    """
+    """Run a server until it is stopped."""
     with asyncio.Runner(loop_factory=partial(ServiceLoop, timeout)) as runner:
         runner.run(server.serve())
 
 
 class AnnouncedServer(uvicorn.Server):
-    """A server that tells its port once it listens.
-
-    Args:
-        config: As in uvicorn.
-        listening: Called once, with the port.
-    """
+    """A server that tells its port once it listens."""
 
     def __init__(self, config: uvicorn.Config, listening: Callable[[int], None]) -> None:
         super().__init__(config)
         self._listening = listening
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Start to listen.
-
-        Args:
-            sockets: As in uvicorn.
-        """
+        """Start to listen."""
         await super().startup(sockets)
         if self.started:
             self._listening(self.servers[0].sockets[0].getsockname()[1])
@@ -214,18 +162,7 @@ def listen(
     listening: Callable[[int], None] = lambda port: None,
     level: int = logging.INFO,
 ) -> None:
-    """Serve until interrupted.
-
-    Args:
-        app: The application.
-        listener: Where and how to listen.
-        listening: Called once the server listens, with its port.
-        level: The least level of what is logged, such as `logging.WARNING` for no line about each
-            request.
-
-    Raises:
-        UsageError: If the address cannot be used.
-    """
+    """Serve until interrupted."""
     _log_as_uvicorn_does(level)
     protocol = type("ServiceProtocol", (TimedProtocol,), {"timeout": listener.timeout})
     server = AnnouncedServer(uvicorn.Config(

@@ -26,8 +26,6 @@ from leakbound.serving.http.tenants import Tenant
 from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
 from leakbound.serving.ledger.units import ACCURACY
 
-__all__ = ["Earlier", "ServiceState"]
-
 KEPT_KEYS = 10_000  # idempotency keys: about 10 MB for answers of 1 kB
 KEPT_SECONDS = 86_400.0  # one day, as at Stripe
 WAIT = 30.0  # seconds to wait for another process: a write takes milliseconds
@@ -43,13 +41,7 @@ CREATE TABLE IF NOT EXISTS keys (
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An earlier request with the same idempotency key.
-
-    Attributes:
-        kind: `ended`: its outcome is stored; `begun`: it did not end; `other`: the key belongs to
-            another request.
-        outcome: The stored outcome; None unless it ended.
-    """
+    """An earlier request with the same idempotency key."""
 
     kind: Literal["ended", "begun", "other"]
     outcome: str | None = None

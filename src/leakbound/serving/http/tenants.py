@@ -22,8 +22,6 @@ from pathlib import Path
 
 from leakbound.errors import UsageError
 
-__all__ = ["RequestRate", "Tenant", "Tenants", "load_tenants"]
-
 SHORTEST = 16  # characters of a token: a random one of 16 hex digits has 64 bits
 NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 MINUTE = 60.0
@@ -114,11 +112,8 @@ def _digest(token: str) -> bytes:
 
 
 class RequestRate:
-    """A limit on a tenant's requests: a bucket that holds one minute's requests, refilled evenly.
-
-    Args:
-        rate: Requests per minute; None for no limit.
-        clock: Returns seconds.
+    """A limit on a tenant's requests: a bucket that holds one minute's requests, refilled
+    evenly.
     """
 
     def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -127,11 +122,7 @@ class RequestRate:
         self._left, self._since = self._size, clock()
 
     def take(self) -> float:
-        """Take one request.
-
-        Returns:
-            0 if the request is allowed; otherwise the seconds until one is.
-        """
+        """Take one request."""
         if self.rate is None:
             return 0.0
         now = self._clock()

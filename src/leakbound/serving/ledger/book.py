@@ -28,8 +28,6 @@ from leakbound.serving.ledger.units import (
     whole_answers,
 )
 
-__all__ = ["DATASET", "BudgetState", "Ledger", "PossiblySpent", "Spend", "open_storage"]
-
 DATASET = "default"  # the name of a data set that the operator did not name
 KEY_CHECK = "leakbound ledger"  # keyed, it shows whether a key file belongs to a ledger
 
@@ -57,31 +55,14 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """The payment for one answer.
-
-    Attributes:
-        state: The state of the data set after the payment (PUBLIC).
-        takes_part: For each record, whether it may be shown to the model (PRIVATE). If it may not,
-            its slot stays empty.
-    """
+    """The payment for one answer."""
 
     state: BudgetState
     takes_part: tuple[bool, ...]
 
 
 def open_storage(address: str | Path) -> Storage:
-    """Open the storage of a ledger.
-
-    Args:
-        address: A file, or an address that starts with `postgresql://` or `postgres://`.
-
-    Returns:
-        The storage.
-
-    Raises:
-        UsageError: If the address has another form, or if it needs the extra `postgres`, which is
-            not installed.
-    """
+    """Open the storage of a ledger."""
     text = str(address)
     if text.startswith(("postgresql://", "postgres://")):
         return PostgresStorage(text)

@@ -23,18 +23,10 @@ from leakbound.serving.ledger.units import (
     unit_named,
 )
 
-__all__ = ["Account", "DataSet", "LedgerReport", "account", "history", "problems", "report"]
-
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """The answers given from a data set.
-
-    Attributes:
-        name: The operator's name of it.
-        answers: Number of answers.
-        epsilon: The cost of all of them, at the delta of the ledger.
-    """
+    """The answers given from a data set."""
 
     name: str
     answers: int
@@ -43,13 +35,7 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What one record has spent (PRIVATE).
-
-    Attributes:
-        answers: Number of answers that it took part in.
-        epsilon: The cost of all of them, at the delta of the ledger.
-        pays: Whether it can pay for another answer at the price of the newest one.
-    """
+    """What one record has spent (PRIVATE)."""
 
     answers: int
     epsilon: float
@@ -58,21 +44,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class LedgerReport:
-    """The state of a ledger.
-
-    Attributes:
-        address: Where the ledger is.
-        epsilon: Budget of each record.
-        delta: Failure probability of the budget.
-        relation: Neighbouring relation; "" before the first answer.
-        unit: The unit of the accounts; "" before the first answer.
-        answers: Number of answers from all data sets.
-        datasets: Each data set.
-        records: Number of accounts (PRIVATE).
-        exhausted: Number of records that cannot pay for another answer at the price of the newest
-            one (PRIVATE).
-        most_spent: Largest epsilon of a record (PRIVATE).
-    """
+    """The state of a ledger."""
 
     address: str
     epsilon: float
@@ -108,17 +80,7 @@ def _limit(db: Database, values: dict[str, str]) -> float:
 
 
 def report(address: str | Path) -> LedgerReport:
-    """The state of a ledger.
-
-    Args:
-        address: A file, or a PostgreSQL address.
-
-    Returns:
-        The report.
-
-    Raises:
-        StoreError: If there is no ledger, or it cannot be read.
-    """
+    """The state of a ledger."""
     storage = _existing(address)
     with storage.transaction(write=False) as db:
         values = tables.total(db)
@@ -151,20 +113,7 @@ def _epsilon(db: Database, unit: Unit, delta: float, name: str, spent: float) ->
 
 
 def account(address: str | Path, record_id: str, key: str | Path | None = None) -> Account:
-    """What one record has spent.
-
-    Args:
-        address: A file, or a PostgreSQL address.
-        record_id: Id of the record, in a ledger whose records have ids (PRIVATE).
-        key: The key file; None for its default place.
-
-    Returns:
-        Its account; zero if it has none.
-        Its account; zero where it has none.
-
-    Raises:
-        StoreError: If the ledger or its key file cannot be read, or they do not belong together.
-    """
+    """What one record has spent."""
     storage = _existing(address)
     keys = KeyFile(Path(key) if key is not None else storage.key_file)
     record = keyed(keys.secret(), id_name(record_id))
@@ -187,36 +136,14 @@ def _other_key(keys: KeyFile) -> str:
 
 
 def history(address: str | Path, last: int | None = None) -> list[GivenAnswer]:
-    """The answers in order.
-
-    Args:
-        address: A file, or a PostgreSQL address.
-        last: Only this many of the newest answers; None for all.
-
-    Returns:
-        The answers.
-
-    Raises:
-        StoreError: If there is no ledger, or it cannot be read.
-    """
+    """The answers in order."""
     with _existing(address).transaction(write=False) as db:
         tables.total(db)
         return tables.given(db, last)
 
 
 def problems(address: str | Path, key: str | Path | None = None) -> list[str]:
-    """Find what is wrong with a ledger.
-
-    Args:
-        address: A file, or a PostgreSQL address.
-        key: The key file; None for its default place.
-
-    Returns:
-        A sentence for each problem; none if nothing is wrong.
-
-    Raises:
-        StoreError: If there is no ledger, or it cannot be read at all.
-    """
+    """Find what is wrong with a ledger."""
     storage = _existing(address)
     keys = KeyFile(Path(key) if key is not None else storage.key_file)
     damage = storage.damage()

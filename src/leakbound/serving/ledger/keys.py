@@ -19,8 +19,6 @@ from leakbound.models.content import content_key
 from leakbound.serving.ledger.storage import Database, SqliteStorage
 from leakbound.tasks import Context
 
-__all__ = ["KeyFile", "Mark", "id_name", "keyed", "record_names"]
-
 SCHEMA = (
     "CREATE TABLE secret (value TEXT NOT NULL) STRICT",
     "CREATE TABLE marks (ledger TEXT PRIMARY KEY, address TEXT NOT NULL, number INTEGER NOT NULL, "
@@ -32,17 +30,6 @@ DIGITS = 32  # hexadecimal, of a record key: a collision among a billion records
 
 def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[str, ...]:
     """The name under which the ledger keeps the account of each record.
-
-    Args:
-        context: The examples (PRIVATE).
-        ids: One record id for each example (PRIVATE); None if the data has none.
-
-    Returns:
-        A text for each example (PRIVATE), made from its id, or from its content if there is no id.
-
-    Raises:
-        DataError: If the numbers of ids and examples differ or two ids are equal; without ids, if
-            two examples are equal.
 
     Guarantee:
         With ids, replacing an example changes no account. Without ids, accounts belong to contents
@@ -74,12 +61,6 @@ def _refuse_copies(contents: Sequence[str]) -> None:
 def id_name(record_id: str) -> str:
     """The name of a record with an id. It differs from the name of any content.
 
-    Args:
-        record_id: The id (PRIVATE).
-
-    Returns:
-        A text (PRIVATE).
-
     Examples:
         >>> id_name("alice")
         '["id", "alice"]'
@@ -103,14 +84,7 @@ def _distinct(ids: Sequence[str], count: int) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The newest answer that was ever released from a ledger.
-
-    Attributes:
-        ledger: Id of the ledger.
-        address: Where the ledger was, as `Storage.place` writes it.
-        number: Number of the answer, from 1.
-        tag: Random text that the ledger stores with that answer.
-    """
+    """The newest answer that was ever released from a ledger."""
 
     ledger: str
     address: str
@@ -119,22 +93,14 @@ class Mark:
 
 
 class KeyFile:
-    """A secret and the high-water marks of ledgers, in a file that only its owner can read.
-
-    Args:
-        path: The file.
-    """
+    """A secret and the high-water marks of ledgers, in a file that only its owner can read."""
 
     def __init__(self, path: str | Path) -> None:
         self._storage = SqliteStorage(path)
         self.path = self._storage.path
 
     def create(self) -> None:
-        """Create the file with a new secret, unless it exists.
-
-        Raises:
-            StoreError: If it cannot be created.
-        """
+        """Create the file with a new secret, unless it exists."""
         self._storage.create(_fill)
 
     def exists(self) -> bool:
@@ -142,14 +108,7 @@ class KeyFile:
         return self._storage.exists()
 
     def secret(self) -> bytes:
-        """The secret of the record keys.
-
-        Returns:
-            32 bytes.
-
-        Raises:
-            StoreError: If the file is missing or damaged.
-        """
+        """The secret of the record keys."""
         if not self.exists():
             raise StoreError(
                 f"the key file {str(self.path)!r} of the ledger is missing; without it no "
@@ -160,21 +119,13 @@ class KeyFile:
             return bytes.fromhex(str(db.run("SELECT value FROM secret")[0][0]))
 
     def marks(self) -> list[Mark]:
-        """All high-water marks.
-
-        Returns:
-            One for each ledger.
-        """
+        """All high-water marks."""
         with self._storage.transaction(write=False) as db:
             rows = db.run("SELECT ledger, address, number, tag FROM marks")
         return [Mark(str(a), str(b), int(c), str(d)) for a, b, c, d in rows]
 
     def raise_to(self, mark: Mark) -> None:
-        """Replace a lower mark, or the same mark at an older address, durably.
-
-        Args:
-            mark: The answer that is about to be made, or the newest answer of a ledger that moved.
-        """
+        """Replace a lower mark, or the same mark at an older address, durably."""
         with self._storage.transaction(write=True) as db:
             db.run(
                 "INSERT INTO marks VALUES (?, ?, ?, ?) ON CONFLICT (ledger) DO UPDATE SET "
@@ -193,16 +144,6 @@ def _fill(db: Database) -> None:
 
 def keyed(secret: bytes, text: str) -> str:
     """A key that confirms no guess without the secret.
-
-    Args:
-        secret: The secret of the key file.
-        text: The text to be keyed.
-
-    Returns:
-        Hexadecimal digits of HMAC-SHA256.
-
-    Raises:
-        UsageError: If it is not a text.
 
     Examples:
         >>> keyed(b"secret", "alice") == keyed(b"other", "alice")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     import psycopg
 
-__all__ = ["PostgresStorage"]
-
 # Id of the advisory lock for creating the tables: any number, the same in every process.
 CREATION = 0x6C65616B
 # DDL of an operator waits for readers; a writer waits for other writers only.
@@ -26,35 +24,18 @@ LOCK = "LOCK TABLE leakbound_total IN EXCLUSIVE MODE"
 
 
 class PostgresDatabase:
-    """A transaction on a PostgreSQL connection.
-
-    Args:
-        connection: A connection in a transaction.
-    """
+    """A transaction on a PostgreSQL connection."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
 
     def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
-        """Run one statement.
-
-        Args:
-            sql: The statement, with `?` in place of values.
-            values: The values.
-
-        Returns:
-            The rows that it returns.
-        """
+        """Run one statement."""
         cursor = self._connection.execute(_placeholders(sql), tuple(values))
         return cursor.fetchall() if cursor.description else []
 
     def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        """Run one statement for each of several rows of values.
-
-        Args:
-            sql: The statement, with `?` in place of values.
-            rows: The values.
-        """
+        """Run one statement for each of several rows of values."""
         with self._connection.cursor() as cursor:
             cursor.executemany(_placeholders(sql), [tuple(row) for row in rows])
 
@@ -68,13 +49,6 @@ class PostgresStorage:
     """Tables whose names begin with `leakbound_`, in the schema that the address selects.
 
     A commit waits until it is on disk, and also on the synchronous standby if the server has one.
-
-    Args:
-        url: A libpq address, such as `postgresql://user@host/database`. Put passwords into
-            `~/.pgpass` or `PGPASSWORD`.
-
-    Raises:
-        UsageError: If psycopg is not installed.
     """
 
     def __init__(self, url: str) -> None:
@@ -114,14 +88,7 @@ class PostgresStorage:
             return _has_tables(db)
 
     def create(self, fill: Callable[[Database], None]) -> None:
-        """Create the tables in one transaction.
-
-        Args:
-            fill: Creates and fills them.
-
-        Raises:
-            StoreError: If the database cannot be used, or could lose commits in a crash.
-        """
+        """Create the tables in one transaction."""
         with self.transaction(write=True, lock=False) as db:
             if db.run("SHOW fsync")[0][0] != "on":
                 raise StoreError(
@@ -134,20 +101,7 @@ class PostgresStorage:
 
     @contextmanager
     def transaction(self, write: bool, lock: bool = True) -> Iterator[Database]:
-        """One transaction; see `Storage`.
-
-        Args:
-            write: True for the only writer.
-            lock: Whether a writer locks the tables, which must exist.
-
-        Yields:
-            The transaction.
-
-        Raises:
-            StoreError: If the database cannot be used, or its content cannot be read. After an
-                error during the commit the spend may be stored: then budget is lost, and no answer
-                was made.
-        """
+        """One transaction; see `Storage`."""
         try:
             with closing(self._connected()) as connection:
                 for statement in _begin(write, lock):

@@ -23,8 +23,6 @@ from leakbound.privacy import (
     leaves,
 )
 
-__all__ = ["composed_epsilon", "from_json", "to_json"]
-
 Kept = (
     ApproxDP | BoundedRange | DiscreteGaussian | Gaussian | NonPrivate | PureDP | RDP | Subsampled
     | ZCDP
@@ -46,17 +44,7 @@ KINDS: dict[str, type[Kept]] = {
 
 
 def to_json(guarantee: Guarantee) -> str:
-    """Write a guarantee as JSON, by kinds and public fields.
-
-    Args:
-        guarantee: What an answer costs.
-
-    Returns:
-        A list of its leaves.
-
-    Raises:
-        UsageError: If the kind of a leaf cannot be read back.
-    """
+    """Write a guarantee as JSON, by kinds and public fields."""
     found = [
         {"kind": type(part).__name__, **asdict(part)} for part in map(_kept, leaves(guarantee))
     ]
@@ -64,14 +52,7 @@ def to_json(guarantee: Guarantee) -> str:
 
 
 def from_json(text: str) -> Guarantee:
-    """Read the guarantee that `to_json` wrote.
-
-    Args:
-        text: JSON.
-
-    Returns:
-        The guarantee.
-    """
+    """Read the guarantee that `to_json` wrote."""
     return compose([KINDS[part.pop("kind")](**part) for part in json.loads(text)])
 
 
@@ -87,15 +68,7 @@ def _kept(part: Guarantee) -> Kept:
 
 
 def composed_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
-    """epsilon(delta) of several answers, some with equal guarantees.
-
-    Args:
-        counts: Guarantees, and the number of answers of each.
-        delta: Failure probability in [0, 1).
-
-    Returns:
-        epsilon; 0 without answers.
-    """
+    """epsilon(delta) of several answers, some with equal guarantees."""
     parts = [part for guarantee, times in counts for part in leaves(guarantee) * times]
     return compose(_merged(parts)).epsilon(delta) if parts else 0.0
 

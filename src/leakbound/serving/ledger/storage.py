@@ -12,8 +12,6 @@ from typing import Protocol, TypeAlias
 
 from leakbound.errors import LeakboundError, StoreError, UsageError, findable, reason_of
 
-__all__ = ["WAIT", "Database", "SqliteStorage", "Storage", "SqlValue", "unusable"]
-
 SqlValue: TypeAlias = str | int | float
 WAIT = 60.0  # seconds to wait for another process; a spend takes milliseconds
 
@@ -22,23 +20,10 @@ class Database(Protocol):
     """One transaction."""
 
     def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
-        """Run one statement.
-
-        Args:
-            sql: The statement, with `?` in place of values.
-            values: The values.
-
-        Returns:
-            The rows that it returns; none if it returns none.
-        """
+        """Run one statement."""
 
     def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        """Run one statement for each of several rows of values.
-
-        Args:
-            sql: The statement, with `?` in place of values.
-            rows: The values.
-        """
+        """Run one statement for each of several rows of values."""
 
 
 class Storage(Protocol):
@@ -57,40 +42,20 @@ class Storage(Protocol):
         """Where the key file is if the operator does not name a place."""
 
     def create(self, fill: Callable[[Database], None]) -> None:
-        """Create all tables or none. If they exist, nothing happens.
-
-        Args:
-            fill: Creates and fills them. It is called in at most one process.
-        """
+        """Create all tables or none. If they exist, nothing happens."""
 
     def exists(self) -> bool:
         """Whether there already is something at the address."""
 
     def transaction(self, write: bool) -> AbstractContextManager[Database]:
-        """One transaction: durable if the block ends without an error, otherwise rolled back.
-
-        Args:
-            write: True for the only writer, which sees everything that was committed before; False
-                for a consistent view.
-
-        Returns:
-            A context manager.
-        """
+        """One transaction: durable if the block ends without an error, otherwise rolled back."""
 
     def damage(self) -> str | None:
         """What is wrong with the storage itself; None if nothing is."""
 
 
 def unusable(address: str, error: Exception) -> StoreError:
-    """The error for a ledger or key file that cannot be used.
-
-    Args:
-        address: Where it is.
-        error: What happened.
-
-    Returns:
-        The error to raise.
-    """
+    """The error for a ledger or key file that cannot be used."""
     return StoreError(
         f"the ledger or key file {address!r} cannot be read or written ({reason_of(error)}); "
         "nothing was released. It must be one of this package, in a folder or database that can be "
@@ -99,46 +64,22 @@ def unusable(address: str, error: Exception) -> StoreError:
 
 
 class SqliteDatabase:
-    """A transaction on an SQLite connection.
-
-    Args:
-        connection: A connection in a transaction.
-    """
+    """A transaction on an SQLite connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
-        """Run one statement.
-
-        Args:
-            sql: The statement, with `?` in place of values.
-            values: The values.
-
-        Returns:
-            The rows that it returns.
-        """
+        """Run one statement."""
         return self._connection.execute(sql, tuple(values)).fetchall()
 
     def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        """Run one statement for each of several rows of values.
-
-        Args:
-            sql: The statement, with `?` in place of values.
-            rows: The values.
-        """
+        """Run one statement for each of several rows of values."""
         self._connection.executemany(sql, [tuple(row) for row in rows])
 
 
 class SqliteStorage:
-    """An SQLite file that only its owner can read.
-
-    Args:
-        path: The file.
-
-    Raises:
-        UsageError: If it is not the path of a file.
-    """
+    """An SQLite file that only its owner can read."""
 
     def __init__(self, path: str | Path) -> None:
         if not isinstance(path, str | Path) or not Path(path).name or "://" in str(path):
@@ -172,12 +113,6 @@ class SqliteStorage:
 
         So an empty or half-written file is never taken for a new ledger, which would give the
         budget back.
-
-        Args:
-            fill: Creates and fills the tables.
-
-        Raises:
-            StoreError: If the file cannot be created.
         """
         name = f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial"
         partial = self.path.with_name(name)
@@ -198,17 +133,7 @@ class SqliteStorage:
 
     @contextmanager
     def transaction(self, write: bool) -> Iterator[Database]:
-        """One transaction; see `Storage`.
-
-        Args:
-            write: True for the only writer.
-
-        Yields:
-            The transaction.
-
-        Raises:
-            StoreError: If the file cannot be used, or its content cannot be read.
-        """
+        """One transaction; see `Storage`."""
         try:
             with _opened(self.path, "BEGIN IMMEDIATE" if write else "BEGIN") as db:
                 yield db

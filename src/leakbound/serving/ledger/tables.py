@@ -10,11 +10,6 @@ from datetime import UTC, datetime
 from leakbound.errors import StoreError
 from leakbound.serving.ledger.storage import Database, SqliteStorage, SqlValue, Storage
 
-__all__ = [
-    "VERSION", "GivenAnswer", "add_answer", "charge", "dataset", "fill", "given", "guarantees",
-    "head", "open_accounts", "refuse_first_schema", "spent_by", "tag_of", "total",
-]  # fmt: skip
-
 VERSION = "2"
 SCHEMA = (
     "CREATE TABLE leakbound_total (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -31,17 +26,7 @@ CHUNK = 500  # values per statement: older versions of SQLite allow 999
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """One answer as the ledger stores it (for operators).
-
-    Attributes:
-        number: Number of the answer, from 1.
-        dataset: The operator's name of the data set.
-        guarantee: What the answer cost, as JSON.
-        price: The same in the unit of the ledger.
-        records: Number of records that took part, each of which paid the price.
-        left_out: Number of records that had spent their budget, so their slots were empty.
-        at: When it was paid for, in UTC.
-    """
+    """One answer as the ledger stores it (for operators)."""
 
     number: int
     dataset: str
@@ -53,12 +38,7 @@ class GivenAnswer:
 
 
 def fill(db: Database, values: dict[str, str]) -> None:
-    """Create the tables.
-
-    Args:
-        db: A transaction.
-        values: The first values of the table of totals.
-    """
+    """Create the tables."""
     for statement in SCHEMA:
         db.run(statement)
     rows = list(values.items())
@@ -66,14 +46,7 @@ def fill(db: Database, values: dict[str, str]) -> None:
 
 
 def refuse_first_schema(storage: Storage) -> None:
-    """Refuse a file whose accounts belong to lists of rows.
-
-    Args:
-        storage: Where the ledger is.
-
-    Raises:
-        StoreError: If it has schema 1.
-    """
+    """Refuse a file whose accounts belong to lists of rows."""
     if not isinstance(storage, SqliteStorage):
         return
     with storage.transaction(write=False) as db:
@@ -92,17 +65,7 @@ def refuse_first_schema(storage: Storage) -> None:
 
 
 def total(db: Database) -> dict[str, str]:
-    """Values that hold for the whole ledger.
-
-    Args:
-        db: A transaction.
-
-    Returns:
-        Values by name.
-
-    Raises:
-        StoreError: If the tables have another version.
-    """
+    """Values that hold for the whole ledger."""
     rows = db.run("SELECT name, value FROM leakbound_total")
     found = {str(name): str(value) for name, value in rows}
     if found["schema_version"] != VERSION:
@@ -114,55 +77,24 @@ def total(db: Database) -> dict[str, str]:
 
 
 def head(db: Database) -> int:
-    """Number of the newest answer.
-
-    Args:
-        db: A transaction.
-
-    Returns:
-        The number, from 1; 0 before the first answer.
-    """
+    """Number of the newest answer."""
     return int(db.run("SELECT COALESCE(MAX(number), 0) FROM leakbound_answers")[0][0])
 
 
 def tag_of(db: Database, number: int) -> str | None:
-    """Tag of an answer.
-
-    Args:
-        db: A transaction.
-        number: Number of the answer.
-
-    Returns:
-        The tag, or None if there is no such answer.
-    """
+    """Tag of an answer."""
     rows = db.run("SELECT tag FROM leakbound_answers WHERE number = ?", (number,))
     return str(rows[0][0]) if rows else None
 
 
 def dataset(db: Database, name: str) -> tuple[int, float]:
-    """Totals of the answers from a data set.
-
-    Args:
-        db: A transaction.
-        name: Name of the data set.
-
-    Returns:
-        Number of answers, and the sum of their prices.
-    """
+    """Totals of the answers from a data set."""
     rows = db.run("SELECT answers, spent FROM leakbound_datasets WHERE name = ?", (name,))
     return (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
 
 
 def guarantees(db: Database, name: str) -> list[tuple[str, int]]:
-    """The guarantees of all answers from a data set.
-
-    Args:
-        db: A transaction.
-        name: Name of the data set.
-
-    Returns:
-        Guarantees as JSON, and the number of answers of each.
-    """
+    """The guarantees of all answers from a data set."""
     sql = (
         "SELECT guarantee, COUNT(*) FROM leakbound_answers WHERE dataset = ? GROUP BY guarantee "
         "ORDER BY guarantee"
@@ -178,15 +110,7 @@ def _chunks(records: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
 
 
 def spent_by(db: Database, records: Sequence[str]) -> dict[str, float]:
-    """What records have spent.
-
-    Args:
-        db: A transaction.
-        records: Keys of records.
-
-    Returns:
-        Sums of prices by key; records without an account are missing.
-    """
+    """What records have spent."""
     found: dict[str, float] = {}
     for part, marks in _chunks(records):
         sql = f"SELECT record, spent FROM leakbound_accounts WHERE record IN ({marks})"
@@ -195,24 +119,13 @@ def spent_by(db: Database, records: Sequence[str]) -> dict[str, float]:
 
 
 def open_accounts(db: Database, records: Sequence[str]) -> None:
-    """Open accounts for records that have none.
-
-    Args:
-        db: A transaction.
-        records: Keys of records.
-    """
+    """Open accounts for records that have none."""
     sql = "INSERT INTO leakbound_accounts VALUES (?, 0, 0.0)"
     db.run_each(sql, [(record,) for record in records])
 
 
 def charge(db: Database, records: Sequence[str], price: float) -> None:
-    """Charge accounts, all of which exist.
-
-    Args:
-        db: A transaction.
-        records: Keys of records.
-        price: What each of them pays.
-    """
+    """Charge accounts, all of which exist."""
     for part, marks in _chunks(records):
         sql = (
             "UPDATE leakbound_accounts SET answers = answers + 1, spent = spent + ? "
@@ -224,19 +137,7 @@ def charge(db: Database, records: Sequence[str], price: float) -> None:
 def add_answer(
     db: Database, name: str, guarantee: str, price: float, records: int, left_out: int
 ) -> tuple[int, str]:
-    """Store an answer, and charge its data set.
-
-    Args:
-        db: A transaction.
-        name: Name of the data set.
-        guarantee: What the answer costs, as JSON.
-        price: The same in the unit of the ledger.
-        records: Number of records that take part.
-        left_out: Number of records that do not.
-
-    Returns:
-        Number and tag of the answer.
-    """
+    """Store an answer, and charge its data set."""
     db.run(
         "INSERT INTO leakbound_datasets VALUES (?, 1, ?) ON CONFLICT (name) DO UPDATE SET "
         "answers = leakbound_datasets.answers + 1, "
@@ -251,15 +152,7 @@ def add_answer(
 
 
 def given(db: Database, last: int | None = None) -> list[GivenAnswer]:
-    """The answers in order.
-
-    Args:
-        db: A transaction.
-        last: Only this many of the newest answers; None for all.
-
-    Returns:
-        The answers.
-    """
+    """The answers in order."""
     sql = (
         "SELECT number, dataset, guarantee, price, records, left_out, at FROM leakbound_answers "
         "WHERE number > ? ORDER BY number"

@@ -35,11 +35,6 @@ from leakbound.privacy import (
 )
 from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
 
-__all__ = [
-    "ACCURACY", "Unit", "affordable_answers", "choose_unit", "require_guarantee", "unit_named",
-    "whole_answers",
-]  # fmt: skip
-
 # Relative accuracy of the accounting. Calibrating to an epsilon and reading it back differ by less,
 # and a budget pays for ten answers that cost a tenth of it. The guarantee of the ledger states it.
 ACCURACY = 1e-9
@@ -57,36 +52,13 @@ class Unit(Protocol):
         """The name that the ledger stores: the kind, then a colon and its parameter."""
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """Convert a budget to this unit, rounded down.
-
-        Args:
-            epsilon: epsilon of the budget, at least 0.
-            delta: delta of the budget, in [0, 1).
-
-        Returns:
-            The most that one record may spend; 0 if this unit cannot express the budget.
-        """
+        """Convert a budget to this unit, rounded down."""
 
     def price(self, guarantee: Guarantee) -> float | None:
-        """What one answer costs.
-
-        Args:
-            guarantee: The guarantee of the answer.
-
-        Returns:
-            The price, rounded up; None if this unit cannot express it.
-        """
+        """What one answer costs."""
 
     def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon(delta) of what was spent.
-
-        Args:
-            spent: A sum of prices.
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon, rounded up.
-        """
+        """epsilon(delta) of what was spent."""
 
 
 def _sum(prices: Sequence[float | None]) -> float | None:
@@ -118,38 +90,15 @@ class MuSquared:
     name: ClassVar[str] = "mu^2"
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """The largest mu^2 that is (epsilon, delta)-DP.
-
-        Args:
-            epsilon: epsilon of the budget, at least 0.
-            delta: delta of the budget, in [0, 1); 0 allows no Gaussian noise.
-
-        Returns:
-            mu^2, rounded down; 0 if epsilon or delta is 0.
-        """
+        """The largest mu^2 that is (epsilon, delta)-DP."""
         return calibrate_gaussian(epsilon, delta) ** -2 if epsilon > 0 < delta else 0.0
 
     def price(self, guarantee: Guarantee) -> float | None:
-        """The sum of mu^2 over the parts of a guarantee.
-
-        Args:
-            guarantee: Of one answer.
-
-        Returns:
-            mu^2, or None if a part is not Gaussian noise.
-        """
+        """The sum of mu^2 over the parts of a guarantee."""
         return _sum([p.mu**2 if isinstance(p, Gaussian) else None for p in leaves(guarantee)])
 
     def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of Gaussian differential privacy, by exact conversion.
-
-        Args:
-            spent: Sum of mu^2.
-            delta: Failure probability in (0, 1).
-
-        Returns:
-            epsilon, rounded up.
-        """
+        """epsilon of Gaussian differential privacy, by exact conversion."""
         return gdp_epsilon(math.sqrt(spent), delta)
 
 
@@ -160,39 +109,16 @@ class Pure:
     name: ClassVar[str] = "pure epsilon"
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """The budget's epsilon itself: answers in this unit spend no delta.
-
-        Args:
-            epsilon: Of the budget, at least 0.
-            delta: Of the budget in [0, 1).
-
-        Returns:
-            epsilon of the budget.
-        """
+        """The budget's epsilon itself: answers in this unit spend no delta."""
         return epsilon
 
     def price(self, guarantee: Guarantee) -> float | None:
-        """The sum of epsilon over the parts of a guarantee.
-
-        Args:
-            guarantee: Of one answer.
-
-        Returns:
-            epsilon, or None if a part has no pure guarantee.
-        """
+        """The sum of epsilon over the parts of a guarantee."""
         parts = leaves(guarantee)
         return _sum([p.value if isinstance(p, PureDP | BoundedRange) else None for p in parts])
 
     def epsilon(self, spent: float, delta: float) -> float:
-        """What was spent, at any delta.
-
-        Args:
-            spent: Sum of epsilons.
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            The same number.
-        """
+        """What was spent, at any delta."""
         return spent
 
 
@@ -207,47 +133,21 @@ class Rho:
     name: ClassVar[str] = "rho"
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """The largest rho-zCDP that is (epsilon, delta)-DP.
-
-        Args:
-            epsilon: Of the budget, at least 0.
-            delta: Of the budget in [0, 1).
-
-        Returns:
-            rho, rounded down; 0 if epsilon is 0.
-        """
+        """The largest rho-zCDP that is (epsilon, delta)-DP."""
         return zcdp_rho(epsilon, delta) if epsilon > 0 else 0.0
 
     def price(self, guarantee: Guarantee) -> float | None:
-        """The sum of rho over the parts of a guarantee.
-
-        Args:
-            guarantee: Of one answer.
-
-        Returns:
-            rho, or None if a part does not imply zCDP.
-        """
+        """The sum of rho over the parts of a guarantee."""
         return _sum([_rho(part) for part in leaves(guarantee)])
 
     def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of zero-concentrated differential privacy.
-
-        Args:
-            spent: Sum of rho.
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon, rounded up.
-        """
+        """epsilon of zero-concentrated differential privacy."""
         return zcdp_epsilon(spent, delta)
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
     """Renyi divergence at one order. It also counts guarantees of higher orders and of zCDP.
-
-    Attributes:
-        order: Order of the divergence, above 1.
 
     Reference:
         Feldman and Zrnic (NeurIPS 2021).
@@ -260,26 +160,11 @@ class Divergence:
         return f"renyi:{self.order!r}"
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """The largest divergence that is (epsilon, delta)-DP.
-
-        Args:
-            epsilon: Of the budget, at least 0.
-            delta: Of the budget in [0, 1).
-
-        Returns:
-            Renyi divergence at this order, rounded down; 0 if epsilon is 0.
-        """
+        """The largest divergence that is (epsilon, delta)-DP."""
         return renyi_value(self.order, epsilon, delta) if epsilon > 0 else 0.0
 
     def price(self, guarantee: Guarantee) -> float | None:
-        """The sum of the divergences of the parts of a guarantee.
-
-        Args:
-            guarantee: Of one answer.
-
-        Returns:
-            Renyi divergence at this order, or None if a part does not bound it.
-        """
+        """The sum of the divergences of the parts of a guarantee."""
         return _sum([self._value(part) for part in leaves(guarantee)])
 
     def _value(self, part: Guarantee) -> float | None:
@@ -289,25 +174,13 @@ class Divergence:
         return None if rho is None else self.order * rho
 
     def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of a Renyi divergence at this order.
-
-        Args:
-            spent: Sum of divergences.
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon, rounded up.
-        """
+        """epsilon of a Renyi divergence at this order."""
         return renyi_epsilon(self.order, spent, delta)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """Shares of (epsilon, delta) by basic composition: the larger of each answer's two shares.
-
-    Attributes:
-        total: epsilon of the budget.
-        delta: delta of the budget.
 
     Reference:
         Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters" (NeurIPS 2016).
@@ -321,26 +194,11 @@ class Share:
         return f"share:{self.total!r},{self.delta!r}"
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """The whole budget, in shares of itself: 1.
-
-        Args:
-            epsilon: epsilon of the budget; the same as `total`.
-            delta: delta of the budget; the same as `self.delta`.
-
-        Returns:
-            1.
-        """
+        """The whole budget, in shares of itself: 1."""
         return 1.0
 
     def price(self, guarantee: Guarantee) -> float | None:
-        """The sum of the shares of the parts of a guarantee.
-
-        Args:
-            guarantee: Of one answer.
-
-        Returns:
-            A share of the budget, or None if a part is not a pure or approximate guarantee.
-        """
+        """The sum of the shares of the parts of a guarantee."""
         return _sum([self._share(part) for part in leaves(guarantee)])
 
     def _share(self, part: Guarantee) -> float | None:
@@ -351,25 +209,13 @@ class Share:
         return None
 
     def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of the shares that were spent.
-
-        Args:
-            spent: Sum of shares, in [0, 1].
-            delta: Failure probability; the shares hold at the delta of the budget.
-
-        Returns:
-            epsilon at the delta of the budget.
-        """
+        """epsilon of the shares that were spent."""
         return spent * self.total
 
 
 @dataclass(frozen=True, slots=True)
 class EqualAnswers:
-    """Answers of one guarantee whose number is fixed in advance; for any other composition.
-
-    Attributes:
-        text: The guarantee of each answer, as `to_json` writes it.
-    """
+    """Answers of one guarantee whose number is fixed in advance; for any other composition."""
 
     text: str
 
@@ -378,15 +224,7 @@ class EqualAnswers:
         return f"equal answers:{self.text}"
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """The number of answers whose composition stays within the budget.
-
-        Args:
-            epsilon: Of the budget, at least 0.
-            delta: Of the budget in [0, 1).
-
-        Returns:
-            A whole number, at most `MOST_EQUAL`, with a resolution of 1 in `FINE`.
-        """
+        """The number of answers whose composition stays within the budget."""
         return float(self._most(epsilon * (1 + ACCURACY), delta))
 
     def _most(self, epsilon: float, delta: float) -> int:
@@ -400,26 +238,11 @@ class EqualAnswers:
         return low
 
     def price(self, guarantee: Guarantee) -> float | None:
-        """1 for an answer with the guarantee that is counted.
-
-        Args:
-            guarantee: Of one answer.
-
-        Returns:
-            1, or None for another guarantee.
-        """
+        """1 for an answer with the guarantee that is counted."""
         return 1.0 if to_json(guarantee) == self.text else None
 
     def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of the composition of the answers.
-
-        Args:
-            spent: Number of answers.
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon, rounded up.
-        """
+        """epsilon of the composition of the answers."""
         return composed_epsilon([(from_json(self.text), round(spent))], delta)
 
 
@@ -430,52 +253,20 @@ class Unlimited:
     name: ClassVar[str] = "unlimited"
 
     def capacity(self, epsilon: float, delta: float) -> float:
-        """No limit.
-
-        Args:
-            epsilon: epsilon of the budget, infinite.
-            delta: delta of the budget; not used.
-
-        Returns:
-            Infinity.
-        """
+        """No limit."""
         return math.inf
 
     def price(self, guarantee: Guarantee) -> float | None:
-        """1 for any answer.
-
-        Args:
-            guarantee: Of one answer; not used.
-
-        Returns:
-            1.
-        """
+        """1 for any answer."""
         return 1.0
 
     def epsilon(self, spent: float, delta: float) -> float:
-        """0 before the first answer, and infinity afterwards.
-
-        Args:
-            spent: Number of answers.
-            delta: Failure probability; not used.
-
-        Returns:
-            0 or infinity.
-        """
+        """0 before the first answer, and infinity afterwards."""
         return math.inf if spent else 0.0
 
 
 def choose_unit(guarantee: Guarantee, epsilon: float, delta: float) -> Unit:
-    """The unit in which a budget pays for the most answers with a guarantee.
-
-    Args:
-        guarantee: The guarantee of the first answer.
-        epsilon: epsilon of the budget; may be infinite.
-        delta: delta of the budget.
-
-    Returns:
-        A unit that can express the guarantee; equal answers if no other unit can.
-    """
+    """The unit in which a budget pays for the most answers with a guarantee."""
     if math.isinf(epsilon):
         return Unlimited()
     orders = [part.order for part in leaves(guarantee) if isinstance(part, RDP)]
@@ -490,17 +281,7 @@ def choose_unit(guarantee: Guarantee, epsilon: float, delta: float) -> Unit:
 
 
 def unit_named(name: str) -> Unit:
-    """The unit with a name that a ledger stores.
-
-    Args:
-        name: `Unit.name`.
-
-    Returns:
-        The unit.
-
-    Raises:
-        ValueError: If there is no such unit.
-    """
+    """The unit with a name that a ledger stores."""
     kind, _, value = name.partition(":")
     plain: dict[str, Unit] = {unit.name: unit for unit in (MuSquared(), Pure(), Rho(), Unlimited())}
     if kind == "renyi":
@@ -518,18 +299,6 @@ def unit_named(name: str) -> Unit:
 def affordable_answers(guarantee: Guarantee, epsilon: float, delta: float) -> int | None:
     """How many answers a budget pays for.
 
-    Args:
-        guarantee: What each answer costs.
-        epsilon: epsilon of the budget, at least 0; may be infinite.
-        delta: delta of the budget, in [0, 1).
-
-    Returns:
-        The number of answers; None if there is no limit.
-
-    Raises:
-        UsageError: If a finite budget cannot pay for any such answer, because they have no
-            guarantee.
-
     Examples:
         >>> affordable_answers(PureDP(0.5), 4.0, 1e-5)
         8
@@ -545,15 +314,7 @@ def affordable_answers(guarantee: Guarantee, epsilon: float, delta: float) -> in
 
 
 def require_guarantee(guarantee: Guarantee, epsilon: float) -> None:
-    """Refuse an infinite cost under a finite budget.
-
-    Args:
-        guarantee: What an answer costs.
-        epsilon: epsilon of the budget.
-
-    Raises:
-        UsageError: If the answer has no guarantee.
-    """
+    """Refuse an infinite cost under a finite budget."""
     none = any(isinstance(part, NonPrivate) for part in leaves(guarantee))
     if none and math.isfinite(epsilon):
         raise UsageError(
@@ -564,17 +325,7 @@ def require_guarantee(guarantee: Guarantee, epsilon: float) -> None:
 
 
 def whole_answers(capacity: float, spent: float, price: float) -> int | None:
-    """How many more answers an account can pay for.
-
-    Args:
-        capacity: The most that it may spend in all.
-        spent: What it has spent.
-        price: The price of each answer.
-
-    Returns:
-        The number of answers; None if there is no limit.
-        The number; None where it has no limit.
-    """
+    """How many more answers an account can pay for."""
     left = capacity * (1 + ACCURACY) - spent
     if price == 0 or math.isinf(left):
         return None

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from leakbound.stats.witness.features import ReplyFeatures
 
-__all__ = ["KINDS", "Corpus", "EncodedReply"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 # kinds of strings; among strings that occur in the same replies, the earliest kind is kept
@@ -22,15 +20,7 @@ KINDS = ("tool", "tools", "finish", "argument", "word", "mark", "opening", "firs
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EncodedReply:
-    """Features of a reply, with strings as numbers (PRIVATE).
-
-    Attributes:
-        scalars: (len(SCALARS),) numbers.
-        strings: Numbers of its strings.
-        words: Numbers of the strings that are words.
-        openings: Numbers of the openings of its sentences, in order.
-        scores: The reply's own scores, by answer.
-    """
+    """Features of a reply, with strings as numbers (PRIVATE)."""
 
     scalars: Floats
     strings: Ints
@@ -52,14 +42,7 @@ class Corpus:
         return len(self.replies)
 
     def encode(self, reply: ReplyFeatures) -> EncodedReply:
-        """Number the strings of a reply; new strings get new numbers.
-
-        Args:
-            reply: Features of the reply.
-
-        Returns:
-            The same features, with numbers in place of strings.
-        """
+        """Number the strings of a reply; new strings get new numbers."""
         strings = [self._number(s) for s in reply.strings]
         words = [n for n in strings if KINDS[self.kinds[n]] == "word"]
         openings = [self._number(s) for s in reply.openings]

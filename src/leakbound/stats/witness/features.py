@@ -20,8 +20,6 @@ from leakbound.stats.witness.layout import SENTENCE, SUPERSCRIPT, blotted, layou
 from leakbound.stats.witness.lexicon import LANGUAGES, PATTERNS, WORD_LISTS
 from leakbound.stats.witness.numerals import numbers_of
 
-__all__ = ["SCALARS", "ReplyFacts", "ReplyFeatures", "features", "measured"]
-
 Floats = npt.NDArray[np.float64]
 MOST_ARGUMENTS = 8  # arguments of a tool call that become strings; a call may hold a document
 LONGEST_VALUE = 40  # characters of an argument that are kept in its string
@@ -38,14 +36,6 @@ _FOREIGN = tuple(code for code in LANGUAGES if code != "en")
 @dataclass(frozen=True, slots=True, repr=False)
 class ReplyFacts:
     """What an auditor sees of one reply (PRIVATE).
-
-    Attributes:
-        text: The answer.
-        seconds: Time it took, in seconds; None if it was not measured.
-        tokens: Number of generated tokens; None if unknown.
-        finish_reason: Why the answer ended; None if unknown.
-        tool_calls: Names of the tools that were called, or mappings with a "name" and "arguments".
-        scores: A number for each answer that the query allows; None if the system shows no scores.
 
     Examples:
         >>> ReplyFacts("All good.", seconds=0.4)
@@ -65,15 +55,7 @@ class ReplyFacts:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReplyFeatures:
-    """Measurements of one reply (PRIVATE).
-
-    Attributes:
-        scalars: (len(SCALARS),) numbers; NaN where the reply does not show them.
-        strings: Distinct strings in the reply, in the order of their first occurrence. A prefix
-            names the kind, such as "word:refund".
-        openings: The string of the first two words of each sentence or list item, in order.
-        scores: The reply's own scores, by answer.
-    """
+    """Measurements of one reply (PRIVATE)."""
 
     scalars: Floats
     strings: tuple[str, ...]
@@ -83,13 +65,6 @@ class ReplyFeatures:
 
 def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
     """Measure a reply.
-
-    Args:
-        reply: The reply.
-        canary: Text of the canary of this pair, the same for both replies of the pair.
-
-    Returns:
-        Its features.
 
     Examples:
         >>> "word:sorry" in features(ReplyFacts("Sorry, no.")).strings
@@ -105,15 +80,7 @@ def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
 
 
 def measured(reply: ReplyFacts | ReplyFeatures, canary: str = "") -> ReplyFeatures:
-    """Measure a reply, unless that was done before.
-
-    Args:
-        reply: The reply, or what was measured of it.
-        canary: Text of the canary of this pair; not used for what was measured.
-
-    Returns:
-        Its features.
-    """
+    """Measure a reply, unless that was done before."""
     return reply if isinstance(reply, ReplyFeatures) else features(reply, canary)
 
 

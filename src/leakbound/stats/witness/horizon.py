@@ -19,8 +19,6 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["LARGEST", "StakePlan", "plan_stakes"]
-
 Floats = npt.NDArray[np.float64]
 LARGEST = 0.999  # largest stake, as a share of the stake that could lose everything
 SHARES = np.array([0, .1, .2, .3, .35, .4, .45, .5, .55, .6, .7, .8, .9, 1])  # fmt: skip
@@ -38,27 +36,13 @@ BEYOND = 0.5  # share staked after the planned number of pairs, at full confiden
 
 @dataclass(frozen=True, slots=True)
 class StakePlan:
-    """Shares of the largest stake.
-
-    Attributes:
-        log_e: (points,) grid of log e-values.
-        shares: (horizon + 1, points, len(LOGITS)) shares, by pairs left.
-    """
+    """Shares of the largest stake."""
 
     log_e: Floats
     shares: npt.NDArray[np.float32]
 
     def share(self, left: int, log_e: float, confidence: float) -> float:
-        """The share to stake now.
-
-        Args:
-            left: Number of pairs left until the horizon; 0 or less beyond it.
-            log_e: Current log e-value.
-            confidence: Confidence that the witness shows a leak, in [0, 1].
-
-        Returns:
-            A share of the largest stake, in [0, 1].
-        """
+        """The share to stake now."""
         if left <= 0:
             return BEYOND * confidence
         confidence = min(max(confidence, 1e-9), 1 - 1e-9)
@@ -72,15 +56,6 @@ class StakePlan:
 @lru_cache(maxsize=32)
 def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> StakePlan:
     """Plan stakes that reach a level with high probability and early.
-
-    Args:
-        horizon: Number of pairs.
-        epsilon: Claimed epsilon.
-        delta: Claimed delta.
-        level: Log e-value at which the claim is rejected.
-
-    Returns:
-        The plan.
 
     Examples:
         >>> plan = plan_stakes(50, 0.25, 1e-5, 3.0)

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 
 from leakbound.stats.witness.lexicon import COMMON_WORDS
 
-__all__ = ["SENTENCE", "SUPERSCRIPT", "blotted", "layout_strings"]
-
 _BLOT = "█"
 LONGEST_TOKEN = 40  # characters of a token that is a string
 LONGEST_RUN = 100  # of a run of marks, such as a bar
@@ -37,13 +35,6 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]{2,}")  # Thai
 
 def blotted(text: str, canary: str) -> str:
     """A text without what repeats the canary.
-
-    Args:
-        text: The text (PRIVATE).
-        canary: Text of the canary; empty if there is none.
-
-    Returns:
-        The text with one "█" for each run of words of the canary, unless all of them are common.
 
     Examples:
         >>> blotted("Found “the blue heron”: yes, in the notes", "The blue heron of Oslo")
@@ -78,19 +69,7 @@ def _repeats(text: str, known: set[str]) -> Iterator[tuple[int, int]]:
 def layout_strings(
     text: str, words: Sequence[str], marks: Sequence[str], canary: str
 ) -> Iterator[str]:
-    """The strings of a reply.
-
-    Args:
-        text: Its text (PRIVATE).
-        words: Its words in lower case, in order.
-        marks: Its marks, in order.
-        canary: Text of the canary of its pair.
-
-    Yields:
-        How often words and marks occur; runs of marks; tokens that are no words; the reply, and
-        its lines without numbers and names of requests; words and marks that stand near each
-        other; and pairs of characters in scripts without spaces.
-    """
+    """The strings of a reply."""
     for one, count in Counter([*words, *marks]).items():
         yield from (f"times:{one} {times}" for times in range(2, min(count, MOST_TIMES) + 1))
     yield from (f"run:{run[:LONGEST_RUN]}" for run in _RUN.findall(text))

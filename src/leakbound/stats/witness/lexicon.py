@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "COMMON_WORDS", "LANGUAGES", "NUMBER_WORDS", "PATTERNS", "STATUS_MARKS", "WORD_LISTS",
-]  # fmt: skip
-
 _STOP_WORDS = {
     "en": "the of and to in is for on with at this your you it by be are from we",
     "de": "der die das und ist nicht ein eine ihre wurde sie mit für auf den von wir bei",

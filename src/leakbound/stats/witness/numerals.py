@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-__all__ = ["NUMBERS", "STEPS", "Numeral", "coarse", "numbers_of", "numerals_in"]
-
 PLACES = tuple(f"number_{at}" for at in range(1, 49))  # the first numbers of a reply, in order
 STORED_PLACES = 8  # of which so many are stored
 EXTREMES = ("largest_number", "smallest_number")
@@ -54,17 +52,7 @@ _WORD = re.compile(r"([^\W\d_]+)[^\w%]*$")
 
 @dataclass(frozen=True, slots=True)
 class Numeral:
-    """A number as a text shows it.
-
-    Attributes:
-        value: What it says; a percentage, and 4 of "4/5", as a fraction.
-        decimal: Whether it has a decimal mark, a percent sign or an exponent, or is so much of 5,
-            10 or 100.
-        labelled: Whether the word before it is one of `LABELS`.
-        of_code: Whether it may be a part of a code or a date: a whole number right after a letter
-            of an alphabet, or one of three or more numbers without a letter between them, of which
-            a share has two.
-    """
+    """A number as a text shows it."""
 
     value: float
     decimal: bool
@@ -74,12 +62,6 @@ class Numeral:
 
 def numerals_in(text: str) -> list[Numeral]:
     """Read the numerals of a text.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        The numerals, in order.
 
     Examples:
         >>> [one.value for one in numerals_in("97 % of 1,200 at 0.5, best -3e-2; 12 ms, 4/5")]
@@ -93,15 +75,7 @@ def numerals_in(text: str) -> list[Numeral]:
 
 
 def numbers_of(text: str, stored: bool = False) -> dict[str, float]:
-    """Measure the numbers of a text.
-
-    Args:
-        text: Any text.
-        stored: Whether numbers that may be parts of a code are left out, and the others `coarse`.
-
-    Returns:
-        For each of `NUMBERS` its value; NaN where the text shows no such number.
-    """
+    """Measure the numbers of a text."""
     found = numerals_in(text)
     if stored:
         found = [replace(one, value=_stored(one.value)) for one in found if not one.of_code]
@@ -123,12 +97,6 @@ def numbers_of(text: str, stored: bool = False) -> dict[str, float]:
 
 def coarse(value: float) -> float:
     """What may be stored of a number whose text may not.
-
-    Args:
-        value: The number; NaN where none is shown.
-
-    Returns:
-        The number to two digits; below 10 to two decimal places.
 
     Examples:
         >>> [coarse(one) for one in (0.973, 1.257, 52.31, 4821.0)]

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from leakbound.stats.witness.corpus import EncodedReply
 
-__all__ = ["OrderModel"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 MOST_KEYS = 24  # openings whose order is compared, which makes 276 pairs
@@ -26,15 +24,7 @@ SURE = 0.02  # smallest probability of either order of two openings
 
 @dataclass(frozen=True, slots=True)
 class OrderModel:
-    """Which of two openings usually comes first, overall and in the rarer of two orders.
-
-    Attributes:
-        keys: (K,) numbers of the openings.
-        mean: (pairs,) share of "first before second" minus the share of the reverse, in all
-            replies.
-        odds: (2, pairs) log odds of the rarer order against the usual one, if the first opening
-            comes before the second, and if it does not.
-    """
+    """Which of two openings usually comes first, overall and in the rarer of two orders."""
 
     keys: Ints
     mean: Floats
@@ -42,14 +32,7 @@ class OrderModel:
 
     @staticmethod
     def fit(replies: Sequence[EncodedReply]) -> tuple[OrderModel, Floats]:
-        """Fit the model, and score each reply with a model of the other replies.
-
-        Args:
-            replies: The replies so far.
-
-        Returns:
-            The model and (replies, 2) scores.
-        """
+        """Fit the model, and score each reply with a model of the other replies."""
         keys = _frequent(replies)
         if keys.size < 2:
             none = np.zeros(0)
@@ -66,13 +49,8 @@ class OrderModel:
         return OrderModel(keys, mean, odds), np.column_stack([first, score])
 
     def score(self, reply: EncodedReply) -> Floats:
-        """Score how much a new reply follows the common order, beyond the usual, and the rarer one.
-
-        Args:
-            reply: The reply.
-
-        Returns:
-            (2,) scores.
+        """Score how much a new reply follows the common order, beyond the usual, and the rarer
+        one.
         """
         if self.keys.size < 2:
             return np.zeros(2)

@@ -16,8 +16,6 @@ from leakbound.stats.witness.corpus import KINDS, Corpus, EncodedReply
 from leakbound.stats.witness.features import SCALARS
 from leakbound.stats.witness.pool import POOL, PoolModel
 
-__all__ = ["Panel"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -59,21 +57,7 @@ DIRECTIONS = np.log([1.0, 0.25, 0.05, 0.03])
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Panel:
-    """J witnesses, each 0 or 1 on a reply, where 1 is the value that was rarer so far.
-
-    Attributes:
-        pool: Model of what is usual among the replies so far.
-        columns: (strings,) column of each string in the vocabulary; -1 for other strings.
-        centre: (V,) share of replies that contain each of the V strings with a column.
-        loadings: (V, COMPONENTS) loadings of the principal components.
-        answers: Answers whose own scores are numbers.
-        number: (thresholds,) index of the number that each threshold applies to.
-        threshold: (thresholds,) values of the thresholds.
-        present: (presences,) columns of strings that are witnesses.
-        flip: (J,) whether a witness is 1 if its condition does not hold.
-        log_prior: (J, 4) logarithm of the prior of each witness in each of four directions.
-        names: Description of each witness, for reports.
-    """
+    """J witnesses, each 0 or 1 on a reply, where 1 is the value that was rarer so far."""
 
     pool: PoolModel
     columns: Ints
@@ -89,25 +73,11 @@ class Panel:
 
     @staticmethod
     def fit(corpus: Corpus) -> tuple[Panel, Bools]:
-        """Choose witnesses.
-
-        Args:
-            corpus: The replies so far, at least one pair.
-
-        Returns:
-            The panel, and (replies, J) values of its witnesses on the same replies.
-        """
+        """Choose witnesses."""
         return _fit(corpus)
 
     def values(self, reply: EncodedReply) -> Bools:
-        """Evaluate the witnesses on a later reply.
-
-        Args:
-            reply: The reply.
-
-        Returns:
-            (J,) values.
-        """
+        """Evaluate the witnesses on a later reply."""
         row = _rows([reply], self.columns, len(self.centre))[0]
         numbers = np.concatenate(
             [reply.scalars, self.pool.features(reply), (row - self.centre) @ self.loadings]

@@ -17,8 +17,6 @@ from leakbound.stats.witness.corpus import Corpus, EncodedReply
 from leakbound.stats.witness.features import SCALARS
 from leakbound.stats.witness.order import OrderModel
 
-__all__ = ["POOL", "PoolModel"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 # numbers that others should explain: seconds by generated tokens and tool calls, tokens by text
@@ -33,14 +31,7 @@ FEWEST = 8  # smallest number of replies for which a line is fitted
 
 @dataclass(frozen=True, slots=True)
 class PoolModel:
-    """Model of what is usual among the replies so far.
-
-    Attributes:
-        counts: (strings,) number of replies in which each string occurs.
-        replies: Number of replies.
-        lines: Fitted lines, one for each entry of EXPLAINED.
-        order: Model of which sentences usually come first.
-    """
+    """Model of what is usual among the replies so far."""
 
     counts: Ints
     replies: int
@@ -49,14 +40,7 @@ class PoolModel:
 
     @staticmethod
     def fit(corpus: Corpus) -> tuple[PoolModel, Floats]:
-        """Fit the model.
-
-        Args:
-            corpus: The replies so far.
-
-        Returns:
-            The model and (replies, len(POOL)) features of the same replies.
-        """
+        """Fit the model."""
         replies = corpus.replies
         scalars = np.stack([r.scalars for r in replies])
         lines = tuple(Line.fit(scalars, *names) for names in EXPLAINED)
@@ -66,14 +50,7 @@ class PoolModel:
         return model, np.column_stack([words, *[line.beyond(scalars) for line in lines], scores])
 
     def features(self, reply: EncodedReply) -> Floats:
-        """Features of a later reply.
-
-        Args:
-            reply: The reply.
-
-        Returns:
-            (len(POOL),) numbers.
-        """
+        """Features of a later reply."""
         beyond = [line.beyond(reply.scalars[None])[0] for line in self.lines]
         return np.array([*self._words([reply], own=0)[0], *beyond, *self.order.score(reply)])
 
@@ -92,14 +69,7 @@ class PoolModel:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A linear model of one number in terms of others.
-
-    Attributes:
-        of: Index of the number that is explained.
-        by: Indices of the numbers that explain it.
-        slopes: (1 + len(by),) intercept and slopes; NaN if too few replies show the numbers.
-        least: Smallest value that is predicted.
-    """
+    """A linear model of one number in terms of others."""
 
     of: int
     by: tuple[int, ...]
@@ -108,16 +78,7 @@ class Line:
 
     @staticmethod
     def fit(scalars: Floats, of: str, by: Sequence[str]) -> Line:
-        """Fit relative errors. Large errors, as from a channel that is on, get less weight.
-
-        Args:
-            scalars: (replies, len(SCALARS)) numbers.
-            of: Name of the number to be explained.
-            by: Names of the numbers that explain it.
-
-        Returns:
-            The line.
-        """
+        """Fit relative errors. Large errors, as from a channel that is on, get less weight."""
         at, others = SCALARS.index(of), tuple(SCALARS.index(name) for name in by)
         y, x = scalars[:, at], _with_one(scalars, others)
         good = np.isfinite(y) & np.isfinite(x).all(1) & (y > 0)
@@ -127,14 +88,7 @@ class Line:
         return Line(at, others, _robust(x[good], y[good], least), least)
 
     def beyond(self, scalars: Floats) -> Floats:
-        """Logarithm of the ratio of the number to its prediction.
-
-        Args:
-            scalars: (replies, len(SCALARS)) numbers.
-
-        Returns:
-            (replies,) logarithms; NaN where a reply does not show the numbers.
-        """
+        """Logarithm of the ratio of the number to its prediction."""
         predicted = np.maximum(_with_one(scalars, self.by) @ self.slopes, self.least)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.log(scalars[:, self.of] / predicted))

@@ -18,8 +18,6 @@ from leakbound.stats.witness.panel import Panel
 from leakbound.stats.witness.stakes import Portfolio, Record
 from leakbound.stats.witness.stored import is_public
 
-__all__ = ["SCAN", "WitnessProcess"]
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 FIRST = 12  # number of pairs before the first stake; fewer pairs show nothing
@@ -43,19 +41,6 @@ class WitnessProcess:
     with X and Y exchanged. The process stakes on many such functions at once, each a threshold on a
     number or the presence of a string. It learns from earlier pairs which ones separate the
     contexts.
-
-    Args:
-        claim: Guarantee to be tested.
-        confidence: 1 - alpha, in (0, 1).
-        horizon: Planned number of pairs, at least 1. It sizes the stakes and cannot make a result
-            invalid.
-        delta: Failure probability in [0, 1) at which a claim that is not an `ApproxDP` is read.
-        scan: Further values of epsilon, larger and smaller than the claimed one, that are also
-            tested. `epsilon_lower_bound` follows from their rejections. They take about as much
-            time as the claim itself.
-
-    Raises:
-        UsageError: If an argument lies outside its range, or the claim guarantees nothing at delta.
 
     Guarantee:
         If the claim holds for every pair given the past, it is rejected with probability at most
@@ -104,17 +89,7 @@ class WitnessProcess:
         reply_out: ReplyFacts | ReplyFeatures,
         canary: str = "",
     ) -> None:
-        """Observe one pair.
-
-        Args:
-            reply_in: Reply of the canary-in context, or what `masked` kept of it.
-            reply_out: Reply of the canary-out context to the same query, in either form.
-            canary: Text of the canary of this pair, chosen before the replies. The overlap of a
-                reply with it is a feature. It is not used for masked replies.
-
-        Raises:
-            ArithmeticError: If an e-value would become negative, which no reply can cause.
-        """
+        """Observe one pair."""
         self._stake()
         pair = [self._corpus.encode(measured(r, canary)) for r in (reply_in, reply_out)]
         if self._panel is not None:
@@ -164,31 +139,16 @@ class WitnessProcess:
         return int(over[0]) + 1 if over.size else None
 
     def rejects(self, claim: Guarantee) -> bool:
-        """Whether the e-value of a claim has ever reached 1/alpha.
-
-        Args:
-            claim: Any guarantee. It is read at the process's delta, and tested by the smallest
-                epsilon in `scan` that it implies.
-
-        Returns:
-            Whether it is rejected; False if it implies no epsilon in `scan`.
-        """
+        """Whether the e-value of a claim has ever reached 1/alpha."""
         implied = [e for e in self.scan if e >= claim.epsilon(self.delta)]
         return bool(implied) and self._reached(implied[0])
 
     def scan_log_e_values(self) -> dict[float, Floats]:
-        """The e-processes of all tested claims, to be combined with others.
-
-        Returns:
-            For each epsilon in `scan`, (pairs,) logarithms of the e-value after each pair.
-        """
+        """The e-processes of all tested claims, to be combined with others."""
         return {epsilon: np.array(test.path) for epsilon, test in self._tests.items()}
 
     def epsilon_lower_bound(self) -> Estimate:
         """Largest epsilon in `scan` for which it and all smaller values in `scan` are rejected.
-
-        Returns:
-            An estimate of kind `lower_bound` at the process's delta, for any mechanism.
 
         Guarantee:
             Exceeds the true epsilon(delta) with probability at most 1 - confidence, at any
@@ -212,14 +172,7 @@ class WitnessProcess:
         )
 
     def leaders(self, most: int = 5) -> tuple[tuple[str, float], ...]:
-        """The witnesses with the largest shares of the next stake against the claim.
-
-        Args:
-            most: Largest number of witnesses.
-
-        Returns:
-            Name and share of the stake of each, largest first; empty before the first stake.
-        """
+        """The witnesses with the largest shares of the next stake against the claim."""
         if self._panel is None:
             return ()
         share = Portfolio.of(self._record, self._panel.log_prior, self.epsilon).weights.sum(1)
@@ -227,12 +180,7 @@ class WitnessProcess:
         return tuple((self._panel.names[j], float(share[j])) for j in order)
 
     def guesses(self) -> tuple[int, int]:
-        """How often the stakes guessed which reply of a pair was the canary-in one.
-
-        Returns:
-            (right, all) guesses, one for each pair with a stake; each stake was fixed before its
-            pair. Of the pairs that it does not tell apart, half count as right.
-        """
+        """How often the stakes guessed which reply of a pair was the canary-in one."""
         signs = np.sign(self._favours)
         return int((signs > 0).sum() + (signs == 0).sum() // 2), signs.size
 

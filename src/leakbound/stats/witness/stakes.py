@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Portfolio", "Record"]
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 # added to the claimed epsilon in the weights; otherwise witnesses at its edge would get the stake
@@ -23,12 +21,7 @@ DOUBT = math.log(0.4)
 
 
 class Record:
-    """What the witnesses of one panel showed on the pairs so far.
-
-    Args:
-        past: (2 pairs, J) values of the witnesses, alternating between canary-in and canary-out.
-        capacity: Number of pairs after which the panel is replaced.
-    """
+    """What the witnesses of one panel showed on the pairs so far."""
 
     def __init__(self, past: Bools, capacity: int) -> None:
         self._rows = np.zeros((2 * capacity, past.shape[1]), np.float32)
@@ -40,12 +33,7 @@ class Record:
         self.both = (x & y).sum(0).astype(float)
 
     def add(self, x: Bools, y: Bools) -> None:
-        """Add the next pair.
-
-        Args:
-            x: (J,) values on the reply of the canary-in context.
-            y: (J,) values on the reply of the canary-out context.
-        """
+        """Add the next pair."""
         self._rows[2 * self.pairs : 2 * self.pairs + 2] = x, y
         self.only_in += x & ~y
         self.only_out += ~x & y
@@ -53,14 +41,7 @@ class Record:
         self.pairs += 1
 
     def gains(self, epsilon: float) -> Floats:
-        """Sum of past payoffs x - e^epsilon y of each witness and direction.
-
-        Args:
-            epsilon: epsilon of the payoff.
-
-        Returns:
-            (J, 4) sums: X over Y and Y over X on the witness, then on its complement.
-        """
+        """Sum of past payoffs x - e^epsilon y of each witness and direction."""
         odds = math.exp(epsilon)
         neither = self.pairs - self.only_in - self.only_out - self.both
         here, there = self.only_in - odds * self.only_out, self.only_out - odds * self.only_in
@@ -76,14 +57,7 @@ class Record:
         )
 
     def likeness(self, witness: int) -> Floats:
-        """Similarity of all witnesses to one of them, over all replies.
-
-        Args:
-            witness: Index of that witness, below J.
-
-        Returns:
-            (J,) squared correlations in [0, 1]; 0 where a correlation is negative.
-        """
+        """Similarity of all witnesses to one of them, over all replies."""
         rows = self._rows[: 2 * self.pairs]
         total = self.only_in + self.only_out + 2 * self.both
         share = total / len(rows)
@@ -96,28 +70,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """Weights of the witnesses for the next pair.
-
-    Attributes:
-        weights: (J, 4) weights, at least 0, that sum to 1.
-        confidence: Confidence that most of the stake is on witnesses of one leak, in [0, 1].
-    """
+    """Weights of the witnesses for the next pair."""
 
     weights: Floats
     confidence: float
 
     @staticmethod
     def of(record: Record, log_prior: Floats, epsilon: float) -> Portfolio:
-        """Weights proportional to prior times exp(past payoff).
-
-        Args:
-            record: Past values of the witnesses.
-            log_prior: (J, 4) logarithms of their priors.
-            epsilon: Claimed epsilon.
-
-        Returns:
-            The weights and the confidence in them.
-        """
+        """Weights proportional to prior times exp(past payoff)."""
         evidence = log_prior + SHARPNESS * record.gains(epsilon + STRICTER)
         weights = np.exp(evidence - evidence.max())
         weights /= weights.sum()
@@ -127,16 +87,7 @@ class Portfolio:
         return Portfolio(weights, 1 / (1 + math.exp(-DOUBT) * (1 - alike) / alike))
 
     def payoff(self, x: Bools, y: Bools, odds: float) -> float:
-        """Mean of x - odds y over the weights.
-
-        Args:
-            x: (J,) values on the reply of the canary-in context.
-            y: (J,) values on the reply of the canary-out context.
-            odds: e^epsilon of the claim.
-
-        Returns:
-            A number in [-odds, 1], with an expectation of at most delta under the claim.
-        """
+        """Mean of x - odds y over the weights."""
         w = self.weights.T
         here = w[0] @ x + w[2] @ ~x - odds * (w[0] @ y + w[2] @ ~y)
         there = w[1] @ y + w[3] @ ~y - odds * (w[1] @ x + w[3] @ ~x)

@@ -25,11 +25,6 @@ from leakbound.stats.witness.features import SCALARS, ReplyFacts, ReplyFeatures,
 from leakbound.stats.witness.lexicon import COMMON_WORDS, NUMBER_WORDS, STATUS_MARKS
 from leakbound.stats.witness.numerals import ROW, numbers_of
 
-__all__ = [
-    "FINISH_REASONS", "StoredReply", "is_public", "masked", "reply_from_json", "reply_to_json",
-    "shows_more",
-]  # fmt: skip
-
 StoredReply: TypeAlias = ReplyFacts | ReplyFeatures
 Json: TypeAlias = dict[str, Any]
 # finish reasons of the common chat APIs; any other reason might hold private text
@@ -52,15 +47,6 @@ _ANSWER_MARK = "mark:."  # a mark that may follow an answer
 def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) -> ReplyFeatures:
     """The parts of a reply that may be stored when its text may not.
 
-    Args:
-        reply: The whole reply (PRIVATE). A reply that is already masked is returned unchanged.
-        canary: Text of the canary of its pair. The share of it that the reply repeats is kept.
-        answers: Public answers whose scores are kept. Other scores are dropped.
-
-    Returns:
-        All measurements, with the numbers that the text shows rounded (`numerals.coarse`), and the
-        strings that are on public lists.
-
     Examples:
         >>> masked(ReplyFacts("The code is 7, Mallory.")).strings
         ('finish:None', 'mark:,', 'mark:.', 'word:#', 'word:is', 'word:the')
@@ -75,14 +61,6 @@ def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) ->
 def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
     """Whether a system returns more than one of the answers: a longer text, other words or marks,
     tokens, a finish reason or tool calls.
-
-    Args:
-        reply: A stored reply; None if nothing is shown.
-        answers: The answers that the query allows; a full stop may follow them.
-
-    Returns:
-        Whether the reply has any of them. Seconds do not count, because the audit measures them
-        itself.
 
     Examples:
         >>> [shows_more(ReplyFacts(text), ("yes", "no")) for text in ("Yes.", "yes 2", "no!")]
@@ -133,14 +111,7 @@ def is_public(text: str) -> bool:
 
 
 def reply_to_json(reply: StoredReply) -> Json:
-    """A reply as JSON values.
-
-    Args:
-        reply: The reply (PRIVATE).
-
-    Returns:
-        An object that `reply_from_json` can read.
-    """
+    """A reply as JSON values."""
     if isinstance(reply, ReplyFacts):
         return {name: value for name, value in asdict(reply).items() if value not in (None, ())}
     numbers = zip(SCALARS, reply.scalars.tolist(), strict=True)
@@ -152,14 +123,7 @@ def reply_to_json(reply: StoredReply) -> Json:
 
 
 def reply_from_json(found: Mapping[str, Any]) -> StoredReply:
-    """The reply that JSON values represent.
-
-    Args:
-        found: The object that `reply_to_json` returned.
-
-    Returns:
-        The reply. Numbers that are missing from the object are 0.
-    """
+    """The reply that JSON values represent."""
     if "numbers" not in found:
         return ReplyFacts(**{**found, "tool_calls": tuple(found.get("tool_calls", ()))})
     numbers = [found["numbers"].get(name, 0.0) for name in SCALARS]

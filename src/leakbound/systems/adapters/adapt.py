@@ -15,8 +15,6 @@ from leakbound.systems.adapters.memory import memory_store
 from leakbound.systems.adapters.search import bases
 from leakbound.systems.protocol import System
 
-__all__ = ["ADAPTERS", "adapted"]
-
 # whoever has an object of a framework has imported it
 HOSTS = frozenset({"langchain_core", "langgraph", "llama_index", "haystack", "dspy"})
 ADAPTERS: tuple[Callable[[object, str], System | None], ...] = (
@@ -26,13 +24,6 @@ ADAPTERS: tuple[Callable[[object, str], System | None], ...] = (
 
 def adapted(thing: object, name: str) -> System | None:
     """The system that an object of another framework stands for.
-
-    Args:
-        thing: Any object.
-        name: For messages.
-
-    Returns:
-        The system; None if no adapter knows the object.
 
     Examples:
         >>> adapted(object(), "mine") is None

@@ -13,8 +13,6 @@ from leakbound.systems.protocol import Reply
 from leakbound.systems.replies import as_reply
 from leakbound.tasks import Context, Example
 
-__all__ = ["DspySystem", "dspy_system"]
-
 MODULE = "dspy.primitives.module.Module"
 
 
@@ -38,26 +36,13 @@ class _Program(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DspySystem:
-    """A program that is compiled anew for each context.
-
-    Attributes:
-        compiled: Makes a program of training examples: the optimizer that chooses demonstrations
-            reads private rows, so it is part of what is audited.
-        name: For messages.
-    """
+    """A program that is compiled anew for each context."""
 
     compiled: Callable[[list[object]], _Program]
     name: str
 
     def open(self, context: Context) -> _DspySession:
-        """Compile the program.
-
-        Args:
-            context: The examples (PRIVATE).
-
-        Returns:
-            A session over the compiled program.
-        """
+        """Compile the program."""
         return _DspySession(self.compiled([_example(one, self.name) for one in context]), self.name)
 
 
@@ -78,16 +63,7 @@ class _DspySession:
 
 
 def dspy_system(thing: object, name: str) -> DspySystem | None:
-    """The system that a DSPy object stands for.
-
-    Args:
-        thing: A program, of which every predictor is given the context as its demonstrations; or a
-            function `(trainset) -> program` that compiles one.
-        name: For messages.
-
-    Returns:
-        The system; None for other objects.
-    """
+    """The system that a DSPy object stands for."""
     if MODULE in bases(thing):
         program = cast(_Program, thing)
         return DspySystem(lambda examples: _with_demos(program, examples), name)

@@ -10,8 +10,6 @@ from typing import Protocol, cast
 from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of, undone
 from leakbound.systems.adapters.search import bases, find_inside, require_one_store
 
-__all__ = ["haystack_store"]
-
 PIPELINES = frozenset({"haystack.core.pipeline.base.PipelineBase"})
 METHODS = ("write_documents", "delete_documents", "count_documents")
 
@@ -35,16 +33,7 @@ class _Embedder(Protocol):
 
 
 def haystack_store(thing: object, name: str) -> IndexStore | None:
-    """The store that a Haystack object stands for.
-
-    Args:
-        thing: A document store that searches by words, or a pipeline that holds a document store.
-            Where the pipeline embeds its query, that component embeds the records, too.
-        name: For messages.
-
-    Returns:
-        The store; None for other objects.
-    """
+    """The store that a Haystack object stands for."""
     found = find_inside(thing, _is_store)
     if found is None:
         return None

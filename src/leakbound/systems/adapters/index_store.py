@@ -17,54 +17,26 @@ from leakbound.systems.replies import as_reply
 from leakbound.systems.settling import settle
 from leakbound.tasks import Context, Example
 
-__all__ = ["IndexRecord", "IndexStore", "require_done", "texts_of", "undone"]
-
 BLOCK = 256  # records that are added at once: an embedder takes them together
 PLANTED = "planted"  # who adds single records
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IndexRecord:
-    """What a framework is to hold of an example (PRIVATE).
-
-    Attributes:
-        text: The input.
-        label: The label; "" for a plain document.
-    """
+    """What a framework is to hold of an example (PRIVATE)."""
 
     text: str
     label: str
 
     @classmethod
     def of(cls, example: Example, name: str) -> IndexRecord:
-        """The record of an example.
-
-        Args:
-            example: An example (PRIVATE).
-            name: Of the store, for messages.
-
-        Returns:
-            Its input and its label.
-
-        Raises:
-            UsageError: If the input holds an image.
-        """
+        """The record of an example."""
         return cls(text_only(example.input, name), example.label)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStore:
-    """A store of a framework. What it holds beside the records of an audit stays as it is.
-
-    Attributes:
-        name: For messages.
-        add: Adds records and returns an id for each; where it is a generator, an id as soon as it
-            is known, so that records are taken out again if a later one fails.
-        delete: Deletes records by their ids.
-        ask: Answers a query; what it returns is read as that of any system.
-        stateful: True: sessions are opened one after the other.
-        calls: Retries of the calls that delete, and whether the index is disposable.
-    """
+    """A store of a framework. What it holds beside the records of an audit stays as it is."""
 
     name: str
     add: Callable[[Sequence[IndexRecord]], Iterable[str]] = field(repr=False)
@@ -78,49 +50,19 @@ class IndexStore:
     )
 
     def called(self, calls: CallOptions) -> IndexStore:
-        """The same store, called in another way.
-
-        Args:
-            calls: Pace, time and retries.
-
-        Returns:
-            A new object, which knows nothing of what this one has added.
-        """
+        """The same store, called in another way."""
         return replace(self, calls=calls)
 
     def plant(self, record: Example) -> str:
-        """Add a record.
-
-        Args:
-            record: The record (PRIVATE).
-
-        Returns:
-            Its id in the index.
-        """
+        """Add a record."""
         return self.add_all((record,))[0].id
 
     def remove(self, record_id: str) -> None:
-        """Delete a record, unless a document of the session has the same id.
-
-        Args:
-            record_id: What `plant` returned.
-        """
+        """Delete a record, unless a document of the session has the same id."""
         self._release([record_id], PLANTED)
 
     def add_all(self, context: Sequence[Example], owner: object = PLANTED) -> list[PlantedRecord]:
-        """Add records, a few hundred at once; all of them or none.
-
-        Args:
-            context: The records (PRIVATE).
-            owner: Who will take them out again.
-
-        Returns:
-            The records with their ids.
-
-        Raises:
-            TargetError: If the index does not return an id for each, or keeps some of them though
-                others could not be added.
-        """
+        """Add records, a few hundred at once; all of them or none."""
         records, added = [IndexRecord.of(one, self.name) for one in context], list[PlantedRecord]()
         try:
             for at in range(0, len(records), BLOCK):
@@ -149,16 +91,7 @@ class IndexStore:
     def take_out(
         self, added: list[PlantedRecord], owner: object, because: BaseException | None = None
     ) -> None:
-        """Delete records, all at once or, where that fails, one by one.
-
-        Args:
-            added: What `add_all` returned; it keeps those that could not be deleted.
-            owner: Who added them.
-            because: What ended the use of the store, if that was an error.
-
-        Raises:
-            TargetError: If some could not be deleted; it names their ids.
-        """
+        """Delete records, all at once or, where that fails, one by one."""
         caller, number = Caller(self.calls), len(added)
         cause = self._failed([one.id for one in added], owner, caller)
         if cause is not None:
@@ -187,17 +120,7 @@ class IndexStore:
                 self._uses.pop(one, None)
 
     def open(self, context: Context) -> IndexSession:
-        """Add the records of a context.
-
-        Args:
-            context: The examples (PRIVATE).
-
-        Returns:
-            A session; closing it deletes them.
-
-        Raises:
-            UsageError: If there are some, and nobody has said that the index is disposable.
-        """
+        """Add the records of a context."""
         if context:
             self.calls.require_disposable(self.name)
         owner, began = object(), time.monotonic()
@@ -212,49 +135,24 @@ class IndexStore:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IndexSession:
-    """A context in an index.
-
-    Attributes:
-        store: The index.
-        added: Records of the context that are in it.
-        owner: By which the index knows that they are of this session.
-    """
+    """A context in an index."""
 
     store: IndexStore
     added: list[PlantedRecord]
     owner: object
 
     def ask(self, query: str) -> Reply:
-        """Ask the application.
-
-        Args:
-            query: What the user sends.
-
-        Returns:
-            What it answers.
-        """
+        """Ask the application."""
         return as_reply(self.store.ask(query), self.store.name)
 
     def close(self) -> None:
-        """Delete the records of the context.
-
-        Raises:
-            TargetError: If some could not be deleted; it names their ids.
-        """
+        """Delete the records of the context."""
         self.store.take_out(self.added, self.owner)
 
 
 @contextmanager
 def undone(delete: Callable[[list[str]], object], ids: Iterable[str]) -> Iterator[None]:
-    """Delete what a framework may have added in part, where it fails while it adds.
-
-    Args:
-        delete: Deletes records by their ids.
-        ids: Ids that the records were given.
-
-    Yields:
-        Nothing. An id that is not there is no error.
-    """
+    """Delete what a framework may have added in part, where it fails while it adds."""
     try:
         yield
     except BaseException:
@@ -265,27 +163,13 @@ def undone(delete: Callable[[list[str]], object], ids: Iterable[str]) -> Iterato
 
 
 def require_done(deleted: object) -> None:
-    """Refuse to take a record for deleted where the store says that it did not delete it.
-
-    Args:
-        deleted: What its method returned; many return nothing.
-
-    Raises:
-        TargetError: If it returned False.
-    """
+    """Refuse to take a record for deleted where the store says that it did not delete it."""
     if deleted is False:
         raise TargetError("the store was asked to delete records and returned False.")
 
 
 def texts_of(found: object, read: Callable[[object], object]) -> object:
     """What a list of retrieved documents says; anything else is the answer itself.
-
-    Args:
-        found: What a framework returned.
-        read: The text of a document; None for what is none.
-
-    Returns:
-        The texts of the documents, one below the other.
 
     Examples:
         >>> texts_of(["a", "b"], str.upper)

@@ -16,8 +16,6 @@ from leakbound.systems.adapters.index_store import (
 )
 from leakbound.systems.adapters.search import bases, find_inside, require_one_store
 
-__all__ = ["langchain_store"]
-
 STORE = "langchain_core.vectorstores.base.VectorStore"
 RUNNABLE = "langchain_core.runnables.base.Runnable"
 RETRIEVER = "langchain_core.retrievers.BaseRetriever"
@@ -42,17 +40,7 @@ class _Runnable(Protocol):
 
 
 def langchain_store(thing: object, name: str) -> IndexStore | None:
-    """The store that a LangChain object stands for.
-
-    Args:
-        thing: A vector store; a retriever or another runnable that holds one; a function `(query)`
-            that uses one.
-        name: For messages.
-
-    Returns:
-        The store; None for other objects. A vector store and a retriever answer with the texts of
-        the documents that they find.
-    """
+    """The store that a LangChain object stands for."""
     found = find_inside(thing, _is_store)
     if found is None:
         return None

@@ -20,8 +20,6 @@ from leakbound.systems.protocol import Reply
 from leakbound.systems.replies import as_reply, text_in
 from leakbound.tasks import Context
 
-__all__ = ["GraphSystem", "langgraph_system"]
-
 GRAPH = "langgraph.pregel.main.Pregel"
 MOST_ITEMS = 10_000  # of a store: all that a memory of an audit holds
 Config = Mapping[str, Mapping[str, str]]
@@ -64,14 +62,7 @@ class _Graph(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GraphSystem:
-    """A graph that is told the examples of a context in a thread, and asked there.
-
-    Attributes:
-        graph: The compiled graph.
-        name: For messages.
-        stateful: True: the graph remembers.
-        calls: Whether what the graph remembers is disposable.
-    """
+    """A graph that is told the examples of a context in a thread, and asked there."""
 
     graph: _Graph = field(repr=False)
     name: str
@@ -85,30 +76,11 @@ class GraphSystem:
         return own.get("configurable", {}).get("thread_id")
 
     def called(self, calls: CallOptions) -> GraphSystem:
-        """The same graph, called in another way.
-
-        Args:
-            calls: Whether what it remembers is disposable.
-
-        Returns:
-            A new object.
-        """
+        """The same graph, called in another way."""
         return replace(self, calls=calls)
 
     def open(self, context: Context) -> _Thread:
-        """Tell a new thread each example, as a message of the user.
-
-        Args:
-            context: The examples (PRIVATE).
-
-        Returns:
-            A session in the thread. A graph whose owner has fixed the thread uses that one for all
-            contexts; the state check finds what it remembers.
-
-        Raises:
-            UsageError: If what it is told would stay, in that thread or in the store of the graph,
-                and nobody has said that these are disposable.
-        """
+        """Tell a new thread each example, as a message of the user."""
         if self.thread is not None or self.graph.store is not None:  # a question stays there, too
             self.calls.require_disposable(self.name)
         thread = _Thread(self, str(uuid.uuid4()))
@@ -186,15 +158,7 @@ def _text(value: object) -> str:
 
 
 def langgraph_system(thing: object, name: str) -> GraphSystem | None:
-    """The system that a compiled graph with a checkpointer stands for.
-
-    Args:
-        thing: A compiled graph whose state has `messages`.
-        name: For messages.
-
-    Returns:
-        The system; None for other objects, and for a graph without a checkpointer.
-    """
+    """The system that a compiled graph with a checkpointer stands for."""
     if GRAPH not in bases(thing) or not cast(_Graph, thing).checkpointer:
         return None
     return GraphSystem(cast(_Graph, thing), name)

@@ -10,8 +10,6 @@ from typing import Protocol, cast
 from leakbound.systems.adapters.index_store import IndexRecord, IndexStore, texts_of, undone
 from leakbound.systems.adapters.search import bases, find_inside, require_one_store
 
-__all__ = ["llama_index_store"]
-
 INDEX = "llama_index.core.indices.base.BaseIndex"
 RETRIEVER = "llama_index.core.indices.vector_store.retrievers.retriever.VectorIndexRetriever"
 # methods that answer, in the order in which they are tried
@@ -42,17 +40,7 @@ class _Index(Protocol):
 
 
 def llama_index_store(thing: object, name: str) -> IndexStore | None:
-    """The store that a LlamaIndex object stands for.
-
-    Args:
-        thing: An index; a query engine, chat engine or retriever that holds one; a function
-            `(query)` that uses one.
-        name: For messages.
-
-    Returns:
-        The store; None for other objects. An index and a retriever answer with the texts of the
-        nodes that they find.
-    """
+    """The store that a LlamaIndex object stands for."""
     found = find_inside(thing, _is_index)
     if found is None:
         return None

@@ -16,8 +16,6 @@ from leakbound.systems.adapters.index_store import (
 )
 from leakbound.systems.replies import finished, text_in
 
-__all__ = ["memory_store"]
-
 ADD = ("add", "remember", "save", "store", "insert")
 DELETE = ("delete", "forget", "remove", "discard")
 SEARCH = ("ask", "query", "search", "recall", "retrieve")
@@ -25,14 +23,6 @@ SEARCH = ("ask", "query", "search", "recall", "retrieve")
 
 def memory_store(thing: object, name: str) -> IndexStore | None:
     """The store that a memory object stands for.
-
-    Args:
-        thing: An object with a method of `ADD` that takes a text and returns an id, or a dict
-            with it, one of `DELETE` that takes an id, and one of `SEARCH` that takes a question.
-        name: For messages.
-
-    Returns:
-        The store; None for other objects. A list of texts that is found is one answer.
 
     Examples:
         >>> class Memory(dict):

@@ -11,8 +11,6 @@ import numpy as np
 
 from leakbound.errors import UsageError
 
-__all__ = ["bases", "find_inside", "require_one_store"]
-
 # steps from an application to its store: chains nest steps in steps, each a few attributes deep
 DEPTH = 12
 MOST = 20_000  # objects that are looked at: far above what an application holds without its data
@@ -20,26 +18,12 @@ PLAIN = (str, bytes, int, float, complex, bool, type, types.ModuleType, np.ndarr
 
 
 def bases(thing: object) -> frozenset[str]:
-    """Full names of the classes that an object inherits from.
-
-    Args:
-        thing: Any object.
-
-    Returns:
-        Names such as "langchain_core.vectorstores.base.VectorStore".
-    """
+    """Full names of the classes that an object inherits from."""
     return frozenset(f"{one.__module__}.{one.__qualname__}" for one in type(thing).__mro__)
 
 
 def find_inside(thing: object, is_it: Callable[[object], bool]) -> object | None:
     """The nearest object that an application holds in its attributes, steps, closures or globals.
-
-    Args:
-        thing: The application.
-        is_it: What is looked for.
-
-    Returns:
-        The object, which may be the application itself; None if there is none.
 
     Examples:
         >>> from functools import partial
@@ -52,16 +36,7 @@ def find_inside(thing: object, is_it: Callable[[object], bool]) -> object | None
 
 
 def require_one_store(thing: object, is_store: Callable[[object], bool], name: str) -> None:
-    """Refuse an application that holds several stores: one may be a log or a cache.
-
-    Args:
-        thing: The application.
-        is_store: What is a store.
-        name: Of the system, for messages.
-
-    Raises:
-        UsageError: If there are several.
-    """
+    """Refuse an application that holds several stores: one may be a log or a cache."""
     found = list(_inside(thing, is_store))
     if len(found) > 1:
         kinds = ", ".join(sorted(type(one).__qualname__ for one in found))
