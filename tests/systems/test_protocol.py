@@ -141,8 +141,7 @@ def test_every_system_of_this_package_is_a_system() -> None:
         reply = session.ask("q")
         session.close()
         assert reply.text == "a"
-        assert reply.seconds is not None
-        assert reply.seconds >= 0
+        assert reply.seconds is None  # nobody outside this process sees it
         assert SECRET not in repr(session) + repr(found)
 
 

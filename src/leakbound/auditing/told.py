@@ -238,5 +238,5 @@ def _differences(numbers: Floats) -> Floats:
 
 
 def _coarse(reply: ReplyFeatures) -> ReplyFeatures:
-    """Times in whole milliseconds, since a function in this process shows less."""
+    """Times in whole milliseconds: a network hides less."""
     return replace(reply, scalars=np.where(TIMES, reply.scalars.round(3), reply.scalars))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -79,10 +78,7 @@ class CallableSession:
         Raises:
             TargetError: If that is not an answer.
         """
-        began = time.perf_counter()
-        answer = self.system.function(self.context, query)
-        answer = finished(answer)
-        return as_reply(answer, self.system.name, time.perf_counter() - began)
+        return as_reply(finished(self.system.function(self.context, query)), self.system.name)
 
     def close(self) -> None:
         """Nothing to do."""
@@ -144,12 +140,10 @@ class AsyncCallableSession:
         Raises:
             TargetError: If that is not an answer.
         """
-        began = time.perf_counter()
         answer = self.system.function(self.context, query)
         if inspect.isawaitable(answer):
             answer = await answer
-        answer = await joined_async(answer)
-        return as_reply(answer, self.system.name, time.perf_counter() - began)
+        return as_reply(await joined_async(answer), self.system.name)
 
     async def close(self) -> None:
         """Nothing to do."""

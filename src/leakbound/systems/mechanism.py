@@ -243,7 +243,7 @@ class SystemMechanism(MechanismBase):
             return system
         if self.at_once == 1 and options.timeout is None:
             return system
-        return ThreadedSystem(system, self.name, self.at_once, options.timeout)
+        return ThreadedSystem(system, self.name, self.at_once, options.timeout, self._clocked)
 
     def _ask(self, system: System, job: Job, query: str) -> Reply | NoAnswer:
         try:
@@ -266,7 +266,7 @@ class SystemMechanism(MechanismBase):
     def _answer(self, session: Session, query: str) -> Reply:
         began = time.perf_counter()
         answer = session.ask(query)
-        return as_reply(answer, self.name, time.perf_counter() - began)
+        return as_reply(answer, self.name, self._seconds_since(began))
 
     def _outcome(self, error: BaseException, query: str) -> NoAnswer:
         """A failure that counts; anything else ends the audit.
@@ -336,7 +336,17 @@ class SystemMechanism(MechanismBase):
             if limit is None or not timer.expired():
                 raise
             raise too_slow(self.name, limit) from None
-        return as_reply(answer, self.name, time.perf_counter() - began)
+        return as_reply(answer, self.name, self._seconds_since(began))
+
+    @property
+    def _clocked(self) -> bool:
+        """Whether the time of a call in this process is read: microseconds that follow the length of
+        the context are seen by nobody outside, unless the operator names that channel.
+        """
+        return SECONDS in self.channels
+
+    def _seconds_since(self, began: float) -> float | None:
+        return time.perf_counter() - began if self._clocked else None
 
     def _aggregate(self, task: Task, job: Job, reply: Reply) -> Aggregate:
         reply = self._timed(reply)
@@ -353,7 +363,7 @@ class SystemMechanism(MechanismBase):
         an index that takes new records in at the next question makes that one slower, whatever it
         tells of them.
         """
-        untimed = isinstance(self.system, SharedStore) and SECONDS not in self.channels
+        untimed = isinstance(self.system, SharedStore) and not self._clocked
         return replace(reply, seconds=None) if untimed and reply is not LOST else reply
 
     def _channels(self, reply: Reply) -> dict[str, GeneratedText]:

@@ -47,7 +47,8 @@ class Reply:
         text: The answer.
         scores: A number for each answer that the query allows, of any unit; None if the system
             shows none.
-        seconds: How long the answer took; None if nobody measured it.
+        seconds: How long the answer took, as whoever reads it over a network sees; None if nobody
+            measured that. A system that answers in this process states it or has none.
         tokens: Tokens that were generated; None if unknown.
         finish_reason: Why the answer ended, such as "stop" or "length"; None if unknown.
         tool_calls: Tool calls of the system, as it describes them; None if unknown.

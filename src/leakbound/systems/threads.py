@@ -34,6 +34,7 @@ class ThreadedSystem(AsyncSystem):
         system: The system; it must bear calls from several threads if `connections` is above 1.
         name: For messages.
         connections: Sessions that may be open at once.
+        timed: Whether replies say how long they took.
         timeout: Seconds for one query; None for no limit. What runs longer is left alone in its
             thread, and its session is closed once it ends. A system that keeps state opens no
             other session before.
@@ -43,6 +44,7 @@ class ThreadedSystem(AsyncSystem):
     name: str = "system"
     connections: int = 1
     timeout: float | None = None
+    timed: bool = False
 
     @property
     def concurrency(self) -> int:
@@ -142,7 +144,8 @@ class ThreadedSession:
         """Timed here: what waits for a session that was left is no time of an answer."""
         began = time.perf_counter()
         answer = session.ask(query)
-        return as_reply(answer, self._system.name, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        return as_reply(answer, self._system.name, seconds if self._system.timed else None)
 
     def _leave(self, worker: _Worker, close: Callable[[], None]) -> LeftSession:
         """The thread closes the session after whatever it does, and ends."""

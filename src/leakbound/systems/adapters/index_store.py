@@ -233,9 +233,7 @@ class IndexSession:
         Returns:
             What it answers.
         """
-        began = time.perf_counter()
-        answer = self.store.ask(query)
-        return as_reply(answer, self.store.name, time.perf_counter() - began)
+        return as_reply(self.store.ask(query), self.store.name)
 
     def close(self) -> None:
         """Delete the records of the context.
