@@ -128,15 +128,27 @@ class RepliesTold:
         return replace(observations, channels=parts)
 
     def _of_channel(self, name: str, part: Observations) -> Observations:
+        seen = self._seen.setdefault(name, _Measured())
+        seen.add_scores(part)
         if not part.reply_pairs:
             return part
         pairs = tuple(
             ((one and measured(one, canary), other and measured(other, canary)), canary)
             for (one, other), canary in part.reply_pairs
         )
-        found = replace(part, reply_pairs=pairs)
-        self._seen.setdefault(name, _Measured()).add(found, pairs)
-        return found
+        seen.add(pairs)
+        return replace(part, reply_pairs=pairs)
+
+    def by_score(self, name: str) -> float:
+        """Does the score of a channel tell the contexts of the pairs apart?
+
+        Args:
+            name: The channel.
+
+        Returns:
+            The p-value of a rank test; 1 where no pair was observed.
+        """
+        return self._seen[name].by_score(self._two_sided) if name in self._seen else 1.0
 
     def found(self) -> Told:
         """Compare what the replies and the scores of each channel tell.
@@ -157,10 +169,15 @@ class _Measured:
         self._corpus = Corpus()  # both replies of each pair that has both
         self._kept: list[tuple[ReplyPair, str]] = []  # the first of these pairs
 
-    def add(self, part: Observations, pairs: Shown) -> None:
+    def add_scores(self, part: Observations) -> None:
         if part.trial_scores is not None:
             self._scores[0].extend(part.trial_scores.member.tolist())
             self._scores[1].extend(part.trial_scores.nonmember.tolist())
+
+    def by_score(self, two_sided: bool) -> float:
+        return rank_test(*self._scores, two_sided)
+
+    def add(self, pairs: Shown) -> None:
         for both, canary in pairs:
             known = [one for one in both if isinstance(one, ReplyFeatures)]
             if len(known) == len(both):
@@ -171,7 +188,7 @@ class _Measured:
         """What measurements tell better than the score does."""
         if not self._corpus.replies:
             return Apart(None, False)
-        numbers, by_score = self._numbers(), rank_test(*self._scores, two_sided)
+        numbers, by_score = self._numbers(), self.by_score(two_sided)
         tests = [*self._tests(numbers)]
         p_value, best = min(tests, key=lambda one: one[0])
         alone = _tells(p_value * (len(tests) + len(self._corpus.names)), by_score)

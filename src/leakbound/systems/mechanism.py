@@ -340,8 +340,8 @@ class SystemMechanism(MechanismBase):
 
     @property
     def _clocked(self) -> bool:
-        """Whether the time of a call in this process is read: microseconds that follow the length of
-        the context are seen by nobody outside, unless the operator names that channel.
+        """Whether the time of a call in this process is read: nobody outside sees microseconds that
+        follow the length of the context, unless the operator names that channel.
         """
         return SECONDS in self.channels
 
