@@ -80,7 +80,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
         *obstacles(prepared.attack, seen.tally, controls, state, above),
         *unread(told, estimator, design.replies, exceeds(largest, design)),
         *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
-        *only_in_bulk(prepared.attack, controls, above > 0 or tells_alone(told)),
+        *only_in_bulk(prepared.attack, controls, tells_alone(told)),
     )
     slow = tells_alone(told) or learned(seen, controls)
     exact = _exact(found)

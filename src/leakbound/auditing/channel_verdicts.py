@@ -46,13 +46,12 @@ def channel_results(
         bounds, check = _bounds(own, part), checks.get(name, ControlCheck(0, None))
         its = channel_design(design, name)
         largest = largest_seen(its, estimator, tested, check, batch, told, name)
-        above = above_zero(bounds)
         its_told = {name: told[name]} if name in told else {}
         why = (
             *against,
-            *blind_sentence(attack, check, above),
+            *blind_sentence(attack, check, above_zero(bounds)),
             *unread(its_told, estimator, its.replies, exceeds(largest, own)),
-            *only_in_bulk(attack, check, above > 0 or tells_alone(its_told)),
+            *only_in_bulk(attack, check, tells_alone(its_told)),
         )
         slow = check.by_replies_alone or tells_alone(its_told)
         said = conclude(own, estimator, bounds, None, tested, largest, why, by_replies=slow)

@@ -8,6 +8,7 @@ from leakbound.attacks import Attack
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.one_pass import Tally
 from leakbound.auditing.state_check import StateCheck
+from leakbound.auditing.told import CHANGE
 from leakbound.auditing.verdict import Obstacle, sees_something
 from leakbound.stats import rank_test
 
@@ -133,7 +134,7 @@ def only_in_bulk(attack: Attack, controls: ControlCheck, shown: bool) -> Iterato
     Args:
         attack: Canary and query, for advice.
         controls: What the control pairs showed.
-        shown: Whether the paired trials show that it sees one canary.
+        shown: Whether replies tell the contexts of the paired trials apart.
 
     Yields:
         The reason code with its sentence, if it did.
@@ -144,9 +145,10 @@ def only_in_bulk(attack: Attack, controls: ControlCheck, shown: bool) -> Iterato
     other = "another --query, or --canary" if attack.query.name == "recall" else fits
     yield (
         "seen_only_in_bulk",
-        "the attack sees contexts that are full of the canary, and nothing shows that it sees one "
-        f"canary: neither {controls.pairs} control contexts with one nor the paired trials clearly "
-        f"scored higher (p = {controls.single or 1.0:.2g}), so it could miss a leak of single "
+        "the attack sees contexts that are full of the canary, and a single canary not at all or "
+        f"too rarely: neither {controls.pairs} control contexts with one nor the paired trials "
+        f"clearly scored higher (p = {controls.single or 1.0:.2g}; trials count from a difference "
+        f"of {CHANGE:.0%} on), so it could miss a leak of single "
         f"records. Try {other} (a search index finds no document by a part of a word), or ask more "
         "--controls.",
     )

@@ -19,8 +19,11 @@ from leakbound.stats.witness.features import SCALARS, ReplyFeatures, measured
 from leakbound.stats.witness.pool import POOL, PoolModel
 from leakbound.tasks import ANSWER
 
-__all__ = ["Apart", "RepliesTold", "Told", "tells_alone", "unread"]
+__all__ = ["CHANGE", "Apart", "RepliesTold", "Told", "tells_alone", "unread"]
 
+# A smaller change of a rate shows no canary: of 20 records that match nothing, a search index that
+# returns 2 shows each in a tenth of the replies, and any record that matches in all.
+CHANGE = 0.2
 LEVEL = 0.01  # so rarely is a system that tells nothing held to what its replies can certify
 KEPT = 64  # of so many first pairs the replies are kept
 APART = 8  # of these, so many that are told apart: as many as there are control pairs
@@ -140,15 +143,16 @@ class RepliesTold:
         return replace(part, reply_pairs=pairs)
 
     def by_score(self, name: str) -> float:
-        """Does the score of a channel tell the contexts of the pairs apart?
+        """Does the score of a channel tell the contexts of the pairs apart, and not by rare chance?
 
         Args:
             name: The channel.
 
         Returns:
-            The p-value of a rank test; 1 where no pair was observed.
+            The p-value of a rank test; 1 where no pair was observed, or the contexts differ less.
         """
-        return self._seen[name].by_score(self._two_sided) if name in self._seen else 1.0
+        seen = self._seen.get(name, _Measured())
+        return seen.by_score(self._two_sided) if abs(seen.change()) >= CHANGE else 1.0
 
     def found(self) -> Told:
         """Compare what the replies and the scores of each channel tell.
@@ -176,6 +180,14 @@ class _Measured:
 
     def by_score(self, two_sided: bool) -> float:
         return rank_test(*self._scores, two_sided)
+
+    def change(self) -> float:
+        """How much more often a score is higher with the canary than lower, over all pairings."""
+        high, low = (np.sort(side) for side in self._scores)
+        if not high.size:
+            return 0.0
+        below = [np.searchsorted(low, high, side).mean() for side in ("left", "right")]
+        return float(sum(below) / low.size - 1)
 
     def add(self, pairs: Shown) -> None:
         for both, canary in pairs:
