@@ -47,6 +47,8 @@ class ControlCheck:
             none were: of a model in this process, and where the audit ended before. Of several
             shards, the largest of theirs; Fisher's combination where that lies between the level
             and .1.
+        single: The p-value of whether one canary is seen, as it stands in a pair: of as many
+            control pairs with one, or of the scores of the pairs; None where none were asked.
         changed: Two-sided p-value of a test that the late control pairs have other score
             differences than the first ones; None without late control pairs.
         gaps: Score with the canary less that without it, for each pair; in no record.
@@ -57,6 +59,7 @@ class ControlCheck:
     exempt: bool = False
     witness: float | None = None
     late: float | None = None
+    single: float | None = None
     changed: float | None = None
     gaps: Annotated[tuple[float, ...], Field(exclude=True)] = field(
         default=(), repr=False, compare=False
@@ -66,6 +69,11 @@ class ControlCheck:
     def seen(self) -> bool:
         """Whether the attack saw the positive control."""
         return self.exempt or (self.combined is not None and self.combined <= LEVEL)
+
+    @property
+    def seen_once(self) -> bool:
+        """Whether the attack saw a canary that stands once."""
+        return self.exempt or (self.single is not None and self.single <= LEVEL)
 
     @property
     def by_replies_alone(self) -> bool:
@@ -92,6 +100,20 @@ class ControlCheck:
         by_score = score is not None and (witness is None or score <= witness)
         found = late.p_value if by_score else late.witness
         return 1.0 if found is None else min(1.0, times * found)
+
+    def beside(self, single: ControlCheck, trials: float) -> ControlCheck:
+        """The check with what shows one canary.
+
+        Args:
+            single: Of the control pairs with one canary.
+            trials: p-value that the scores of the pairs are higher with it.
+
+        Returns:
+            A check with the least p-value of both, times 2.
+        """
+        if single.combined is None:
+            return self
+        return replace(self, single=min(1.0, 2 * min(single.combined, trials)))
 
     def followed_by(self, late: Sequence[ControlCheck]) -> ControlCheck:
         """The check with what late controls have shown.

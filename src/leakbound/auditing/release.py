@@ -211,12 +211,17 @@ class Releaser:
             batch: Control pairs with their aggregates.
 
         Returns:
-            (pairs,) mean scores of the outputs of each context: the noise of a mechanism may hide
-            one output, and is no reason to call the attack blind.
+            (pairs,) mean scores of the outputs of each context, all with the same noise: that may
+            hide one output, or one vote, and is no reason to call the attack blind.
         """
         draws = CONTROL_DRAWS if self._mechanism.needs else 1  # a system answers once
-        found = self._scores(batch, draws, "control")
-        return PairedScores(found.member.mean(1), found.nonmember.mean(1))
+        found = np.empty((2, len(batch)))
+        for at, (pair, row) in enumerate(batch):
+            for of, aggregate in enumerate(row.both):
+                rng = generator(self._seed, "control")
+                outputs = self._mechanism.release(aggregate, draws * self._answers, rng)
+                found[of, at] = self._scored(pair, outputs).mean()
+        return PairedScores(*found)
 
     def _again_score(self, pair: Pair, row: EvidenceRow) -> float | None:
         """Score of one output of a repeated query."""
