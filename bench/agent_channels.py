@@ -73,7 +73,7 @@ def rows(seeds: range, pairs: int, only: str | None) -> Iterator[Row]:
     """A row for each leak, one without a leak, and one for a cache in real time."""
     scenes = [*((leak, False) for leak in LEAKS), ("none", False), ("seconds", True)]
     for leak, real_time in (one for one in scenes if only in (None, one[0])):
-        every = [audited(leak, seed, pairs, ("all",), real_time) for seed in seeds]
+        every = [audited(leak, seed, pairs, tuple(LEAKS), real_time) for seed in seeds]
         answer = [audited(leak, seed, pairs, ("answer",), real_time) for seed in seeds]
         name = f"{leak} (cache), real time" if real_time else leak
         name = f"{leak} (cache)" if name == "seconds" else name

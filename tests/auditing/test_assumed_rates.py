@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -33,8 +34,10 @@ WEAK = {"assume_hit": 0.6, "assume_false_alarm": 0.05}
 
 
 def often(prompt: str) -> str:
-    """Sees a canary that stands in the context three times, and no single one."""
-    return "yes" if prompt.count(prompt.split('"')[-2]) > 3 else "no"
+    """Sees a canary that stands in the context three times; single ones by randomised response."""
+    text = prompt.split('"')[-2]
+    there, coin = prompt.count(text) - 1, zlib.crc32(text.encode()) % 3
+    return "yes" if there > 2 or bool(there) == bool(coin) else "no"
 
 
 def tells(prompt: str) -> str:
@@ -224,7 +227,7 @@ def test_a_plan_knows_the_cost_through_a_cache_and_an_embedder(tmp_path: Path) -
     pytest.importorskip("cryptography")
     model = Priced(Scripted(complete=often))
     cached = Cached(model, Answers(tmp_path / "answers.sqlite"))
-    assert plan(prepared(cached)).cost == plan(prepared(model)).cost == 96.0
+    assert plan(prepared(cached)).cost == plan(prepared(model)).cost == 112.0
     assert plan(prepared(Scripted(complete=often))).cost is None
     embedded = WithEmbedder(cached, Scripted(complete=often))
     assert embedded.most_cost([Embed("a"), Embed("b")]) == 0.0

@@ -51,7 +51,7 @@ def test_the_e_process_decides_and_may_stop_early(
     record, _ = run_audit(prepare(early, counted, rows=rows), tmp_path)
     assert record.verdict == "violation"
     assert record.counts["pairs"] < 20
-    assert counted.calls == record.counts["model_calls"] == 2 * (8 + record.counts["pairs"])
+    assert counted.calls == record.counts["model_calls"] == 2 * (16 + record.counts["pairs"])
     again, _ = run_audit(prepare(early, counted, rows=rows), tmp_path)
     assert again == record
     whole, _ = run_audit(prepare(make_spec(values), leaky, rows=rows), tmp_path)
@@ -95,7 +95,7 @@ def test_a_leaky_system_is_refuted(rows: Context, leaky: Scripted, tmp_path: Pat
         math.log((0.025 ** (1 / 40) - 1e-5) / (1 - 0.025 ** (1 / 40))), abs=1e-6
     )
     assert record.estimate("accuracy_log_odds").epsilon == math.inf
-    assert record.counts["model_calls"] == 80 + 16
+    assert record.counts["model_calls"] == 80 + 32
 
 
 def test_private_voting_is_consistent_and_mu_rises(
@@ -125,9 +125,9 @@ def test_a_pair_costs_one_call_more_than_partitions(
     counted = Counted(leaky)
     spec = make_spec({**VOTING, "pairs": 12, "mechanism.partitions": 10, "simulations": 0})
     record, _ = run_audit(prepare(spec, counted, rows=rows), tmp_path)
-    assert counted.calls == record.counts["model_calls"] == (8 + 12) * (10 + 1)
+    assert counted.calls == record.counts["model_calls"] == (16 + 12) * (10 + 1)
     run_audit(prepare(spec, counted, rows=rows), tmp_path)
-    assert counted.calls == 20 * 11, "a finished run asks nothing again"
+    assert counted.calls == 28 * 11, "a finished run asks nothing again"
 
 
 def test_other_questions_of_the_same_answers_ask_nothing(
@@ -156,7 +156,7 @@ def test_other_questions_of_the_same_answers_ask_nothing(
     assert counted.calls == asked
     fewer, _ = run_audit(prepare(make_spec(base | {"pairs": 12}), counted, rows=rows), tmp_path)
     assert counted.calls == asked + 4 * 11, "whole batches of 8 are taken over"
-    assert fewer.counts["model_calls"] == (8 + 12) * 11
+    assert fewer.counts["model_calls"] == (16 + 12) * 11
     run_audit(prepare(make_spec(base | {"epsilon": 3}), counted, rows=rows), tmp_path, reuse=False)
     assert counted.calls == 2 * asked + 4 * 11
 
@@ -364,7 +364,7 @@ def test_user_systems_sync_and_async(rows: Context, tmp_path: Path) -> None:
     assert record.state is not None
     repeated = record.state.repeats
     assert 2 <= repeated <= 25, "it says that it keeps no state: a quarter of the pairs"
-    assert 96 + repeated <= record.counts["model_calls"] <= 96 + 3 * repeated
+    assert 112 + repeated <= record.counts["model_calls"] <= 112 + 3 * repeated
 
 
 def test_private_text_stays_out(rows: Context, leaky: Scripted, tmp_path: Path) -> None:

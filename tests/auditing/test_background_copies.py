@@ -157,7 +157,11 @@ def test_without_copies_contexts_are_what_they_were(rows: Context) -> None:
 
 def test_controls_have_the_canary_everywhere_and_nowhere(rows: Context) -> None:
     pairs = design(rows, TASK, ATTACK, 4, 20, 0, copies=Copies(4, places_by_position(20, 10)))
-    for pair in pairs.controls(3):
+    controls = pairs.controls(3)
+    for pair in controls[:3]:  # as pairs are
+        assert len(places(pair, pair.member.context)) == 5
+        assert len(places(pair, pair.nonmember.context)) == 4
+    for pair in controls[3:]:
         assert not places(pair, pair.nonmember.context)
         assert len(places(pair, pair.member.context)) == 20
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Example
 
 CONTROLS, PAIRS = 8, 40
+FIRST = 4 * CONTROLS  # answers to controls before the first pair, half of them with one canary
 LOST = "the attack saw the canary at the beginning and no longer at the end"
 
 
@@ -67,7 +69,7 @@ def audited(system: Any, rows: Context, out: Path, **values: Any) -> AuditResult
     return leakbound.audit(rows, system=system, out=out, simulations=0, **given)
 
 
-@pytest.mark.parametrize("answers", [2 * CONTROLS, 2 * CONTROLS + 6, 2 * CONTROLS + 3 * PAIRS])
+@pytest.mark.parametrize("answers", [FIRST, FIRST + 6, FIRST + 3 * PAIRS])
 @pytest.mark.parametrize("then", ["no", "Quota exceeded."])
 def test_a_system_that_changes_after_the_controls_is_not_called_clean(
     rows: Context, tmp_path: Path, answers: int, then: str
@@ -81,8 +83,9 @@ def test_a_system_that_changes_after_the_controls_is_not_called_clean(
 
 
 def guarded(context: Context, query: str) -> str:
-    """Shows what stands in its context more than once, and nothing of a single record."""
-    return "yes" if sum(example.text in query for example in context) > 1 else "no"
+    """Shows what stands more than once; of a single record, randomised response."""
+    copies, coin = sum(example.text in query for example in context), zlib.crc32(query.encode()) % 4
+    return "yes" if copies > 1 or bool(copies) == bool(coin) else "no"
 
 
 @pytest.mark.parametrize("design", ["paired", "session"])
@@ -104,7 +107,7 @@ def test_a_system_that_stays_as_it_is_is_asked_as_often_as_planned(
 
 
 def test_what_is_seen_early_and_late_may_be_called_clean(rows: Context, tmp_path: Path) -> None:
-    result = audited(guarded, rows, tmp_path)
+    result = audited(guarded, rows, tmp_path, epsilon=2.0)
     assert result.verdict == "no_violation"
     assert "and again after the last pair" in summary(result)
 
@@ -129,7 +132,7 @@ def test_a_model_behind_a_server_that_changes_after_the_controls_is_not_called_c
 ) -> None:
     """It was `no_violation`: late controls were for systems only."""
     asked = {"pairs": PAIRS, "shots": 4, "mechanism": "few_shot", "simulations": 0}
-    prepared = prepare(make_spec(asked), Remote(leaky, 2 * CONTROLS, then), rows=rows)
+    prepared = prepare(make_spec(asked), Remote(leaky, FIRST, then), rows=rows)
     result, _ = run_audit(prepared, tmp_path)
     assert result.verdict == "inconclusive"
     assert any(sentence.startswith(LOST) for sentence in result.sentences)
@@ -149,7 +152,7 @@ def test_a_model_behind_a_server_is_asked_as_often_as_planned(
     more = prepare(make_spec({**asked, "pairs": 16}), model, rows=rows)
     result, folder = run_audit(more, tmp_path)
     assert len(RunStore(folder, more.manifest).late_controls()) == 2 * CONTROLS
-    assert model.asked == 2 * (CONTROLS + 16 + 2 * CONTROLS)
+    assert model.asked == FIRST + 2 * (16 + 2 * CONTROLS)
     assert load_result(folder) == result
 
 
@@ -160,7 +163,7 @@ def test_late_controls_are_asked_past_the_cache_where_pairs_were_asked(
     pytest.importorskip("cryptography")
     answers = Answers(tmp_path / "cache")
     asked = {"shots": 4, "mechanism": "few_shot", "simulations": 0}
-    calls = 2 * (4 + 2 * CONTROLS)
+    calls = FIRST + 2 * (4 + CONTROLS)
     for pairs, left in ((4, 1 << 20), (PAIRS, 0)):
         model = Remote(leaky, left, "no")
         prepared = prepare(make_spec({**asked, "pairs": pairs}), Cached(model, answers), rows=rows)
@@ -190,7 +193,8 @@ def test_late_controls_are_not_read_from_a_cache_after_a_crash(
     prepared = prepare(make_spec(asked), Cached(gone, answers), rows=rows)
     run_shard(prepared, (1, 1), tmp_path / "cut", ask=killed)
     result, _ = run_audit(prepared, tmp_path / "cut")
-    assert (result.reason, gone.asked) == ("attack_blind", 2 * CONTROLS)
+    assert (result.reason, gone.asked) == ("too_few_trials", 2 * CONTROLS)  # a bound above 0
+    assert result.sentences[0].startswith(LOST)
     unopened = Cached(Unopened(gone.name, gone.fingerprint, may_change=True), answers)
     again = prepare(make_spec(asked), unopened, rows=rows)
     run_shard(again, (1, 1), tmp_path / "replayed", ask=killed)
@@ -273,7 +277,7 @@ def test_answers_without_the_last_controls_are_not_called_clean(
 ) -> None:
     """A log that ends before them looked as if nothing had changed."""
     given = {"pairs": PAIRS, "shots": 4, "simulations": 0}
-    handed = Handed(mechanism=SystemMechanism(Quota(2 * CONTROLS)))
+    handed = Handed(mechanism=SystemMechanism(Quota(FIRST)))
     prepared = prepare(make_spec(given), rows=rows, handed=handed)
     folder = run_shard(prepared, (1, 1), tmp_path, ask=without_late)
     store = RunStore(folder, prepared.manifest)

@@ -24,6 +24,7 @@ from leakbound.errors import UsageError
 from leakbound.estimators import ClopperPearson, EProcess, Observations, PairedScores, TrialDesign
 from leakbound.estimators.two_sided import two_sided
 from leakbound.mechanisms import ReportNoisyMax
+from leakbound.models import Scripted
 from leakbound.report import summary
 
 ROWS = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
@@ -67,7 +68,12 @@ def test_one_side_alone_misses_an_attack_that_is_reliably_wrong(tmp_path: Path) 
 
 
 def test_not_rejected_says_what_was_not_shown(tmp_path: Path) -> None:
-    found = _audit(blind, tmp_path, pairs=60)
+    bulk = _audit(blind, tmp_path / "bulk", pairs=60)
+    assert (bulk.verdict, bulk.reason) == ("inconclusive", "seen_only_in_bulk")
+    nothing = Scripted(complete=lambda prompt: "no")
+    found = leakbound.audit(
+        ROWS, model=nothing, mechanism="zero_shot", pairs=60, out=tmp_path, claim="random-guessing"
+    )
     assert found.verdict == "no_violation"
     assert "does not show that no attack does better" in found.sentences[1]
     powers = dict(found.guessing_power)

@@ -95,7 +95,7 @@ def all_but_one(plan: CollectionPlan, model: Model, missing: Sequence[int]) -> B
 def test_what_cannot_be_merged_gets_a_sentence(tmp_path: Path, data_file: Path) -> None:
     made = prepare(spec(tmp_path))
     one, two = (run_shard(made, (i, 2), tmp_path / f"s{i}") for i in (1, 2))
-    with pytest.raises(StoreError, match=r"5 of 15 batches are missing, of shard 2/2"):
+    with pytest.raises(StoreError, match=r"5 of 19 batches are missing, of shard 2/2"):
         merge([one], tmp_path / "out")
     other = run_shard(prepare(spec(tmp_path, seed=1)), (2, 2), tmp_path / "other")
     with pytest.raises(StoreError, match=r"is not of the same run as .*: seed differs"):
@@ -118,7 +118,7 @@ def test_a_shard_that_was_cut_short_is_named(tmp_path: Path, data_file: Path) ->
     made = prepare(spec(tmp_path))
     one = run_shard(made, (1, 2), tmp_path / "s1")
     two = run_shard(made, (2, 2), tmp_path / "s2", ask=all_but_one)
-    with pytest.raises(StoreError, match="1 of 15 batches are missing, of shard 2/2"):
+    with pytest.raises(StoreError, match="1 of 19 batches are missing, of shard 2/2"):
         merge([one, two], tmp_path / "out")
     run_shard(made, (2, 2), tmp_path / "s2")
     merged, whole = merge([one, two], tmp_path / "out")[0], run_audit(made, tmp_path / "whole")[0]
@@ -138,4 +138,4 @@ def test_a_merged_run_is_a_run(tmp_path: Path, data_file: Path) -> None:
     again, same = run_audit(made, tmp_path / "out")
     assert (again, same) == (record, folder)
     assert json.loads((folder / "manifest.json").read_text())["spec"]["pairs"] == 21
-    assert len(collection_plan(made).batches()) == 11 + 4
+    assert len(collection_plan(made).batches()) == 11 + 8

@@ -130,8 +130,9 @@ def audit(
         canaries: Canaries of a one_run design.
         shots: Examples in a context.
         answers: Outputs of one context that a trial sees.
-        controls: Control pairs (canary everywhere, canary nowhere), which show whether the attack
-            sees anything; 0: none, and then the verdict is never no_violation.
+        controls: Control pairs (canary everywhere, canary nowhere), and as many with one canary,
+            which show whether the attack sees anything; 0: none, and then the verdict is never
+            no_violation.
         state_check: Share of the pairs whose first query is asked again, to find a system that
             remembers; None: all, or a quarter where a system says that it keeps no state.
         seed: Root of all randomness.

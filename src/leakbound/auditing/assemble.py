@@ -14,7 +14,7 @@ from leakbound.auditing.declared_noise import noise_obstacles
 from leakbound.auditing.guessing import unshown_sentence
 from leakbound.auditing.judged import judge_finding, withheld_by
 from leakbound.auditing.keys import DIGITS, key_id, keyed
-from leakbound.auditing.obstacles import obstacles, state_sentence
+from leakbound.auditing.obstacles import obstacles, only_in_bulk, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
 from leakbound.auditing.plain import read_scores
 from leakbound.auditing.prepare import Prepared
@@ -32,7 +32,7 @@ from leakbound.auditing.result_curves import EValuePath, curves_of, path_of
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.told import Told, tells_alone, unread
 from leakbound.auditing.trial_views import shown_prompt, trial_views
-from leakbound.auditing.verdict import Conclusion, Verdict, conclude, mu_bound
+from leakbound.auditing.verdict import Conclusion, Verdict, above_zero, conclude, mu_bound
 from leakbound.estimators import Estimator, PairedScores, TrialDesign
 from leakbound.estimators.base import exceeds
 from leakbound.estimators.by_channel import ChannelEValues
@@ -53,7 +53,7 @@ ONE_BUILD = (
     "noise of an index, is the same in all trials and may look like a leak. Where the guarantee "
     "rests on such noise, use --design one_run or --design paired."
 )
-SEEN = ControlCheck(0, 0.0)  # of a channel, whose own controls are compared apart
+SEEN = ControlCheck(0, 0.0, single=0.0)  # of a channel, whose own controls are compared apart
 LOW_FPR = (0.1, 0.01, 0.001)
 FEW = 3  # sampled candidates that may be alike by chance
 GatePowers = tuple[tuple[float, float], ...]
@@ -67,12 +67,13 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
     found[estimator] = bounds = _read(estimator, found)
     tested = estimator.tested_pairs(design, seen.seen)
     controls, state, noise = seen.controls(), seen.state(), seen.noise_fit()
-    largest = largest_of(seen, controls, told, bounds)
+    largest, above = largest_of(seen, controls, told, bounds), above_zero(bounds)
     against = (
         *noise_obstacles(design, estimator, found, noise),
-        *obstacles(prepared.attack, seen.tally, controls, state),
+        *obstacles(prepared.attack, seen.tally, controls, state, above),
         *unread(told, estimator, design.replies, exceeds(largest, design)),
         *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
+        *only_in_bulk(prepared.attack, controls, tells_alone(told)),
     )
     slow = tells_alone(told) or learned(seen, controls)
     exact = _exact(found)

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from leakbound.attacks import Attack
 from leakbound.auditing.channels import ChannelResult, StoredBatch
 from leakbound.auditing.controls import ControlCheck
-from leakbound.auditing.obstacles import blind_sentence
+from leakbound.auditing.obstacles import blind_sentence, only_in_bulk
 from leakbound.auditing.reach import largest_seen
 from leakbound.auditing.told import Told, tells_alone, unread
-from leakbound.auditing.verdict import Obstacle, conclude
+from leakbound.auditing.verdict import Obstacle, above_zero, conclude
 from leakbound.estimators import EProcess, TrialDesign
 from leakbound.estimators.base import exceeds
 from leakbound.estimators.by_channel import ChannelEValues, channel_design
@@ -33,8 +33,9 @@ def channel_results(
         its_told = {name: told[name]} if name in told else {}
         why = (
             *against,
-            *blind_sentence(attack, check),
+            *blind_sentence(attack, check, above_zero(bounds)),
             *unread(its_told, estimator, its.replies, exceeds(largest, own)),
+            *only_in_bulk(attack, check, tells_alone(its_told)),
         )
         slow = check.by_replies_alone or tells_alone(its_told)
         said = conclude(own, estimator, bounds, None, tested, largest, why, by_replies=slow)

@@ -159,8 +159,13 @@ def of_all_channels(checks: Mapping[str, ControlCheck]) -> ControlCheck:
     every = [p for one in checks.values() for p in (one.p_value, one.witness) if p is not None]
     pairs = max((one.pairs for one in checks.values()), default=0)
     late = [one.late for one in checks.values() if one.seen and one.late is not None]
-    found = min(1.0, len(every) * min(every)) if every else None
     changed = [one.changed for one in checks.values() if one.seen and one.changed is not None]
+    single = [one.single for one in checks.values() if one.single is not None]
     return ControlCheck(
-        pairs, found, late=max(late, default=None), changed=min(changed, default=None)
-    )
+        pairs, _least(every), late=max(late, default=None), changed=_least(changed),
+        single=_least(single),
+    )  # fmt: skip
+
+
+def _least(p_values: Sequence[float]) -> float | None:
+    return min(1.0, len(p_values) * min(p_values)) if p_values else None

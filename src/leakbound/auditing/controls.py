@@ -39,6 +39,7 @@ class ControlCheck:
     exempt: bool = False
     witness: float | None = None
     late: float | None = None
+    single: float | None = None
     changed: float | None = None
     gaps: Annotated[tuple[float, ...], Field(exclude=True)] = field(
         default=(), repr=False, compare=False
@@ -48,6 +49,11 @@ class ControlCheck:
     def seen(self) -> bool:
         """Whether the attack saw the positive control."""
         return self.exempt or (self.combined is not None and self.combined <= LEVEL)
+
+    @property
+    def seen_once(self) -> bool:
+        """Whether the attack saw a canary that stands once."""
+        return self.exempt or (self.single is not None and self.single <= LEVEL)
 
     @property
     def by_replies_alone(self) -> bool:
@@ -74,6 +80,12 @@ class ControlCheck:
         by_score = score is not None and (witness is None or score <= witness)
         found = late.p_value if by_score else late.witness
         return 1.0 if found is None else min(1.0, times * found)
+
+    def beside(self, single: ControlCheck, trials: float) -> ControlCheck:
+        """The check with what shows one canary."""
+        if single.combined is None:
+            return self
+        return replace(self, single=min(1.0, 2 * min(single.combined, trials)))
 
     def followed_by(self, late: Sequence[ControlCheck]) -> ControlCheck:
         """The check with what late controls have shown."""

@@ -141,35 +141,38 @@ class Pairs(Sequence[Pair]):
         return self if copies == self.copies else replace(self, copies=copies, _held=_Held())
 
     def controls(self, number: int) -> Controls:
-        """Contexts that any attack which sees anything tells apart."""
-        return Controls(self, number)
+        """Contexts that any attack which sees anything tells apart, and as many with one canary."""
+        return Controls(self, number, number)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Controls(Sequence[Pair]):
-    """Control pairs: the canary stands everywhere in one context, and nowhere in the other."""
+    """Control pairs: in one context the canary stands once, as in a pair, or everywhere; in the
+    other nowhere."""
 
     pairs: Pairs
     number: int
+    single: int = 0
     shard: int = 0
 
     def __len__(self) -> int:
-        return self.number
+        return self.single + self.number
 
     @overload
     def __getitem__(self, at: int) -> Pair: ...
     @overload
     def __getitem__(self, at: slice) -> list[Pair]: ...
     def __getitem__(self, at: int | slice) -> Pair | list[Pair]:
-        places = range(self.number)
+        places = range(len(self))
         if isinstance(at, slice):
             return [self[one] for one in places[at]]
-        index, pairs = places[at] - self.number - self.shard * LATE, self.pairs
-        return pairs._held.get(index, lambda: _control(index, pairs))
+        index, pairs = places[at] - len(self) - self.shard * LATE, self.pairs
+        made = _control if places[at] >= self.single else _single
+        return pairs._held.get(index, lambda: made(index, pairs))
 
     def late(self, shard: int) -> Controls:
-        """As many others, which are asked after the last pair: is the canary seen still?"""
-        return replace(self, shard=shard)
+        """As many other full ones, asked after the last pair: is the canary seen still?"""
+        return replace(self, single=0, shard=shard)
 
 
 def design(
@@ -188,24 +191,34 @@ def design(
 
 
 def _pair(index: int, pairs: Pairs) -> Pair:
-    rng, insertion = generator(pairs.seed, "design", index), pairs.attack.insertion
+    out_first = bool(generator(pairs.seed, "order", index).integers(2))
+    pair = _once(index, pairs, generator(pairs.seed, "design", index), out_first)
+    again = generator(pairs.seed, "state", index)
+    if again.random() >= pairs.repeated:
+        return pair
+    others = [_asked(pairs, again) for _ in range(_few(again))]
+    neutral = (Job(pair.nonmember.context, other.query) for _, _, other in others)
+    return replace(pair, repeat=(*neutral, pair.in_order[0]))
+
+
+def _once(index: int, pairs: Pairs, rng: np.random.Generator, out_first: bool) -> Pair:
+    """One canary at a drawn place."""
+    insertion = pairs.attack.insertion
     context, canary, asked = _asked(pairs, rng)
     position = pairs.shots if insertion == "add" else int(rng.integers(pairs.shots))
     draw = int(rng.integers(1 << 31))
     for place in pairs.copies.places(position, rng):
         context = _insert(context, canary, place, _copied(insertion))
     member = _insert(context, canary, position, insertion)
-    out_first = bool(generator(pairs.seed, "order", index).integers(2))
-    pair = Pair(
+    return Pair(
         index, Job(member, asked.query), Job(context, asked.query), asked, canary, position, draw,
         out_first,
     )  # fmt: skip
-    again = generator(pairs.seed, "state", index)
-    if again.random() >= pairs.repeated:
-        return pair
-    others = [_asked(pairs, again) for _ in range(_few(again))]
-    neutral = (Job(context, other.query) for _, _, other in others)
-    return replace(pair, repeat=(*neutral, pair.in_order[0]))
+
+
+def _single(index: int, pairs: Pairs) -> Pair:
+    rng = generator(pairs.seed, "control", -index)
+    return _once(index, pairs, rng, bool(rng.integers(2)))
 
 
 def _few(rng: np.random.Generator) -> int:

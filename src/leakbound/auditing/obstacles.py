@@ -8,7 +8,8 @@ from leakbound.attacks import Attack
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.one_pass import Tally
 from leakbound.auditing.state_check import StateCheck
-from leakbound.auditing.verdict import Obstacle
+from leakbound.auditing.told import CHANGE
+from leakbound.auditing.verdict import Obstacle, sees_something
 from leakbound.stats import rank_test
 
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
@@ -26,11 +27,13 @@ UNCHANGED = (
 
 
 def obstacles(
-    attack: Attack, tally: Tally, controls: ControlCheck, state: StateCheck | None
-) -> tuple[Obstacle, ...]:
+    attack: Attack, tally: Tally, controls: ControlCheck, state: StateCheck | None,
+    bound: float = 0.0,
+) -> tuple[Obstacle, ...]:  # fmt: skip
     """What keeps an audit without a rejection from saying no_violation."""
     return (
-        *_state(state), *_unreadable(attack, tally, controls), *blind_sentence(attack, controls)
+        *_state(state), *_unreadable(attack, tally, controls),
+        *blind_sentence(attack, controls, bound),
     )  # fmt: skip
 
 
@@ -83,10 +86,13 @@ def _unread_alike(tally: Tally) -> float:
     return float(rank_test(member, nonmember, two_sided=True))
 
 
-def blind_sentence(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]:
+def blind_sentence(attack: Attack, controls: ControlCheck, bound: float) -> Iterator[Obstacle]:
     """Did the attack see the positive control?"""
     if controls.seen:
         yield from lost_controls(controls)
+        return
+    if bound > 0:
+        yield sees_something(bound)
         return
     if controls.p_value is None:
         yield (
@@ -100,6 +106,23 @@ def blind_sentence(attack: Attack, controls: ControlCheck) -> Iterator[Obstacle]
         "nothing shows that this attack sees the canary: contexts in which it stands everywhere "
         f"did not clearly score higher than contexts without it ({controls.pairs} of each, p = "
         f"{controls.p_value:.2g}). Ask more --controls; where they show no more, {_advice(attack)}",
+    )
+
+
+def only_in_bulk(attack: Attack, controls: ControlCheck, shown: bool) -> Iterator[Obstacle]:
+    """Did the attack see contexts that are full of the canary, and none that holds it once?"""
+    if not controls.seen or controls.seen_once or shown:
+        return
+    fits = "--query recall --canary coded"
+    other = "another --query, or --canary" if attack.query.name == "recall" else fits
+    yield (
+        "seen_only_in_bulk",
+        "the attack sees contexts that are full of the canary, and a single canary not at all or "
+        f"too rarely: neither {controls.pairs} control contexts with one nor the paired trials "
+        f"clearly scored higher (p = {controls.single or 1.0:.2g}; trials count from a difference "
+        f"of {CHANGE:.0%} on), so it could miss a leak of single "
+        f"records. Try {other} (a search index finds no document by a part of a word), or ask more "
+        "--controls.",
     )
 
 

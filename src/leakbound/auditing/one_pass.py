@@ -45,7 +45,7 @@ from leakbound.estimators.profile import Profile, ProfileSum
 from leakbound.stats import Estimate, NoiseFit
 from leakbound.stats.witness import shows_more
 from leakbound.systems import SystemMechanism
-from leakbound.tasks import Aggregate, Vector, Votes, reply_of
+from leakbound.tasks import ANSWER, Aggregate, Vector, Votes, reply_of
 
 REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
 BLOCK = 512  # pairs read from the store at once
@@ -141,7 +141,7 @@ class OnePass:
         self._ready = all(first in stored for first in self._plan.batches() if first < 0)
         wanted = self.prepared.spec.attack.channels
         if self._ready and wanted:
-            shown = channels_shown(wanted, self.control_rows)
+            shown = channels_shown(wanted, self._full_rows)
             self._begin_again(replace(self.design, channels=shown))
         elif self._ready and self._controls_show_more():
             self._begin_again(replace(self.design, replies=True))
@@ -153,10 +153,15 @@ class OnePass:
         self.observers = dict(_begun(self.prepared.estimator, design))
         self._releaser = _releaser(self.prepared, design, [*self.observers])
 
+    @property
+    def _full_rows(self) -> list[EvidenceRow]:
+        """Controls with one canary choose nothing that is read."""
+        return self.control_rows[self.prepared.controls.single :]
+
     def _controls_show_more(self) -> bool:
         if self.design.replies or not isinstance(self.prepared.mechanism, SystemMechanism):
             return False
-        replies = (reply_of(one) for row in self.control_rows for one in row.both)
+        replies = (reply_of(one) for row in self._full_rows for one in row.both)
         answers = self.prepared.task.answers(self.prepared.pairs[0].asked.query)
         return any(shows_more(one, answers) for one in replies)
 
@@ -202,6 +207,7 @@ class OnePass:
             return of_all_channels(self.channel_controls())
         late = [self._check(batch) for batch in self._late_controls()]
         found = self._check(self.control_batch()).followed_by(late)
+        found = found.beside(self._check(self._single_batch()), self.told.by_score(ANSWER))
         return found if late or not self._lacks_late else replace(found, late=1.0)
 
     @property
@@ -210,7 +216,13 @@ class OnePass:
         return self.prepared.late_controls is not None and self._observed and not self.ended
 
     def control_batch(self) -> StoredBatch:
-        """The control pairs with their aggregates."""
+        """The full control pairs with their aggregates."""
+        return self._control_pairs()[self.prepared.controls.single :]
+
+    def _single_batch(self) -> StoredBatch:
+        return self._control_pairs()[: self.prepared.controls.single]
+
+    def _control_pairs(self) -> StoredBatch:
         controls, rows = self.prepared.controls, self.control_rows
         known = self._observed and len(rows) >= len(controls)
         return [*zip(controls, rows, strict=True)] if known else []
@@ -241,8 +253,11 @@ class OnePass:
         if not (batch := self.control_batch()):
             return {}
         late = [self._by_channel(batch) for batch in self._late_controls()]
+        single = self._by_channel(self._single_batch())
         return {
-            name: check.followed_by([checks[name] for checks in late])
+            name: check.followed_by([checks[name] for checks in late]).beside(
+                single[name], self.told.by_score(name)
+            )
             for name, check in self._by_channel(batch).items()
         }
 

@@ -130,7 +130,7 @@ class Prepared:
     @property
     def late_controls(self) -> Controls | None:
         """Those that are asked after the last pair, where what answers may have changed by then."""
-        return self.controls if self._may_change and len(self.controls) else None
+        return self.controls.late(0) if self._may_change and len(self.controls) else None
 
     @property
     def _may_change(self) -> bool:

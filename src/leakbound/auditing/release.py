@@ -172,8 +172,13 @@ class Releaser:
     def control_scores(self, batch: StoredBatch) -> PairedScores:
         """What the attack sees of control pairs, once its score is fitted."""
         draws = CONTROL_DRAWS if self._mechanism.needs else 1  # a system answers once
-        found = self._scores(batch, draws, "control")
-        return PairedScores(found.member.mean(1), found.nonmember.mean(1))
+        found = np.empty((2, len(batch)))
+        for at, (pair, row) in enumerate(batch):
+            for of, aggregate in enumerate(row.both):
+                rng = generator(self._seed, "control")
+                outputs = self._mechanism.release(aggregate, draws * self._answers, rng)
+                found[of, at] = self._scored(pair, outputs).mean()
+        return PairedScores(*found)
 
     def _again_score(self, pair: Pair, row: EvidenceRow) -> float | None:
         """Score of one output of a repeated query."""

@@ -194,7 +194,8 @@ class Design(FrozenSpec):
         ge=0,
         le=MOST,
         description="control pairs (canary everywhere, canary nowhere) that show whether the "
-        "attack sees anything; 0: none, and then the verdict is never no_violation",
+        "attack sees anything, and as many with one canary; 0: none, and then the verdict is never "
+        "no_violation",
     )
     state_check: float | None = Field(
         default=None,

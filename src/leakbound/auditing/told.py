@@ -19,6 +19,9 @@ from leakbound.stats.witness.features import SCALARS, ReplyFeatures, measured
 from leakbound.stats.witness.pool import POOL, PoolModel
 from leakbound.tasks import ANSWER
 
+# A smaller change of a rate shows no canary: of 20 records that match nothing, a search index that
+# returns 2 shows each in a tenth of the replies, and any record that matches in all.
+CHANGE = 0.2
 LEVEL = 0.01  # so rarely is a system that tells nothing held to what its replies can certify
 KEPT = 64  # of so many first pairs the replies are kept
 APART = 8  # of these, so many that are told apart: as many as there are control pairs
@@ -90,15 +93,23 @@ class RepliesTold:
         return replace(observations, channels=parts)
 
     def _of_channel(self, name: str, part: Observations) -> Observations:
+        seen = self._seen.setdefault(name, _Measured())
+        seen.add_scores(part)
         if not part.reply_pairs:
             return part
         pairs = tuple(
             ((one and measured(one, canary), other and measured(other, canary)), canary)
             for (one, other), canary in part.reply_pairs
         )
-        found = replace(part, reply_pairs=pairs)
-        self._seen.setdefault(name, _Measured()).add(found, pairs)
-        return found
+        seen.add(pairs)
+        return replace(part, reply_pairs=pairs)
+
+    def by_score(self, name: str) -> float:
+        """Does the score of a channel tell the contexts of the pairs apart, and not by rare
+        chance?
+        """
+        seen = self._seen.get(name, _Measured())
+        return seen.by_score(self._two_sided) if abs(seen.change()) >= CHANGE else 1.0
 
     def found(self) -> Told:
         """Compare what the replies and the scores of each channel tell."""
@@ -115,10 +126,23 @@ class _Measured:
         self._corpus = Corpus()  # both replies of each pair that has both
         self._kept: list[tuple[ReplyPair, str]] = []  # the first of these pairs
 
-    def add(self, part: Observations, pairs: Shown) -> None:
+    def add_scores(self, part: Observations) -> None:
         if part.trial_scores is not None:
             self._scores[0].extend(part.trial_scores.member.tolist())
             self._scores[1].extend(part.trial_scores.nonmember.tolist())
+
+    def by_score(self, two_sided: bool) -> float:
+        return rank_test(*self._scores, two_sided)
+
+    def change(self) -> float:
+        """How much more often a score is higher with the canary than lower, over all pairings."""
+        high, low = (np.sort(side) for side in self._scores)
+        if not high.size:
+            return 0.0
+        below = [np.searchsorted(low, high, side).mean() for side in ("left", "right")]
+        return float(sum(below) / low.size - 1)
+
+    def add(self, pairs: Shown) -> None:
         for both, canary in pairs:
             known = [one for one in both if isinstance(one, ReplyFeatures)]
             if len(known) == len(both):
@@ -129,7 +153,7 @@ class _Measured:
         """What measurements tell better than the score does."""
         if not self._corpus.replies:
             return Apart(None, False)
-        numbers, by_score = self._numbers(), rank_test(*self._scores, two_sided)
+        numbers, by_score = self._numbers(), self.by_score(two_sided)
         tests = [*self._tests(numbers)]
         p_value, best = min(tests, key=lambda one: one[0])
         alone = _tells(p_value * (len(tests) + len(self._corpus.names)), by_score)

@@ -22,15 +22,18 @@ __all__ = [
     "Obstacle",
     "Reason",
     "Verdict",
+    "above_zero",
     "conclude",
     "mu_bound",
     "rejections",
+    "sees_something",
+    "sighted",
 ]
 
 Verdict = Literal["violation", "no_violation", "inconclusive"]
 Reason = Literal[
     "too_few_trials", "attack_blind", "stateful_system", "unreadable_answers", "declared_noise",
-    "untested_channels",
+    "untested_channels", "seen_only_in_bulk",
 ]  # fmt: skip
 Obstacle = tuple[Reason, str]
 GUARANTEED = "the guarantee, which implies the claim"
@@ -85,7 +88,7 @@ def conclude(
     if by_bounds or exactly:
         return Conclusion("violation", None, (*by_bounds, *exactly), by_exact=not by_bounds)
     few = () if exceeds(largest, design) else (_too_few(design, tested, largest, by_replies),)
-    against = (*obstacles, *few)
+    against = sighted(above_zero(bounds), (*obstacles, *few))
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
@@ -94,6 +97,29 @@ def conclude(
         f"{_largest(largest)}. This attack found no violation; another might."
     )
     return Conclusion("no_violation", None, (sentence,))
+
+
+def above_zero(bounds: Sequence[Estimate]) -> float:
+    """How far above 0 any bound is."""
+    known = (one for one in bounds if one.kind != "point_estimate")
+    return max((one.epsilon or one.mu or 0.0 for one in known), default=0.0)
+
+
+def sees_something(bound: float) -> Obstacle:
+    """Too few trials, of an attack whose controls did not show that it sees anything."""
+    return (
+        "too_few_trials",
+        f"the bound {cut(bound)} is above 0, so the attack sees something, and it does not exceed "
+        "what is claimed; these trials do not show whether the true value does. Use more trials.",
+    )
+
+
+def sighted(bound: float, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
+    """No attack is blind beside a bound above 0."""
+    return tuple(
+        ("too_few_trials" if bound > 0 and code == "attack_blind" else code, why)
+        for code, why in against
+    )
 
 
 def _too_few(design: TrialDesign, tested: int, largest: Bounds, by_replies: bool) -> Obstacle:

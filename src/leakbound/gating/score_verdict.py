@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from leakbound.auditing.controls import LEVEL
 from leakbound.auditing.guessing import above_guessing, unshown_sentence
-from leakbound.auditing.verdict import Conclusion, Obstacle
+from leakbound.auditing.verdict import Conclusion, Obstacle, sees_something
 from leakbound.estimators import Claim
 from leakbound.estimators.random_guessing import is_random_guessing, random_guessing
 from leakbound.estimators.score_bounds import DecidingName, ScoreBounds
@@ -40,7 +40,7 @@ def conclude_scores(
     epsilon = bound.epsilon or 0.0
     if epsilon > claim.epsilon:
         return Conclusion("violation", None, (_above(epsilon, method, claim, found.confidence),))
-    against = (*_few(most, claim, found), *_blind(seen))
+    against = (*_few(most, claim, found), *_blind(seen, epsilon))
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     sentence = (
@@ -95,8 +95,11 @@ def _few(most: float, claim: Claim, found: ScoreBounds) -> Iterator[Obstacle]:
         )
 
 
-def _blind(seen: Seen) -> Iterator[Obstacle]:
+def _blind(seen: Seen, bound: float) -> Iterator[Obstacle]:
     if seen.p_value <= LEVEL:
+        return
+    if bound > 0:
+        yield sees_something(bound)
         return
     advice = (
         "The controls do not differ either: use another attack."

@@ -10,7 +10,14 @@ from leakbound.auditing.obstacles import lost_controls
 from leakbound.auditing.one_run.design import FEWEST
 from leakbound.auditing.one_run.plan import accuracies_of_run
 from leakbound.auditing.one_run.prepare import PreparedOneRun
-from leakbound.auditing.verdict import Claim, Conclusion, Obstacle
+from leakbound.auditing.verdict import (
+    Claim,
+    Conclusion,
+    Obstacle,
+    above_zero,
+    sees_something,
+    sighted,
+)
 from leakbound.privacy import NonPrivate
 from leakbound.stats import Estimate, beside, cut
 
@@ -26,7 +33,11 @@ def conclude_one_run(
     found = tuple(_rejected(prepared, claim, bound))
     if found:
         return Conclusion("violation", None, found)
-    against = (*_blind(prepared, controls, unreadable), *_few(prepared, claim, largest))
+    shown = above_zero([bound])
+    against = sighted(
+        shown,
+        (*_blind(prepared, controls, unreadable, shown), *_few(prepared, claim, largest)),
+    )
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     sentence = (
@@ -95,7 +106,9 @@ def _few(prepared: PreparedOneRun, claim: Claim, largest: Estimate) -> Iterator[
     )
 
 
-def _blind(prepared: PreparedOneRun, controls: ControlCheck, unreadable: int) -> Iterator[Obstacle]:
+def _blind(
+    prepared: PreparedOneRun, controls: ControlCheck, unreadable: int, bound: float
+) -> Iterator[Obstacle]:
     if unreadable > UNREADABLE * prepared.answers:
         yield (
             "unreadable_answers",
@@ -111,6 +124,9 @@ def _blind(prepared: PreparedOneRun, controls: ControlCheck, unreadable: int) ->
                 f"shows that the attack sees anything to the end; use --controls {2 * FEWEST} or "
                 "more.",
             )
+        return
+    if bound > 0:
+        yield sees_something(bound)
         return
     if controls.p_value is None:
         yield (

@@ -59,7 +59,8 @@ def check_sentence(result: AuditResult) -> str:
         )
         shown = controls.witness if controls.by_replies_alone else controls.p_value
         found.append(
-            f"The attack {seen} {where}, p = {shown:.2g}{_read(controls)}){_late(controls)}."
+            f"The attack {seen} {where}, p = {shown:.2g}{_read(controls)}){_late(controls)}"
+            f"{_single(controls)}."
         )
     if state is not None and state.found is None:
         found.append(f"No sign that the system remembers ({state.repeats} queries asked again).")
@@ -82,6 +83,14 @@ def _late(controls: ControlCheck) -> str:
         return ""
     again = "and again" if controls.seen_late else "and no longer"
     return f", {again} after the last pair (p = {controls.late:.2g})"
+
+
+def _single(controls: ControlCheck) -> str:
+    """What controls and pairs show of a canary that stands once; empty where none were asked."""
+    if controls.single is None:
+        return ""
+    seen = "and a single canary" if controls.seen_once else "and not clearly a single canary"
+    return f", {seen} (p = {controls.single:.2g})"
 
 
 def bound_sentence(result: AuditResult) -> str:
