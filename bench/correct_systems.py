@@ -26,8 +26,7 @@ from leakbound.auditing import AuditResult
 from leakbound.models import Scripted
 from leakbound.tasks import Context
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
-from leakbound.testing.channel_system import ChannelSystem
-from leakbound.testing.channels import CHANNELS
+from leakbound.testing.channels import CHANNELS, ChannelSystem
 from leakbound.testing.planted_systems import leaks
 
 LEAST = 1e-9  # an audit takes no claim of 0

@@ -25,9 +25,7 @@ from leakbound.stats import VoteScores
 from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.stakes import Lines, StakeRule
 from leakbound.stats.witness import ReplyFacts, WitnessProcess
-from leakbound.stats.witness.horizon import plan_stakes
-from leakbound.stats.witness.process import FIRST, _Test
-from leakbound.stats.witness.stakes import Portfolio, Record
+from leakbound.stats.witness.process import FIRST, Portfolio, Record, _Test, plan_stakes
 from leakbound.testing.channels import CHANNELS, Channel
 
 PARTITIONS, PAIRS, HIT, ALARM = 4, 200, 0.9, 0.02

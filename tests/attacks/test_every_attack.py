@@ -20,7 +20,7 @@ from leakbound.attacks import (
     ReferenceDirection,
     Unigram,
 )
-from leakbound.attacks.facts import FALSE_FACTS
+from leakbound.attacks.canaries import FALSE_FACTS
 from leakbound.attacks.scores import ContainsCanary, DistanceGap
 from leakbound.attacks.templates import SIGNAL_MEMBER
 from leakbound.auditing import make_spec, prepare, run_audit

@@ -28,7 +28,7 @@ from leakbound.attacks import (
     Unigram,
     ZeroShotSignals,
 )
-from leakbound.attacks.facts import FALSE_FACTS
+from leakbound.attacks.canaries import FALSE_FACTS
 from leakbound.attacks.templates import IF_THEN, PICK_ONE
 from leakbound.errors import DataError, UsageError
 from leakbound.tasks import Example, Outputs, Task

@@ -17,7 +17,7 @@ from leakbound.attribution import PromptParts, TokenDistribution, blocks, measur
 from leakbound.attribution.spans import span_sizes
 from leakbound.errors import UsageError
 from leakbound.models import NextLogits, ScoreTokens, Scripted
-from leakbound.testing.auditors import TABLE, _banned
+from leakbound.testing.defects import TABLE, _banned
 
 PARTS = PromptParts((1,), (5, 6, 7, 8), (2,))
 

@@ -9,7 +9,7 @@ import pytest
 
 import leakbound
 from leakbound.tasks import Context
-from leakbound.testing.channel_system import ChannelSystem
+from leakbound.testing.channels import ChannelSystem
 
 SEED = 1  # fixed: three of four such audits reject within 200 pairs, nearly all within 300
 GIVEN: dict[str, Any] = {

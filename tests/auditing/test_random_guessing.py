@@ -15,10 +15,10 @@ import leakbound
 from leakbound import Claim, Example
 from leakbound.auditing import prepare, run_audit
 from leakbound.auditing.build import Handed
-from leakbound.auditing.claim_support import unsupported_claim
 from leakbound.auditing.export import config_text
 from leakbound.auditing.guessing import of_named_claim, unshown_sentence
 from leakbound.auditing.recompute import Recomputed, recompute
+from leakbound.auditing.refusals import unsupported_claim
 from leakbound.auditing.spec import load_spec, make_spec
 from leakbound.errors import UsageError
 from leakbound.estimators import ClopperPearson, EProcess, Observations, PairedScores, TrialDesign

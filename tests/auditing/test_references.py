@@ -10,7 +10,7 @@ import leakbound
 from leakbound import AuditResult
 from leakbound.auditing.references import AISVS, OPINION, StandardReference
 from leakbound.report import page
-from leakbound.report.audit.tried import reference_rows
+from leakbound.report.audit.page import reference_rows
 
 ROWS = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
 

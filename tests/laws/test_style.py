@@ -160,7 +160,7 @@ def test_no_assertion_decides_anything() -> None:
 
 
 # The face loads its names when they are used, and the command line its verbs; users name modules.
-BY_NAME = {"__init__.py", "cli/main.py", "systems/modules.py"}
+BY_NAME = {"__init__.py", "cli/main.py", "systems/load.py"}
 
 
 def test_no_module_imports_another_of_the_package_by_a_string() -> None:
@@ -193,8 +193,9 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
     "models/local/hugging_face.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/prefixes.py": ({"rope_parameters", "rope_scaling", "sliding_window"}, CONFIG),
     "models/local/text_ids.py": ({"chat_template"}, CONFIG),
-    "models/local/vision.py": ({"image_token_id", "pooler_output", "prompt"}, CONFIG),
-    "models/local/vision_texts.py": ({"chat_template"}, CONFIG),
+    "models/local/vision.py": (
+        {"chat_template", "image_token_id", "pooler_output", "prompt"}, CONFIG
+    ),
     "pytest_plugin.py": (
         {"*", "__closure__", "__dict__", "__name__", "__self__", "__slots__"},
         "what a tested callable holds: functions, methods and objects have different parts",

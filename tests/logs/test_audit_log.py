@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import leakbound
 from leakbound.auditing.logs import read_outputs
-from leakbound.auditing.logs.passages import longest_passages, words_of
+from leakbound.auditing.logs.log_audit import longest_passages, words_of
 from leakbound.cli import main
 from leakbound.errors import DataError, UsageError
 from leakbound.stats.exchangeability import (

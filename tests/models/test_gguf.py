@@ -17,7 +17,7 @@ pytest.importorskip("gguf")
 
 from leakbound.models.local import load
 from leakbound.models.local.budget import resident
-from leakbound.models.local.files import find_files
+from leakbound.models.local.loading import find_files
 from leakbound.models.request import ScoreLabels
 
 TEXT = "the cat sat on the mat, and then it left"
@@ -101,7 +101,7 @@ def test_without_the_package_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "one.gguf").write_bytes(b"GGUF")
     code = (
         "import sys; sys.modules['gguf'] = None\n"
-        "from leakbound.models.local.files import find_files\n"
+        "from leakbound.models.local.loading import find_files\n"
         f"find_files({str(tmp_path / 'one.gguf')!r})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

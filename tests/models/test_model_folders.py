@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 import leakbound.models.pocket as pocket_home  # noqa: E402
 from leakbound.models import hub  # noqa: E402
 from leakbound.models.local import load  # noqa: E402
-from leakbound.models.local.files import ModelFiles  # noqa: E402
+from leakbound.models.local.loading import ModelFiles  # noqa: E402
 
 
 def _fingerprint(folder: Path) -> str:

@@ -21,9 +21,9 @@ from leakbound.models import Scripted
 from leakbound.report import page
 from leakbound.report.comparison import comparison_page
 from leakbound.report.frame import facts, written
-from leakbound.report.glossary import GLOSSARY, terms_on
 from leakbound.report.influence.page import influence_page
 from leakbound.report.influence.study import study_page
+from leakbound.report.pages import GLOSSARY, terms_on
 from leakbound.report.sweep.page import sweep_page
 from leakbound.reproduce import (
     FailedRecipe,

@@ -18,7 +18,7 @@ from leakbound.auditing.plain import attacker_sentence, odds_sentence
 from leakbound.auditing.subject import subject_of, systems_words
 from leakbound.models import Scripted
 from leakbound.report import page, summary
-from leakbound.report.audit.tried import tried_rows
+from leakbound.report.audit.page import tried_rows
 from leakbound.stats import Estimate
 
 ROWS = [(f"note {number}", "urgent" if number % 3 else "normal") for number in range(60)]

@@ -29,8 +29,8 @@ from leakbound.reproduce import (
 )
 from leakbound.reproduce.claim_tests import compare, compare_with_number
 from leakbound.reproduce.claims import Inequality, Side, cell_names, filled
-from leakbound.reproduce.figure_data import figures_of_recipe
 from leakbound.reproduce.recipe_files import read_file, recipes_of
+from leakbound.reproduce.sections import figures_of_recipe
 from leakbound.tasks import Votes
 
 RECIPES = load_recipes()

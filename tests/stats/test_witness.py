@@ -24,9 +24,7 @@ from leakbound.stats.witness import (
     reply_from_json,
     reply_to_json,
 )
-from leakbound.stats.witness.horizon import RATES, plan_stakes
-from leakbound.stats.witness.process import FIRST, SCAN
-from leakbound.stats.witness.stakes import Portfolio, Record
+from leakbound.stats.witness.process import FIRST, RATES, SCAN, Portfolio, Record, plan_stakes
 from leakbound.testing.channels import CHANNELS, reply_pairs
 
 QUICK = ("refusal", "tool call", "latency")  # kinds of channel that make test looks at

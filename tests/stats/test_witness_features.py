@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from leakbound.stats.witness import ReplyFacts
 from leakbound.stats.witness.corpus import Corpus
-from leakbound.stats.witness.features import SCALARS, features
-from leakbound.stats.witness.layout import blotted
+from leakbound.stats.witness.features import SCALARS, blotted, features
 from leakbound.stats.witness.numerals import NUMBERS, STEPS, coarse, numbers_of, numerals_in
 from leakbound.stats.witness.order import OrderModel
 from leakbound.stats.witness.panel import Panel

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import leakbound
-from leakbound.api.grids import describe_grid, name_objects, shared_keys
+from leakbound.api.decisions import describe_grid, name_objects, shared_keys
 from leakbound.attacks import Attack, Hex, Membership
 from leakbound.auditing import Claim
 from leakbound.errors import UsageError

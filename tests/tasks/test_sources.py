@@ -26,8 +26,7 @@ from leakbound.errors import DataError, UsageError
 from leakbound.tasks import Example
 from leakbound.tasks.datasets import as_examples, inline_rows, read_rows
 from leakbound.tasks.fields import FieldMap
-from leakbound.tasks.hub import hub_rows
-from leakbound.tasks.sources import source_rows
+from leakbound.tasks.sources import hub_rows, source_rows
 
 datasets = pytest.importorskip("datasets")
 pa = pytest.importorskip("pyarrow")

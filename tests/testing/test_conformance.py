@@ -31,7 +31,7 @@ from leakbound.tasks import (
     Votes,
 )
 from leakbound.testing import INVARIANTS, Check, assert_conforms, conform
-from leakbound.testing.conformance_cost import part_count, release_count
+from leakbound.testing.conformance import part_count, release_count
 from leakbound.testing.conformance_parts import FREE, Bench
 from leakbound.testing.planted_answers import PLANTED
 

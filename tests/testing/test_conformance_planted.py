@@ -16,15 +16,15 @@ from leakbound.mechanisms import KeywordMean, ProductOfExperts
 from leakbound.stats import CategoricalLaw, GaussianLaw
 from leakbound.tasks import Outputs
 from leakbound.testing import INVARIANTS, conform
-from leakbound.testing.correct_mechanisms import CORRECT
-from leakbound.testing.defects import DEFECTS
-from leakbound.testing.goodness_of_fit import (
+from leakbound.testing.conformance_outputs import (
     argmax_chances,
     categories_p_value,
     independent_p_value,
     misfit,
     same_categories_p_value,
 )
+from leakbound.testing.correct_mechanisms import CORRECT
+from leakbound.testing.defects import DEFECTS
 from leakbound.testing.planted_answers import NOT_MECHANISMS, PLANTED
 
 BY_NAME = {one.name: one for one in INVARIANTS}

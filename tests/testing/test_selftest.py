@@ -7,7 +7,7 @@ import pytest
 from commands import cli
 
 from leakbound.testing import DEFECTS, passed, selftest
-from leakbound.testing.leaks import EVENTS
+from leakbound.testing.defects import EVENTS
 
 pytest.importorskip("torch")
 

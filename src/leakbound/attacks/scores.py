@@ -11,13 +11,33 @@ from leakbound._catalogue import Catalogue
 from leakbound.attacks.chances import linear_chances, vote_chances, win_chance
 from leakbound.attacks.protocols import Floats, RenderedQuery, Score
 from leakbound.attacks.retrieval.score import DocumentScore
-from leakbound.attacks.silence import Unanswered
 from leakbound.attacks.texts import output_texts, share_in_order
 from leakbound.errors import UsageError
 from leakbound.stats import Fixed, GaussianLaw, OutputDistribution, Split, ThresholdRule
 from leakbound.stats.output_distributions import DiscreteGaussianLaw
 from leakbound.stats.votes import VoteScores
 from leakbound.tasks import Access, Outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered(Score):
+    """1 where the output is none of the answers, else 0: a refusal, a content filter, no text.
+
+    It finds a model or a service that answers, and keeps silent once the canary is in its context.
+    """
+
+    name: ClassVar[str] = "unanswered"
+    access: ClassVar[Access] = "black_box"
+    threshold: ClassVar[ThresholdRule] = Fixed(0.5)
+
+    def levels(self, voters: int) -> Floats:
+        """The one threshold there is, for any number of `voters`."""
+        return np.array([0.5])
+
+    def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
+        """(draws,) is what `outputs` say none of the `answers` to `rendered`?"""
+        return np.asarray(outputs.answers >= len(answers), float)
+
 
 __all__ = [
     "SCORES", "ContainsCanary", "DistanceGap", "DocumentScore", "LabelMargin", "Overlap",

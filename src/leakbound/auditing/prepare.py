@@ -21,7 +21,6 @@ from leakbound.auditing.build import (
     unnamed_parts,
 )
 from leakbound.auditing.channels import deciding, with_channels
-from leakbound.auditing.claim_support import unsupported_claim
 from leakbound.auditing.collect import check
 from leakbound.auditing.design import Controls, Pairs, design, relation_of
 from leakbound.auditing.documents import documents_and_task
@@ -34,6 +33,7 @@ from leakbound.auditing.refusals import (
     require_evidence,
     require_relation,
     require_used_counts,
+    unsupported_claim,
 )
 from leakbound.auditing.rows import public_fields, public_task, require_public, rows_and_task
 from leakbound.auditing.shared_store import beside_store, split_rows, with_documents

@@ -18,7 +18,6 @@ from leakbound.auditing.plan import Plan, plan
 from leakbound.auditing.prepare import Prepared, open_models
 from leakbound.auditing.subject import first_line
 from leakbound.auditing.verdict import Claim
-from leakbound.cli.budget_lines import budget_line
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.guessing_lines import guessing_lines
 from leakbound.cli.help_pages import cli_command
@@ -29,9 +28,34 @@ from leakbound.cli.screen import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Model, Scripted
 from leakbound.models.address import lacks_torch
+from leakbound.privacy import Guarantee, NonPrivate, Subsampled, leaves
+from leakbound.serving.ledger import affordable_answers
 from leakbound.stats import Assumption, Power, cut
 from leakbound.stats.power import NO_POWER, PERFECT, Leak
 from leakbound.tasks import Query
+
+TIMES = (1, 2, 4, 8, 16)  # budgets, in units of the claimed epsilon
+# Of guarantees whose composition takes seconds, and of none at all, nothing is said.
+UNSAID = (NonPrivate, Subsampled)
+
+
+def budget_line(cost: Guarantee, epsilon: float, delta: float) -> str | None:
+    """How many answers of a mechanism budgets buy, where it is served.
+
+    Examples:
+        >>> from leakbound.privacy import PureDP
+        >>> budget_line(PureDP(0.5), 1.0, 1e-5)
+        'served, a budget of ε = 1, 2, 4, 8, 16 at δ = 1e-05 buys 2, 4, 8, 16, 32 answers'
+    """
+    if any(isinstance(part, UNSAID) for part in leaves(cost)):
+        return None
+    budgets = [times * epsilon for times in TIMES]
+    bought = [affordable_answers(cost, budget, delta) for budget in budgets]
+    if None in bought:
+        return None
+    shown, counts = ", ".join(f"{one:g}" for one in budgets), ", ".join(map(str, bought))
+    return f"served, a budget of ε = {shown} at δ = {delta:g} buys {counts} answers"
+
 
 RATES = "--assume-hit, --assume-false-alarm"
 LEAKS: dict[Leak, str] = {

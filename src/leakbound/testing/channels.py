@@ -15,6 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from leakbound.stats.witness.features import ReplyFacts
+from leakbound.tasks import Context
+
+MANY = 1 << 30  # replies; nobody asks for more
+
 
 Rng = np.random.Generator
 RATE_IN, RATE_OUT = 0.30, 0.10  # true epsilon ln 3 where the channel can be read without error
@@ -215,3 +219,27 @@ CHANNELS: Mapping[str, Channel] = {
         "paraphrase": _paraphrase,
     }.items()
 }
+
+
+class ChannelSystem:
+    """Writes letters that never repeat the canary; one channel is on more often if it is there.
+
+    A canary is there if a text of the context begins with what the query quotes.
+    """
+
+    def __init__(
+        self, kind: str, seed: int, rates: tuple[float, float] = (RATE_IN, RATE_OUT)
+    ) -> None:
+        self._rng, self._rates = np.random.default_rng([seed, 1]), rates
+        self._replies = reply_pairs(CHANNELS[kind], MANY, seed, (1.0, 0.0))
+
+    def answer(self, context: Context, query: str) -> Mapping[str, object]:
+        """A reply with its metadata."""
+        quoted = query.split('"')[1]
+        there = any(row.text.startswith(quoted) for row in context)
+        on, off = next(self._replies)
+        reply = on if self._rng.random() < self._rates[0 if there else 1] else off
+        return {
+            "text": reply.text, "seconds": reply.seconds, "tokens": reply.tokens,
+            "finish_reason": reply.finish_reason, "tool_calls": list(reply.tool_calls),
+        }  # fmt: skip

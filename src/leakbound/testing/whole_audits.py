@@ -13,7 +13,7 @@ from leakbound.privacy import Gaussian
 from leakbound.tasks import Context
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.testing.auditor import AuditorFinding, Rng
-from leakbound.testing.channel_system import ChannelSystem
+from leakbound.testing.channels import ChannelSystem
 from leakbound.testing.planted_systems import PLANTED, Planted, PlantedSystem, leaks
 
 PAIRS, SHOTS, CLAIM = 60, 8, 1.0

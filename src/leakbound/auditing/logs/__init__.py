@@ -1,7 +1,13 @@
 """Audits of outputs that exist already: no canary, no query, no model."""
 
-from leakbound.auditing.logs.log_audit import DisclosedRecord, LogAudit, LogVerdict, audit_logs
-from leakbound.auditing.logs.log_files import read_outputs, read_records
+from leakbound.auditing.logs.log_audit import (
+    DisclosedRecord,
+    LogAudit,
+    LogVerdict,
+    audit_logs,
+    read_outputs,
+    read_records,
+)
 
 __all__ = [
     "DisclosedRecord", "LogAudit", "LogVerdict", "audit_logs", "read_outputs", "read_records",

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import struct
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext, redirect_stderr
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -22,13 +28,188 @@ from transformers import (
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
-from leakbound.errors import TargetError, UsageError
+from leakbound.errors import TargetError, UsageError, findable, reason_of
+from leakbound.models.hub import hub_host, is_reachable
 from leakbound.models.local.budget import Budget, require_memory, resident
-from leakbound.models.local.files import find_files, unreadable
 from leakbound.models.local.hugging_face import CausalModel, ModelConfig
+from leakbound.models.local.memory import weight_bytes
 from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.readings import LABEL_SCORES
 from leakbound.models.local.self_check import recalled
+
+GGUF = ".gguf"
+MAGIC = b"GGUF"  # the first bytes of such a file
+# files of a model folder that can change its answers, beside weights
+READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
+# of a weight file, both ends are hashed; above BIG bytes also SAMPLE bytes at every step of END. So
+# a change in a trained matrix of one megabyte is noticed, and 16 GB take a second
+END, BIG, SAMPLE = 1 << 20, 8 << 20, 4 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """What transformers is told, and which files hold the weights."""
+
+    address: str
+    name: str
+    offline: bool
+    gguf: str | None = None
+
+    @property
+    def here(self) -> bool:
+        """Whether it stands on this machine."""
+        return Path(self.address).exists()
+
+    @property
+    def reading(self) -> dict[str, object]:
+        """Arguments of every `from_pretrained`."""
+        of_file: dict[str, object] = {} if self.gguf is None else {"gguf_file": self.gguf}
+        return {"local_files_only": self.offline, **of_file}
+
+    @property
+    def weighing(self) -> dict[str, object]:
+        """Arguments of the model's alone: other weight files are pickles, which can run code."""
+        return {"use_safetensors": True} if self.gguf is None else {}
+
+    def unpacking(self) -> AbstractContextManager[object]:
+        """Around reading weights: the progress of unpacking a GGUF file is not shown."""
+        return nullcontext() if self.gguf is None else redirect_stderr(StringIO())
+
+    def bytes_at(self, width: int) -> int:
+        """Memory that the weights will take."""
+        if self.gguf is not None:
+            return _gguf_numbers(Path(self.address)) * width
+        return weight_bytes(_weights(Path(self.address)), width)
+
+    def fingerprint(self) -> str:
+        """Hash of every file that is read; for weight files, of their sizes and of samples."""
+        digest, path = hashlib.sha256(), Path(self.address)
+        read = [] if self.gguf else [one for form in READ for one in path.glob(form)]
+        for file in [path] if self.gguf else sorted([*read, *_weights(path)]):
+            _add(digest, file)
+        return digest.hexdigest()[:16]
+
+    def require_readable(self) -> None:
+        """Name the damaged file of a folder, which transformers does not always do."""
+        _require_json(sorted(Path(self.address).glob("*.json")))
+
+
+def find_files(address: str) -> ModelFiles:
+    """Look at what an address names, before anything is loaded."""
+    path = findable(address)
+    if path.is_file():
+        _check_file(path)
+        return ModelFiles(address, str(path.parent), True, path.name)
+    if path.exists():
+        _check_folder(path)
+        return ModelFiles(address, address, True)
+    if address.startswith((".", "/", "~")) or address.endswith(GGUF):
+        raise TargetError(
+            f"the model {address!r} does not exist; give a folder with config.json, tokenizer and "
+            "weights, or a GGUF file."
+        )
+    return ModelFiles(address, address, not is_reachable())
+
+
+def unreadable(files: ModelFiles, error: Exception) -> TargetError:
+    """Why a model could not be loaded."""
+    address = files.address
+    if "trust_remote_code" in str(error):
+        return TargetError(
+            f"the model {address!r} comes with its own Python code, which is not run; read it, and "
+            "add --trust-remote-code if you trust it."
+        )
+    if files.offline and not files.here:
+        return TargetError(
+            f"the model {address!r} is neither a folder nor in the cache, and {hub_host()} cannot "
+            "be reached from here; give the folder of a model (hf/PATH)."
+        )
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    again = "Copy the file again" if files.gguf else "Save it again with save_pretrained"
+    return TargetError(
+        f"the model {address!r} could not be loaded: {reason.rstrip('.')}. {again}; if it is "
+        "complete, a newer version of transformers may support it."
+    )
+
+
+def _check_file(path: Path) -> None:
+    if path.suffix != GGUF:
+        raise TargetError(
+            f"the model {str(path)!r} is a file; give the folder that holds config.json, tokenizer "
+            "and weights, or a GGUF file (*.gguf)."
+        )
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(MAGIC))
+    except OSError as error:
+        raise TargetError(
+            f"the model's file {str(path)!r} cannot be read ({reason_of(error)})."
+        ) from None
+    if start != MAGIC:
+        raise TargetError(
+            f"the model's file {str(path)!r} is no GGUF file: it must begin with {MAGIC.decode()}; "
+            "copy it again."
+        )
+    if importlib.util.find_spec("gguf") is None:
+        raise TargetError(f"a GGUF file needs gguf; install it with: {install_hint('gguf')}.")
+
+
+def _check_folder(folder: Path) -> None:
+    if not (folder / "config.json").is_file():
+        raise TargetError(
+            f"the model folder {str(folder)!r} has no config.json; give a folder saved with "
+            f"save_pretrained{_instead(folder)}."
+        )
+    _require_json([folder / "config.json"])
+    if not _weights(folder):
+        pickles = (
+            " (*.bin files can run code when they are read: save the model again with "
+            "save_pretrained)"
+        )
+        raise TargetError(
+            f"the model folder {str(folder)!r} has no weights; it must hold *.safetensors beside "
+            f"config.json{pickles if any(folder.glob('*.bin')) else ''}."
+        )
+
+
+def _instead(folder: Path) -> str:
+    """The GGUF file of a folder without a configuration, which is a model by itself."""
+    found = sorted(folder.glob(f"*{GGUF}"))
+    return f", or its GGUF file (hf/{found[0]})" if found else ""
+
+
+def _require_json(files: Iterable[Path]) -> None:
+    for file in files:
+        try:
+            json.loads(file.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise TargetError(
+                f"the model's file {str(file)!r} cannot be read ({reason_of(error)}); copy the "
+                "model folder again, or save the model again with save_pretrained."
+            ) from None
+
+
+def _weights(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.safetensors"))
+
+
+def _gguf_numbers(file: Path) -> int:
+    """Numbers in all tensors; they are unpacked when they are read."""
+    from gguf import GGUFReader
+
+    return sum(int(tensor.n_elements) for tensor in GGUFReader(file).tensors)
+
+
+def _add(digest: hashlib._Hash, path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        digest.update(f"{path.name} {size}".encode() + file.read(END))
+        for at in range(END, size - END, END) if size > BIG else ():
+            file.seek(at)
+            digest.update(file.read(SAMPLE))
+        file.seek(max(0, size - END))
+        digest.update(file.read())
+
 
 UNREADABLE = (
     OSError, ValueError, RuntimeError, LookupError, ImportError, TypeError, struct.error,

@@ -22,7 +22,6 @@ from leakbound.errors import TargetError
 from leakbound.models.local.budget import Budget, logit_bytes, token_bytes
 from leakbound.models.local.grouping import PASS, Group, Grouping, Wanted
 from leakbound.models.local.hugging_face import CausalModel, parameters_of, window_of
-from leakbound.models.local.own import OwnStates
 from leakbound.models.local.prefix_cache import KeysMade, PrefixCache
 from leakbound.models.local.prefixes import (
     Ids,
@@ -33,6 +32,51 @@ from leakbound.models.local.prefixes import (
     reusable,
 )
 from leakbound.models.local.sharing import ANY, Sharing
+
+LONGEST = 4096  # room is reserved for rows of this length, whatever their actual length
+
+
+class OwnStates:
+    """The states that the latest calls left for each of their rows (PRIVATE)."""
+
+    def __init__(self, budget: int, token: int, window: int) -> None:
+        self.longest = min(window, LONGEST)
+        self.most = budget // (self.longest * token)
+        self._calls: list[tuple[list[Ids], list[State | None]]] = []
+
+    def __repr__(self) -> str:
+        return f"OwnStates(<private>, {self._count()} of {self.most})"
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._calls.clear()
+
+    def take(self, rows: Sequence[Ids]) -> list[State | None]:
+        """Take the states of the call whose rows lack only the last token of these rows."""
+        for at, (old, states) in enumerate(self._calls):
+            if old == [row[:-1] for row in rows]:
+                del self._calls[at]
+                return states
+        return [None] * len(rows)
+
+    def fits(self, rows: int) -> bool:
+        """Whether the states of a call are kept."""
+        return 0 < rows <= self.most
+
+    def hold(self, rows: Sequence[Ids], states: Sequence[State | None]) -> None:
+        """Keep the states of a call, and drop those of earlier calls to make room."""
+        if not self.fits(len(rows)):
+            return
+        short = [
+            s if len(row) <= self.longest else None for row, s in zip(rows, states, strict=True)
+        ]
+        self._calls.append((list(rows), short))
+        while self._count() > self.most:
+            del self._calls[0]
+
+    def _count(self) -> int:
+        return sum(len(rows) for rows, _ in self._calls)
+
 
 __all__ = ["Group", "Ids", "NotNumbers", "Passes", "State", "sparing_others"]
 

@@ -4,17 +4,286 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from leakbound.errors import TargetError
 from leakbound.models.openai.account import usage_of
-from leakbound.models.openai.dialect import Dialect
-from leakbound.models.openai.generated import Generated
-from leakbound.models.probe.contract import largest_change
-from leakbound.models.probe.dialects import ask_dialect
-from leakbound.models.probe.endpoint_probe import HOT, ONE, OTHER, TOKENS, EndpointProbe, Sender
-from leakbound.models.probe.replies import ScoredText, read_completion
-from leakbound.models.probe.scores import ask_echo, ask_logprobs, ask_prompt_logprobs
+from leakbound.models.openai.dialect import LENGTHS, Dialect
+from leakbound.models.openai.endpoint import Capabilities
+from leakbound.models.openai.faults import Fault
+from leakbound.models.openai.generated import Generated, read_generated
+from leakbound.models.openai.wire import http_request_for
+from leakbound.models.probe.contract import (
+    NUMERICS,
+    Alignment,
+    alignment,
+    broken_law,
+    largest_change,
+)
+from leakbound.models.probe.endpoint_probe import (
+    CHAT_FIELDS,
+    FIELDS,
+    HOT,
+    ONE,
+    OTHER,
+    TOKENS,
+    TOP,
+    EndpointProbe,
+    Sender,
+)
+from leakbound.models.probe.record import CheckName
+from leakbound.models.probe.replies import ScoredText, read_completion, read_prompt
+from leakbound.models.request import Complete, ScoreTokens
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+MANY = (1000, 100, 20, 5, 1)  # alternatives to request, until there is an answer: usual limits
+WORDS = (64, 256, 1024)  # lengths of texts to echo: a short, a typical and a long context
+PLACES = {
+    "early": "each echoed token carries the log-probabilities of the position after it: "
+    "shifted by one",
+    "late": "each echoed token carries the log-probabilities of the position before it: "
+    "shifted by one",
+    "elsewhere": "echoed log-probabilities are not those of their tokens",
+    "unclear": "cannot be determined: too few tokens agree, or their values do not tell positions "
+    "apart",
+}
+ScoredTexts = Sequence[tuple[str, ScoredText]]
+
+
+def ask_logprobs(
+    probe: EndpointProbe, chats: bool, completes: bool
+) -> tuple[ScoredText | None, Mapping[str, object]]:
+    """Ask for log-probabilities of generated tokens."""
+    chatted = probe.chat(ONE, **CHAT_FIELDS) if chats else None
+    if chats:
+        _note_presence(probe, "chat_logprobs", chatted)
+    completed = probe.complete(ONE, **FIELDS) if completes else None
+    if completes:
+        _note_presence(probe, "logprobs", completed)
+    seen = [token for one in (chatted, completed) if one is not None for token in one.tokens]
+    if seen:
+        broken = broken_law(seen)
+        detail = broken or f"{len(seen)} tokens keep the laws of ln p"
+        probe.note("logprobs_valid", broken is None, detail)
+        _count_alternatives(probe, completed is not None and bool(completed.tokens))
+    first, fields = (completed, FIELDS) if completes else (chatted, CHAT_FIELDS)
+    return (first, fields) if first is not None and first.tokens else (None, {})
+
+
+def _note_presence(probe: EndpointProbe, check: CheckName, answer: ScoredText | None) -> None:
+    there = answer is not None and any(token.logprob is not None for token in answer.tokens)
+    ignored = "ignores log-probabilities: answered without them"
+    missing = probe.refused if answer is None else ignored
+    probe.note(check, there, "each generated token has its ln p" if there else missing)
+
+
+def _count_alternatives(probe: EndpointProbe, completes: bool) -> None:
+    for k in MANY:
+        answer = _one_token(probe, k, completes)
+        if answer is not None and answer.tokens:
+            count = min(k, len(answer.tokens[0].top))
+            detail = f"{count} alternatives of {k} requested"
+            probe.note("top_k", count > 0, detail, float(count))
+            return
+    probe.note("top_k", False, probe.refused)
+
+
+def _one_token(probe: EndpointProbe, k: int, completes: bool) -> ScoredText | None:
+    if completes:
+        return probe.complete(ONE, max_tokens=1, logprobs=k)
+    return probe.chat(ONE, max_tokens=1, logprobs=True, top_logprobs=k)
+
+
+def ask_echo(probe: EndpointProbe, answers: ScoredTexts) -> None:
+    """Echo each answer after its prompt, and find the position of its log-probabilities."""
+    whole = probe.complete(ONE, echo=True, logprobs=1, max_tokens=1)
+    if not _note_echo(probe, whole):
+        return
+    echoes = [
+        probe.complete(prompt + answer.text, echo=True, max_tokens=1, **FIELDS)
+        for prompt, answer in answers
+    ]
+    _place(probe, "echo_aligned", answers, echoes)
+    _score(probe, "echo_scored", answers, Capabilities(completions=True, echo=True))
+    _echo_length(probe)
+
+
+def _note_echo(probe: EndpointProbe, whole: ScoredText | None) -> bool:
+    if whole is None:
+        return probe.note("echo", False, probe.refused)
+    if ONE not in whole.text:
+        return probe.note("echo", False, "answered without the prompt")
+    if len(whole.tokens) <= TOP:
+        return probe.note("echo", False, "the prompt comes back without log-probabilities")
+    return probe.note("echo", True, "the prompt comes back with log-probabilities")
+
+
+def _place(
+    probe: EndpointProbe,
+    check: CheckName,
+    answers: ScoredTexts,
+    echoes: Sequence[ScoredText | None],
+) -> None:
+    """Decide by the worst clear position."""
+    found = [
+        alignment(answer, echo, _noise(probe))
+        for (_, answer), echo in zip(answers, echoes, strict=False)
+        if echo is not None
+    ]
+    clear = [one for one in found if one.place != "unclear"]
+    wrong = [one for one in clear if one.place != "aligned"]
+    decided: Alignment | None = next(iter(wrong + clear), None)
+    if decided is None:
+        probe.note(check, None, PLACES["unclear"])
+    elif decided.place == "aligned":
+        detail = f"equal to the generated tokens' own within {decided.gap:.2g}"
+        probe.note(check, True, detail, decided.gap)
+    else:
+        detail = f"{PLACES[decided.place]} (ln p off by up to {decided.gap:.2g})"
+        probe.note(check, False, detail, decided.gap)
+
+
+def _score(probe: EndpointProbe, check: CheckName, answers: ScoredTexts, can: Capabilities) -> None:
+    """Score the first answer as an audit would, and compare it with the tokens as generated.
+
+    The text must keep the answer's tokens. A token joined with the prompt says nothing.
+    """
+    usable = [(prompt, one) for prompt, one in answers if one.text[:1].isspace() and one.tokens]
+    if not usable:
+        probe.note(check, None, "cannot be determined: no answer begins with a blank")
+        return
+    prompt, answer = usable[0]
+    found = probe.answer(ScoreTokens(prompt, answer.text), can)
+    if not isinstance(found, np.ndarray):
+        probe.note(check, False, f"an audit could not read scores: {probe.refused}")
+        return
+    own = [token.logprob or 0.0 for token in answer.tokens]
+    gap = max((abs(a - b) for a, b in zip(own, found.tolist(), strict=False)), default=math.nan)
+    holds = None if len(own) != len(found) else gap <= NUMERICS + 3 * _noise(probe)
+    probe.note(check, holds, f"{len(found)} tokens scored as an audit does, within {gap:.2g}", gap)
+
+
+def _echo_length(probe: EndpointProbe) -> None:
+    longest, refused = 0, ""
+    for words in WORDS:
+        text = " ".join([OTHER] * (words // len(OTHER.split())))
+        answer = probe.complete(text, echo=True, logprobs=1, max_tokens=1)
+        if answer is None or not answer.tokens:
+            refused = f", one of about {words} words was {probe.refused}"
+            break
+        longest = len(answer.tokens)
+    detail = f"{longest} tokens were echoed{refused}"
+    probe.note("echo_length", not refused, detail, float(longest))
+
+
+def ask_prompt_logprobs(probe: EndpointProbe, answers: ScoredTexts) -> None:
+    """Compare vLLM's log-probabilities of a prompt with those of the same generated tokens."""
+    read = []
+    for text in [prompt + answer.text for prompt, answer in answers] or [ONE]:
+        fields = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": TOP}
+        read.append(next(map(read_prompt, probe.choices("/completions", fields)), None))
+    there = any(one is not None for one in read)
+    detail = "each token of a prompt has its ln p" if there else probe.refused
+    if probe.note("prompt_logprobs", there, detail):
+        _place(probe, "prompt_logprobs_aligned", answers, read)
+        can = Capabilities(completions=True, prompt_logprobs=True)
+        _score(probe, "prompt_logprobs_scored", answers, can)
+
+
+def _noise(probe: EndpointProbe) -> float:
+    return next((f.value or 0.0 for f in probe.findings if f.check == "repeats"), 0.0)
+
+
+ROOM = 4096  # tokens for reasoning and answer; reasoning on a short question takes hundreds
+LENGTH = Dialect(rename={"max_tokens": "max_completion_tokens"})
+# tried in turn if an endpoint refuses a request without naming the parameter
+GUESSES = (
+    LENGTH,
+    Dialect(omit=("temperature",)),
+    Dialect(omit=("top_p",)),
+    Dialect(omit=("stop",)),
+    replace(LENGTH, omit=("temperature",)),
+    replace(LENGTH, omit=("temperature", "top_p", "stop")),
+    Dialect(omit=("temperature", "top_p", "stop")),
+)
+REFUSED = ("HTTP 400", "HTTP 422")
+
+
+def ask_dialect(probe: EndpointProbe, chats: bool) -> Generated | None:
+    """Ask as an audit does, and change refused parameters until there is an answer."""
+    can = Capabilities(chat=chats, completions=not chats)
+    kept, body, guesses = probe.dialect, _ask(probe, can), iter(GUESSES)
+    while not body and probe.failed in REFUSED:
+        named = probe.parameter
+        changed = _changed(probe.dialect, named) if named else next(guesses, None)
+        if changed is None:
+            break
+        probe.dialect = changed if named else changed.over(kept)
+        body = _ask(probe, can)
+    try:
+        return _with_room(probe, can, body)
+    except Fault:
+        probe.dialect = kept
+        return None
+
+
+def _changed(dialect: Dialect, name: str) -> Dialect | None:
+    """The dialect without a parameter. A length is first renamed."""
+    if name == "max_tokens" and name not in dialect.rename:
+        return replace(dialect, rename={**dialect.rename, name: "max_completion_tokens"})
+    if name in dialect.omit:
+        return None
+    renamed = {old: new for old, new in dialect.rename.items() if old != name}
+    return replace(dialect, rename=renamed).without(name)
+
+
+def _ask(probe: EndpointProbe, can: Capabilities) -> dict[str, JsonValue]:
+    sent = http_request_for(Complete(ONE, TOKENS), probe.model, can, probe.dialect)
+    return probe.ask(sent.path, sent.body, Dialect())
+
+
+def _with_room(probe: EndpointProbe, can: Capabilities, body: dict[str, JsonValue]) -> Generated:
+    """Make room for reasoning, which ends at the first stop text and uses the answer's tokens.
+
+    Raises Fault if no answer can be read.
+    """
+    found = read_generated(body)
+    _note_parameters(probe)
+    if not (found.reasoning or _reasoned(body)):
+        probe.note("reasoning", False, "the model shows no reasoning")
+        return found
+    kept, length = probe.dialect, _length_name(probe.dialect)
+    probe.dialect = Dialect({length: ROOM}, ("stop",)).over(kept)
+    again = _ask(probe, can)
+    answered = read_generated(again) if again else found
+    room = f"{length} is {ROOM} and stop is left out, so that an answer follows it"
+    probe.note("reasoning", True, f"the model reasons before it answers: {room}")
+    return answered
+
+
+def _length_name(dialect: Dialect) -> str:
+    given = next((name for name in dialect.params if name in LENGTHS), None)
+    return given or dialect.rename.get("max_tokens", "max_tokens")
+
+
+def _reasoned(body: Mapping[str, JsonValue]) -> bool:
+    """Whether reasoning tokens are counted, as OpenAI does without showing them."""
+    usage = body.get("usage")
+    details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
+    tokens = details.get("reasoning_tokens") if isinstance(details, dict) else None
+    return isinstance(tokens, int) and tokens > 0
+
+
+def _note_parameters(probe: EndpointProbe) -> None:
+    usual = not probe.dialect
+    detail = "takes the usual parameters" if usual else str(probe.dialect)
+    probe.note("parameters", usual, detail)
+
 
 OWN = Dialect()
 IDS = (10, 11, 12, 13, 14)  # token ids that are in every vocabulary

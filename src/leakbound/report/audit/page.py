@@ -5,24 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from leakbound.auditing.plain import attacker_sentence, odds_sentence, verdict_words
-from leakbound.auditing.subject import subject_of, system_name, systems_words
+from leakbound.auditing.references import ReferenceStatus
+from leakbound.auditing.subject import (
+    asked_models,
+    claim_words,
+    subject_of,
+    system_name,
+    systems_words,
+)
+from leakbound.auditing.tried import attack_classes
 from leakbound.gating.compare import flat_settings
+from leakbound.gating.rates import rates_of
+from leakbound.privacy import ApproxDP, gdp_trade_off, trade_off
 from leakbound.report.audit.figures import (
     e_value_figure,
     histogram_figure,
     profile_figure,
     roc_figure,
-)
-from leakbound.report.audit.first_screen import audit_facts, audit_tone, several_sentences
-from leakbound.report.audit.rates import is_binary, rates_figure, systems_figure
-from leakbound.report.audit.tried import (
-    REFERENCE_HEAD,
-    TRIED_HEAD,
-    reference_rows,
-    tried_rows,
 )
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
@@ -36,14 +41,144 @@ from leakbound.report.audit.words import (
     reason_sentences,
     setup_sentence,
 )
-from leakbound.report.bounds_figure import SYSTEMS
+from leakbound.report.bounds_figure import SYSTEMS, SystemBounds, bounds_figure
 from leakbound.report.cells import TableCell
+from leakbound.report.figures import CLAIM, INK, MEMBER, canvas, legend, svg
+from leakbound.report.frame import counted, facts
 from leakbound.report.pages import render
-from leakbound.report.words import decimal, verdict_text
+from leakbound.report.words import VERDICTS, decimal, verdict_text
 from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from leakbound.auditing import AuditResult
+
+REFERENCE_HEAD = ("Item", "What it asks", "What this audit says")
+
+TRIED_HEAD = ("Class of attack", "Tried", "How to try it")
+
+
+def tried_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
+    """The classes of attack, each with what was done or how it is done."""
+    done = f"yes, {result.counts['model_calls']} calls"
+    return tuple(
+        (one.name, done, "") if one.tried else (one.name, "no", one.how)
+        for one in attack_classes(result)
+    )
+
+
+def reference_rows(result: AuditResult) -> tuple[tuple[str, ...], ...]:
+    """What standards and guidelines ask, each with what this audit says."""
+    return tuple(
+        (f"{one.document}: {one.item}", one.asks, f"{_status(one.status)}. {one.answer}")
+        for one in result.references
+    )
+
+
+def _status(status: ReferenceStatus) -> str:
+    return status.replace("_", " ").capitalize()
+
+
+BINARY = 3  # edges of the histogram of scores that are 0 or 1
+GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
+
+
+def is_binary(result: AuditResult) -> bool:
+    """Whether the attack says yes or no, so that a ROC curve would be three points."""
+    return len(result.curves.edges) == BINARY and bool(rates_of(result, 0.05))
+
+
+def rates_figure(result: AuditResult) -> str:
+    """Both rates of the attack with their intervals, and the region that the claim allows."""
+    figure, axes = canvas("said “canary” where it was not", "said “canary” where it was")
+    _draw_allowed(axes, result)
+    rates = rates_of(result, 1 - (result.bound.confidence or 0.95))
+    hit, alarm = rates["tpr"], rates["fpr"]
+    low, high = hit.limits
+    left, right = alarm.limits
+    axes.fill_between([left, right], low, high, color=MEMBER, alpha=0.3, lw=0)
+    axes.plot([alarm.share], [hit.share], "o", color=MEMBER, ms=7, label="observed, with intervals")
+    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    legend(axes, "lower right")
+    return svg(figure, f"rates of the attack on {result.attack['mechanism']}")
+
+
+def _draw_allowed(axes: Axes, result: AuditResult) -> None:
+    """Pairs of rates that a system within the claim can show, and what is guaranteed."""
+    claim = ApproxDP(result.claim.epsilon, result.claim.delta)
+    top = trade_off(claim, GRID)
+    bottom = 1 - trade_off(claim, 1 - GRID)
+    axes.fill_between(GRID, bottom, top, color=CLAIM, alpha=0.18, lw=0)
+    axes.plot(
+        GRID, top, color=CLAIM, ls="--", lw=1.6, label=f"allowed by the claim ε={claim.value:g}"
+    )
+    if result.guarantee.mu is not None:
+        mu = result.guarantee.mu
+        axes.plot(GRID, gdp_trade_off(GRID, mu), color=INK, ls=":", lw=1.6,
+                  label=f"guarantee: μ={mu:.3g}")  # fmt: skip
+
+
+def systems_figure(results: Sequence[AuditResult]) -> str:
+    """Bound, claim and guarantee of several systems side by side."""
+    return bounds_figure([
+        SystemBounds(system_name(one), one.bound.epsilon or 0.0, one.claim.epsilon,
+                     one.guarantee.epsilon)
+        for one in results
+    ])  # fmt: skip
+
+
+OUTCOMES = {
+    "violation": "leak more than was claimed", "no_violation": "were not shown to leak more",
+    "inconclusive": "were not decided",
+}  # fmt: skip
+OUTCOME = {
+    "violation": "leaks more than was claimed", "no_violation": "was not shown to leak more",
+    "inconclusive": "was not decided",
+}  # fmt: skip
+
+
+def several_sentences(results: Sequence[AuditResult]) -> tuple[tuple[str, str], ...]:
+    """Which systems have which verdict."""
+    found = []
+    for verdict in VERDICTS:
+        names = [system_name(one) for one in results if one.verdict == verdict]
+        outcome = OUTCOMES if len(names) > 1 else OUTCOME
+        if names:
+            text = f"{len(names)} of {len(results)} {outcome[verdict]}: {', '.join(names)}."
+            found.append((verdict, text))
+    return tuple(found)
+
+
+def audit_tone(results: Sequence[AuditResult]) -> str:
+    """The verdict that colours the first screen."""
+    found = {one.verdict for one in results}
+    order = ("violation", "inconclusive", "no_violation")
+    return next(verdict for verdict in order if verdict in found)
+
+
+def audit_facts(results: Sequence[AuditResult]) -> dict[str, str]:
+    """On what was measured, what was claimed, when, and at what cost."""
+    first, subjects = results[0], list(map(subject_of, results))
+    several = len(results) > 1
+    return facts(
+        system=counted(len(results), "system") if several else system_name(first),
+        model=asked_models(subjects),
+        data=", ".join(dict.fromkeys(map(_data, results))),
+        claim=claim_words(subjects),
+        stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
+        cost=counted(sum(one.counts["model_calls"] for one in results), "model call"),
+    )
+
+
+def _data(result: AuditResult) -> str:
+    """The file; where none was given, what tells the rows from others."""
+    named = result.spec.get("data") or result.spec.get("data_dir")
+    if named:
+        return PurePath(str(named)).name
+    return f"rows with fingerprint {result.provenance['data_fingerprint']}"
+
 
 IMAGE = re.compile(r"(data:image/png;base64,[A-Za-z0-9+/=]+)")
 HISTOGRAM = (
