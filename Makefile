@@ -19,7 +19,7 @@ install: $(VENV)/installed
 # torch and its GPU packages have a version and no hashes, because TORCH_PIP chooses their build; the rest has both.
 PIP_INSTALL := python -m pip install --quiet --disable-pip-version-check --no-compile
 LOCKED := --no-deps --no-build-isolation --require-hashes -r
-ITSELF := --no-deps --no-build-isolation -e .
+ITSELF := --no-deps --no-build-isolation -e . -e packages/lab -e packages/hosts
 $(VENV)/installed-local: requirements/torch.txt requirements/local.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/$(PIP_INSTALL) $(TORCH_PIP) -r requirements/torch.txt
@@ -83,7 +83,7 @@ test-newest: install
 	rm -rf $(NEWEST)
 	$(PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/$(PIP_INSTALL) $(TORCH_PIP) "$(TORCH_RANGE)"
-	$(NEWEST)/bin/$(PIP_INSTALL) -e ".[local,test,dev]"
+	$(NEWEST)/bin/$(PIP_INSTALL) -e ".[local,test,dev]" -e packages/lab -e packages/hosts
 	@$(BIN)/python -m pip freeze >$(NEWEST)/locked.txt
 	@if newer=$$($(NEWEST)/bin/python -m pip freeze --exclude-editable | grep -vxFf $(NEWEST)/locked.txt); then \
 	  echo "Not in the lock:" $$newer; OMP_NUM_THREADS=1 $(NEWEST)/bin/$(PYTEST); \
@@ -136,12 +136,12 @@ $(VENV)-hosts/promptfoo/installed: $(VENV)-hosts/installed
 # deepeval needs an older click than other hosts do.
 $(VENV)-deepeval/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-deepeval
-	$(VENV)-deepeval/bin/$(PIP_INSTALL) -e ".[test-deepeval]"
+	$(VENV)-deepeval/bin/$(PIP_INSTALL) -e ".[test-deepeval]" -e packages/hosts
 	touch $@
 
 $(VENV)-hosts/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-hosts
-	$(VENV)-hosts/bin/$(PIP_INSTALL) -e ".[test-hosts]"
+	$(VENV)-hosts/bin/$(PIP_INSTALL) -e ".[test-hosts]" -e packages/lab -e packages/hosts
 	touch $@
 
 # Of those, the tests of the wheel and the source distribution of the last commit, in empty environments. They need a package

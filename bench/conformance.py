@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from leakbound_lab.planted.correct_mechanisms import CORRECT
+from leakbound_lab.planted.planted_answers import NOT_MECHANISMS, PLANTED
+
 from leakbound import mechanisms as shipped
 from leakbound.tasks import Mechanism
 from leakbound.testing import INVARIANTS, conform
 from leakbound.testing.conformance_outputs import LEVEL
-from leakbound.testing.correct_mechanisms import CORRECT
-from leakbound.testing.planted_answers import NOT_MECHANISMS, PLANTED
 
 SEEDS, EPSILONS, DELTA = range(10), (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), 1e-5
 PAIRS = 10_000  # of exact losses

@@ -20,14 +20,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from leakbound_lab.planted.channels import CHANNELS, ChannelSystem
+from leakbound_lab.planted.planted_systems import leaks
 
 import leakbound
 from leakbound.auditing import AuditResult
 from leakbound.models import Scripted
 from leakbound.tasks import Context
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
-from leakbound.testing.channels import CHANNELS, ChannelSystem
-from leakbound.testing.planted_systems import leaks
 
 LEAST = 1e-9  # an audit takes no claim of 0
 CLAIMS = (0.0, 0.25, 1.0, 4.0, 8.0)

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from leakbound_lab.planted import DEFECTS
+from leakbound_lab.planted.defects import Defect
 
 from leakbound.mechanisms import DPFusion, EmbeddingMean, ProductOfExperts
 from leakbound.privacy import (
@@ -26,8 +28,6 @@ from leakbound.privacy import (
 )
 from leakbound.stats import exact_privacy_loss
 from leakbound.tasks import Vector
-from leakbound.testing import DEFECTS
-from leakbound.testing.defects import Defect
 
 DELTA, ROOT2 = 1e-5, math.sqrt(2)
 EPSILONS = (1.0, 2.0, 4.0, 8.0, 10.0)

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 from few_calls import DELTA, ROOT2
+from leakbound_lab.planted.channels import CHANNELS, Channel
 from vote_audits import default_audit, design, observed
 from vote_scenes import NOISE, VoteScene
 from witness import CLAIM, LEAK, SEED
@@ -26,7 +27,6 @@ from leakbound.stats.mixture import MixedEProcess
 from leakbound.stats.stakes import Lines, StakeRule
 from leakbound.stats.witness import ReplyFacts, WitnessProcess
 from leakbound.stats.witness.process import FIRST, Portfolio, Record, _Test, plan_stakes
-from leakbound.testing.channels import CHANNELS, Channel
 
 PARTITIONS, PAIRS, HIT, ALARM = 4, 200, 0.9, 0.02
 GOALS = dict(zip(NOISE, (0.244, 0.484, 0.930, 1.26), strict=True))

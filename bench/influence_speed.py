@@ -32,9 +32,9 @@ from typing import Any
 import numpy as np
 from influence_speed_page import page
 from influence_texts import ABLATIONS, long_text, text_case, text_settings
+from leakbound_lab.studies.bundled import notes
 
 from leakbound.attribution import blocks
-from leakbound.attribution.bundled import notes
 from leakbound.models.pocket import FOLDER
 
 Case = dict[str, Any]

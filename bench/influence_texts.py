@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from leakbound_lab.studies.bundled import notes
 from transformers import PreTrainedTokenizerFast
 
-from leakbound.attribution.bundled import notes
 from leakbound.attribution.spans import TEMPLATE
 from leakbound.attribution.units import UnitKind, find_units
 from leakbound.models.pocket import FOLDER

@@ -13,10 +13,10 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from leakbound_lab.studies.bundled import notes
 
 import leakbound
 from leakbound.attribution import Case
-from leakbound.attribution.bundled import notes
 from leakbound.models import Model, open_model
 
 METHODS = ("leave-one-out", "shapley", "lasso")

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 
+from leakbound_lab.reproduce.recipe_files import PAPERS, paper_tables
 from scipy.special import ndtr, ndtri
 
 from leakbound.privacy import calibrate_gaussian, gdp_delta, gdp_epsilon
-from leakbound.reproduce.recipe_files import PAPERS, paper_tables
 from leakbound.stats import accuracy_bound, auroc_standard_error
 from leakbound.stats.power import largest_certifiable_epsilon
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from leakbound_lab.reproduce import Recipe, load_recipes
 from recipe_models import CHARACTERS, IMAGE, REAL, Asked
-
-from leakbound.reproduce import Recipe, load_recipes
 
 __all__ = ["page"]
 

@@ -24,6 +24,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from leakbound_lab.reproduce import Recipe, RecipeContext, Scale, load_recipes
+from leakbound_lab.reproduce.context import AuditKeys
 from recipe_models import REAL, Asked, Counting, Tally
 
 from leakbound.auditing import AuditResult
@@ -31,8 +33,6 @@ from leakbound.auditing.prepare import Prepared
 from leakbound.auditing.run import collection_plan
 from leakbound.auditing.store import EvidenceRow
 from leakbound.models import Model, open_model
-from leakbound.reproduce import Recipe, RecipeContext, Scale, load_recipes
-from leakbound.reproduce.context import AuditKeys
 
 RESULTS = Path(__file__).parent / "results" / "recipe-calls.json"
 SMALL = Scale(pairs=8, repeats=2, queries=4, contexts=1, tokens=REAL.tokens, simulations=200)

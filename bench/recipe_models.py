@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from leakbound_lab.reproduce import Scale
 
 from leakbound.models import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
 from leakbound.models.content import Parts, images_in, readable
 from leakbound.models.request import Prompt
 from leakbound.models.wrappers import Wrapper
-from leakbound.reproduce import Scale
 
 __all__ = ["CHARACTERS", "IMAGE", "REAL", "Asked", "Counting", "Tally"]
 

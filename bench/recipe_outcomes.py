@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from leakbound.reproduce import (
+from leakbound_lab.reproduce import (
     MeasuredValue,
     Recipe,
     RecipeContext,
@@ -37,9 +36,9 @@ from leakbound.reproduce import (
     load_recipes,
     what_decides,
 )
-from leakbound.reproduce.context import QUICK, Scale
-from leakbound.reproduce.kept import SCHEMA_VERSION, read_measured
-from leakbound.reproduce.outcomes import OUTCOMES
+from leakbound_lab.reproduce.context import QUICK, Scale
+from leakbound_lab.reproduce.kept import SCHEMA_VERSION, read_measured
+from leakbound_lab.reproduce.outcomes import OUTCOMES
 
 RESULTS = Path(__file__).parent / "results" / "recipe-outcomes.json"
 TIMES, DRAWN, ENOUGH = (1, 2, 4, 8, 16), 10, 8  # power of 80 %, coarsely

@@ -24,6 +24,14 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from leakbound_lab.reproduce import (  # noqa: E402
+    Recipe,
+    RecipeContext,
+    Reproduction,
+    Scale,
+    load_recipes,
+    run_names,
+)
 from loopback.running import running  # noqa: E402
 from loopback.speaking import speaking  # noqa: E402
 from tiny_models import save_tiny_text_model, save_tiny_vision_model  # noqa: E402
@@ -32,14 +40,6 @@ from leakbound.auditing import AuditSpec  # noqa: E402
 from leakbound.auditing.prepare import open_models  # noqa: E402
 from leakbound.errors import LeakboundError  # noqa: E402
 from leakbound.models import Endpoint, Model, open_model  # noqa: E402
-from leakbound.reproduce import (  # noqa: E402
-    Recipe,
-    RecipeContext,
-    Reproduction,
-    Scale,
-    load_recipes,
-    run_names,
-)
 
 RESULTS = Path(__file__).parent / "results" / "recipe-tries.json"
 SMALLEST = Scale(pairs=3, repeats=1, queries=2, contexts=1, tokens=3, simulations=200)

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from leakbound_lab.planted.channels import CHANNELS, RATE_IN, RATE_OUT, reply_pairs
 from scipy.stats import beta
 from witness_holdout import HOLDOUT, holdout_pairs
 
 from leakbound.privacy import ApproxDP
 from leakbound.stats.witness import StoredReply, WitnessProcess, masked
-from leakbound.testing.channels import CHANNELS, RATE_IN, RATE_OUT, reply_pairs
 
 CLAIM, DELTA = 0.25, 1e-5
 LEAK, SILENT = (RATE_IN, RATE_OUT), 0.2

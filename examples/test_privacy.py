@@ -1,9 +1,8 @@
 """A test of what a system leaks: pytest examples/test_privacy.py --privacy-live"""
 
 import pytest
+from leakbound_hosts.pytest_plugin import PrivacyAudit
 from user_system import answer
-
-from leakbound.pytest_plugin import PrivacyAudit
 
 ROWS = [(f"ticket {i}: the parcel is late", "delivery" if i % 2 else "refund") for i in range(60)]
 

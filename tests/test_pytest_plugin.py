@@ -236,9 +236,9 @@ def test_what_cannot_be_told_apart_is_refused(app: Path) -> None:
 
 def test_the_plugin_is_an_entry_point_and_loads_nothing_heavy() -> None:
     (found,) = [point for point in entry_points(group="pytest11") if point.name == "leakbound"]
-    assert found.value == "leakbound.pytest_plugin"
+    assert found.value == "leakbound_hosts.pytest_plugin"
     code = (
-        "import sys, leakbound.pytest_plugin\n"
+        "import sys, leakbound_hosts.pytest_plugin\n"
         "print(sorted({'numpy', 'scipy', 'pydantic', 'yaml', 'click'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,13 +17,14 @@ import sys
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 
 import click
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src"
+SOURCES = [ROOT / "src", *sorted((ROOT / "packages").glob("*/src"))]
 LIMITS = Path(__file__).with_name("shape.json")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 RUN_LINES, RUN_TOKENS = 6, 60  # a repeat has as many lines, or as many tokens
@@ -39,14 +40,20 @@ IRREGULAR = {
 
 def files() -> dict[str, ast.Module]:
     """Syntax trees by the name of the module."""
+    return {name: ast.parse(path.read_text()) for name, path in paths().items()}
+
+
+@cache
+def paths() -> dict[str, Path]:
     return {
-        ".".join(path.relative_to(SOURCE).with_suffix("").parts): ast.parse(path.read_text())
-        for path in sorted(SOURCE.rglob("*.py"))
+        ".".join(path.relative_to(source).with_suffix("").parts): path
+        for source in SOURCES
+        for path in sorted(source.rglob("*.py"))
     }
 
 
 def path_of(module: str) -> Path:
-    return SOURCE / (module.replace(".", "/") + ".py")
+    return paths()[module]
 
 
 def functions(tree: ast.Module) -> Iterator[Function]:
@@ -203,6 +210,7 @@ def measure() -> dict[str, int]:
     folders = Counter(path_of(module).parent for module in trees)
     return {
         "lines": lines.total(),
+        "lines of the core": sum(lines[one] for one in trees if one.startswith("leakbound.")),
         "lines of docstrings": sum(
             length(one) for tree in trees.values() for one in docstrings(tree)
         ),
@@ -227,7 +235,7 @@ def measure() -> dict[str, int]:
 
 def options_of_audit() -> int:
     """Options of `leakbound audit`, without --help."""
-    sys.path.insert(0, str(SOURCE))
+    sys.path.insert(0, str(SOURCES[0]))
     from leakbound.cli.audit_command import command
 
     return sum(not isinstance(one, click.Argument) for one in command.params)

@@ -11,13 +11,13 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from leakbound_lab.planted.mechanism_audits import finds_canaries
+from leakbound_lab.planted.planted_systems import leaks
 
 import leakbound
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.tasks import Context
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
-from leakbound.testing.mechanism_audits import finds_canaries
-from leakbound.testing.planted_systems import leaks
 
 DELTA = 1e-5
 Rng = np.random.Generator

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from commands import forked
+from leakbound_lab.studies.bundled import notes
+from leakbound_lab.verbs.influence_study import command as study_command
 
 from leakbound.attribution import Case, Finished, InfluenceSettings, attribute, load_influence
-from leakbound.attribution.bundled import notes
 from leakbound.cli.influence_command import command as influence_command
-from leakbound.cli.influence_study_command import command as study_command
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Model
 from leakbound.models.wrappers import Counted

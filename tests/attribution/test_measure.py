@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from leakbound_lab.planted.defects import TABLE, _banned
 
 from leakbound.attribution import PromptParts, TokenDistribution, blocks, measure, sample
 from leakbound.attribution.spans import span_sizes
 from leakbound.errors import UsageError
 from leakbound.models import NextLogits, ScoreTokens, Scripted
-from leakbound.testing.defects import TABLE, _banned
 
 PARTS = PromptParts((1,), (5, 6, 7, 8), (2,))
 

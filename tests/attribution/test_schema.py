@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from leakbound_lab.studies.record import StudyRecord
 
 import leakbound
 from leakbound.attribution import InfluenceRecord, csv_text, load_influence, npz_bytes
-from leakbound.attribution.study_record import StudyRecord
 from leakbound.report.influence.page import influence_page
 from leakbound.report.influence.terminal import influence_summary, print_heat
 

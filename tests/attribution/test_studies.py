@@ -20,17 +20,17 @@ pytest.importorskip("torch")
 pytest.importorskip("rouge_score")
 import torch
 import transformers
+from leakbound_lab.studies.bundled import notes
+from leakbound_lab.studies.page import study_page, study_table
+from leakbound_lab.studies.record import StudyRecord, study_csv
+from leakbound_lab.studies.run import STUDIES, Run, run_study, runs_of, truncated
+from leakbound_lab.studies.utility import Judges
+from leakbound_lab.verbs.influence_study import command
 from tokenizers.pre_tokenizers import ByteLevel
 
 from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attribute, read_cases
-from leakbound.attribution.bundled import notes
-from leakbound.attribution.studies import STUDIES, Run, run_study, runs_of, truncated
-from leakbound.attribution.study_record import StudyRecord, study_csv
-from leakbound.attribution.study_utility import Judges
-from leakbound.cli.influence_study_command import command
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Model, Scripted
-from leakbound.report.influence.study import study_page, study_table
 
 SHORT = InfluenceSettings(max_tokens=8, temperature=0.8)
 

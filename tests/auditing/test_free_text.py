@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from leakbound_lab.planted.channels import ChannelSystem
 
 import leakbound
 from leakbound.tasks import Context
-from leakbound.testing.channels import ChannelSystem
 
 SEED = 1  # fixed: three of four such audits reject within 200 pairs, nearly all within 300
 GIVEN: dict[str, Any] = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from leakbound_lab.planted.planted_systems import PLANTED, PlantedSystem
 
 import leakbound
 from leakbound.tasks import Context
-from leakbound.testing.planted_systems import PLANTED, PlantedSystem
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.id)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from leakbound_lab.planted.served_defects import SERVED_DEFECTS, FreshNoise
 
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.build import Handed
@@ -15,7 +16,6 @@ from leakbound.gating.gate import Gate, check_gate
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 from leakbound.tasks import Context, Outputs, Task, Votes
-from leakbound.testing.served_defects import SERVED_DEFECTS, FreshNoise
 
 TASK = Task("note", ("plain", "odd"))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from leakbound_hosts.pytest_plugin import PrivacyAudit
 from limits import expires
 from stores import DISPOSABLE, NearestStore, documents
 
@@ -19,7 +20,6 @@ from leakbound.auditing.cluster import on_cluster
 from leakbound.auditing.prepare import Prepared
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
-from leakbound.pytest_plugin import PrivacyAudit
 from leakbound.scaling import Cluster
 from leakbound.systems import CallOptions, SystemMechanism
 from leakbound.tasks import as_context

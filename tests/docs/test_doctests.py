@@ -7,14 +7,13 @@ import importlib
 from pathlib import Path
 
 import pytest
+from sources import SOURCES, module_of
 
-PACKAGE = Path(__file__).parents[2] / "src" / "leakbound"
-SHOWN = [path for path in sorted(PACKAGE.rglob("*.py")) if ">>> " in path.read_text()]
+SHOWN = [path for path in SOURCES if ">>> " in path.read_text()]
 
 
 def name_of(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return module_of(path).removesuffix(".__init__")
 
 
 @pytest.mark.parametrize("path", SHOWN, ids=name_of)

@@ -13,8 +13,7 @@ os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "YES"
 os.environ["DEEPEVAL_DISABLE_DOTENV"] = "1"
 deepeval = pytest.importorskip("deepeval")
 from deepeval.test_case import LLMTestCase  # noqa: E402
-
-from leakbound.integrations.deepeval import LeakageMetric  # noqa: E402
+from leakbound_hosts.deepeval import LeakageMetric  # noqa: E402
 
 pytestmark = [pytest.mark.hosts, pytest.mark.filterwarnings("ignore")]  # deepeval's own
 

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from leakbound_hosts.exports.cyclonedx import cyclonedx
+from leakbound_hosts.exports.in_toto import PREDICATE, in_toto
 
 import leakbound
-from leakbound.report.cyclonedx import cyclonedx
-from leakbound.report.in_toto import PREDICATE, in_toto
 
 pytestmark = pytest.mark.hosts
 

@@ -19,16 +19,16 @@ inspect_ai = pytest.importorskip("inspect_ai")
 from inspect_ai.log import EvalLog, read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.solver import generate, solver  # noqa: E402
-
-import leakbound  # noqa: E402
-from leakbound.errors import DataError, StoreError, UsageError  # noqa: E402
-from leakbound.integrations.inspect.audits import audit, paired_trial  # noqa: E402
-from leakbound.integrations.inspect.logs import result_of_log  # noqa: E402
-from leakbound.integrations.inspect.rates import (  # noqa: E402
+from leakbound_hosts.inspect.audits import audit, paired_trial  # noqa: E402
+from leakbound_hosts.inspect.logs import result_of_log  # noqa: E402
+from leakbound_hosts.inspect.rates import (  # noqa: E402
     StopAtRate,
     compare_logs,
     rate_of_log,
 )
+
+import leakbound  # noqa: E402
+from leakbound.errors import DataError, StoreError, UsageError  # noqa: E402
 from leakbound.models import Scripted  # noqa: E402
 from leakbound.stats import PlannedRateTest, RateTest, e_benjamini_hochberg, rate_bounds  # noqa: E402
 
@@ -349,7 +349,7 @@ def test_logs_are_compared_by_sample(tmp_path: Path) -> None:
 
 def test_a_sample_without_a_score_counts_against_what_is_shown() -> None:
     """As 0 in the lower and as 1 in the upper bound."""
-    from leakbound.integrations.inspect.rates import _bounds
+    from leakbound_hosts.inspect.rates import _bounds
 
     found = _bounds([1.0, None] * 50, 0.95)
     assert found.lower == rate_bounds([1.0, 0.0] * 50).lower

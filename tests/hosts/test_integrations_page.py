@@ -37,7 +37,7 @@ def test_the_configuration_of_the_page_makes_a_guardrail(
 ) -> None:
     pytest.importorskip("litellm")
     pytest.importorskip("fastapi")
-    from leakbound.integrations.litellm import LedgerGuardrail
+    from leakbound_hosts.litellm import LedgerGuardrail
 
     monkeypatch.chdir(tmp_path)
     (config,) = map(yaml.safe_load, fences("yaml"))

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from leakbound_hosts.adapters.langgraph import GraphSystem
 from stores import DISPOSABLE
 
 import leakbound
 from leakbound.errors import UsageError
 from leakbound.systems import as_system
-from leakbound.systems.adapters.langgraph import GraphSystem
 from leakbound.tasks import as_context
 
 pytestmark = [pytest.mark.hosts, pytest.mark.filterwarnings("ignore")]

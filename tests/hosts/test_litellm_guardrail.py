@@ -35,7 +35,7 @@ model_list:
 guardrails:
   - guardrail_name: ledger
     litellm_params:
-      guardrail: leakbound.integrations.litellm.LedgerGuardrail
+      guardrail: leakbound_hosts.litellm.LedgerGuardrail
       mode: pre_call
       default_on: true
       ledger: {ledger}
@@ -133,7 +133,7 @@ def test_the_proxy_pays_before_it_asks_and_refuses_with_the_ledgers_sentence(pro
 
 
 def test_clients_cannot_be_given_the_choice(tmp_path: Path) -> None:
-    from leakbound.integrations.litellm import LedgerGuardrail
+    from leakbound_hosts.litellm import LedgerGuardrail
 
     with pytest.raises(UsageError, match="default_on is false"):
         LedgerGuardrail(str(tmp_path / "ledger"), 1.0, 0.5)
@@ -155,8 +155,7 @@ def test_what_has_no_price_is_refused_and_costs_nothing(
     import asyncio
 
     from fastapi import HTTPException
-
-    from leakbound.integrations.litellm import LedgerGuardrail
+    from leakbound_hosts.litellm import LedgerGuardrail
 
     guard = LedgerGuardrail(
         str(tmp_path / "ledger"), 1.0, 0.5, default_on=True, event_hook="pre_call"

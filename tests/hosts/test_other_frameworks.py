@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from leakbound_hosts.adapters.langgraph import GraphSystem
 from rag_words import rows
 from stores import DISPOSABLE
 
 import leakbound
 from leakbound.errors import UsageError
 from leakbound.systems import as_system
-from leakbound.systems.adapters.langgraph import GraphSystem
 from leakbound.tasks import as_context
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"

@@ -50,7 +50,7 @@ def evaluated(folder: Path, config: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_provider_and_assertion(tmp_path: Path) -> None:
     (tmp_path / "leak.py").write_text(
-        "from leakbound.integrations.promptfoo import call_api, get_assert\n"
+        "from leakbound_hosts.promptfoo import call_api, get_assert\n"
     )
     (tmp_path / "rows.csv").write_text("input,label\nmy parcel is late,delivery\nhello,other\n")
     shutil.copy(ROOT / "examples" / "user_system.py", tmp_path)
@@ -76,7 +76,7 @@ def test_provider_and_assertion(tmp_path: Path) -> None:
 
 
 def test_a_mistake_is_an_error_in_a_sentence(tmp_path: Path) -> None:
-    from leakbound.integrations.promptfoo import call_api, get_assert
+    from leakbound_hosts.promptfoo import call_api, get_assert
 
     assert "system is None" in str(call_api("x", {}, {})["error"])
     missing = get_assert("x", {"config": {"run": str(tmp_path)}})

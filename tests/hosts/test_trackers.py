@@ -63,7 +63,7 @@ def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_mlflow_has_metrics_tags_and_the_record(
     mlflow: Any, result: AuditResult, tmp_path: Path
 ) -> None:
-    from leakbound.integrations.mlflow import log_result
+    from leakbound_hosts.mlflow import log_result
 
     run = mlflow.get_run(log_result(result))
     assert run.info.status == "FINISHED"
@@ -83,7 +83,7 @@ def test_mlflow_has_metrics_tags_and_the_record(
 def test_mlflow_takes_the_active_run_or_the_one_that_is_named(
     mlflow: Any, result: AuditResult
 ) -> None:
-    from leakbound.integrations.mlflow import log_result
+    from leakbound_hosts.mlflow import log_result
 
     with mlflow.start_run() as active:
         assert log_result(result) == active.info.run_id
@@ -99,10 +99,9 @@ def test_the_event_is_that_of_the_conventions(result: AuditResult) -> None:
     logs = pytest.importorskip("opentelemetry.sdk._logs")
     export = pytest.importorskip("opentelemetry.sdk._logs.export")
     trace = pytest.importorskip("opentelemetry.sdk.trace")
+    from leakbound_hosts.opentelemetry import emit_result
     from opentelemetry import _logs
     from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names
-
-    from leakbound.integrations.opentelemetry import emit_result
 
     memory = export.InMemoryLogRecordExporter()
     provider = logs.LoggerProvider()
@@ -135,7 +134,7 @@ def test_wandb_has_summary_and_the_record(
                         ("WANDB_SILENT", "true")):  # fmt: skip
         monkeypatch.setenv(name, str(value))
     wandb = pytest.importorskip("wandb")
-    from leakbound.integrations.wandb import log_result
+    from leakbound_hosts.wandb import log_result
 
     with pytest.raises(UsageError, match="no run of W&B is active"):
         log_result(result)
@@ -160,8 +159,8 @@ def is_record(file: Path) -> bool:
 
 def test_nothing_imports_a_host_before_it_is_called() -> None:
     code = (
-        "import sys, leakbound, leakbound.cli, leakbound.integrations.mlflow, "
-        "leakbound.integrations.opentelemetry, leakbound.integrations.wandb; "
+        "import sys, leakbound, leakbound.cli, leakbound_hosts.mlflow, "
+        "leakbound_hosts.opentelemetry, leakbound_hosts.wandb; "
         "print({'mlflow', 'opentelemetry', 'wandb', 'litellm'} & set(sys.modules))"
     )
     done = subprocess.run(

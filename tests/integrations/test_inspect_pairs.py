@@ -10,17 +10,17 @@ import re
 from pathlib import Path
 
 import pytest
-
-import leakbound
-from leakbound.errors import StoreError, TargetError, UsageError
-from leakbound.integrations.inspect.model import InspectModel, open_inspect
-from leakbound.integrations.inspect.pairs import (
+from leakbound_hosts.inspect.model import InspectModel, open_inspect
+from leakbound_hosts.inspect.pairs import (
     PairAnswers,
     RunningAudit,
     ask_pair,
     pair_samples,
     prepared_audit,
 )
+
+import leakbound
+from leakbound.errors import StoreError, TargetError, UsageError
 from leakbound.models import Complete, Embed, Scripted
 
 SHAPE = {"pairs": 16, "shots": 4, "controls": 2, "simulations": 0, "stop_when_rejected": True}

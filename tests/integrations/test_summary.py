@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from leakbound_hosts.summary import e_value_of, labels_of, numbers_of, public_record
 
 import leakbound
 from leakbound._install import install_hint
 from leakbound.auditing import AuditResult
 from leakbound.errors import UsageError
-from leakbound.integrations.summary import e_value_of, labels_of, numbers_of, public_record
 
 SECRET = "zanzibar"
 ROWS = [(f"{SECRET} message {i}", "ab"[i % 2]) for i in range(40)]
@@ -62,6 +62,6 @@ def test_what_is_not_installed_is_named_with_its_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, function: str, host: str
 ) -> None:
     monkeypatch.setitem(sys.modules, host, None)
-    found = importlib.import_module(f"leakbound.integrations.{module}")
+    found = importlib.import_module(f"leakbound_hosts.{module}")
     with pytest.raises(UsageError, match=re.escape(install_hint(module))):
         vars(found)[function](audited(tmp_path))

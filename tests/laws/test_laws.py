@@ -10,22 +10,25 @@ import pkgutil
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import leakbound_hosts
+import leakbound_lab
 import pytest
+from sources import SOURCES
 
 import leakbound
 from leakbound.errors import LeakboundError
 
 ROOT = Path(__file__).parents[2]
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
 HEAVY = {"torch", "transformers", "matplotlib", "scipy", "pydantic"}
 # Modules with a class or a decorator of a host, which is imported with them.
 HOSTS = {
-    "leakbound.integrations.inspect.": "inspect_ai",
-    "leakbound.integrations.litellm": "litellm",
-    "leakbound.integrations.deepeval": "deepeval",
+    "leakbound_hosts.inspect.": "inspect_ai",
+    "leakbound_hosts.litellm": "litellm",
+    "leakbound_hosts.deepeval": "deepeval",
 }
 PUBLIC = {
     "ApproxDP", "Attack", "AuditResult", "AuditSpec", "Claim", "Example", "FewShot", "Gaussian",
@@ -69,11 +72,16 @@ def test_an_audit_loads_no_library_that_it_does_not_use() -> None:
     assert done.stdout.strip() == "set()"
 
 
+def walked() -> Iterator[pkgutil.ModuleInfo]:
+    for package in (leakbound, leakbound_lab, leakbound_hosts):
+        yield from pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+
+
 @cache
 def modules() -> dict[str, object]:
     """Every module by its name; those of the local engine need torch, others their host."""
     found = {}
-    for info in pkgutil.walk_packages(leakbound.__path__, "leakbound."):
+    for info in walked():
         local = info.name.startswith("leakbound.models.local")
         host = next((one for one in HOSTS if info.name.startswith(one)), None)
         absent = (local and missing("torch")) or (host is not None and missing(HOSTS[host]))

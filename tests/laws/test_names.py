@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from sources import SOURCES
 
 from leakbound._catalogue import Catalogue
 from leakbound.api import parameters
 from leakbound.attacks import CANARIES, QUERIES, SCORES
 from leakbound.estimators import ESTIMATORS
 from leakbound.mechanisms import MECHANISMS
-
-PACKAGE = Path(__file__).parents[2] / "src" / "leakbound"
 
 # Names with more than one definition, and why each is one name for one meaning.
 SHARED = {
@@ -45,7 +44,7 @@ def looks_like_a_type(name: str) -> bool:
 
 def test_a_name_of_a_type_has_one_meaning() -> None:
     meanings: dict[str, set[str]] = defaultdict(set)
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in SOURCES:
         for name, what in defined(path).items():
             meanings[name].add(what)
     shared = {name for name, found in meanings.items() if len(found) > 1}

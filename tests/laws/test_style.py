@@ -13,25 +13,29 @@ from pkgutil import resolve_name
 from typing import Any
 
 import pytest
+from sources import CORE, PACKAGES, ROOT, SOURCES, module_of
 
 from leakbound import attacks
 from leakbound.estimators import ESTIMATORS
 from leakbound.mechanisms import MECHANISMS
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "leakbound"
-TOP = "modules of no package"
-PACKAGES = [*sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py")), TOP]
+ROOMS = [
+    *sorted(path.parent for package in PACKAGES for path in package.glob("*/__init__.py")),
+    *PACKAGES,
+]
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def sources(package: str) -> list[Path]:
-    return sorted(PACKAGE.glob("*.py") if package == TOP else (PACKAGE / package).rglob("*.py"))
+def sources(room: Path) -> list[Path]:
+    """The files of a room; of a package those that are in none."""
+    return sorted(room.glob("*.py") if room in PACKAGES else room.rglob("*.py"))
 
 
 def short(path: Path) -> str:
-    return path.relative_to(PACKAGE).as_posix()
+    """The path in the core; in another package, with its name."""
+    package = next(one for one in PACKAGES if path.is_relative_to(one))
+    return path.relative_to(package if package == CORE else package.parent).as_posix()
 
 
 @cache
@@ -47,11 +51,11 @@ def anys(path: Path) -> int:
     return sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes(path))
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_types_say_something(package: str) -> None:
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_types_say_something(room: Path) -> None:
     """At most ten `Any` per 1,000 lines of a package."""
-    found = {short(path): count for path in sources(package) if (count := anys(path))}
-    lines = sum(len(path.read_text().splitlines()) for path in sources(package))
+    found = {short(path): count for path in sources(room) if (count := anys(path))}
+    lines = sum(len(path.read_text().splitlines()) for path in sources(room))
     assert sum(found.values()) <= 10 * lines / 1000, found
 
 
@@ -105,15 +109,11 @@ def documented(scope: ast.AST, of: str) -> Iterator[tuple[str, Documented]]:
 def every() -> dict[str, Documented]:
     return {
         name: node
-        for path in PACKAGE.rglob("*.py")
-        for name, node in documented(ast.parse(path.read_text()), module_of(path))
+        for path in SOURCES
+        for name, node in documented(
+            ast.parse(path.read_text()), module_of(path).removesuffix(".__init__")
+        )
     }
-
-
-def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
-        ".__init__"
-    )
 
 
 def test_methods_of_one_name_are_told_apart() -> None:
@@ -132,7 +132,7 @@ def test_what_the_reference_shows_is_documented() -> None:
 
 SECTIONS = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$", re.M)
 # Users read these elsewhere: help, lists of kinds, and the recipes that a measurement is for.
-SHOWN = ("leakbound.cli.", "leakbound.reproduce.")
+SHOWN = ("leakbound.cli.", "leakbound_lab.reproduce.")
 
 
 def test_other_docstrings_repeat_no_signature() -> None:
@@ -152,9 +152,10 @@ def test_no_assertion_decides_anything() -> None:
     """`python -O` leaves assertions out; the batteries of `testing` raise them on purpose."""
     found = [
         f"{short(path)}:{node.lineno}"
-        for path in sorted(PACKAGE.rglob("*.py"))
+        for path in SOURCES
         for node in nodes(path)
-        if isinstance(node, ast.Assert) and not short(path).startswith("testing/")
+        if isinstance(node, ast.Assert)
+        and not short(path).startswith(("testing/", "leakbound_lab/"))
     ]
     assert not found
 
@@ -167,7 +168,7 @@ def test_no_module_imports_another_of_the_package_by_a_string() -> None:
     """Such an arrow is seen by no check of the layers; other packages may be optional."""
     found = {
         short(path)
-        for path in sorted(PACKAGE.rglob("*.py"))
+        for path in SOURCES
         for node in nodes(path)
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")
         if not isinstance(one := node.args[0], ast.Constant)
@@ -196,7 +197,7 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
     "models/local/vision.py": (
         {"chat_template", "image_token_id", "pooler_output", "prompt"}, CONFIG
     ),
-    "pytest_plugin.py": (
+    "leakbound_hosts/pytest_plugin.py": (
         {"*", "__closure__", "__dict__", "__name__", "__self__", "__slots__"},
         "what a tested callable holds: functions, methods and objects have different parts",
     ),
@@ -209,10 +210,10 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
     "testing/conformance.py": ({"name"}, "names what lacks members in the report on what it lacks"),
     "testing/conformance_behavior.py": ({"*"}, "finds what a mechanism lacks"),
     "tuning/search.py": ({"name"}, "a reflection model is a model or any callable"),
-    "systems/adapters/haystack.py": ({"content", "data", "text"}, HOST),
-    "systems/adapters/langchain.py": ({"page_content"}, HOST),
-    "systems/adapters/llama_index.py": ({"*", "text"}, HOST),
-    "systems/adapters/memory.py": ({"*"}, HOST),
+    "leakbound_hosts/adapters/haystack.py": ({"content", "data", "text"}, HOST),
+    "leakbound_hosts/adapters/langchain.py": ({"page_content"}, HOST),
+    "leakbound_hosts/adapters/llama_index.py": ({"*", "text"}, HOST),
+    "leakbound_hosts/adapters/memory.py": ({"*"}, HOST),
 }  # fmt: skip
 
 
@@ -228,7 +229,7 @@ def lookups(path: Path) -> set[str]:
 
 def test_what_may_be_missing_is_listed() -> None:
     """A member that a protocol asks for is never looked up with a default."""
-    found = {short(path): names for path in PACKAGE.rglob("*.py") if (names := lookups(path))}
+    found = {short(path): names for path in SOURCES if (names := lookups(path))}
     assert found == {file: names for file, (names, _) in LOOKUPS.items()}
 
 
@@ -237,7 +238,7 @@ OLD_NAME = re.compile("context" + "leak", re.I)
 # the paper, recipes of its figures, and the presets of attacks
 PAPER = re.compile("ContextLeak|contextleak/[a-z.]+|`contextleak`, `tight`")
 EXEMPT = (
-    "src/leakbound/reproduce/",  # the recipes of the paper
+    "packages/lab/src/leakbound_lab/reproduce/",  # the recipes of the paper
     "src/leakbound/auditing/presets.py",  # an attack that is named after the paper
     "tests/",  # of those recipes, and of names that are no longer there
     "CHANGELOG.md",  # says once what the old name was

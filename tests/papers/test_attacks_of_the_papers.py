@@ -6,6 +6,9 @@ import math
 from pathlib import Path
 
 import pytest
+from leakbound_lab.reproduce import RecipeContext, load_recipes
+from leakbound_lab.reproduce.context import Scale
+from leakbound_lab.reproduce.measures.tight_bootstrap import bootstrap_audits
 
 from leakbound.attacks import IfThenExplicit, InputOutput, ZeroShotSignals
 from leakbound.attacks.templates import SIGNAL_MEMBER, SIGNAL_NONMEMBER
@@ -13,9 +16,6 @@ from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.auditing.spec import flat_keys
 from leakbound.mechanisms import EmbeddingMean
 from leakbound.models import Scripted
-from leakbound.reproduce import RecipeContext, load_recipes
-from leakbound.reproduce.context import Scale
-from leakbound.reproduce.measures.tight_bootstrap import bootstrap_audits
 from leakbound.tasks import Example, Job, Task, Vector
 
 RECIPES = load_recipes()

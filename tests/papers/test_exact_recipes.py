@@ -6,10 +6,9 @@ import math
 from pathlib import Path
 
 import pytest
-
-from leakbound.reproduce import Quantity, RecipeContext, load_recipes
-from leakbound.reproduce.measures.tight import perfect_attack_epsilon
-from leakbound.reproduce.recipe_files import paper_tables
+from leakbound_lab.reproduce import Quantity, RecipeContext, load_recipes
+from leakbound_lab.reproduce.measures.tight import perfect_attack_epsilon
+from leakbound_lab.reproduce.recipe_files import paper_tables
 
 RECIPES = load_recipes()
 

@@ -12,20 +12,7 @@ from typing import Any
 import pytest
 from accessibility import axe_findings, chart_problems, focus_problems, layout_problems
 from contrast import contrast
-
-import leakbound
-from leakbound.attribution import load_influence
-from leakbound.attribution.study_record import Mean, StudyRecord, StudyRow, Utility
-from leakbound.gating.compare import compare_results
-from leakbound.models import Scripted
-from leakbound.report import page
-from leakbound.report.comparison import comparison_page
-from leakbound.report.frame import facts, written
-from leakbound.report.influence.page import influence_page
-from leakbound.report.influence.study import study_page
-from leakbound.report.pages import GLOSSARY, terms_on
-from leakbound.report.sweep.page import sweep_page
-from leakbound.reproduce import (
+from leakbound_lab.reproduce import (
     FailedRecipe,
     MeasuredValue,
     RecipeContext,
@@ -33,6 +20,19 @@ from leakbound.reproduce import (
     every_page,
     load_recipes,
 )
+from leakbound_lab.studies.page import study_page
+from leakbound_lab.studies.record import Mean, StudyRecord, StudyRow, Utility
+
+import leakbound
+from leakbound.attribution import load_influence
+from leakbound.gating.compare import compare_results
+from leakbound.models import Scripted
+from leakbound.report import page
+from leakbound.report.comparison import comparison_page
+from leakbound.report.frame import facts, written
+from leakbound.report.influence.page import influence_page
+from leakbound.report.pages import GLOSSARY, terms_on
+from leakbound.report.sweep.page import sweep_page
 from leakbound.sweeping import SweepRecord, load_sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden"

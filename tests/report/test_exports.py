@@ -14,14 +14,14 @@ import pytest
 import yaml
 from commands import cli
 from conftest import said
+from leakbound_hosts.exports.cyclonedx import cyclonedx
+from leakbound_hosts.exports.in_toto import in_toto
+from leakbound_hosts.exports.opendp import GAP, Publication, registry_entry
 
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.verdict import Verdict
 from leakbound.errors import UsageError
 from leakbound.models import Scripted
-from leakbound.report.cyclonedx import cyclonedx
-from leakbound.report.in_toto import in_toto
-from leakbound.report.opendp import GAP, Publication, registry_entry
 from leakbound.tasks import Context
 
 HERE = Path(__file__).parent

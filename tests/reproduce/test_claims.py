@@ -8,10 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from leakbound.errors import DataError, UsageError
-from leakbound.mechanisms import ReportNoisyMax
-from leakbound.reproduce import (
+from leakbound_lab.reproduce import (
     FailedRecipe,
     MeasuredValue,
     PaperClaim,
@@ -27,10 +24,13 @@ from leakbound.reproduce import (
     load_recipes,
     run_every,
 )
-from leakbound.reproduce.claim_tests import compare, compare_with_number
-from leakbound.reproduce.claims import Inequality, Side, cell_names, filled
-from leakbound.reproduce.recipe_files import read_file, recipes_of
-from leakbound.reproduce.sections import figures_of_recipe
+from leakbound_lab.reproduce.claim_tests import compare, compare_with_number
+from leakbound_lab.reproduce.claims import Inequality, Side, cell_names, filled
+from leakbound_lab.reproduce.recipe_files import read_file, recipes_of
+from leakbound_lab.reproduce.sections import figures_of_recipe
+
+from leakbound.errors import DataError, UsageError
+from leakbound.mechanisms import ReportNoisyMax
 from leakbound.tasks import Votes
 
 RECIPES = load_recipes()

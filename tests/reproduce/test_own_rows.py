@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from in_process import run
+from leakbound_lab.reproduce import RecipeContext
 
 from leakbound.errors import UsageError
-from leakbound.reproduce import RecipeContext
 
 
 @pytest.fixture

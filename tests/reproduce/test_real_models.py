@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from leakbound_lab.reproduce import RecipeContext, Reproduction, Scale, load_recipes, run_names
 from tiny_models import save_tiny_text_model, save_tiny_vision_model
 
 from leakbound.auditing import AuditSpec
 from leakbound.auditing.prepare import open_models
 from leakbound.models import Model
-from leakbound.reproduce import RecipeContext, Reproduction, Scale, load_recipes, run_names
 
 pytest.importorskip("torch")
 pytest.importorskip("rouge_score")

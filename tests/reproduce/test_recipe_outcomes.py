@@ -9,8 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-from leakbound.reproduce import MeasuredValue, Sample, load_recipes
+from leakbound_lab.reproduce import MeasuredValue, Sample, load_recipes
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).parents[2]

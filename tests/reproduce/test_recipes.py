@@ -13,12 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-
-from leakbound.attribution.bundled import notes_to_summarize
-from leakbound.cli.main import group
-from leakbound.errors import DataError, StoreError, UsageError
-from leakbound.mechanisms import FewShot
-from leakbound.reproduce import (
+from leakbound_lab.reproduce import (
     FORMATS,
     MeasuredValue,
     PrintedValue,
@@ -30,11 +25,16 @@ from leakbound.reproduce import (
     load_recipes,
     run_names,
 )
-from leakbound.reproduce import QUICK as QUICK_SCALE
-from leakbound.reproduce.claims import cell_names, filled
-from leakbound.reproduce.measures import MEASURES
-from leakbound.reproduce.recipe_files import read_file
-from leakbound.reproduce.utility import NoiseGroup, repeats_of, utility
+from leakbound_lab.reproduce import QUICK as QUICK_SCALE
+from leakbound_lab.reproduce.claims import cell_names, filled
+from leakbound_lab.reproduce.measures import MEASURES
+from leakbound_lab.reproduce.recipe_files import read_file
+from leakbound_lab.reproduce.utility import NoiseGroup, repeats_of, utility
+from leakbound_lab.studies.bundled import notes_to_summarize
+
+from leakbound.cli.main import group
+from leakbound.errors import DataError, StoreError, UsageError
+from leakbound.mechanisms import FewShot
 
 RECIPES = load_recipes()
 NAMES = {

@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-
-from leakbound.cli.main import group
-from leakbound.errors import UsageError
-from leakbound.models import Scripted
-from leakbound.reproduce import (
+from leakbound_lab.reproduce import (
     MeasuredValue,
     Recipe,
     RecipeContext,
@@ -29,7 +25,11 @@ from leakbound.reproduce import (
     save_measured,
     what_decides,
 )
-from leakbound.reproduce.recipe_files import read_file, recipes_of
+from leakbound_lab.reproduce.recipe_files import read_file, recipes_of
+
+from leakbound.cli.main import group
+from leakbound.errors import UsageError
+from leakbound.models import Scripted
 
 RECIPES = load_recipes()
 EXACT = ("tight/lemmaA.1", "poetry/theorem3.1")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from leakbound_lab.reproduce.claim_tests import compare
+from leakbound_lab.reproduce.values import Sample
 
-from leakbound.reproduce.claim_tests import compare
-from leakbound.reproduce.values import Sample
 from leakbound.stats import gdp, roc
 from leakbound.stats.curves import pair_accuracies, rates_without_each
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from leakbound_lab.planted.channels import CHANNELS, reply_pairs
 
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Gaussian, NonPrivate, PureDP
@@ -25,7 +26,6 @@ from leakbound.stats.witness import (
     reply_to_json,
 )
 from leakbound.stats.witness.process import FIRST, RATES, SCAN, Portfolio, Record, plan_stakes
-from leakbound.testing.channels import CHANNELS, reply_pairs
 
 QUICK = ("refusal", "tool call", "latency")  # kinds of channel that make test looks at
 DELTA = 1e-5

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from leakbound_hosts.adapters.langgraph import GraphSystem
 
 from leakbound.errors import UsageError
-from leakbound.systems.adapters.langgraph import GraphSystem
 from leakbound.tasks import as_context
 
 CONTEXT = as_context([("the gate code is 4711", "secret"), ("lunch is at noon", "public")])

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from leakbound_lab.planted.planted_answers import PLANTED
 
 import leakbound.mechanisms as cm
 from leakbound.errors import UsageError
@@ -33,7 +34,6 @@ from leakbound.tasks import (
 from leakbound.testing import INVARIANTS, Check, assert_conforms, conform
 from leakbound.testing.conformance import part_count, release_count
 from leakbound.testing.conformance_parts import FREE, Bench
-from leakbound.testing.planted_answers import PLANTED
 
 PAIRS = 10_000  # of the loss; the others take fewer
 KW = {"epsilon": 2, "delta": 1e-5, "candidates": 3}

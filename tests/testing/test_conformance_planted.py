@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from leakbound_lab.planted.correct_mechanisms import CORRECT
+from leakbound_lab.planted.defects import DEFECTS
+from leakbound_lab.planted.planted_answers import NOT_MECHANISMS, PLANTED
 from scipy import stats
 
 from leakbound.mechanisms import KeywordMean, ProductOfExperts
@@ -23,9 +26,6 @@ from leakbound.testing.conformance_outputs import (
     misfit,
     same_categories_p_value,
 )
-from leakbound.testing.correct_mechanisms import CORRECT
-from leakbound.testing.defects import DEFECTS
-from leakbound.testing.planted_answers import NOT_MECHANISMS, PLANTED
 
 BY_NAME = {one.name: one for one in INVARIANTS}
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 from commands import cli
-
-from leakbound.testing import DEFECTS, passed, selftest
-from leakbound.testing.defects import EVENTS
+from leakbound_lab.planted import DEFECTS, passed, selftest
+from leakbound_lab.planted.defects import EVENTS
 
 pytest.importorskip("torch")
 

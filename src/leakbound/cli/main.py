@@ -14,13 +14,14 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import TextIO
 
 import click
 
 from leakbound.cli.screen import data_messages, say
-from leakbound.errors import IgnoredEntryPoint, LeakboundError
+from leakbound.errors import IgnoredEntryPoint, LeakboundError, UsageError
 
 SECTIONS = {
     "Start": {
@@ -62,6 +63,8 @@ SECTIONS = {
         "reproduce": "Reproduce a table or figure of the four papers.",
     },
 }
+VERBS = "leakbound.verbs"  # entry points of commands that other packages bring
+OF_LAB = ("influence-study", "reproduce", "selftest")
 DECIMAL_COMMA = re.compile(r"'(-?\d+),(\d+)' is not a number")
 UNREAD = 141  # as the shell has it for a process that SIGPIPE ended
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}
@@ -79,6 +82,13 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if entries := metadata.entry_points(group=VERBS, name=cmd_name):
+            return next(iter(entries)).load()  # type: ignore[no-any-return]
+        if cmd_name in OF_LAB:
+            raise UsageError(
+                f"the command {cmd_name!r} is in the package leakbound-lab, which is not "
+                "installed; install packages/lab of a checkout beside leakbound."
+            )
         if cmd_name not in COMMANDS:
             return None
         module = f"leakbound.cli.{cmd_name.replace('-', '_')}_command"

@@ -102,10 +102,12 @@ def terms_on(page: str) -> tuple[Term, ...]:
 WORDS = "<!-- words -->"  # where a page lists the words of the glossary that stand on it
 
 
-def render(template: str, *, script: str = "", **values: object) -> str:
-    """Fill a template of this package."""
+def render(
+    template: str, *, script: str = "", package: str = "leakbound.report", **values: object
+) -> str:
+    """Fill a template of a package, which may use those of this one."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    found = _environment().get_template(template)
+    found = _environment(package).get_template(template)
     page = found.render(script=script, digest=digest, **values)
     return page.replace(WORDS, _words(page), 1) if WORDS in page else page
 
@@ -116,13 +118,14 @@ def script_file(path: str) -> str:
 
 
 def _words(page: str) -> str:
-    return _environment().get_template("words.html.j2").render(terms=terms_on(page))
+    return (
+        _environment("leakbound.report").get_template("words.html.j2").render(terms=terms_on(page))
+    )
 
 
 @functools.cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def _environment(package: str) -> Environment:
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    return Environment(
-        loader=PackageLoader("leakbound.report", "."), autoescape=True, undefined=StrictUndefined
-    )
+    loaders = [PackageLoader(one, ".") for one in dict.fromkeys((package, "leakbound.report"))]
+    return Environment(loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined)

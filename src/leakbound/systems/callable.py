@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 
 from leakbound.errors import TargetError
-from leakbound.systems.adapters import adapted
 from leakbound.systems.duck import Answerer, answerer, is_async, made_of, says_stateful
 from leakbound.systems.protocol import AsyncSystem, Reply, System
 from leakbound.systems.replies import as_reply, finished, joined_async
@@ -119,11 +119,17 @@ class AsyncCallableSession:
         """Nothing to do."""
 
 
+def adapted(thing: object, name: str) -> System | None:
+    """The system that an object of another framework stands for, as installed adapters know it."""
+    adapters = (entry.load() for entry in entry_points(group="leakbound.adapters"))
+    return next((found for one in adapters if (found := one(thing, name)) is not None), None)
+
+
 def as_system(thing: object, name: str, options: Mapping[str, object] | None = None) -> System:
     """The system that an object of a user stands for.
 
     Args:
-        thing: A `System`; an object that an adapter knows (`leakbound.systems.adapters`), such as
+        thing: A `System`; an object that an adapter knows (`leakbound_hosts.adapters`), such as
             a vector store or a chain over one; a callable `(context, query) -> answer`; an object
             with such a method `answer`, `invoke`, `query`, `predict` or `run`, or with an `invoke`
             that takes one mapping; or a class or factory of one of these. Callables may be

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from leakbound._check import positive, within
 from leakbound.errors import TargetError, UsageError
@@ -277,3 +277,11 @@ class Caller:
         with self._lock:
             self._rests_until = max(self._rests_until, time.monotonic() + failure.wait)
         return 0.0
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A system that makes its calls at a given pace by itself."""
+
+    def called(self, calls: CallOptions) -> Any:
+        """The same system with its calls made in another way."""

@@ -21,15 +21,12 @@ from leakbound.models.blocking import run_blocking
 from leakbound.models.content import text_only
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.stats.witness import ReplyFacts
-from leakbound.systems.adapters.index_store import IndexStore
-from leakbound.systems.adapters.langgraph import GraphSystem
 from leakbound.systems.callable import Answerer, as_system
-from leakbound.systems.calls import Caller, CallOptions
+from leakbound.systems.calls import Caller, CallOptions, Paced
 from leakbound.systems.channels import SECONDS, separated
 from leakbound.systems.duck import says_stateful
 from leakbound.systems.failures import NoAnswer, SystemFailed, interrupts, too_slow
 from leakbound.systems.http import HttpSystem
-from leakbound.systems.http_store import HttpStore
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
 from leakbound.systems.replies import as_reply, together
 from leakbound.systems.sessions import session_of
@@ -119,7 +116,7 @@ class SystemMechanism(MechanismBase):
             A mechanism over the same system, with a caller of its own.
         """
         system = self.system
-        if isinstance(system, HttpSystem | HttpStore | IndexStore | GraphSystem | SharedStore):
+        if isinstance(system, Paced):
             system = system.called(calls)
         return replace(self, system=system, calls=calls)
 

@@ -11,9 +11,9 @@ from itertools import count
 from typing import ClassVar
 
 from leakbound.errors import TargetError
-from leakbound.systems.adapters.index_store import IndexStore, require_done
-from leakbound.systems.calls import Caller, CallOptions
+from leakbound.systems.calls import Caller, CallOptions, Paced
 from leakbound.systems.http_store import HttpStore
+from leakbound.systems.index_store import IndexStore, require_done
 from leakbound.systems.left_records import PlantedRecord, Records, left_in_store, warn_of_copy
 from leakbound.systems.protocol import Reply, Session, Store
 from leakbound.systems.replies import finished
@@ -219,7 +219,7 @@ class SharedStore:
             This store: whoever has it closes its session.
         """
         self.calls = calls
-        if isinstance(self.store, HttpStore | IndexStore):
+        if isinstance(self.store, Paced):
             self.store = self.store.called(calls)
         return self
 

@@ -1,0 +1,1 @@
+"""A finished run in the formats of registries: in-toto, CycloneDX, OpenDP; verbs: `commands`."""

@@ -1,0 +1,118 @@
+"""Run all recipes, one after the other, into one page and one record."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakbound.errors import Interrupted, LeakboundError
+from leakbound_lab.reproduce.recipe import Recipe
+from leakbound_lab.reproduce.report.page import RecipeSection, recipes_page
+from leakbound_lab.reproduce.reproduction import Reproduction
+from leakbound_lab.reproduce.sections import failed_section, section_of
+
+CRASHED = 70
+LEAD = (
+    "What four papers claim in their tables and figures, tested on what was measured here. A claim "
+    "is shown if each of its inequalities is significant at 5 %. It is reversed if the negation of "
+    "one is significant at 5 % divided by their number. It cannot be shown here if a ceiling or "
+    "another measured fact contradicts it."
+)
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRecipe:
+    """A recipe that did not run to its end. This says nothing about its claim."""
+
+    recipe: Recipe
+    why: str
+    exit_code: int
+
+
+def run_every(
+    recipes: Iterable[Recipe],
+    run: Callable[[Recipe], Reproduction],
+    report: Callable[[str], None] = lambda line: None,
+    after_each: Callable[[Sequence[Reproduction | FailedRecipe]], None] = lambda found: None,
+) -> list[Reproduction | FailedRecipe]:
+    """Run recipes. If one fails, the others still run."""
+    found: list[Reproduction | FailedRecipe] = []
+    for recipe in recipes:
+        try:
+            one: Reproduction | FailedRecipe = run(recipe)
+        except Interrupted:
+            raise
+        except LeakboundError as error:
+            one = FailedRecipe(recipe, str(error), error.exit_code)
+        except Exception as error:
+            one = FailedRecipe(recipe, _where(error), CRASHED)
+        found.append(one)
+        after_each(found)
+        report(f"{recipe.name}: {_said(one)}")
+    return found
+
+
+def _where(error: Exception) -> str:
+    """Type and place of a crash. The message is left out because it may hold private text."""
+    if os.environ.get("LEAKBOUND_DEBUG"):
+        traceback.print_exception(error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}, line {frame.lineno}"
+    return (
+        f"internal error: {type(error).__name__} in {where}. This is a fault of leakbound and no "
+        "outcome of the claim."
+    )
+
+
+def _said(one: Reproduction | FailedRecipe) -> str:
+    if isinstance(one, FailedRecipe):
+        return one.why
+    return "no claim" if one.outcome is None else one.outcome.words
+
+
+def every_page(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:
+    """One page with all recipes."""
+    lead = LEAD if of is None or of == len(found) else f"{LEAD} {_unfinished(len(found), of)}"
+    return recipes_page("The papers' tables and figures", [_section(one) for one in found], lead)
+
+
+def _unfinished(ran: int, of: int) -> str:
+    return f"So far {ran} of {of} recipes have run; the same command resumes with the others."
+
+
+def _section(one: Reproduction | FailedRecipe) -> RecipeSection:
+    if isinstance(one, FailedRecipe):
+        return failed_section(one.recipe, one.why)
+    return section_of(one.recipe, one.measured, one.made_with, one.outcome, one.lines())
+
+
+def every_json(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:
+    """Outcomes by recipe."""
+    rows = [_row(one) for one in found]
+    statuses = sorted({row["outcome"] for row in rows})
+    counts = {status: sum(row["outcome"] == status for row in rows) for status in statuses}
+    of = len(rows) if of is None else of
+    whole = {"schema_version": SCHEMA_VERSION, "counts": counts, "of": of, "recipes": rows}
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _row(one: Reproduction | FailedRecipe) -> dict[str, str]:
+    claim, name = one.recipe.claim, one.recipe.name
+    row = {"recipe": name, "says": one.recipe.finding if claim is None else claim.says}
+    row["made_with"] = "" if isinstance(one, FailedRecipe) else one.made_with
+    if isinstance(one, FailedRecipe):
+        return row | {"outcome": "failed", "reason": one.why}
+    if one.outcome is None:
+        return row | {"outcome": "no_claim", "reason": ""}
+    reason = f"{one.outcome.reason} {one.outcome.explained}".strip()
+    return row | {"outcome": one.outcome.status, "reason": reason}
+
+
+def exit_code(found: Sequence[Reproduction | FailedRecipe]) -> int:
+    """The exit code of the command."""
+    return max((one.exit_code for one in found if isinstance(one, FailedRecipe)), default=0)

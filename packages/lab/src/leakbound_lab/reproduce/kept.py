@@ -1,0 +1,92 @@
+"""Measured values of recipes on disk, for a later run of all recipes to reuse."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from leakbound._version import __version__
+from leakbound.auditing.store import write_private
+from leakbound_lab.reproduce.context import RecipeContext
+from leakbound_lab.reproduce.recipe import Recipe
+from leakbound_lab.reproduce.values import MeasuredValue
+
+FOLDER = "measured"  # under the folder of the tables
+SCHEMA_VERSION = 2  # of the file, and of what samples hold: raise it when a measure draws others
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    schema_version: int
+    key: str
+    measured: tuple[MeasuredValue, ...]
+
+
+def kept_file(out: Path, recipe: Recipe) -> Path:
+    """The file for the measured values of a recipe."""
+    return out / FOLDER / f"{recipe.name}.json"
+
+
+def what_decides(recipe: Recipe, context: RecipeContext) -> str:
+    """A key that changes whenever a recipe could measure something else.
+
+    Models are opened for their fingerprints, but not called.
+    """
+    asks = recipe.needs != "nothing"
+    told = {
+        "version": __version__, "measure": recipe.measure,
+        "options": json.dumps(dict(recipe.options), default=str, sort_keys=True),
+        "scale": dataclasses.asdict(context.scale) if asks else {},
+        "models": _fingerprints(context) if asks else {},
+        "rows": _rows(context.source) if asks else {},
+    }  # fmt: skip
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _fingerprints(context: RecipeContext) -> dict[str, str]:
+    judge = [] if context.judge_model is None else [context.judge_model]
+    found = {name: context.model(name).fingerprint for name in (*context.models, *judge)}
+    order = {"order": ", ".join(context.models), "judge": context.judge_model or ""}
+    return {**found, **order, "embedder": context.embedder or ""}
+
+
+def _rows(source: Mapping[str, str]) -> dict[str, str]:
+    """The source of the rows, with a state that changes when its files change."""
+    return {name: f"{value} {_state(Path(value))}" for name, value in source.items()}
+
+
+def _state(place: Path) -> str:
+    """Hash of a file, or of sizes and times of the files in a folder; empty for other names."""
+    if place.is_file():
+        return hashlib.sha256(place.read_bytes()).hexdigest()
+    files = sorted(file for file in place.rglob("*") if file.is_file()) if place.is_dir() else []
+    facts = [(str(file), (was := file.stat()).st_size, was.st_mtime_ns) for file in files]
+    return hashlib.sha256(repr(facts).encode()).hexdigest() if facts else ""
+
+
+def save_measured(file: Path, key: str, measured: tuple[MeasuredValue, ...]) -> None:
+    """Store what a recipe measured: numbers, and no text of the data."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    values = [dataclasses.asdict(one) for one in measured]
+    write_private(
+        file, json.dumps({"schema_version": SCHEMA_VERSION, "key": key, "measured": values})
+    )
+
+
+def load_measured(file: Path, key: str) -> tuple[MeasuredValue, ...] | None:
+    """Load what a recipe measured before."""
+    try:
+        found = _Kept.model_validate_json(file.read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return found.measured if (found.schema_version, found.key) == (SCHEMA_VERSION, key) else None
+
+
+def read_measured(file: Path) -> tuple[MeasuredValue, ...]:
+    """Load the values of a file, whatever its key."""
+    return _Kept.model_validate_json(file.read_bytes()).measured

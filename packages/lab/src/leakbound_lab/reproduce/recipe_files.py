@@ -1,0 +1,162 @@
+"""Recipes from the YAML files of this package, one file per paper."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import inspect
+from collections.abc import Iterator, Mapping
+from importlib.resources.abc import Traversable
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from leakbound.errors import DataError
+from leakbound_lab.reproduce.claims import ClaimEntry, PaperClaim, claim_of
+from leakbound_lab.reproduce.measures import MEASURES
+from leakbound_lab.reproduce.recipe import Needs, Recipe
+from leakbound_lab.reproduce.tables import PaperTable
+from leakbound_lab.reproduce.values import NO_NUMBERS, PrintedValue, Quantity
+
+try:
+    from yaml import CSafeLoader as Loader  # eight times as fast
+except ImportError:
+    from yaml import SafeLoader as Loader  # type: ignore[assignment]
+
+PAPERS = ("contextleak", "influence", "tight", "poetry")  # the order in which recipes are listed
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Printed(_Strict):
+    """One printed value for one or more settings, or the cells of a table in the file."""
+
+    setting: str = ""
+    settings: tuple[str, ...] = ()
+    quantity: str = ""
+    value: int | float | str | None = None
+    expected: str = ""
+    where: str
+    table: str = ""
+    rows: tuple[str, ...] = ()
+    quantities: dict[str, str] = {}
+
+
+class _Sizes(_Strict):
+    """Sizes of a Scale; None keeps the default."""
+
+    pairs: int | None = None
+    repeats: int | None = None
+    queries: int | None = None
+    contexts: int | None = None
+    tokens: int | None = None
+
+
+class _Recipe(_Strict):
+    name: str
+    title: str
+    finding: str
+    needs: Needs = "model"
+    models: tuple[str, ...] = ("pocket",)
+    task: str | None = None
+    measure: str
+    options: dict[str, object] = {}
+    printed: tuple[_Printed, ...]
+    differences: str
+    cells: dict[str, tuple[str, ...]] = {}
+    claims: ClaimEntry | None = None
+    usual: _Sizes = _Sizes()
+
+
+class RecipeFile(_Strict):
+    """A file of recipes."""
+
+    notes: dict[str, str] = {}
+    tables: dict[str, PaperTable] = {}
+    audits: dict[str, dict[str, object]] = {}
+    signals: tuple[tuple[str, str], ...] = ()
+    recipes: tuple[_Recipe, ...]
+
+
+@functools.cache
+def load_recipes() -> Mapping[str, Recipe]:
+    """Load all recipes of all papers."""
+    return {one.name: one for paper in PAPERS for one in recipes_of(_read(paper))}
+
+
+def recipes_of(file: RecipeFile) -> Iterator[Recipe]:
+    """The recipes of a file. Claims may only name cells that the recipe has."""
+    for one in file.recipes:
+        yield _recipe(one, file)
+
+
+def paper_tables(paper: str) -> Mapping[str, PaperTable]:
+    return _read(paper).tables
+
+
+@functools.cache
+def _read(paper: str) -> RecipeFile:
+    file = importlib.resources.files("leakbound_lab.reproduce") / "recipes" / f"{paper}.yaml"
+    return read_file(file)
+
+
+def read_file(file: Traversable) -> RecipeFile:
+    """Read and check a recipe file."""
+    try:
+        return RecipeFile.model_validate(Loader(file.read_text(encoding="utf-8")).get_single_data())
+    except (yaml.YAMLError, ValidationError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"the recipes in {file.name} cannot be read: {reason}.") from None
+
+
+def _recipe(one: _Recipe, file: RecipeFile) -> Recipe:
+    options = {key: _option(key, value, file) for key, value in one.options.items()}
+    _check_measure(one.name, one.measure, options)
+    return Recipe(
+        name=one.name, title=one.title, finding=one.finding, needs=one.needs, models=one.models,
+        task=one.task, measure=one.measure, options=options,
+        printed=tuple(row for entry in one.printed for row in _printed(entry, file)),
+        differences=one.differences.format_map(file.notes), cells=one.cells,
+        claim=_claim(one), usual=one.usual.model_dump(exclude_none=True),
+    )  # fmt: skip
+
+
+def _claim(one: _Recipe) -> PaperClaim | None:
+    if one.claims is None:
+        return None
+    return claim_of(one.name, one.finding, one.claims, one.cells)
+
+
+def _option(key: str, value: object, file: RecipeFile) -> object:
+    """The option `table` names a table in the file; other options are plain values."""
+    return file.tables[str(value)] if key == "table" else value
+
+
+def _check_measure(name: str, measure: str, options: Mapping[str, object]) -> None:
+    if measure not in MEASURES:
+        raise DataError(f"{name} names the measure {measure!r}; it must be one of MEASURES.")
+    try:
+        inspect.signature(MEASURES[measure]).bind(None, **options)
+    except TypeError as error:
+        raise DataError(f"the options of {name} do not fit its measure: {error}.") from None
+
+
+def _printed(entry: _Printed, file: RecipeFile) -> Iterator[PrintedValue]:
+    if entry.table:
+        yield from _cells(entry, file.tables[entry.table])
+        return
+    quantity = Quantity[entry.quantity.upper()]
+    value = entry.expected if entry.value is None else entry.value
+    where = entry.where if entry.value is not None else f"{NO_NUMBERS}; {entry.where}"
+    for setting in entry.settings or (entry.setting,):
+        yield PrintedValue(setting, quantity, value, where)
+
+
+def _cells(entry: _Printed, table: PaperTable) -> Iterator[PrintedValue]:
+    for cell in table.cells(entry.rows):
+        names = {"row": cell.row, "column": cell.column, **cell.values}
+        setting, where = entry.setting.format_map(names), entry.where.format_map(names)
+        for field, quantity in entry.quantities.items():
+            yield PrintedValue(setting, Quantity[quantity.upper()], cell.values[field], where)

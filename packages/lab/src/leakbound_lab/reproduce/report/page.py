@@ -1,0 +1,84 @@
+"""Recipes as one HTML page: outcomes first, then each recipe with its figures and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from leakbound.report.cells import TableCell
+from leakbound.report.frame import facts
+from leakbound.report.pages import render
+from leakbound_lab.reproduce.report.figures import RecipeFigure, recipe_svg
+
+CLASSES: Mapping[str, str] = {  # of the common stylesheet
+    "shown": "no_violation", "reversed": "violation", "too_few_trials": "inconclusive",
+    "cannot_show": "inconclusive", "failed": "failed", "": "quiet",
+}  # fmt: skip
+OVERVIEW = ("recipe", "the claim, as it is tested", "outcome")
+MADE_WITH = "Made with"  # the note that names model and rows
+ORDER = ("shown", "too_few_trials", "cannot_show", "reversed", "failed", "")
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeSection:
+    """One recipe on the page."""
+
+    name: str
+    title: str
+    says: str
+    status: str
+    outcome: str
+    reason: str
+    tests: Sequence[str] = ()
+    inequalities: Sequence[Sequence[str]] = ()
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    figures: Sequence[RecipeFigure] = ()
+    notes: Mapping[str, str] | None = None
+
+    @property
+    def anchor(self) -> str:
+        """Its address on the page."""
+        return self.name.replace("/", "-")
+
+    @property
+    def style(self) -> str:
+        """Class of its outcome."""
+        return CLASSES[self.status]
+
+
+def recipes_page(title: str, sections: Sequence[RecipeSection], lead: str = "") -> str:
+    return render(
+        "page.html.j2",
+        package="leakbound_lab.reproduce.report",
+        title=title,
+        lead=lead, facts=facts(model=_made_with(sections)),
+        tone=sections[0].style if len(sections) == 1 else "",
+        overview=len(sections) > 1, overview_head=OVERVIEW, overview_rows=list(map(_row, sections)),
+        tally=_tally(sections),
+        sections=[(one, [(recipe_svg(each), each.caption) for each in one.figures])
+                  for one in sections],
+    )  # fmt: skip
+
+
+def _row(one: RecipeSection) -> tuple[TableCell | str, ...]:
+    """A line of the overview."""
+    name = TableCell(one.name, link=f"#{one.anchor}", kind="nowrap")
+    return name, one.says, TableCell(one.outcome, kind=one.style)
+
+
+def _made_with(sections: Sequence[RecipeSection]) -> str:
+    """Model, rows and scale, where all recipes have the same."""
+    found = dict.fromkeys((one.notes or {}).get(MADE_WITH, "") for one in sections)
+    known = [text for text in found if text]
+    return known[0] if len(known) == 1 else "see each recipe" if known else ""
+
+
+def _tally(sections: Sequence[RecipeSection]) -> list[tuple[int, str, str]]:
+    """How many recipes have each outcome, in words, with its class."""
+    found = []
+    for status in ORDER:
+        those = [one for one in sections if one.status == status]
+        if those:
+            found.append((len(those), those[0].outcome, CLASSES[status]))
+    return found

@@ -1,0 +1,1 @@
+"""Commands that this package brings: one file a verb, registered as `leakbound.verbs`."""

@@ -1,0 +1,173 @@
+"""leakbound influence-study:
+
+the factor studies of context influence, from contexts to a table with intervals and a figure.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from leakbound.attribution import Case, Finished, InfluenceRecord, InfluenceSettings, read_cases
+from leakbound.auditing.store import write_private
+from leakbound.cli.help_pages import cli_command
+from leakbound.cli.influence_options import (
+    addresses,
+    attributed,
+    draw_options,
+    numbers,
+    sampling,
+    stopping,
+)
+from leakbound.cli.local_options import local_options
+from leakbound.cli.model_options import require_taken
+from leakbound.cli.output import emit
+from leakbound.cli.screen import say
+from leakbound.errors import StoreError, reason_of
+from leakbound.models import Local, Model
+from leakbound.models.address import open_shared
+from leakbound.models.names import model_names
+from leakbound_lab.studies.bundled import notes
+from leakbound_lab.studies.page import study_page, study_table
+from leakbound_lab.studies.record import StudyRecord, study_csv
+from leakbound_lab.studies.run import STUDIES, Run, run_study, runs_of, truncated
+from leakbound_lab.studies.utility import Judges
+
+BUNDLED = 8
+
+
+@cli_command("temperature --values 0.5,1,1.5")
+@click.argument("name", metavar=f"[{'|'.join(STUDIES)}]")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    default=("pocket",),
+    show_default=True,
+    help="model address; the study `models` takes several (repeat the option, or use commas)",
+)
+@click.option(
+    "--data",
+    "file",
+    type=click.Path(path_type=Path),
+    default=None,
+    help=".jsonl or .csv file of contexts, optionally with query and reference [default: "
+    f"{BUNDLED} bundled notes]",
+)
+@click.option("--query", default="", help="question about contexts without a query of their own")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=None,
+    help="use only the first N contexts",
+)
+@click.option(
+    "--values",
+    default="",
+    help="values of the factor, such as 0.5,1,1.5 [default: those of the paper]",
+)
+@click.option(
+    "--lam", type=float, default=1.0, show_default=True, help="weight of the context (lambda)"
+)
+@click.option(
+    "--temperature", type=float, default=0.8, show_default=True, help="temperature of the sampling"
+)
+@draw_options
+@local_options
+@click.option("--bertscore-model", default=None, help="folder of an encoder, for BERTScore")
+@click.option(
+    "--factkb-model",
+    default=None,
+    help="folder of a sequence classifier of two classes, for FactKB",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="output folder [default: influence-NAME]",
+)
+def command(
+    name: str,
+    models: tuple[str, ...],
+    file: Path | None,
+    query: str,
+    limit: int | None,
+    values: str,
+    lam: float,
+    temperature: float,
+    bertscore_model: str | None,
+    factkb_model: str | None,
+    out: Path | None,
+    local: Local,
+    **flags: object,
+) -> int:
+    """Measure how context influence and the utility of responses change with one factor: means over
+    contexts, 95 % intervals.
+
+    Writes study.html, study.csv and study.json, which hold numbers and no private text. An
+    interrupted study keeps the contexts that are finished (private, deleted at the end), and the
+    same command resumes.
+    """
+    settings = InfluenceSettings(lams=(lam,), temperature=temperature, **sampling(flags))
+    require_taken(addresses(models))
+    runs = runs_of(name, addresses(models), settings, numbers("--values", values, float))
+    cases = list(islice(read_cases(file, query) if file else notes(limit or BUNDLED), limit))
+    out = out or Path(f"influence-{name}")
+    with stopping(out):
+        judges = Judges(bertscore_model, factkb_model)
+        judges.check()
+        bench = _Bench(cases, out, local)
+        record = run_study(name, runs, cases, bench.attributed, judges)
+        _write(record, out)
+    bench.drop()
+    say(f"STUDY of influence on the answers of {model_names(record.models)}")
+    say(study_table(record))
+    click.echo(f"Report: {out / 'study.html'}")
+    files = [out / f"study.{ending}" for ending in ("html", "csv", "json")]
+    emit({"report": files[0], "files": files, "record": json.loads(record.to_json())})
+    return 0
+
+
+class _Bench:
+    """Attributes one run after the other, with one model in memory at a time."""
+
+    def __init__(self, cases: list[Case], out: Path, local: Local) -> None:
+        self.cases, self.out, self.local = cases, out, local
+        self._model: tuple[str, Model] | None = None
+        self._finished: list[Finished] = []
+
+    def attributed(self, run: Run) -> InfluenceRecord:
+        """The record of a run, with what an interrupted study has left of it."""
+        model = self._opened(run.model)
+        cases = truncated(self.cases, run.tokens, model, run.settings.template, run.settings.system)
+        place = self.out / f"run-{len(self._finished) + 1}"
+        record, finished = attributed(cases, model, run.settings, place, False, run.name)
+        self._finished.append(finished)
+        return record
+
+    def _opened(self, address: str) -> Model:
+        if self._model is None or self._model[0] != address:
+            self._model = None
+            self._model = address, open_shared(address, local=self.local)
+        return self._model[1]
+
+    def drop(self) -> None:
+        """Delete what was kept of the contexts."""
+        for finished in self._finished:
+            finished.drop()
+
+
+def _write(record: StudyRecord, out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_private(out / "study.json", record.to_json())
+        write_private(out / "study.csv", study_csv(record))
+        write_private(out / "study.html", study_page(record))
+    except OSError as error:
+        raise StoreError(
+            f"the folder {str(out)!r} cannot be written ({reason_of(error)}); choose another with "
+            "--out."
+        ) from None

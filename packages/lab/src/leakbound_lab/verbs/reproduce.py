@@ -1,0 +1,294 @@
+"""leakbound reproduce: tables and figures of the four papers by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from leakbound.auditing import AuditSpec
+from leakbound.auditing.folder import make_folder
+from leakbound.auditing.prepare import open_models
+from leakbound.auditing.store import write_private
+from leakbound.cli.endpoint_options import endpoint_options
+from leakbound.cli.help_pages import cli_command
+from leakbound.cli.influence_options import addresses
+from leakbound.cli.output import emit
+from leakbound.cli.screen import say
+from leakbound.errors import UsageError, unknown_name
+from leakbound.models import Endpoint, Model
+from leakbound_lab.reproduce import (
+    FORMATS,
+    QUICK,
+    FailedRecipe,
+    MeasuredValue,
+    Recipe,
+    RecipeContext,
+    Reproduction,
+    Scale,
+    every_json,
+    every_page,
+    exit_code,
+    kept_file,
+    load_measured,
+    load_recipes,
+    print_table,
+    run_every,
+    run_names,
+    save_measured,
+    what_decides,
+)
+
+T = TypeVar("T")
+SIZES = ("pairs", "repeats", "queries", "contexts", "tokens")
+USUAL = Scale()
+
+
+@cli_command("--list", "contextleak/fig6 --quick", "--all --html papers.html --quick")
+@click.argument("names", nargs=-1, metavar="[PAPER/FIGURE]...")
+@click.option(
+    "--list", "listed", is_flag=True, help="name every recipe, with what it takes to run it"
+)
+@click.option("--all", "every", is_flag=True, help="run every recipe, and write one page of all")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="the page of --all, or of several recipes [default: all.html in --out]",
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    help="model address; recipes that compare models take several (the option again, or commas) "
+    "[default: the models of --list]",
+)
+@click.option(
+    "--data",
+    default=None,
+    help="private rows, or the contexts of an influence recipe [default: bundled ones]",
+)
+@click.option("--labels", default=None, help="public labels of the rows of --data: work,home")
+@click.option("--task", default=None, help="a task by name (leakbound list tasks)")
+@click.option("--data-dir", default=None, help="folder of the rows of named tasks")
+@click.option("--embedder", default=None, help="sentence-transformers id or folder for embeddings")
+@click.option(
+    "--judge-model", default=None, help="model that judges answers [default: the first --model]"
+)
+@click.option(
+    "--pairs", type=click.IntRange(2), help=f"paired trials of an audit [default: {USUAL.pairs}]"
+)
+@click.option(
+    "--repeats", type=click.IntRange(1), help=f"contexts of a utility [default: {USUAL.repeats}]"
+)
+@click.option(
+    "--queries", type=click.IntRange(1), help=f"of each of these [default: {USUAL.queries}]"
+)
+@click.option(
+    "--contexts", type=click.IntRange(1), help=f"of an influence recipe [default: {USUAL.contexts}]"
+)
+@click.option(
+    "--tokens",
+    type=click.IntRange(1),
+    help=f"of a response whose influence is measured [default: {USUAL.tokens}]",
+)
+@click.option(
+    "--quick", is_flag=True, help="the least that shows the table: its numbers say little"
+)
+@endpoint_options
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("reproduced"),
+    show_default=True,
+    help="folder of the tables (.md, .csv, .json, .html) and of the outputs, which all recipes "
+    "share",
+)
+def command(
+    names: tuple[str, ...],
+    listed: bool,
+    every: bool,
+    html: Path | None,
+    models: tuple[str, ...],
+    data: str | None,
+    labels: str | None,
+    task: str | None,
+    data_dir: str | None,
+    embedder: str | None,
+    judge_model: str | None,
+    quick: bool,
+    endpoint: Endpoint,
+    out: Path,
+    **sizes: int | None,
+) -> int:
+    """Run tables or figures of papers by name, or all of them: what the paper prints beside what is
+    measured here, what differs, and whether the paper's claim is shown.
+
+    The usual scale is small, for the pocket model on a laptop; raise it and give your own model and
+    data for real runs. The outputs of audits are kept, and the same command resumes from there.
+    With --all or several names, one page of them is written after each recipe, and a recipe that
+    has run with the same model, rows and sizes is not run again.
+
+    The exit code is 0 whatever becomes of a claim: a reproduction is no gate. With --all or several
+    names it is 70 if a recipe crashed, else that of a recipe that was refused (2 or 4); the page
+    shows both as such.
+    """
+    recipes = load_recipes()
+    _check_choice(names, every, html, recipes)
+    source = _given(data=data, labels=labels, task=task, data_dir=data_dir)
+    asked = _Sizes(quick, _given(**sizes))
+    run = _Run(out, models, source, embedder, judge_model, asked, endpoint)
+    if every or len(names) > 1:
+        chosen = [recipes[name] for name in dict.fromkeys(names)] or list(recipes.values())
+        return _several(run, chosen, html or out / "all.html")
+    if listed or not names:
+        return _list()
+    found = run(recipes[names[0]])
+    emit(json.loads(found.json()))
+    print_table(found)
+    click.echo(f"Tables: {out / names[0]}.md, .csv, .json, .html")
+    return 0
+
+
+def _check_choice(
+    names: Sequence[str], every: bool, html: Path | None, recipes: Mapping[str, Recipe]
+) -> None:
+    if names and every:
+        raise UsageError(
+            f"--all runs every recipe, and {names[0]!r} is one; leave one of them out."
+        )
+    if html is not None and not every and len(names) < 2:
+        raise UsageError(
+            "--html is the page of --all, or of several recipes; a single one writes its page to "
+            "--out. Add --all or another name, or leave --html out."
+        )
+    for name in names:
+        if name not in recipes:
+            raise unknown_name("the recipe", name, recipes)
+
+
+def _several(run: _Run, recipes: Sequence[Recipe], page: Path) -> int:
+    """Recipes, and after each of them one page and one record of all so far."""
+    for folder in (run.out, page.parent):
+        make_folder(folder)
+
+    def write(found: Sequence[Reproduction | FailedRecipe]) -> None:
+        write_private(page, every_page(found, len(recipes)))
+        write_private(run.out / "all.json", every_json(found, len(recipes)))
+
+    found = run_every(recipes, run.resumed, lambda line: say(line, err=True), write)
+    record = json.loads(every_json(found))
+    emit(record)
+    for one in record["recipes"]:
+        say(f"{one['recipe']:<22} {one['outcome'].replace('_', ' '):<16} {one['says']}")
+    say(f"Page: {page}; outcomes: {run.out / 'all.json'}")
+    return exit_code(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """The sizes that a command asks for."""
+
+    quick: bool
+    given: Mapping[str, int]
+
+    def of(self, recipe: Recipe) -> Scale:
+        """The scale of a recipe."""
+        return replace(QUICK if self.quick else recipe.scale, **self.given)
+
+
+@dataclass
+class _Run:
+    """Runs recipes with the options of a command; models are opened once."""
+
+    out: Path
+    models: tuple[str, ...]
+    source: dict[str, str]
+    embedder: str | None
+    judge_model: str | None
+    sizes: _Sizes
+    endpoint: Endpoint
+    opened: dict[str, Model] = field(default_factory=dict)
+
+    def __call__(self, recipe: Recipe) -> Reproduction:
+        """Run a recipe, keep what it measured, and write its tables."""
+        context = self._context(recipe)
+        make_folder((self.out / recipe.name).parent)
+        measured = tuple(recipe.run(context))
+        save_measured(kept_file(self.out, recipe), what_decides(recipe, context), measured)
+        return self._written(recipe, context, measured)
+
+    def resumed(self, recipe: Recipe) -> Reproduction:
+        """The same, from what an earlier run measured where that is there."""
+        context, kept = self._context(recipe), kept_file(self.out, recipe)
+        if not kept.exists():
+            return self(recipe)
+        measured = load_measured(kept, what_decides(recipe, context))
+        return self(recipe) if measured is None else self._written(recipe, context, measured)
+
+    def _written(
+        self, recipe: Recipe, context: RecipeContext, measured: tuple[MeasuredValue, ...]
+    ) -> Reproduction:
+        found = Reproduction(recipe, measured, _made_with(recipe, context), run_names(context))
+        make_folder((self.out / recipe.name).parent)
+        for suffix, written in FORMATS.items():
+            write_private(self.out / f"{recipe.name}.{suffix}", written(found))
+        return found
+
+    def _context(self, recipe: Recipe) -> RecipeContext:
+        _require_labels(recipe, self.source)
+        own = {} if {"data", "task"} & self.source.keys() else _given(task=recipe.task)
+        return RecipeContext(
+            self.out,
+            tuple(addresses(self.models or recipe.models)),
+            {**self.source, **own},
+            self.embedder,
+            judge_model=self.judge_model,
+            scale=self.sizes.of(recipe),
+            opener=self._open,
+            report=lambda line: say(f"  {line}", err=True),
+        )
+
+    def _open(self, spec: AuditSpec) -> Model:
+        address = spec.system.model
+        if address not in self.opened:
+            self.opened[address] = open_models(spec, endpoint=self.endpoint)
+        return self.opened[address]
+
+
+def _require_labels(recipe: Recipe, source: Mapping[str, str]) -> None:
+    """Private voting must not take its labels from private rows, which a recipe finds out late."""
+    of_rows = recipe.needs == "model" and not recipe.name.startswith("influence/")
+    if of_rows and "data" in source and not {"labels", "task"} & source.keys():
+        raise UsageError(
+            "--data names rows without their public labels; add --labels work,home, or --task "
+            "generation for free text."
+        )
+
+
+def _given(**options: T | None) -> dict[str, T]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _list() -> int:
+    """Every recipe in the order of the papers."""
+    recipes = load_recipes().values()
+    for recipe in recipes:
+        click.echo(f"{recipe.name:<22} {recipe.requirement:<32} {recipe.title}")
+    emit([
+        {"name": one.name, "needs": one.requirement, "title": one.title} for one in recipes
+    ])  # fmt: skip
+    return 0
+
+
+def _made_with(recipe: Recipe, context: RecipeContext) -> str:
+    """What the numbers rest on; no private text."""
+    if recipe.needs == "nothing":
+        return "no model: exact"
+    rows = ", ".join(f"{key} {value}" for key, value in context.source.items()) or "bundled rows"
+    sizes = ", ".join(f"{getattr(context.scale, name)} {name}" for name in SIZES)
+    return f"{', '.join(context.models)}; {rows}; {sizes}"
