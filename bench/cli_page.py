@@ -17,8 +17,8 @@ from pathlib import Path
 
 import click
 
-from leakbound.cli.help_pages import OWN, Option, SectionedCommand
 from leakbound.cli.main import EXIT_CODES, SECTIONS
+from leakbound.cli.screen.help_pages import OWN, Option, SectionedCommand
 
 HEAD = """# Commands
 

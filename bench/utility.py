@@ -42,10 +42,10 @@ from utility_cells import (
 from utility_free import free_answers
 
 from leakbound.mechanisms import FewShot, SubsampleAverage, ZeroShot
-from leakbound.mechanisms.exponential import clipped_log_probabilities
+from leakbound.mechanisms.parts.exponential import clipped_log_probabilities
 from leakbound.models import Model, ScoreLabels, open_model
 from leakbound.tasks import Context, Job, Query, Task
-from leakbound.tasks.datasets import infer_task, read_rows
+from leakbound.tasks.rows.datasets import infer_task, read_rows
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.utility import HeldOut
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MechanismBase
-from leakbound.mechanisms.total_calls import answer_total
+from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Complete, Model
 from leakbound.privacy import PureDP
 from leakbound.tasks import (

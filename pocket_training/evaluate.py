@@ -17,7 +17,7 @@ from episodes import message, sentence
 from leakbound.attacks import Hex, IfThenExplicit, Membership, templates
 from leakbound.models import Complete, Model, open_model
 from leakbound.tasks import Example, Query, Task, parse_answer
-from leakbound.tasks.datasets import infer_task, read_rows
+from leakbound.tasks.rows.datasets import infer_task, read_rows
 from leakbound.tasks.synthetic import HELP_DESK, TOPICS, help_desk
 
 SHOTS = 4

@@ -13,10 +13,10 @@ from episodes import lead, sentence
 from evaluate import SHOTS, ask, contexts, line
 
 from leakbound.attacks import IfThenExplicit, Membership, templates
-from leakbound.mechanisms.wording import JUDGE, L1, L2
+from leakbound.mechanisms.parts.wording import JUDGE, L1, L2
 from leakbound.models import Model
 from leakbound.tasks import Example, Query, Task, parse_answer
-from leakbound.tasks.datasets import infer_task, read_rows
+from leakbound.tasks.rows.datasets import infer_task, read_rows
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 
 Rng = np.random.Generator

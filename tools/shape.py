@@ -236,7 +236,7 @@ def measure() -> dict[str, int]:
 def options_of_audit() -> int:
     """Options of `leakbound audit`, without --help."""
     sys.path.insert(0, str(SOURCES[0]))
-    from leakbound.cli.audit_command import command
+    from leakbound.cli.verbs.audit.audit import command
 
     return sum(not isinstance(one, click.Argument) for one in command.params)
 

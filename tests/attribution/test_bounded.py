@@ -26,10 +26,10 @@ from leakbound.attribution import (
     load_influence,
     measure,
 )
-from leakbound.cli.influence_command import command
+from leakbound.cli.verbs.attribute.influence import command
 from leakbound.errors import UsageError
 from leakbound.mechanisms.influence_decoding import BoundedCID
-from leakbound.mechanisms.mixture import mixed
+from leakbound.mechanisms.parts.mixture import mixed
 from leakbound.models import Model, Scripted
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"

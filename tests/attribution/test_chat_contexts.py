@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import leakbound
 from leakbound.attribution import Case, case_of_messages, load_influence, locate, read_cases
 from leakbound.attribution.spans import TEMPLATE
-from leakbound.cli.influence_command import command
+from leakbound.cli.verbs.attribute.influence import command
 from leakbound.errors import DataError, LeakboundError, TargetError, UsageError
 from leakbound.models import Chat, ScoreTokens
 

@@ -27,7 +27,7 @@ from leakbound.attribution import (
     npz_bytes,
     read_cases,
 )
-from leakbound.cli.influence_command import command
+from leakbound.cli.verbs.attribute.influence import command
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Model
 from leakbound.report.influence import influence_page, influence_summary

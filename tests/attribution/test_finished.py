@@ -17,7 +17,7 @@ from leakbound_lab.studies.bundled import notes
 from leakbound_lab.verbs.influence_study import command as study_command
 
 from leakbound.attribution import Case, Finished, InfluenceSettings, attribute, load_influence
-from leakbound.cli.influence_command import command as influence_command
+from leakbound.cli.verbs.attribute.influence import command as influence_command
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Model
 from leakbound.models.wrappers import Counted

@@ -23,7 +23,7 @@ from leakbound.attribution import (
     locate,
     npz_bytes,
 )  # fmt: skip
-from leakbound.cli.influence_command import command
+from leakbound.cli.verbs.attribute.influence import command
 from leakbound.errors import LeakboundError, StoreError, UsageError
 from leakbound.models import Model
 from leakbound.report.influence.terminal import influence_summary, print_heat

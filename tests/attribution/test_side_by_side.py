@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
 from leakbound.attribution import Case, InfluenceSettings, attribute, load_influence  # noqa: E402
-from leakbound.cli.influence_command import command  # noqa: E402
+from leakbound.cli.verbs.attribute.influence import command  # noqa: E402
 from leakbound.errors import TargetError, UsageError  # noqa: E402
 from leakbound.models import Model, Scripted, open_model  # noqa: E402
 from leakbound.report.influence.page import influence_page  # noqa: E402

@@ -15,8 +15,8 @@ from leakbound.auditing import load_result, make_spec, prepare, run_audit
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare import Handed, Prepared
 from leakbound.cli import main
-from leakbound.cli.options import overrides, spec_from
-from leakbound.cli.plan_command import described
+from leakbound.cli.options.spec import overrides, spec_from
+from leakbound.cli.verbs.audit.plan import described
 from leakbound.errors import UsageError
 from leakbound.gating.gate import Gate, check_gate
 from leakbound.gating.rates import pilot_rates

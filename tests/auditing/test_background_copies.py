@@ -18,7 +18,7 @@ from leakbound.auditing import AuditResult, make_spec, prepare
 from leakbound.auditing.design import Copies, Pair, design
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare import Handed, Prepared
-from leakbound.cli.plan_command import command
+from leakbound.cli.verbs.audit.plan import command
 from leakbound.errors import UsageError
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted

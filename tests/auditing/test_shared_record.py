@@ -15,7 +15,7 @@ from leakbound.auditing.folder import TRIALS
 from leakbound.gating.compare import compare_results
 from leakbound.models import Counted, Scripted
 from leakbound.tasks import Context, Example
-from leakbound.tasks.datasets import fingerprint
+from leakbound.tasks.rows.datasets import fingerprint
 
 SPEC = {"pairs": 6, "shots": 8, "simulations": 200, "mechanism": "few_shot"}
 ROWS: Context = tuple(Example(f"row {i}", "ab"[i % 2]) for i in range(30))

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from leakbound._catalogue import Catalogue
 from leakbound.auditing import spec
-from leakbound.cli import component_options, options
-from leakbound.cli.plan_command import command as plan_command
+from leakbound.cli.options import spec as options
+from leakbound.cli.verbs.audit.plan import command as plan_command
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ def test_the_chosen_component_says_how_a_flag_is_read(
 
 
 def test_a_configuration_file_may_choose_the_component(command: click.Command) -> None:
-    text = component_options.FlagText("5")
+    text = options.FlagText("5")
     base = {"mechanism": {"kind": "worded"}}
-    read = component_options.read_flags({"mechanism": {"level": text}}, base)
+    read = options.read_flags({"mechanism": {"level": text}}, base)
     assert read == {"mechanism": {"level": "5"}}
 
 

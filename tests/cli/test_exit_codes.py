@@ -23,7 +23,7 @@ def answer(context, query):
 
 def test_a_crash_ends_with_70_and_shows_no_message(tmp_path: Path) -> None:
     code = (
-        "import leakbound.cli.list_command as listing\n"
+        "import leakbound.cli.verbs.start.list as listing\n"
         "from leakbound.cli import main\n"
         "listing.CATALOGUES = None\n"
         "main(['list'])\n"
@@ -39,7 +39,7 @@ def test_a_crash_ends_with_70_and_shows_no_message(tmp_path: Path) -> None:
 
 def test_a_crash_shows_its_traceback_where_that_is_asked_for(tmp_path: Path) -> None:
     code = (
-        "import leakbound.cli.list_command as listing\n"
+        "import leakbound.cli.verbs.start.list as listing\n"
         "from leakbound.cli import main\n"
         "listing.CATALOGUES = None\n"
         "main(['list'])\n"

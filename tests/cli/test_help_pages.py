@@ -13,8 +13,8 @@ import pytest
 from click.shell_completion import get_completion_class
 from in_process import run
 
-from leakbound.cli.help_pages import SectionedCommand
 from leakbound.cli.main import COMMANDS, SECTIONS, group
+from leakbound.cli.screen.help_pages import SectionedCommand
 from leakbound.mechanisms import MECHANISMS
 from leakbound.privacy import NonPrivate
 

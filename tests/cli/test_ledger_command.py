@@ -11,15 +11,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from leakbound.auditing.spec import Design
-from leakbound.cli import ledger_options
-from leakbound.cli.answer_command import command as answer_command
-from leakbound.cli.ledger_command import command
-from leakbound.cli.ledger_options import Accounts
+from leakbound.cli.options import ledger as ledger_options
+from leakbound.cli.options.ledger import Accounts
+from leakbound.cli.verbs.protect.answer import command as answer_command
+from leakbound.cli.verbs.protect.ledger import command
 from leakbound.errors import DataError, StoreError, UsageError
 from leakbound.privacy import PureDP
 from leakbound.serving.ledger import Ledger, record_names
 from leakbound.tasks import Example
-from leakbound.tasks.sources import SourceRow, source_rows
+from leakbound.tasks.rows.sources import SourceRow, source_rows
 
 ROWS = tuple(Example(f"sesame {i}", "ab"[i % 2]) for i in range(3))
 

@@ -18,7 +18,7 @@ from limits import PATIENCE
 
 import leakbound
 from leakbound.cli.main import group
-from leakbound.cli.screen import escaped
+from leakbound.cli.screen.terminal import escaped
 from leakbound.models import Scripted
 from leakbound.serving.ledger import Ledger
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from leakbound.auditing.presets import PRESETS
 from leakbound.auditing.spec import make_spec
 from leakbound.cli.main import group
-from leakbound.cli.options import spec_from
+from leakbound.cli.options.spec import spec_from
 from leakbound.errors import UsageError
 
 

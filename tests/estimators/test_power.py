@@ -18,7 +18,7 @@ from scipy.special import ndtr
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.load import load_result
 from leakbound.auditing.plan import plan
-from leakbound.cli.plan_command import described
+from leakbound.cli.verbs.audit.plan import described
 from leakbound.errors import UsageError
 from leakbound.estimators import (
     Claim,

@@ -183,8 +183,8 @@ CONFIG = "configurations of transformers have the fields of their architecture o
 HOST = "an object of another framework, which may have it or not"
 LOOKUPS: dict[str, tuple[set[str], str]] = {
     "api/audits.py": ({"__name__"}, "names a system of a user, which may be an object"),
-    "cli/options.py": ({"kind"}, "a default is a component, which has a kind, or a plain value"),
-    "mechanisms/base.py": ({"__file__"}, "a class that was typed into a notebook has no file"),
+    "cli/options/spec.py": ({"kind"}, "a default is a component, or a plain value"),
+    "mechanisms/parts/base.py": ({"__file__"}, "a class of a notebook has no file"),
     "models/local/budget.py": (
         {"head_dim", "max_position_embeddings", "num_attention_heads", "num_key_value_heads"},
         CONFIG,

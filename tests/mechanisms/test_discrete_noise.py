@@ -18,8 +18,8 @@ from leakbound.attacks import DistanceGap
 from leakbound.attacks.protocols import RenderedQuery
 from leakbound.errors import UsageError
 from leakbound.mechanisms import KeywordMean, ReportNoisyMax, build_mechanism
-from leakbound.mechanisms.discrete_noise import _edges, _invert, discrete_gaussian
 from leakbound.mechanisms.keyword_mean import mean_counts
+from leakbound.mechanisms.parts.discrete_noise import _edges, _invert, discrete_gaussian
 from leakbound.models import Scripted
 from leakbound.privacy import DiscreteGaussian, discrete_gaussian_pmf, self_compose
 from leakbound.serving import PrivateICL

@@ -25,7 +25,7 @@ from leakbound.mechanisms import (
     build_mechanism,
     option_names,
 )
-from leakbound.mechanisms.single import Undefended
+from leakbound.mechanisms.parts.single import Undefended
 from leakbound.models import Scripted
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, PureDP, self_compose
 from leakbound.serving import PrivateICL

@@ -19,7 +19,7 @@ import leakbound
 from leakbound.auditing import AuditResult, load_result
 from leakbound.gating.compare import compare_results
 from leakbound.models import Scripted
-from leakbound.report.comparison import comparison_page, comparison_text
+from leakbound.report.decisions.comparison import comparison_page, comparison_text
 from leakbound.stats import binomial_lower, binomial_upper
 from leakbound.tasks import Example
 

@@ -28,7 +28,7 @@ from leakbound.attribution import load_influence
 from leakbound.gating.compare import compare_results
 from leakbound.models import Scripted
 from leakbound.report import page
-from leakbound.report.comparison import comparison_page
+from leakbound.report.decisions.comparison import comparison_page
 from leakbound.report.frame import facts, written
 from leakbound.report.influence.page import influence_page
 from leakbound.report.pages import GLOSSARY, terms_on

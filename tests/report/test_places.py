@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from leakbound.report.bounds_figure import SystemBounds, bounds_figure
+from leakbound.report.decisions.bounds_figure import SystemBounds, bounds_figure
 from leakbound.report.figures import canvas, legend_below, svg
 from leakbound.report.places import name_places, number_places
 from leakbound.report.sweep.figure_data import FigureData, FigurePoint, Range, Series

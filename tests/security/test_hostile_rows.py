@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakbound.cli.screen import printable
+from leakbound.cli.screen.terminal import printable
 from leakbound.errors import DataError
-from leakbound.tasks.datasets import read_rows
+from leakbound.tasks.rows.datasets import read_rows
 
 EVIL = (
     "<script>document.title='owned'</script>", '"><img src=x onerror="document.title=\'owned\'">',

@@ -10,7 +10,7 @@ import pytest
 
 from leakbound.auditing.rows import load_data
 from leakbound.auditing.spec import Design
-from leakbound.cli.ledger_options import Accounts
+from leakbound.cli.options.ledger import Accounts
 from leakbound.errors import DataError, UsageError
 from leakbound.mechanisms import MECHANISMS, ReportNoisyMax
 from leakbound.models import Model, Scripted, open_model

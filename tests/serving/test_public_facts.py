@@ -13,8 +13,8 @@ from click.testing import CliRunner
 import leakbound
 from leakbound.auditing.prepare import prepare
 from leakbound.auditing.spec import make_spec
-from leakbound.cli import answer_command
 from leakbound.cli.main import group
+from leakbound.cli.verbs.protect import answer as answer_command
 from leakbound.errors import DataError, UsageError
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted, open_model

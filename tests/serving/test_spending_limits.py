@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from services import ROWS, TASK
 
 import leakbound
-from leakbound.cli import answer_command, serve_command
+from leakbound.cli.verbs.protect import answer as answer_command
+from leakbound.cli.verbs.protect import serve as serve_command
 from leakbound.errors import UsageError
 from leakbound.mechanisms import FewShot, ReportNoisyMax
 from leakbound.models import Counted, Endpoint, Model, Scripted, WithEmbedder

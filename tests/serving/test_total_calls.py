@@ -29,8 +29,8 @@ from leakbound.mechanisms import (
     SubsampleAverage,
     SyntheticShots,
 )
-from leakbound.mechanisms.exponential import clipped_log_probabilities
-from leakbound.mechanisms.total_calls import TotalModel, answer_total
+from leakbound.mechanisms.parts.exponential import clipped_log_probabilities
+from leakbound.mechanisms.parts.total_calls import TotalModel, answer_total
 from leakbound.models import (
     Capabilities,
     Complete,

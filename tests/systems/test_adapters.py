@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from leakbound_hosts.adapters import IndexStore, adapted
+from leakbound_hosts.adapters import adapted
 from leakbound_hosts.adapters.search import find_inside, require_one_store
 from stores import DISPOSABLE, documents
 
@@ -14,6 +14,7 @@ import leakbound
 from leakbound.auditing.tried import tried_sentence
 from leakbound.errors import TargetError, UsageError
 from leakbound.systems import as_system
+from leakbound.systems.stores.index import IndexStore
 from leakbound.tasks import Example
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from leakbound.errors import DataError
 from leakbound.tasks import Example, Task
-from leakbound.tasks.datasets import fingerprint, infer_task, read_rows, require_classes
 from leakbound.tasks.partition import split_by_position
+from leakbound.tasks.rows.datasets import fingerprint, infer_task, read_rows, require_classes
 from leakbound.tasks.synthetic import HELP_DESK, TOPICS, help_desk
 
 

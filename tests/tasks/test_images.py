@@ -20,8 +20,8 @@ pil = pytest.importorskip("PIL.Image")
 from leakbound.errors import DataError  # noqa: E402
 from leakbound.models.content import Image, Parts, images_in  # noqa: E402
 from leakbound.tasks import images  # noqa: E402
-from leakbound.tasks.datasets import fingerprint, read_rows  # noqa: E402
 from leakbound.tasks.images import MAX_PIXELS, as_image, pixels  # noqa: E402
+from leakbound.tasks.rows.datasets import fingerprint, read_rows  # noqa: E402
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)
 

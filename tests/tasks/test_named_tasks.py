@@ -15,8 +15,8 @@ from leakbound.auditing.rows import load_data
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Scripted
 from leakbound.tasks import Example
-from leakbound.tasks.datasets import inline_rows
 from leakbound.tasks.named_tasks import NAMED_TASKS, named_task
+from leakbound.tasks.rows.datasets import inline_rows
 
 RAW = {
     "subj": ["objective", "subjective"], "sarcasm": ["sarcastic", "not_sarcastic"],

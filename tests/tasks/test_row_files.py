@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 
 from leakbound.auditing import make_spec
 from leakbound.auditing.rows import load_data, rows_and_task
-from leakbound.cli.answer_command import read_private
-from leakbound.cli.ledger_options import Accounts
 from leakbound.cli.main import main
+from leakbound.cli.options.ledger import Accounts
+from leakbound.cli.verbs.protect.answer import read_private
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Endpoint
 from leakbound.tasks import Example, Task
-from leakbound.tasks.datasets import as_examples, infer_task, inline_rows, read_rows
-from leakbound.tasks.row_checks import row_warnings
+from leakbound.tasks.rows.datasets import as_examples, infer_task, inline_rows, read_rows
+from leakbound.tasks.rows.row_checks import row_warnings
 
 ROWS = [{"text": f"no. {i}; a, b | naïve", "label": "xy"[i % 2]} for i in range(6)]
 EXPECTED = tuple(Example(row["text"], row["label"]) for row in ROWS)

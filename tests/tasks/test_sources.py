@@ -24,9 +24,9 @@ from leakbound.auditing import make_spec
 from leakbound.auditing.rows import load_data
 from leakbound.errors import DataError, UsageError
 from leakbound.tasks import Example
-from leakbound.tasks.datasets import as_examples, inline_rows, read_rows
-from leakbound.tasks.fields import FieldMap
-from leakbound.tasks.sources import hub_rows, source_rows
+from leakbound.tasks.rows.datasets import as_examples, inline_rows, read_rows
+from leakbound.tasks.rows.fields import FieldMap
+from leakbound.tasks.rows.sources import hub_rows, source_rows
 
 datasets = pytest.importorskip("datasets")
 pa = pytest.importorskip("pyarrow")
@@ -76,7 +76,7 @@ def test_splits_have_names(places: dict[str, str]) -> None:
 def test_the_library_keeps_no_copy_of_private_rows(places: dict[str, str], tmp_path: Path) -> None:
     csv_folder = _folder(tmp_path / "csv", "train.csv", Path(places["csv"]).read_text("utf-8"))
     code = (
-        "from leakbound.tasks.datasets import read_rows\n"
+        "from leakbound.tasks.rows.datasets import read_rows\n"
         f"read_rows({places['folder']!r}, 'text', 'kind')\n"
         f"read_rows({csv_folder!r}, 'text', 'kind')"
     )

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from leakbound.errors import DataError
 
 pytest.importorskip("rouge_score")
-from leakbound.cli.score_generations_command import command
+from leakbound.cli.verbs.attribute.score_generations import command
 from leakbound.utility import Generation, count_generations, read_generations, rouge
 from leakbound.utility.regurgitation import repeats_half, shares_words
 

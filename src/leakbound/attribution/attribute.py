@@ -55,7 +55,7 @@ from leakbound.attribution.units import (
     unit_spans,
 )
 from leakbound.errors import TargetError, UsageError
-from leakbound.mechanisms.tokens import find_tokenizer, finite
+from leakbound.mechanisms.parts.tokens import find_tokenizer, finite
 from leakbound.models import Model, NextLogits
 from leakbound.models.wrappers import computation_of
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from leakbound.attribution.measure import TokenDistribution
 from leakbound.attribution.spans import Ids
-from leakbound.mechanisms.mixture import bounded_lambda
+from leakbound.mechanisms.parts.mixture import bounded_lambda
 
 Floats = npt.NDArray[np.float64]
 

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from leakbound._check import positive, within
 from leakbound.attribution.spans import Ids, PromptParts, Span, TokenModel
 from leakbound.errors import TargetError, UsageError
-from leakbound.mechanisms import mixture
-from leakbound.mechanisms.tokens import finite, log_softmax
+from leakbound.mechanisms.parts import mixture
+from leakbound.mechanisms.parts.tokens import finite, log_softmax
 from leakbound.models import Model, NextLogits, ScoreTokens
 
 Removed = tuple[Span, ...]  # spans that are ablated together: disjoint and in order

@@ -16,7 +16,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.estimators import EProcess, Estimator, Observations, PairedScores
 from leakbound.estimators.base import ReplyPair
 from leakbound.estimators.by_channel import ByChannel
-from leakbound.mechanisms.single import release_unchanged
+from leakbound.mechanisms.parts.single import release_unchanged
 from leakbound.stats import Estimate
 from leakbound.systems import SystemMechanism
 from leakbound.systems.channels import ALL, SECONDS, TOOL_CALLS

@@ -8,15 +8,15 @@ from leakbound.auditing.rows import load_data, public_task, rows_and_task
 from leakbound.auditing.spec import Design
 from leakbound.errors import DataError
 from leakbound.tasks import Context, Example, Task
-from leakbound.tasks.fields import (
+from leakbound.tasks.rows.fields import (
     INPUT_FIELDS,
     LABEL_FIELDS,
     EmptyField,
     first_usual,
     no_usual_name,
 )
-from leakbound.tasks.row_checks import examples_of, warn_of_rows
-from leakbound.tasks.sources import SourceRow, source_rows
+from leakbound.tasks.rows.row_checks import examples_of, warn_of_rows
+from leakbound.tasks.rows.sources import SourceRow, source_rows
 
 DOCUMENTS = Task("documents", input_name="Document", label_name="Answer")
 

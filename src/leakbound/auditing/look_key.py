@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from leakbound.auditing.folder import Settings, run_id
 from leakbound.systems import AsyncCallableSystem, CallableSystem, SystemMechanism
 from leakbound.tasks import Example
-from leakbound.tasks.datasets import fingerprint
+from leakbound.tasks.rows.datasets import fingerprint
 
 if TYPE_CHECKING:
     from leakbound.auditing.prepare import Prepared

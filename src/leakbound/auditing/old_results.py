@@ -12,7 +12,7 @@ from leakbound.auditing.spec import Design
 from leakbound.estimators import ESTIMATORS, Claim, Estimator, TrialDesign, threshold_rule
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate
 from leakbound.stats import BestOnSameData, Bonferroni, Fixed, Split
-from leakbound.tasks.datasets import fingerprint
+from leakbound.tasks.rows.datasets import fingerprint
 
 Json: TypeAlias = dict[str, Any]
 VERDICTS = {"consistent": "no_violation"}

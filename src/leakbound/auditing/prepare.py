@@ -50,8 +50,8 @@ from leakbound.systems import SharedStore, SystemMechanism
 from leakbound.systems.channels import ALL
 from leakbound.systems.left_sessions import end_left_sessions
 from leakbound.tasks import Context, Example, Mechanism, PublicManifest, Task, require_mechanism
-from leakbound.tasks.datasets import fingerprint
 from leakbound.tasks.mechanism import exactness_of
+from leakbound.tasks.rows.datasets import fingerprint
 
 __all__ = ["Handed", "Prepared", "open_models", "prepare"]
 

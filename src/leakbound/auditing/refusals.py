@@ -10,7 +10,7 @@ from leakbound.auditing.spec import AuditSpec, Design
 from leakbound.errors import UsageError
 from leakbound.estimators import require_deciding
 from leakbound.estimators.base import ROUNDING
-from leakbound.mechanisms.single import Undefended
+from leakbound.mechanisms.parts.single import Undefended
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate
 from leakbound.systems import SystemMechanism
 

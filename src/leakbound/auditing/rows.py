@@ -9,15 +9,15 @@ from leakbound.auditing.spec import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.privacy import NonPrivate
 from leakbound.tasks import Context, Mechanism, Task
-from leakbound.tasks.datasets import (
+from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
+from leakbound.tasks.rows.datasets import (
     as_examples,
     infer_task,
     inline_rows,
     read_rows,
     require_classes,
 )
-from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
-from leakbound.tasks.row_checks import warn_of_rows
+from leakbound.tasks.rows.row_checks import warn_of_rows
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
 

@@ -23,8 +23,8 @@ from leakbound.estimators import ESTIMATORS, threshold_rule
 from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Fixed
 from leakbound.stats.ranked import Ranked
-from leakbound.tasks.datasets import TASKS
 from leakbound.tasks.named_tasks import NAMED_TASKS
+from leakbound.tasks.rows.datasets import TASKS
 
 LIKELY = 0.8  # a confidence that somebody may have meant
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, fi
 
 from leakbound._catalogue import Component
 from leakbound.systems.channels import require_channels
-from leakbound.tasks.delimited import DELIMITERS
+from leakbound.tasks.rows.delimited import DELIMITERS
 
 MOST = 10_000_000  # of trials and outputs: more would take years
 

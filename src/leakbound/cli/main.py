@@ -20,7 +20,7 @@ from typing import TextIO
 
 import click
 
-from leakbound.cli.screen import data_messages, say
+from leakbound.cli.screen.terminal import data_messages, say
 from leakbound.errors import IgnoredEntryPoint, LeakboundError, UsageError
 
 SECTIONS = {
@@ -91,7 +91,8 @@ class Commands(click.Group):
             )
         if cmd_name not in COMMANDS:
             return None
-        module = f"leakbound.cli.{cmd_name.replace('-', '_')}_command"
+        section = next(title for title, verbs in SECTIONS.items() if cmd_name in verbs)
+        module = f"leakbound.cli.verbs.{section.lower()}.{cmd_name.replace('-', '_')}"
         command: click.Command = importlib.import_module(module).command
         return command
 

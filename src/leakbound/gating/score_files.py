@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from leakbound.errors import DataError, UsageError
 from leakbound.estimators.scored_trials import ScoreDesign, ScoredTrials
-from leakbound.tasks.sources import SourceRow, source_rows
+from leakbound.tasks.rows.sources import SourceRow, source_rows
 
 Floats = npt.NDArray[np.float64]
 SIDES = {

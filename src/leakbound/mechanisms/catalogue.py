@@ -8,15 +8,15 @@ from typing import Any
 
 from leakbound._catalogue import Catalogue, construct, option_types
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import CLAIM, MechanismBase
 from leakbound.mechanisms.dp_fusion import DPFusion
 from leakbound.mechanisms.embedding_mean import EmbeddingMean
 from leakbound.mechanisms.few_shot import FewShot, ZeroShot
-from leakbound.mechanisms.grouping import PublicFacts
 from leakbound.mechanisms.influence_decoding import BoundedCID, ContextInfluenceDecoding
 from leakbound.mechanisms.invisible_ink import InvisibleInk
 from leakbound.mechanisms.judge_defense import JudgeDefense
 from leakbound.mechanisms.keyword_mean import KeywordMean
+from leakbound.mechanisms.parts.base import CLAIM, MechanismBase
+from leakbound.mechanisms.parts.grouping import PublicFacts
 from leakbound.mechanisms.product_of_experts import ProductOfExperts
 from leakbound.mechanisms.prompt_defense import PromptDefense
 from leakbound.mechanisms.report_noisy_max import ReportNoisyMax

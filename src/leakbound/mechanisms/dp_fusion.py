@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import CalibratedMechanism
-from leakbound.mechanisms.decoding import PairDecoding
-from leakbound.mechanisms.tokens import log_softmax
+from leakbound.mechanisms.parts.base import CalibratedMechanism
+from leakbound.mechanisms.parts.decoding import PairDecoding
+from leakbound.mechanisms.parts.tokens import log_softmax
 from leakbound.privacy import (
     RDP,
     renyi_divergence,

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import positive, whole
-from leakbound.mechanisms.base import GaussianCalibration, PartitionedMechanism
-from leakbound.mechanisms.single import answer_tokens, partition_requests
-from leakbound.mechanisms.total_calls import answer_total
+from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMechanism
+from leakbound.mechanisms.parts.single import answer_tokens, partition_requests
+from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Complete, Embed, Model
 from leakbound.privacy import Gaussian, calibrate_gaussian
 from leakbound.tasks import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leakbound.mechanisms.single import Undefended
+from leakbound.mechanisms.parts.single import Undefended
 from leakbound.privacy import Guarantee, PureDP
 from leakbound.tasks import Job
 

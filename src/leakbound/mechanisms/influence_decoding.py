@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import at_least, positive, whole
-from leakbound.mechanisms.decoding import PairDecoding
-from leakbound.mechanisms.mixture import bounded_lambda, mixed
+from leakbound.mechanisms.parts.decoding import PairDecoding
+from leakbound.mechanisms.parts.mixture import bounded_lambda, mixed
 from leakbound.privacy import Guarantee, NonPrivate, PureDP, share_down
 from leakbound.tasks import (
     Query,

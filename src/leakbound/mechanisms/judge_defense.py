@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import answer_each
-from leakbound.mechanisms.single import Undefended, as_aggregate
-from leakbound.mechanisms.wording import JUDGE, REFUSAL
+from leakbound.mechanisms.parts.base import answer_each
+from leakbound.mechanisms.parts.single import Undefended, as_aggregate
+from leakbound.mechanisms.parts.wording import JUDGE, REFUSAL
 from leakbound.models import Complete, Model
 from leakbound.stats.witness.features import ReplyFacts, ReplyFeatures
 from leakbound.tasks import Aggregate, Job, Query, Task

@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import GaussianCalibration, PartitionedMechanism
-from leakbound.mechanisms.discrete_noise import discrete_gaussian, require_analytic
 from leakbound.mechanisms.embedding_mean import public_candidates
-from leakbound.mechanisms.exponential import softmax_distribution
-from leakbound.mechanisms.single import partition_requests
-from leakbound.mechanisms.total_calls import answer_total
-from leakbound.mechanisms.wording import SHOWN_KEYWORDS
+from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMechanism
+from leakbound.mechanisms.parts.discrete_noise import discrete_gaussian, require_analytic
+from leakbound.mechanisms.parts.exponential import softmax_distribution
+from leakbound.mechanisms.parts.single import partition_requests
+from leakbound.mechanisms.parts.total_calls import answer_total
+from leakbound.mechanisms.parts.wording import SHOWN_KEYWORDS
 from leakbound.models import Complete, Model
 from leakbound.models.content import text_only
 from leakbound.privacy import (

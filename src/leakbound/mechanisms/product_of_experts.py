@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import CalibratedMechanism
-from leakbound.mechanisms.contextual_calibration import Prior, calibrated_requests, less_prior
-from leakbound.mechanisms.decoding import Decoding
-from leakbound.mechanisms.exponential import (
+from leakbound.mechanisms.parts.base import CalibratedMechanism
+from leakbound.mechanisms.parts.contextual_calibration import Prior, calibrated_requests, less_prior
+from leakbound.mechanisms.parts.decoding import Decoding
+from leakbound.mechanisms.parts.exponential import (
     clipped_log_probabilities,
     epsilon_per_choice,
     gumbel_choices,
 )
-from leakbound.mechanisms.grouping import PublicFacts
-from leakbound.mechanisms.tokens import public_tokens
+from leakbound.mechanisms.parts.grouping import PublicFacts
+from leakbound.mechanisms.parts.tokens import public_tokens
 from leakbound.privacy import BoundedRange, Relation, share_down
 from leakbound.tasks import AnyRequest, Context, Job, Task, present
 from leakbound.tasks.partition import places_by_position, split_by_position

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leakbound.errors import UsageError
-from leakbound.mechanisms.single import Undefended
-from leakbound.mechanisms.wording import L1, L2
+from leakbound.mechanisms.parts.single import Undefended
+from leakbound.mechanisms.parts.wording import L1, L2
 
 
 @dataclass(frozen=True, slots=True)

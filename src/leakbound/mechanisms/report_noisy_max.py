@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import GaussianCalibration, PartitionedMechanism
-from leakbound.mechanisms.contextual_calibration import Prior, calibrated_requests, less_prior
-from leakbound.mechanisms.discrete_noise import discrete_gaussian, require_analytic
-from leakbound.mechanisms.single import partition_requests
-from leakbound.mechanisms.tokens import finite, is_failed
-from leakbound.mechanisms.total_calls import answer_total
+from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMechanism
+from leakbound.mechanisms.parts.contextual_calibration import Prior, calibrated_requests, less_prior
+from leakbound.mechanisms.parts.discrete_noise import discrete_gaussian, require_analytic
+from leakbound.mechanisms.parts.single import partition_requests
+from leakbound.mechanisms.parts.tokens import finite, is_failed
+from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Complete, Model, ScoreLabels
 from leakbound.privacy import (
     DiscreteGaussian,

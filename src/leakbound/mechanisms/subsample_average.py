@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from leakbound._check import positive, whole, within
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import CalibratedMechanism
-from leakbound.mechanisms.tokens import finite, log_softmax
-from leakbound.mechanisms.total_calls import answer_total
+from leakbound.mechanisms.parts.base import CalibratedMechanism
+from leakbound.mechanisms.parts.tokens import finite, log_softmax
+from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Model, ScoreLabels
 from leakbound.privacy import Subsampled, subsampled_gaussian_epsilon
 from leakbound.privacy.compose import INTERVAL

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from leakbound._check import positive, whole
-from leakbound.mechanisms.base import CalibratedMechanism, GaussianCalibration
-from leakbound.mechanisms.grouping import PublicFacts
-from leakbound.mechanisms.single import answer_tokens, as_aggregate, release_unchanged
-from leakbound.mechanisms.tokens import TokenDecoder, log_softmax, public_tokens
-from leakbound.mechanisms.total_calls import answer_total
+from leakbound.mechanisms.parts.base import CalibratedMechanism, GaussianCalibration
+from leakbound.mechanisms.parts.grouping import PublicFacts
+from leakbound.mechanisms.parts.single import answer_tokens, as_aggregate, release_unchanged
+from leakbound.mechanisms.parts.tokens import TokenDecoder, log_softmax, public_tokens
+from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Complete, Model, NextLogits
 from leakbound.models.content import Content, text_only
 from leakbound.privacy import Gaussian, Guarantee, calibrate_gaussian, compose

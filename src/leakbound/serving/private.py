@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, TargetError, UsageError
-from leakbound.mechanisms.base import NO_ANSWER
-from leakbound.mechanisms.total_calls import TotalModel
+from leakbound.mechanisms.parts.base import NO_ANSWER
+from leakbound.mechanisms.parts.total_calls import TotalModel
 from leakbound.models import Embed, Limited, Model, require
 from leakbound.models.content import text_only
 from leakbound.privacy import Guarantee, NonPrivate

@@ -4,12 +4,12 @@ from leakbound.systems.callable import AsyncCallableSystem, CallableSystem, answ
 from leakbound.systems.calls import Caller, CallMeter, CallOptions
 from leakbound.systems.channels import Trace, traced
 from leakbound.systems.failures import NoAnswer, SystemFailed
-from leakbound.systems.http import HttpSystem, HttpSystemConfig
-from leakbound.systems.http_store import HttpStore, load_http_system
+from leakbound.systems.http.store import HttpStore, load_http_system
+from leakbound.systems.http.system import HttpSystem, HttpSystemConfig
 from leakbound.systems.load import load_system
 from leakbound.systems.mechanism import SystemMechanism
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, Store, System
-from leakbound.systems.stores import (
+from leakbound.systems.stores.shared import (
     OneSession,
     SharedStore,
     filled_store,

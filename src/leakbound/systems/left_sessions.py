@@ -19,7 +19,7 @@ from leakbound.errors import LeakboundError, TargetError
 from leakbound.models.blocking import run_blocking
 from leakbound.systems.callable import CallableSystem
 from leakbound.systems.protocol import System
-from leakbound.systems.stores import OneSession
+from leakbound.systems.stores.shared import OneSession
 
 LOG = logging.getLogger("leakbound.systems")
 PATIENCE = 120.0  # seconds until nobody waits any more for a session that was left

@@ -19,7 +19,7 @@ from leakbound.errors import TargetError, UsageError, findable
 from leakbound.systems.callable import as_system
 from leakbound.systems.calls import CallOptions
 from leakbound.systems.failures import place_of
-from leakbound.systems.http_store import load_http_system
+from leakbound.systems.http.store import load_http_system
 from leakbound.systems.mechanism import SystemMechanism
 from leakbound.systems.sources import DIGITS, package_root, source_digest, source_files
 

@@ -14,8 +14,8 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from leakbound.errors import LeakboundError, TargetError
-from leakbound.mechanisms.base import MechanismBase
-from leakbound.mechanisms.single import as_aggregate, one_vote, release_unchanged
+from leakbound.mechanisms.parts.base import MechanismBase
+from leakbound.mechanisms.parts.single import as_aggregate, one_vote, release_unchanged
 from leakbound.models import Model
 from leakbound.models.blocking import run_blocking
 from leakbound.models.content import text_only
@@ -26,11 +26,11 @@ from leakbound.systems.calls import Caller, CallOptions, Paced
 from leakbound.systems.channels import SECONDS, separated
 from leakbound.systems.duck import says_stateful
 from leakbound.systems.failures import NoAnswer, SystemFailed, interrupts, too_slow
-from leakbound.systems.http import HttpSystem
+from leakbound.systems.http.system import HttpSystem
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
 from leakbound.systems.replies import as_reply, together
 from leakbound.systems.sessions import session_of
-from leakbound.systems.stores import SharedStore
+from leakbound.systems.stores.shared import SharedStore
 from leakbound.systems.threads import ThreadedSystem
 from leakbound.tasks import (
     Access,

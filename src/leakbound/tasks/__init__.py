@@ -2,7 +2,6 @@
 
 from leakbound.stats import CategoricalLaw, GaussianLaw
 from leakbound.tasks.example import EMPTY_SLOT, Context, Example, as_context, present
-from leakbound.tasks.manifest import PublicManifest
 from leakbound.tasks.mechanism import (
     Access,
     AnyRequest,
@@ -25,6 +24,7 @@ from leakbound.tasks.outputs import (
 )
 from leakbound.tasks.packing import packed, unpacked
 from leakbound.tasks.parse import parse_answer
+from leakbound.tasks.rows.manifest import PublicManifest
 from leakbound.tasks.task import Query, Task
 
 __all__ = [

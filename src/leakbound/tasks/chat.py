@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from leakbound.errors import DataError
-from leakbound.tasks.row_files import Fields, SourceRow
+from leakbound.tasks.rows.row_files import Fields, SourceRow
 
 CHATS = ("messages", "conversations")  # usual names of the field
 KEYS = (("role", "content"), ("from", "value"))  # of a message

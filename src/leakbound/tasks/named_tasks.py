@@ -15,9 +15,9 @@ from pathlib import Path
 
 from leakbound.errors import DataError, unknown_name
 from leakbound.tasks.example import Context, Example
-from leakbound.tasks.fields import FieldMap
-from leakbound.tasks.row_checks import examples_of
-from leakbound.tasks.sources import SourceRow, hub_rows, source_rows
+from leakbound.tasks.rows.fields import FieldMap
+from leakbound.tasks.rows.row_checks import examples_of
+from leakbound.tasks.rows.sources import SourceRow, hub_rows, source_rows
 from leakbound.tasks.task import Task
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.mechanisms.contextual_calibration import CONTENT_FREE
+from leakbound.mechanisms.parts.contextual_calibration import CONTENT_FREE
 from leakbound.models import Scripted
 from leakbound.tasks import Query, Task
 

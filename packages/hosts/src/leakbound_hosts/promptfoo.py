@@ -17,7 +17,7 @@ from leakbound.systems import as_system
 from leakbound.systems.load import load_system
 from leakbound.systems.protocol import System
 from leakbound.tasks import Context
-from leakbound.tasks.datasets import read_rows
+from leakbound.tasks.rows.datasets import read_rows
 
 _Fields = Mapping[str, object]
 

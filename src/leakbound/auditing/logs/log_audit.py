@@ -28,7 +28,7 @@ from leakbound.stats.exchangeability import (
     excess_test,
     smallest_excess,
 )
-from leakbound.tasks.sources import SourceRow, source_rows
+from leakbound.tasks.rows.sources import SourceRow, source_rows
 
 USUAL = ("output", "answer", "response", "completion", "reply", "text")
 

@@ -24,9 +24,9 @@ from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee, self_compose
 from leakbound.stats.ranked import Ranked
 from leakbound.systems import SystemMechanism
-from leakbound.systems.stores import require_store
+from leakbound.systems.stores.shared import require_store
 from leakbound.tasks import Context, Example, Mechanism, Query, Task
-from leakbound.tasks.datasets import fingerprint
+from leakbound.tasks.rows.datasets import fingerprint
 
 PLACES = frozenset({"data", "data_dir", "encoding"})  # the rows themselves have a fingerprint
 # change no question and nothing of what is stored; access decides which scores leave a system

@@ -41,8 +41,8 @@ from leakbound.report.audit.words import (
     reason_sentences,
     setup_sentence,
 )
-from leakbound.report.bounds_figure import SYSTEMS, SystemBounds, bounds_figure
 from leakbound.report.cells import TableCell
+from leakbound.report.decisions.bounds_figure import SYSTEMS, SystemBounds, bounds_figure
 from leakbound.report.figures import CLAIM, INK, MEMBER, canvas, legend, svg
 from leakbound.report.frame import counted, facts
 from leakbound.report.pages import render

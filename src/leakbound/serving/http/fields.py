@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import NO_ANSWER
+from leakbound.mechanisms.parts.base import NO_ANSWER
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Mechanism, Query, Task
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from leakbound.systems.index_store import (
+from leakbound.systems.stores.index import (
     IndexRecord,
     IndexStore,
     require_done,

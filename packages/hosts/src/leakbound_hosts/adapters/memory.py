@@ -8,13 +8,13 @@ from types import MethodType
 from typing import cast
 
 from leakbound.errors import TargetError
-from leakbound.systems.index_store import (
+from leakbound.systems.replies import finished, text_in
+from leakbound.systems.stores.index import (
     IndexRecord,
     IndexStore,
     require_done,
     texts_of,
 )
-from leakbound.systems.replies import finished, text_in
 
 ADD = ("add", "remember", "save", "store", "insert")
 DELETE = ("delete", "forget", "remove", "discard")

@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 import yaml
 
-from leakbound.cli.finished_runs import one_result
-from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import emit
-from leakbound.cli.screen import say
+from leakbound.cli.screen.finished_runs import one_result
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit
+from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
 from leakbound_hosts.exports.cyclonedx import cyclonedx
 from leakbound_hosts.exports.in_toto import in_toto

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import UsageError
-from leakbound.mechanisms.base import MechanismBase
-from leakbound.mechanisms.tokens import finite, log_softmax
-from leakbound.mechanisms.total_calls import answer_total
+from leakbound.mechanisms.parts.base import MechanismBase
+from leakbound.mechanisms.parts.tokens import finite, log_softmax
+from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Complete, Model, ScoreLabels
 from leakbound.privacy import Gaussian, PureDP, calibrate_gaussian
 from leakbound.stats import CategoricalLaw, GaussianLaw

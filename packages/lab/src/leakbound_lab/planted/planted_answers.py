@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.mechanisms import BoundedCID, KeywordMean, ProductOfExperts, ReportNoisyMax
-from leakbound.mechanisms.mixture import mixed
+from leakbound.mechanisms.parts.mixture import mixed
 from leakbound.models import Complete, Model, NextLogits, ScoreLabels
 from leakbound.privacy import ApproxDP, Guarantee, PureDP, compose, leaves
 from leakbound.tasks import (

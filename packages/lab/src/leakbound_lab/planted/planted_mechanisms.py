@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.mechanisms import EmbeddingMean, ProductOfExperts, ReportNoisyMax
-from leakbound.mechanisms.exponential import gumbel_choices, softmax_distribution
-from leakbound.mechanisms.total_calls import answer_total
+from leakbound.mechanisms.parts.exponential import gumbel_choices, softmax_distribution
+from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Model
 from leakbound.privacy import ApproxDP, BoundedRange, Gaussian
 from leakbound.stats import CategoricalLaw

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from leakbound.mechanisms import KeywordMean
-from leakbound.mechanisms.base import answer_each
-from leakbound.mechanisms.single import partition_requests
+from leakbound.mechanisms.parts.base import answer_each
+from leakbound.mechanisms.parts.single import partition_requests
+from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.mechanisms.subsample_average import SubsampleAverage
-from leakbound.mechanisms.total_calls import answer_total
 from leakbound.models import Complete, Model
 from leakbound.privacy import Gaussian
 from leakbound.stats import GaussianLaw

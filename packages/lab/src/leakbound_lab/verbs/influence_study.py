@@ -13,8 +13,7 @@ import click
 
 from leakbound.attribution import Case, Finished, InfluenceRecord, InfluenceSettings, read_cases
 from leakbound.auditing.store import write_private
-from leakbound.cli.help_pages import cli_command
-from leakbound.cli.influence_options import (
+from leakbound.cli.options.influence import (
     addresses,
     attributed,
     draw_options,
@@ -22,10 +21,11 @@ from leakbound.cli.influence_options import (
     sampling,
     stopping,
 )
-from leakbound.cli.local_options import local_options
-from leakbound.cli.model_options import require_taken
-from leakbound.cli.output import emit
-from leakbound.cli.screen import say
+from leakbound.cli.options.local import local_options
+from leakbound.cli.options.model import require_taken
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit
+from leakbound.cli.screen.terminal import say
 from leakbound.errors import StoreError, reason_of
 from leakbound.models import Local, Model
 from leakbound.models.address import open_shared

@@ -14,11 +14,11 @@ from leakbound.auditing import AuditSpec
 from leakbound.auditing.folder import make_folder
 from leakbound.auditing.prepare import open_models
 from leakbound.auditing.store import write_private
-from leakbound.cli.endpoint_options import endpoint_options
-from leakbound.cli.help_pages import cli_command
-from leakbound.cli.influence_options import addresses
-from leakbound.cli.output import emit
-from leakbound.cli.screen import say
+from leakbound.cli.options.endpoint import endpoint_options
+from leakbound.cli.options.influence import addresses
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit
+from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Endpoint, Model
 from leakbound_lab.reproduce import (

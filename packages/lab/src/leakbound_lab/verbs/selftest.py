@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from leakbound.cli.help_pages import cli_command
-from leakbound.cli.output import emit
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit
 from leakbound_lab.planted import passed, selftest
 
 

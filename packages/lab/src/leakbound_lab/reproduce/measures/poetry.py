@@ -21,7 +21,7 @@ from leakbound.mechanisms import (
     SyntheticShots,
     ZeroShot,
 )
-from leakbound.mechanisms.exponential import clipped_log_probabilities
+from leakbound.mechanisms.parts.exponential import clipped_log_probabilities
 from leakbound.models import ScoreLabels
 from leakbound.models.wrappers import Counted
 from leakbound.stats import auroc, auroc_standard_error

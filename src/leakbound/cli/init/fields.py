@@ -1,0 +1,149 @@
+"""The fields of rows, for leakbound init: by their usual names, else by what they hold."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from leakbound.errors import DataError
+from leakbound.tasks.chat import with_chats
+from leakbound.tasks.rows.field_guess import (
+    RowField,
+    columns_of,
+    label_columns,
+    looks_like_row,
+    text_columns,
+)
+from leakbound.tasks.rows.fields import HEADED, NoUsualName, guess
+from leakbound.tasks.rows.sources import source_rows
+
+SLOT = re.compile(r"\{([^{}]+)\}")
+ROLES = {"input_field": "input", "label_field": "label"}
+FLAGS = {
+    "input_field": "--input-field (or --input-template, for several)",
+    "label_field": "--label-field",
+}
+MOST_NAMES = 30  # of the fields that a message lists
+NONE = {
+    "input_field": "no field holds texts of several words that differ from row to row (a field "
+    "inside another is not looked at)",
+    "label_field": "no other field repeats a few short values (a free text, such as a summary, may "
+    "be the label too)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFields:
+    """Fields that have no usual name."""
+
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    why: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """What was guessed, and how to change it; empty if nothing was."""
+        if not self.why:
+            return ""
+        found = (
+            f"the {ROLES[key]} is {self.chosen[key]!r} ({why})" for key, why in self.why.items()
+        )
+        flags = " and ".join(FLAGS[key] for key in self.why)
+        unused = f"Not used: {', '.join(self.unused)}. " if self.unused else ""
+        return (
+            f"Fields: GUESSED from what they hold: {', '.join(found)}. {unused}If this is wrong, "
+            f"use {flags}, or change the file."
+        )
+
+
+def found_fields(data: str, given: Mapping[str, Any]) -> FoundFields:
+    """Fields of rows whose names are not usual.
+
+    At a terminal, a person is asked; elsewhere, what the fields hold must leave no choice.
+    """
+    rows = [with_chats(row) for row in source_rows(data, encoding=given.get("encoding"))]
+    named = [given.get(key) for key in ("input_field", "label_field", "input_template")]
+    try:
+        guess(([str(key) for key in row.fields] for row in rows), repr(data), *named)
+    except NoUsualName as unknown:
+        columns = columns_of([row.fields for row in rows])
+        if HEADED.search(data) and looks_like_row(columns):
+            raise  # it shows no name: what looks like names may be a row
+        return _chosen(data, list(map(str, rows[0].fields)), columns, unknown)
+    return FoundFields()
+
+
+def _chosen(
+    data: str, names: Sequence[str], columns: Sequence[RowField], unknown: NoUsualName
+) -> FoundFields:
+    known = _known(unknown)
+    taken = [*SLOT.findall(unknown.template or ""), unknown.label]
+    free = [column for column in columns if column.name not in taken]
+    texts, labels = text_columns(free), label_columns(free)
+    may_be = {"input_field": texts} if unknown.template is None else {}
+    may_be |= {"label_field": labels} if unknown.label is None else {}
+    if sys.stdin.isatty() and len(free) >= len(may_be):
+        return FoundFields(known | _asked(data, free, may_be))
+    if any(len(found) != 1 for found in may_be.values()):
+        raise DataError(_unclear(data, names, may_be))
+    only = {key: found[0] for key, found in may_be.items()}
+    chosen = {key: column.name for key, column in only.items()}
+    unused = tuple(name for name in names if name not in (*taken, *chosen.values()))
+    return FoundFields(known | chosen, {key: _why(key, one) for key, one in only.items()}, unused)
+
+
+def _known(unknown: NoUsualName) -> dict[str, str]:
+    """The field that has a usual name, or that was given: a file names both or none."""
+    known = {} if unknown.label is None else {"label_field": unknown.label}
+    if unknown.template is not None:
+        one = SLOT.fullmatch(unknown.template)
+        known |= {"input_field": one[1]} if one else {"input_template": unknown.template}
+    return known
+
+
+def _why(key: str, column: RowField) -> str:
+    if key == "input_field":
+        return f"the longest texts, {column.length:.0f} characters on average"
+    return f"{column.distinct} short values that recur"
+
+
+def _asked(
+    data: str, free: Sequence[RowField], may_be: Mapping[str, list[RowField]]
+) -> dict[str, str]:
+    """What a person at a terminal answers; a guess is the default."""
+    names = [column.name for column in free]
+    click.echo(f"The fields of {data} have no usual names: {', '.join(names)}")
+    chosen: dict[str, str] = {}
+    for key, found in may_be.items():
+        left = [name for name in names if name not in chosen.values()]
+        default = found[0].name if len(found) == 1 else None
+        chosen[key] = click.prompt(
+            f"Field that holds the {ROLES[key]}",
+            type=click.Choice(left),
+            default=default,
+            show_choices=False,
+        )
+    return chosen
+
+
+def _unclear(data: str, names: Sequence[str], may_be: Mapping[str, list[RowField]]) -> str:
+    """Which fields there are, what speaks for which, and how to name them."""
+    unclear = {key: found for key, found in may_be.items() if len(found) != 1}
+    told = [
+        f"the {ROLES[key]} may be {' or '.join(repr(one.name) for one in found)}"
+        if found
+        else NONE[key]
+        for key, found in unclear.items()
+    ]
+    listed = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    return (
+        f"{data!r} has the fields {listed}, and neither their names nor what they hold say which "
+        f"is the {' and which the '.join(ROLES[key] for key in unclear)}: {', and '.join(told)}. "
+        f"Name {'it' if len(unclear) == 1 else 'them'} with "
+        f"{' and '.join(FLAGS[key] for key in unclear)}."
+    )

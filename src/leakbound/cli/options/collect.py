@@ -1,0 +1,202 @@
+"""Options for how a run is collected: in part, from a cache, or on a cluster.
+
+None of them changes its results.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leakbound.auditing.ahead import run_ahead
+from leakbound.auditing.cluster import on_cluster
+from leakbound.auditing.collect import BatchRunner
+from leakbound.auditing.merge import kept_model
+from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.run import replay_only
+from leakbound.auditing.spec import AuditSpec
+from leakbound.auditing.system_calls import SystemRunner
+from leakbound.cli.options.system import call_options, rate_option
+from leakbound.cli.screen.help_pages import in_section
+from leakbound.errors import UsageError
+from leakbound.models import Answers, Cached, Endpoint, Model
+from leakbound.scaling import Cluster
+from leakbound.systems import CallOptions, SystemMechanism
+
+Opener = Callable[[AuditSpec], Model]
+option = in_section("Run")
+ON_CLUSTER = (
+    option(
+        "--ray",
+        default=None,
+        metavar="ADDRESS",
+        help="call the model on a Ray cluster: local, auto, or host:port",
+    ),
+    option(
+        "--workers",
+        type=click.IntRange(1),
+        default=None,
+        help="models opened on the cluster [default: one per GPU, else one per CPU]",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectOptions:
+    """How a run is collected. Raises UsageError for options that exclude each other."""
+
+    out: Path
+    shard: tuple[int, int] | None
+    cache: Path | None
+    replay: bool
+    cluster: Cluster | None
+    calls: CallOptions = CallOptions()
+
+    def __post_init__(self) -> None:
+        if self.cluster is not None and (self.cache is not None or self.replay):
+            raise UsageError(
+                "the workers of a cluster ask their own models; leave --ray out, or --cache and "
+                "--replay."
+            )
+        if self.replay and self.shard is not None:
+            raise UsageError("--replay makes no model calls to divide; leave --shard out.")
+
+    def require(self, fresh: bool, endpoint: Endpoint) -> None:
+        """Refuse options that would have no effect."""
+        if fresh and (self.replay or self.cache is not None):
+            raise UsageError(
+                "--fresh calls the model again, and --cache and --replay reuse stored answers; "
+                "leave one of them out."
+            )
+        if self.cluster is not None and (
+            endpoint.max_cost is not None or endpoint.max_minutes is not None
+        ):
+            raise UsageError(
+                "--max-cost and --max-minutes are kept by one process, and every worker of a "
+                "cluster is one; leave --ray out, "
+                "and use more --connections."
+            )
+
+    def require_one_process(self) -> None:
+        """Refuse to spread a run over processes, for a design with one store."""
+        spread = {"--shard": self.shard, "--ray": self.cluster, "--cache": self.cache}
+        given = next((flag for flag, value in spread.items() if value is not None), None)
+        if given is not None:
+            raise UsageError(
+                f"a one_run design queries one store from one process; leave {given} out."
+            )
+
+    def opener(self, opener: Opener) -> Opener:
+        """What opens the model of a spec: the stored one for a replay, behind the cache if there is
+        one.
+        """
+        first = partial(kept_model, out=self.out) if self.replay else opener
+        if self.cache is None:
+            return first
+        cache = self.cache  # opened before the model: a cache that cannot be used ends it early
+        return lambda spec: Cached(answers=Answers(cache), model=first(spec))
+
+    def runner(self, prepared: Prepared, opener: Opener) -> BatchRunner:
+        """What collects the missing batches."""
+        if self.cache is not None and not prepared.mechanism.needs:
+            raise UsageError(
+                "--cache stores answers of a model, and a --system calls its own; leave --cache "
+                "out."
+            )
+        if self.cluster is not None:
+            return on_cluster(prepared, self.cluster, opener, self.calls)
+        if self.replay and self.cache is None:
+            return replay_only
+        if isinstance(prepared.mechanism, SystemMechanism):
+            return SystemRunner(prepared.mechanism, self.calls)
+        return run_ahead
+
+
+def read_shard(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> tuple[int, int] | None:
+    """The numbers of --shard i/N. Raises UsageError for anything else."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise UsageError(f"--shard got {text!r}; it must be i/N with 1 <= i <= N, such as 1/4.")
+    return int(match[1]), int(match[2])
+
+
+OPTIONS = (
+    option(
+        "--out",
+        type=click.Path(path_type=Path),
+        default=Path("runs"),
+        show_default=True,
+        help="folder of the runs",
+    ),
+    option(
+        "--shard",
+        callback=read_shard,
+        default=None,
+        metavar="i/N",
+        help="collect only every Nth batch; `merge` joins the shards",
+    ),
+    option(
+        "--cache",
+        type=click.Path(path_type=Path, dir_okay=False),
+        default=None,
+        metavar="FILE",
+        help="store finished model calls in this file, and reuse them; its answers cannot be read "
+        "without their prompts",
+    ),
+    option(
+        "--replay",
+        is_flag=True,
+        help="do not open a model: take all answers from the run in --out, or from --cache",
+    ),
+)
+
+
+def cluster_options(function: Callable[..., object]) -> Callable[..., object]:
+    """--ray and --workers."""
+    for option in reversed(ON_CLUSTER):
+        function = option(function)
+    return function
+
+
+def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
+    """The cluster that the options name, if any."""
+    if ray is None and workers is not None:
+        raise UsageError("--workers needs a cluster; add --ray local, or --ray ADDRESS.")
+    return None if ray is None else Cluster(ray, workers)
+
+
+def collect_options(function: Callable[..., object]) -> Callable[..., object]:
+    """--out, --shard, --cache, --replay, --rate, --ray, --workers; the function gets `collecting`
+    in their place. It needs the options of an endpoint, too.
+    """
+
+    @functools.wraps(function)
+    def with_collecting(
+        ray: str | None,
+        workers: int | None,
+        rate: float | None,
+        disposable_store: bool,
+        **flags: Any,
+    ) -> object:
+        names = {name: flags.pop(name) for name in ("out", "shard", "cache", "replay")}
+        calls = call_options(flags["endpoint"], flags["config"], rate, disposable_store)
+        return function(
+            collecting=CollectOptions(**names, cluster=cluster_of(ray, workers), calls=calls),
+            **flags,
+        )
+
+    options: list[Callable[..., Any]] = [*OPTIONS, rate_option, *ON_CLUSTER]
+    for option in reversed(options):
+        with_collecting = option(with_collecting)
+    return with_collecting

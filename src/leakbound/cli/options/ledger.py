@@ -1,0 +1,93 @@
+"""Whose budget an answer is charged to: options of the commands that answer."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from leakbound.auditing.spec import Design
+from leakbound.errors import DataError, UsageError
+from leakbound.serving.ledger import DATASET
+from leakbound.tasks.named_tasks import NAMED_TASKS
+from leakbound.tasks.rows.datasets import inline_rows
+from leakbound.tasks.rows.sources import SourceRow, source_rows
+
+LEDGER = "leakbound-ledger.sqlite"
+
+
+def ledger_key_option(function: Callable[..., object]) -> Callable[..., object]:
+    text = ("secret and high-water mark of the ledger, on another disk if you can [default: "
+            "LEDGER.key; for PostgreSQL leakbound-ledger.key]")  # fmt: skip
+    path = click.Path(path_type=Path)
+    return click.option("--ledger-key", type=path, default=None, help=text)(function)
+
+
+OPTIONS = (
+    click.option("--dataset", default=DATASET, show_default=True,
+                 help="name of the data set; the budget is for all answers from it"),
+    click.option("--record-id", metavar="COLUMN", default=None,
+                 help="field that names the record of a row; each record has one budget [default: "
+                 "a row's content names it]"),
+    ledger_key_option,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Which accounts of a ledger pay for answers."""
+
+    dataset: str
+    record_id: str | None
+    key: Path | None
+
+    def ids(self, design: Design, shots: int) -> list[str] | None:
+        """Ids of the first rows."""
+        if self.record_id is None:
+            return [f"synthetic {i}" for i in range(shots)] if _synthetic(design) else None
+        if design.data_dir is not None or (design.data is None and design.rows is None):
+            raise UsageError(
+                "--record-id names a column of your own rows; give them with --data, or leave it "
+                "out."
+            )
+        if design.data is None:
+            rows = inline_rows(design.rows)
+        else:
+            rows = source_rows(design.data, design.delimiter, design.encoding)
+        return [_id(row, self.record_id) for row in rows[:shots]]
+
+
+def _synthetic(design: Design) -> bool:
+    """Whether the rows are drawn from a generator."""
+    sources = (design.data, design.rows, design.data_dir)
+    return design.task not in NAMED_TASKS and all(source is None for source in sources)
+
+
+def _id(row: SourceRow, column: str) -> str:
+    value = row.fields.get(column)
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        got = (
+            "no" if value is None else "an empty" if value == "" else f"a {type(value).__name__} as"
+        )
+        raise DataError(
+            f"{row.place} has {got} record id in the field {column!r}; it must be a text or a "
+            "whole number, a different one in each row."
+        )
+    return str(value)
+
+
+def accounts_options(function: Callable[..., object]) -> Callable[..., object]:
+    """--dataset, --record-id, --ledger-key; the function gets `accounts` in their place."""
+
+    @functools.wraps(function)
+    def with_accounts(
+        dataset: str, record_id: str | None, ledger_key: Path | None, **flags: object
+    ) -> object:
+        return function(accounts=Accounts(dataset, record_id, ledger_key), **flags)
+
+    for option in reversed(OPTIONS):
+        with_accounts = option(with_accounts)
+    return with_accounts

@@ -1,0 +1,79 @@
+"""The runs that a command is given:
+
+run folders, record.json files, or a folder (an --out) that holds runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakbound.auditing import AuditResult, load_result
+from leakbound.auditing.folder import is_run
+from leakbound.auditing.intact import UnfinishedRun, is_unfinished
+from leakbound.cli.screen.terminal import say
+from leakbound.errors import UsageError
+
+SET_ASIDE = re.compile(r".*\.old\d+")  # by audit --fresh
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRuns:
+    """Runs in the order in which they were given."""
+
+    all: tuple[Path, ...]
+    unfinished: tuple[Path, ...]
+    needed: bool
+
+    @property
+    def names(self) -> list[str]:
+        """Of the unfinished ones."""
+        return [run.name for run in self.unfinished]
+
+    @property
+    def exit_code(self) -> int:
+        """3 where an unfinished run is needed; a gate needs every run."""
+        return UnfinishedRun.exit_code if self.needed else 0
+
+    def results(self, least: int = 0) -> list[AuditResult]:
+        """Of the finished runs; the others are named on standard error.
+
+        Raises UnfinishedRun where they are why fewer than `least` are finished.
+        """
+        self.tell()
+        found = [load_result(run) for run in self.all if run not in self.unfinished]
+        if self.unfinished and len(found) < least <= len(self.all):
+            load_result(self.unfinished[0])
+        return found
+
+    def tell(self) -> None:
+        """Name the unfinished runs on standard error."""
+        if self.unfinished:
+            number = f"{len(self.unfinished)} of {len(self.all)}"
+            say(f"leakbound: {number} unfinished: {', '.join(self.names)}", err=True)
+
+
+def given_runs(paths: Iterable[Path]) -> GivenRuns:
+    """The runs at the paths and in them; those that --fresh has set aside are none."""
+    paths = list(paths)
+    found = tuple(run for path in paths for run in _runs_in(path))
+    unfinished = tuple(run for run in found if is_unfinished(run))
+    needed = found == unfinished or any(run in paths for run in unfinished)
+    return GivenRuns(found, unfinished, needed)
+
+
+def one_result(path: Path, flag: str = "") -> AuditResult:
+    """That of the one finished run at a path."""
+    found = given_runs([path]).all
+    if len(found) > 1:
+        raise UsageError(f"{flag}{str(path)!r} holds {len(found)} runs; name the folder of one.")
+    return load_result(found[0])
+
+
+def _runs_in(path: Path) -> list[Path]:
+    if not path.is_dir() or is_run(path):
+        return [path]
+    found = [one for one in sorted(path.iterdir()) if is_run(one)]
+    return [one for one in found if not SET_ASIDE.fullmatch(one.name)] or [path]

@@ -1,0 +1,145 @@
+"""Commands and options as their help shows them: examples, the options that matter first, and all
+others by section under --help-all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from leakbound.cli.screen.output import OUTPUT_OPTIONS, output
+
+SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
+OWN = "Options"
+Decorating = Callable[[Any], Any]
+WHOLE = "leakbound.cli.help_all"  # key of a context: whether its help shows every option
+
+
+class Option(click.Option):
+    """An option under a heading."""
+
+    def __init__(
+        self, *args: Any, section: str = OWN, choices: Iterable[str] = (), **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+        self.choices = tuple(choices)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Flag and text; with every choice where all options are shown."""
+        record = super().get_help_record(ctx)
+        if record is None or not self.choices or not ctx.meta.get(WHOLE):
+            return record
+        return record[0], f"{record[1]}; one of {', '.join(self.choices)}"
+
+
+class SectionedCommand(click.Command):
+    """A command with examples, and with sections of options if it has more than a screen holds."""
+
+    def __init__(
+        self, *args: Any, first: str = "", examples: Sequence[str] = (), **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.first = tuple(first.split())
+        self.examples = tuple(examples)
+        self.params.extend(option() for option in OUTPUT_OPTIONS)
+        if self.first:
+            self.params.append(_help_all())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; an empty path, as of an unset variable, is not this folder."""
+        given = self.make_parser(ctx).parse_args(list(args))[0]
+        for param in self.params:
+            values = given.get(param.name or "", ())
+            if isinstance(param.type, click.Path) and "" in _texts(values):
+                raise click.BadParameter("it is empty; name a file or folder", ctx, param)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, with what it prints as --json, --quiet and --verbose say."""
+        with output(ctx):
+            return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Examples, then options: the first ones, or all by section."""
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {ctx.command_path} {one}\n" for one in self.examples))
+        params = self.get_params(ctx)
+        if not self.first or ctx.meta.get(WHOLE):
+            for section in dict.fromkeys(map(_section, params)):
+                _write(ctx, formatter, section, [p for p in params if _section(p) == section])
+            return
+        by_flag = {flag: param for param in params for flag in param.opts}
+        shown = [by_flag[flag] for flag in (*self.first, "--help-all", "--help")]
+        _write(ctx, formatter, "First options", shown)
+        formatter.write_paragraph()
+        options = [p for p in params if isinstance(p, click.Option) and p not in shown]
+        formatter.write_text(_others(options))
+
+
+def _texts(values: object) -> Sequence[object]:
+    return values if isinstance(values, list | tuple) else [values]
+
+
+def _help_all() -> click.Option:
+    """--help-all, which shows every option."""
+
+    def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            ctx.meta[WHOLE] = True
+            click.echo(ctx.get_help())
+            ctx.exit()
+
+    text = "Show every option, by section, and exit."
+    return click.Option(
+        ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show, help=text
+    )
+
+
+def _section(param: click.Parameter) -> str:
+    return param.section if isinstance(param, Option) else OWN
+
+
+def _write(
+    ctx: click.Context,
+    formatter: click.HelpFormatter,
+    section: str,
+    params: Sequence[click.Parameter],
+) -> None:
+    records = [record for p in params if (record := p.get_help_record(ctx)) is not None]
+    if records:
+        with formatter.section(section):
+            formatter.write_dl(records)
+
+
+def _others(params: Sequence[click.Parameter]) -> str:
+    """How many options each section holds."""
+    count = Counter(map(_section, params))
+    listed = ", ".join(f"{section.lower()} ({number})" for section, number in count.items())
+    return f"--help-all shows {count.total()} more: {listed}."
+
+
+def in_section(section: str) -> Callable[..., Decorating]:
+    """A decorator like click's `option`, for options under one heading."""
+    return partial(click.option, cls=Option, section=section)
+
+
+def cli_command(*examples: str, first: str = "") -> Callable[[Any], SectionedCommand]:
+    """A decorator that makes a command of a function."""
+    return click.command(
+        cls=SectionedCommand, context_settings=SETTINGS, examples=examples, first=first
+    )
+
+
+def subcommand(
+    of: click.Group, name: str, *examples: str, epilog: str | None = None
+) -> Callable[[Any], click.Command]:
+    """A decorator that makes a command of a group of a function."""
+    return of.command(
+        name, cls=SectionedCommand, context_settings=SETTINGS, examples=examples, epilog=epilog
+    )

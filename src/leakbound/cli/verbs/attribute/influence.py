@@ -1,0 +1,288 @@
+"""leakbound influence: which parts of a context a response comes from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leakbound.attribution import (
+    Case,
+    Finished,
+    InfluenceRecord,
+    InfluenceSettings,
+    case_of_documents,
+    csv_text,
+    limit_shares,
+    npz_bytes,
+    read_cases,
+)
+from leakbound.attribution.attribute import attribution
+from leakbound.auditing.store import write_private
+from leakbound.cli.options.collect import cluster_of, cluster_options
+from leakbound.cli.options.endpoint import endpoint_options
+from leakbound.cli.options.influence import (
+    addresses,
+    apply_preset,
+    attributed,
+    draw_options,
+    numbers,
+    preset_option,
+    sampling,
+    stopping,
+    unit_options,
+    unit_settings,
+)
+from leakbound.cli.options.local import local_options
+from leakbound.cli.options.model import require_taken
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit
+from leakbound.cli.screen.terminal import say
+from leakbound.errors import StoreError, UsageError, reason_of
+from leakbound.models import Endpoint, Local, Model
+from leakbound.models.address import open_shared, require_address
+from leakbound.models.names import model_names
+from leakbound.report.influence.page import influence_page
+from leakbound.report.influence.terminal import influence_summary, print_heat
+from leakbound.scaling import Cluster, rooted, spread
+
+EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is the answer
+
+
+@cli_command(
+    '--context note.txt --query "What is the code?" --by sentence',
+    "--context trace.jsonl --model hf/path/to/model",
+    first="--context --text --query --response --model --by --ngram --out",
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    default=("pocket",),
+    show_default=True,
+    help="model address; several (repeat the option, or use commas) are compared",
+)
+@click.option(
+    "--context",
+    "files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="text file with the context (several: a named document each), or a .jsonl or .csv file "
+    "with a context per row, and optionally a query and a response; .jsonl rows may have a "
+    "question, chunks and an answer, or chat messages",
+)
+@click.option("--text", default=None, help="context as text, instead of --context")
+@click.option("--query", default="", help="question about the context")
+@click.option(
+    "--response", default=None, help="the response to attribute [default: sampled for each --lam]"
+)
+@unit_options
+@click.option(
+    "--stride",
+    type=click.IntRange(1),
+    default=None,
+    help="distance between windows in tokens [default: disjoint blocks]",
+)
+@click.option(
+    "--lam",
+    default="1",
+    show_default=True,
+    help="weight of the context (lambda); several are compared",
+)
+@click.option(
+    "--temperature", type=float, default=1.0, show_default=True, help="temperature of the sampling"
+)
+@preset_option
+@click.option(
+    "--bounded",
+    type=float,
+    default=None,
+    metavar="EPSILON",
+    help="sample from bounded CID: lambda is chosen for every token, at most --lam, so that a "
+    "response is EPSILON-private",
+)
+@draw_options
+@endpoint_options
+@local_options
+@cluster_options
+@click.option("--redact", is_flag=True, help="write no text of contexts, queries and responses")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("influence"),
+    show_default=True,
+    help="output folder",
+)
+def command(
+    models: tuple[str, ...],
+    files: tuple[Path, ...],
+    text: str | None,
+    query: str,
+    response: str | None,
+    out: Path,
+    redact: bool,
+    endpoint: Endpoint,
+    local: Local,
+    ray: str | None,
+    workers: int | None,
+    **flags: object,
+) -> int:
+    """Measure how each span of a context moved each token of a response, and write heat map, table
+    and arrays.
+
+    Writes influence.html, .json, .csv and .npz, readable by their owner only: they hold the context
+    (see --redact). Several models share one page, and each has a folder for the rest. An
+    interrupted run over many contexts keeps those that are finished.
+
+    With --max-share, ends with 0 (no source has a larger share of the influence on an answer), 1
+    (one has) or 3 (that cannot be said).
+    """
+    apply_preset(flags)
+    cases = _cases(files, text, query, response)
+    settings = _settings(flags, cases)
+    names, cluster = addresses(models), cluster_of(ray, workers)
+    for name in names:
+        require_address(name)
+    require_taken(names)
+    with stopping(out):
+        done = [
+            _measured(
+                cases,
+                name,
+                settings,
+                home,
+                redact,
+                partial(open_shared, endpoint=endpoint, local=local),
+                cluster,
+            )
+            for name, home in _homes(names, out).items()
+        ]
+        if flags["max_share"] is not None:
+            done = [(_limited(record, cases, flags, redact), kept) for record, kept in done]
+        _write([record for record, _ in done], list(_homes(names, out).values()), out)
+    for record, finished in done:
+        finished.drop()
+        say(f"INFLUENCE of the context on the answers of {model_names([record.model])}")
+        print_heat(record)
+        say(influence_summary(record))
+    click.echo(f"Report: {out / 'influence.html'}")
+    limits = [record.share_limit for record, _ in done if record.share_limit is not None]
+    for limit in limits:
+        say(f"{limit.outcome.upper()}: {limit.sentence}")
+    outcomes = {limit.outcome for limit in limits}
+    code = next((code for outcome, code in EXIT.items() if outcome in outcomes), 0)
+    emit({"exit_code": code, "report": out / "influence.html", "models": _facts(done, names, out)})
+    return code
+
+
+def _facts(
+    done: Sequence[tuple[InfluenceRecord, Finished]], names: list[str], out: Path
+) -> list[dict[str, Any]]:
+    """What was measured of each model, and where its files are."""
+    return [
+        {"model": name, "folder": home, "record": json.loads(record.to_json())}
+        for (record, _), (name, home) in zip(done, _homes(names, out).items(), strict=True)
+    ]
+
+
+def _limited(
+    record: InfluenceRecord, cases: list[Case], flags: dict[str, Any], redact: bool
+) -> InfluenceRecord:
+    """The record with the outcome of --max-share; a redacted one names no source."""
+    source = flags["source"]
+    names = [_number(case, source) for case in cases] if redact and source is not None else []
+    found = limit_shares(record, flags["max_share"], source, names)
+    limit = found.share_limit
+    if not redact or limit is None or source is None:
+        return found
+    hidden = limit.model_copy(update={"source": limit.name})
+    return found.model_copy(update={"share_limit": hidden})
+
+
+def _number(case: Case, source: str) -> str:
+    """The name of a source in a redacted record; that of none if the case does not have it."""
+    names = list(dict.fromkeys(name for name, _, _ in case.sources))
+    return f"document {names.index(source) + 1}" if source in names else source
+
+
+def _settings(flags: dict[str, Any], cases: Sequence[Case]) -> InfluenceSettings:
+    return InfluenceSettings(
+        **unit_settings(flags, cases),
+        stride=flags["stride"],
+        lams=numbers("--lam", flags["lam"], float),
+        bounded=flags["bounded"],
+        temperature=flags["temperature"],
+        **sampling(flags),
+    )
+
+
+def _cases(
+    files: tuple[Path, ...], text: str | None, query: str, response: str | None
+) -> list[Case]:
+    if text is None and len(files) == 1:
+        return read_cases(files[0], query, response)
+    if text is None and files and not any(file.suffix in (".jsonl", ".csv") for file in files):
+        texts = [(file.name, read_cases(file)[0].context) for file in files]
+        return [case_of_documents(texts, query, response)]
+    if text is not None and not files:
+        return [Case(text, query, response)]
+    raise UsageError(
+        "give the context once: --context FILE (text, more than once for several documents; or one "
+        ".jsonl or .csv with many) or --text TEXT."
+    )
+
+
+def _homes(names: list[str], out: Path) -> dict[str, Path]:
+    """The folder of each model:
+
+    `out` of a single one, else one within, numbered and named after the model.
+    """
+    if len(names) == 1:
+        return {names[0]: out}
+    return {
+        name: out / f"{at}-{re.sub(r'[^A-Za-z0-9.]+', '-', Path(name).name)}"
+        for at, name in enumerate(names, 1)
+    }
+
+
+def _measured(
+    cases: list[Case],
+    name: str,
+    settings: InfluenceSettings,
+    home: Path,
+    redact: bool,
+    opened: Callable[[str], Model],
+    cluster: Cluster | None,
+) -> tuple[InfluenceRecord, Finished]:
+    each = (
+        partial(
+            spread, cluster, partial(opened, rooted(name)), partial(attribution, cases, settings)
+        )
+        if cluster
+        else None
+    )
+    record, finished = attributed(
+        cases, opened(name), settings, home / "influence", redact, f"influence, {name}", each
+    )
+    return (record.redacted() if redact else record), finished
+
+
+def _write(records: list[InfluenceRecord], homes: list[Path], out: Path) -> None:
+    try:
+        for record, home in zip(records, homes, strict=True):
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_private(home / "influence.json", record.to_json())
+            write_private(home / "influence.csv", csv_text(record))
+            (home / "influence.npz").touch(mode=0o600)
+            (home / "influence.npz").write_bytes(npz_bytes(record))
+        write_private(out / "influence.html", influence_page(*records))
+    except OSError as error:
+        raise StoreError(
+            f"the folder {str(out)!r} cannot be written ({reason_of(error)}); choose another with "
+            "--out."
+        ) from None

@@ -1,0 +1,69 @@
+"""leakbound score-generations: how many published responses repeat their context."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit
+from leakbound.utility import Counts, count_generations, read_generations
+
+MEANS = {
+    "text": "a run of half the response; ROUGE-L F1 above 0.5",
+    "program": "more than 25 shared words; ROUGE-L precision or recall above 0.5",
+}
+
+
+@cli_command("generations.csv --json")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--contexts",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="CSV or JSONL file with the contexts, row by row",
+)
+@click.option(
+    "--context-column", default=None, help="column with the contexts [default: found by its name]"
+)
+@click.option(
+    "--response-column", default=None, help="column with the responses [default: found by its name]"
+)
+@click.option(
+    "--reference-column",
+    default=None,
+    help="column with reference responses [default: found by its name]",
+)
+def command(
+    file: Path,
+    contexts: Path | None,
+    context_column: str | None,
+    response_column: str | None,
+    reference_column: str | None,
+) -> int:
+    """Count the responses of a CSV or JSONL FILE that repeat their context, by the paper's text and
+    by its program.
+
+    Overlap does not prove leakage: a model may have known the words without the context.
+    `leakbound influence` measures that.
+    """
+    rows = read_generations(file, contexts, context_column, response_column, reference_column)
+    counts = count_generations(rows)
+    click.echo(_described(counts))
+    emit(counts)
+    return 0
+
+
+def _described(counts: Counts) -> str:
+    lines = [f"{counts.generations} generations"]
+    for name, means in MEANS.items():
+        lines.append(
+            f"  by the {name}: repeat {counts.repeat[name]}, rouge {counts.rouge[name]}  ({means})"
+        )
+    if counts.rouge1 is not None:
+        lines.append(
+            f"  against the references: mean ROUGE-1 F1 {counts.rouge1:.4f}, ROUGE-L F1 "
+            f"{counts.rougel:.4f}"
+        )
+    return "\n".join(lines)

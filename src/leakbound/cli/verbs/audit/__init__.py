@@ -1,0 +1,1 @@
+"""`plan`, `audit`, `audit-log`, `tune`, `sweep`, `merge`: what makes runs."""

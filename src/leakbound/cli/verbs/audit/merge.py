@@ -1,0 +1,38 @@
+"""leakbound merge: shards of an audit or of a sweep joined into its record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from leakbound.auditing.merge import merge
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.verbs.audit.audit import finish
+from leakbound.cli.verbs.audit.sweep import finish_sweep
+from leakbound.sweeping import has_shards, merge_sweeps
+
+
+@cli_command("shards/1 shards/2 --out runs")
+@click.argument(
+    "folders",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="folder of runs that the merged run is added to",
+)
+def command(folders: tuple[Path, ...], out: Path) -> int:
+    """Join the folders that `audit --shard` or `sweep --shard` wrote, and report as an unsharded
+    run would have.
+
+    No model is asked. Ends like audit: with 0 (no violation), 1 (violation) or 3 (inconclusive);
+    with 2 where shards are missing.
+    """
+    if any(map(has_shards, folders)):
+        return finish_sweep(merge_sweeps(folders, out), out)
+    return finish(*merge(folders, out))

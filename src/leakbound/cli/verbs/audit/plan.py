@@ -1,0 +1,263 @@
+"""leakbound plan: cost and power before anything is spent."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import ceil, floor
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from leakbound._install import install_hint
+from leakbound.auditing import AuditSpec, prepare
+from leakbound.auditing.commitments import commit as commit_to
+from leakbound.auditing.one_run import plan_one_run, prepare_one_run
+from leakbound.auditing.one_run.prepare import PreparedOneRun
+from leakbound.auditing.plan import Plan, plan
+from leakbound.auditing.prepare import Prepared, open_models
+from leakbound.auditing.subject import first_line
+from leakbound.auditing.verdict import Claim
+from leakbound.cli.init.sources import with_sources
+from leakbound.cli.options.endpoint import endpoint_options
+from leakbound.cli.options.spec import spec_from, spec_options
+from leakbound.cli.screen.guessing_lines import guessing_lines
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit
+from leakbound.cli.screen.terminal import say
+from leakbound.errors import UsageError
+from leakbound.models import Endpoint, Model, Scripted
+from leakbound.models.address import lacks_torch
+from leakbound.privacy import Guarantee, NonPrivate, Subsampled, leaves
+from leakbound.serving.ledger import affordable_answers
+from leakbound.stats import Assumption, Power, cut
+from leakbound.stats.power import NO_POWER, PERFECT, Leak
+from leakbound.tasks import Query
+
+TIMES = (1, 2, 4, 8, 16)  # budgets, in units of the claimed epsilon
+# Of guarantees whose composition takes seconds, and of none at all, nothing is said.
+UNSAID = (NonPrivate, Subsampled)
+
+
+def budget_line(cost: Guarantee, epsilon: float, delta: float) -> str | None:
+    """How many answers of a mechanism budgets buy, where it is served.
+
+    Examples:
+        >>> from leakbound.privacy import PureDP
+        >>> budget_line(PureDP(0.5), 1.0, 1e-5)
+        'served, a budget of ε = 1, 2, 4, 8, 16 at δ = 1e-05 buys 2, 4, 8, 16, 32 answers'
+    """
+    if any(isinstance(part, UNSAID) for part in leaves(cost)):
+        return None
+    budgets = [times * epsilon for times in TIMES]
+    bought = [affordable_answers(cost, budget, delta) for budget in budgets]
+    if None in bought:
+        return None
+    shown, counts = ", ".join(f"{one:g}" for one in budgets), ", ".join(map(str, bought))
+    return f"served, a budget of ε = {shown} at δ = {delta:g} buys {counts} answers"
+
+
+RATES = "--assume-hit, --assume-false-alarm"
+LEAKS: dict[Leak, str] = {
+    "randomised_response": "a system that leaks like randomised response",
+    "small_noise": "a mechanism whose noise is too small",
+    "noisy_answer": "a system whose yes or no comes from a score with too little noise",
+}
+
+
+@cli_command(
+    "private.jsonl app.py:answer",
+    "--data private.jsonl --mechanism report_noisy_max --epsilon 4 --pairs 200",
+    first="--data --labels --system --model --mechanism --epsilon --pairs --assume-hit",
+)
+@click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM or MODEL]")
+@spec_options
+@endpoint_options
+@click.option(
+    "--commit",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="write down what the audit will do, in the folder of its runs (the --out of audit), "
+    "before any call; keep the printed digest elsewhere",
+)
+def command(
+    sources: tuple[str, ...],
+    config: str | None,
+    assignments: tuple[str, ...],
+    endpoint: Endpoint,
+    commit: Path | None,
+    **flags: object,
+) -> int:
+    """What an audit will cost and can show:
+
+    takes the arguments and options of `audit`, asks the model nothing.
+    """
+    spec = spec_from(config, assignments, with_sources(sources, flags))
+    if spec.design.layout == "one_run":
+        return _one_run(spec, commit)
+    prepared = prepare(spec, opener=partial(_opened, endpoint=endpoint))
+    claim, cost = prepared.claim, prepared.mechanism.cost(prepared.task, Query("-"))
+    planned = plan(prepared)
+    click.echo(described(planned, claim))
+    named = spec.decision.claim is not None  # a claim of 0 is no budget
+    if line := None if named else budget_line(cost, claim.epsilon, claim.delta):
+        click.echo(line)
+    for warning in prepared.warnings:
+        click.echo(f"Warning: {warning}")
+    made = _committed(prepared, commit)
+    emit({"plan": planned, "warnings": prepared.warnings, **made})
+    return 0
+
+
+def _committed(prepared: Prepared | PreparedOneRun, out: Path | None) -> dict[str, str]:
+    """The digest of the commitment, where one is asked for."""
+    if out is None:
+        return {}
+    address = prepared.spec.system.model
+    if isinstance(prepared, Prepared) and prepared.mechanism.needs and lacks_torch(address):
+        raise UsageError(
+            f"the fingerprint of {address} is part of a commitment, and takes torch: "
+            f"{install_hint('local')}."
+        )
+    digest = commit_to(prepared, out).digest
+    say(f"commitment: {digest}")
+    return {"commitment": digest}
+
+
+def _opened(spec: AuditSpec, endpoint: Endpoint) -> Model:
+    """The model; where torch is missing, one that is only counted on, because none is asked."""
+    address = spec.system.model
+    if not lacks_torch(address):
+        return open_models(spec, endpoint=endpoint)
+    hint = install_hint("local")
+    say(
+        f"leakbound: torch is not installed ({hint}), so nothing checked whether the prompts fit "
+        f"into {address}.",
+        err=True,
+    )
+    return unasked_model(spec)
+
+
+def unasked_model(spec: AuditSpec) -> Model:
+    """A model that is only counted on."""
+    return Scripted(_unasked, _unasked, _unasked, _unasked, _unasked, name=spec.system.model)
+
+
+def _unasked(*asked: object) -> NoReturn:
+    raise AssertionError("a plan asks no model")
+
+
+def _one_run(spec: AuditSpec, commit: Path | None) -> int:
+    prepared = prepare_one_run(spec)
+    planned = plan_one_run(prepared)
+    click.echo("\n".join(_one_run_lines(planned, prepared.claim(), spec.decision.claim_for)))
+    for warning in prepared.warnings:
+        click.echo(f"Warning: {warning}")
+    made = _committed(prepared, commit)
+    emit({"plan": planned, "warnings": prepared.warnings, **made})
+    return 0
+
+
+def _one_run_lines(p: Plan, claim: Claim, claim_for: str) -> list[str]:
+    """The plan of a one_run design as a terminal shows it."""
+    needed = "no number of canaries is enough for a perfect attack to reject what is tested"
+    if p.pairs_needed is not None:
+        needed = (
+            f"to reject what is tested, a perfect attack needs {p.pairs_needed} canaries at least"
+        )
+    lines = [
+        _heading(p),
+        f"{p.pairs} canaries in one store, which is built once; {p.model_calls} questions",
+        f"under test: {p.tested}",
+        f"largest certifiable: a perfect attack certifies at most ε = {cut(p.largest_epsilon)} at "
+        f"δ = {claim.delta:g}, of the whole run",
+        needed,
+    ]
+    if claim_for == "answer" and claim.epsilon:
+        lines.append(
+            "a claim for an answer grows with the number of answers: use --design session for it, "
+            "or --claim-for run for a claim for the whole run"
+        )
+    return [*lines, *_powers(p, claim.epsilon)]
+
+
+def _heading(p: Plan) -> str:
+    return first_line("PLAN", [] if p.subject is None else [p.subject])
+
+
+def _cost(most: float | None) -> str:
+    """What the calls cost at most, rounded up."""
+    if most is None:
+        return "unknown, no price is known for this model"
+    return f"at most ${ceil(most * 1e4) / 1e4:.4f}, retries not counted"
+
+
+def described(p: Plan, claim: Claim) -> str:
+    """A plan as a terminal shows it."""
+    lines = [
+        _heading(p),
+        f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})",
+        f"under test: {p.tested}, by {p.estimator}",
+        (
+            "largest certifiable: a perfect attack certifies at most ε = "
+            f"{cut(p.largest_epsilon)} at δ = "
+            f"{claim.delta:g}, or μ = {cut(p.largest_mu, 3)}"
+        ),
+    ]
+    if p.background_copies:
+        lines.append(
+            f"contexts: worst-case, the canary's text also stands in {p.background_copies} other "
+            "partitions of both"
+        )
+    if p.guarantee_mu is not None:
+        lines.append(
+            f"the mechanism's own noise guarantees μ = {p.guarantee_mu:.3f}: "
+            f"{'within' if (p.largest_mu or 0.0) > p.guarantee_mu else 'beyond'} what so many "
+            "pairs can test"
+        )
+    if p.pairs_needed is not None:
+        lines.append(
+            f"to reject what is tested, a perfect attack needs {p.pairs_needed} tested pairs at "
+            "least"
+        )
+    return "\n".join([*lines, *_powers(p, claim.epsilon)])
+
+
+def _powers(p: Plan, epsilon: float) -> list[str]:
+    """Power in units of what is tested, and what it assumes."""
+    if p.guessing_power:
+        return [*guessing_lines(p.guessing_power, "the test")]
+    if not p.power:
+        return [NO_POWER]
+    leak = p.power[0][1].leak
+    name, true, what = ("μ", p.guarantee_mu or 0.0, "guarantee")
+    if leak == "randomised_response":
+        name, true, what = ("ε", epsilon, "claim")
+    return [f"power against {LEAKS[leak]},", _assumed(p.assumption)] + [
+        f"  true {name} = {factor * true:<8.4g} the {what} is rejected with probability "
+        f"{_chance(power)}"
+        for factor, power in p.power
+    ]
+
+
+def _assumed(assumption: Assumption) -> str:
+    """The assumption of a power, in words."""
+    if assumption == PERFECT:
+        return (
+            "if the model notices every canary and raises no false alarm, which is the best case "
+            f"({RATES}):"
+        )
+    return (
+        f"if the model notices a canary with probability {assumption.hit:g} and raises a false "
+        f"alarm with probability {assumption.false_alarm:g} ({RATES}):"
+    )
+
+
+def _chance(power: Power) -> str:
+    """A probability, with the interval of a simulation rounded outwards."""
+    if power.audits is None:
+        return f"{power.chance:.2f} (exact)"
+    low, high = (
+        edge(100 * end) / 100 for edge, end in zip((floor, ceil), power.interval, strict=True)
+    )
+    return f"{power.chance:.2f} ({low:.2f} to {high:.2f} by {power.audits} simulated audits)"

@@ -1,0 +1,215 @@
+"""leakbound sweep: many audits over a grid, and what they trade for what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+
+import click
+
+from leakbound.auditing.config_file import read_config
+from leakbound.auditing.prepare import open_models
+from leakbound.auditing.spec import flat_keys, merge_keys
+from leakbound.cli.options.collect import (
+    CollectOptions,
+    cluster_of,
+    cluster_options,
+    read_shard,
+)
+from leakbound.cli.options.conflicts import require_no_system_options, require_taken_by_system
+from leakbound.cli.options.endpoint import endpoint_options
+from leakbound.cli.options.local import local_options
+from leakbound.cli.options.model import require_taken
+from leakbound.cli.options.spec import assigned, overrides, pilot_check, spec_options
+from leakbound.cli.options.system import call_options, rate_option
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit
+from leakbound.cli.screen.progress import progress
+from leakbound.cli.screen.sweep_files import figures_option, write_sweep
+from leakbound.cli.screen.terminal import say
+from leakbound.errors import LeakboundError, UsageError
+from leakbound.models import Endpoint, Local
+from leakbound.report.sweep.terminal import sweep_summary
+from leakbound.scaling import Cluster, connected
+from leakbound.sweeping import (
+    CachingOpener,
+    Grid,
+    Sweep,
+    SweepRecord,
+    merge_grids,
+    parse_grid,
+    plan_sweep,
+    shard_file,
+)
+from leakbound.sweeping.record import FILE
+
+
+@cli_command(
+    "--mechanism report_noisy_max --grid epsilon=1,2,4,8 --pairs 100",
+    first="--data --labels --system --model --mechanism --grid --pairs --out",
+)
+@spec_options
+@endpoint_options
+@local_options
+@rate_option
+@click.option(
+    "--grid",
+    "grids",
+    multiple=True,
+    metavar="KEY=VALUE,VALUE",
+    help="values of a configuration key such as epsilon, or of an option such as "
+    "mechanism.partitions; repeat the option to audit every combination",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="number of seeds per setting, from --seed on",
+)
+@click.option(
+    "--utility",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="number of held-out queries that utility is measured on",
+)
+@click.option(
+    "--skip-invalid",
+    is_flag=True,
+    help="skip and list points that cannot be run, instead of refusing the sweep",
+)
+@figures_option
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="FILE",
+    help="as in audit",
+)
+@click.option(
+    "--shard",
+    callback=read_shard,
+    default=None,
+    metavar="i/N",
+    help="run only a part of the points; `merge` joins the shards",
+)
+@cluster_options
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("sweep"),
+    show_default=True,
+    help="folder of the runs",
+)
+def command(
+    config: str | None,
+    assignments: tuple[str, ...],
+    grids: tuple[str, ...],
+    repeat: int,
+    utility: int,
+    skip_invalid: bool,
+    figures: tuple[str, ...],
+    cache: Path | None,
+    shard: tuple[int, int] | None,
+    ray: str | None,
+    workers: int | None,
+    out: Path,
+    rate: float | None,
+    disposable_store: bool,
+    endpoint: Endpoint,
+    local: Local,
+    **flags: object,
+) -> int:
+    """Audit every combination of a grid. Points that differ only in noise or in statistics share
+    their model calls.
+
+    The grid is that of --config (a section `grid:`), changed by --grid. The same command resumes
+    where it stopped. Exits with 1 if any point is a violation, else with the code of the first
+    point that failed, else with 3 if any is inconclusive, else with 0.
+    """
+    values = read_config(Path(config)) if config else {}
+    grid = merge_grids(values.pop("grid", {}), parse_grid(grids))
+    base = flat_keys(values)
+    base = merge_keys(base, flat_keys(overrides(assignments, flags, base)))
+    calls = call_options(endpoint, config, rate, disposable_store)
+    collecting = CollectOptions(out, None, cache, False, cluster_of(ray, workers), calls)
+    collecting.require(False, endpoint)
+    opener = partial(open_models, endpoint=endpoint, local=local)
+    caching = CachingOpener(collecting.opener(opener))
+    _require_one_source(flags, grid)
+    _require_taken(base, grid, config, assigned(assignments))
+    plan = plan_sweep(base, grid, caching, repeat, utility, skip_invalid, pilot_check(flags))
+    plan = plan if shard is None else plan.shard(*shard)
+    sweep = Sweep(plan, out, caching, lambda prepared: collecting.runner(prepared, opener))
+    sweep.file = FILE if shard is None else shard_file(*shard)
+    with progress(lambda: sweep.label) as sweep.progress, _session(collecting.cluster):
+        record = sweep.run()
+    if shard is not None:
+        say(sweep_summary(record, sweep.model_calls))
+        return _partly(record, out, shard, _exit_code(record, sweep.errors))
+    return finish_sweep(record, out, figures, sweep.model_calls, sweep.errors)
+
+
+def finish_sweep(
+    record: SweepRecord, out: Path, figures: tuple[str, ...] = (), model_calls: int = 0,
+    errors: Sequence[LeakboundError] = (),
+) -> int:  # fmt: skip
+    """Write the files of a whole sweep, say what was found, and give the exit code."""
+    write_sweep(record, out / "sweep.html", figures)
+    say(sweep_summary(record, model_calls))
+    click.echo(f"  Report: {out / 'sweep.html'}")
+    code = _exit_code(record, errors)
+    emit({"exit_code": code, "report": out / "sweep.html", "record": record})
+    return code
+
+
+def _require_taken(
+    base: Mapping[str, object], grid: Grid, config: str | None, keys: Sequence[str]
+) -> None:
+    """Refuse options that no point takes; a system is asked in its own way."""
+    named = grid.get("address") or [base.get("address")]
+    addresses = [one for one in named if isinstance(one, str)]
+    if addresses and len(addresses) == len(named):
+        require_taken_by_system(addresses[0], config, [*keys, *grid])
+    elif not addresses:
+        models = grid.get("model") or [base.get("model", "pocket")]
+        judges = grid.get("judge_model") or [base.get("judge_model")]
+        require_taken([one for one in (*models, *judges) if isinstance(one, str)])
+        require_no_system_options()
+
+
+def _session(cluster: Cluster | None) -> AbstractContextManager[None]:
+    """One session on the cluster for all points."""
+    return nullcontext() if cluster is None else connected(cluster)
+
+
+def _partly(record: SweepRecord, out: Path, shard: tuple[int, int], code: int) -> int:
+    number, total = shard
+    click.echo(f"  Shard {number}/{total} of the sweep is in {out}.")
+    click.echo(f"  When all {total} are: leakbound merge FOLDER... --out DIR, with each --out.")
+    emit({"exit_code": code, "folder": out, "shard": shard, "record": record})
+    return code
+
+
+def _require_one_source(flags: Mapping[str, object], grid: Grid) -> None:
+    """Refuse rates of a pilot beside rates of the grid."""
+    given = [key for key in ("assume_hit", "assume_false_alarm") if key in grid]
+    if flags.get("pilot") is not None and given:
+        raise UsageError(
+            f"--pilot reads both rates from a run, and the grid lists {' and '.join(given)}; leave "
+            "one of them out."
+        )
+
+
+def _exit_code(record: SweepRecord, errors: Sequence[LeakboundError]) -> int:
+    verdicts = {point.verdict for point in record.points}
+    if "violation" in verdicts:
+        return 1
+    if errors:
+        return errors[0].exit_code
+    if any(point.cause == "failed" for point in record.missing):
+        return LeakboundError.exit_code  # a merged sweep knows the sentence, not its kind
+    return 3 if "inconclusive" in verdicts else 0

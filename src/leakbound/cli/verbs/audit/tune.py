@@ -1,0 +1,145 @@
+"""leakbound tune: a better query, searched on pilot pairs within a budget of model calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from leakbound.cli.options.endpoint import endpoint_options
+from leakbound.cli.options.spec import spec_from, spec_options
+from leakbound.cli.options.system import call_options, rate_option
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit
+from leakbound.cli.screen.terminal import say
+from leakbound.errors import UsageError
+from leakbound.models import Endpoint
+from leakbound.tuning import Tuned, save_attack, tune
+
+
+@cli_command(
+    "--system python:app.rag:answer --data private.jsonl --max-calls 2000",
+    first="--data --system --model --mechanism --pairs --max-calls --save --config",
+)
+@spec_options
+@endpoint_options
+@rate_option
+@click.option(
+    "--start",
+    default="",
+    metavar="TEXT",
+    help="query to start from, with {canary} in it [default: the audit's]",
+)
+@click.option(
+    "--max-calls",
+    type=click.IntRange(1),
+    default=2000,
+    show_default=True,
+    help="budget of model calls",
+)
+@click.option(
+    "--pilot-pairs",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="paired trials per query",
+)
+@click.option(
+    "--reflection-model",
+    metavar="ADDRESS|none",
+    default=None,
+    help="model that proposes queries and reads the pilot's canaries; none: try a list of "
+    "rewrites [default: the audited model]",
+)
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("attack.yaml"),
+    show_default=True,
+    help="attack file to write",
+)
+@click.option("--force", is_flag=True, help="overwrite an existing attack file")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="folder of the queries that were tried",
+)
+def command(
+    config: str | None,
+    assignments: tuple[str, ...],
+    start: str,
+    max_calls: int,
+    pilot_pairs: int,
+    reflection_model: str | None,
+    save: Path,
+    force: bool,
+    out: Path,
+    rate: float | None,
+    disposable_store: bool,
+    endpoint: Endpoint,
+    **flags: object,
+) -> int:
+    """Search for a better query: takes the options of `audit`, and leaves a file for its
+    --config.
+
+    Queries are scored on pilot pairs that share no random numbers and no canary with the audit of
+    the same seed. The same command resumes, and asks nothing twice; an attack file that is there is
+    only replaced with --force.
+    """
+    spec = spec_from(config, assignments, flags)
+    if not save.absolute().parent.is_dir():
+        raise click.UsageError(
+            f"the folder of --save {str(save)!r} does not exist; name a file in one that does."
+        )
+    if save.exists() and not force:
+        raise UsageError(f"{str(save)!r} exists; add --force, or name another file with --save.")
+    tuned = tune(
+        spec,
+        max_calls=max_calls,
+        pairs=pilot_pairs,
+        start=start,
+        reflection=reflection_model,
+        out=out,
+        tell=lambda line: say(line, err=True),
+        endpoint=endpoint,
+        calls=call_options(endpoint, config, rate, disposable_store)
+        if spec.system.address
+        else None,
+    )
+    save_attack(tuned, save)
+    say(_described(tuned, save))
+    emit(_facts(tuned, save))
+    return 0
+
+
+def _facts(tuned: Tuned, save: Path) -> dict[str, object]:
+    return {
+        "attack": save, "folder": tuned.folder, "query": tuned.best, "start": tuned.start,
+        "before": tuned.before, "after": tuned.after, "scored": tuned.scored,
+        "refused": tuned.refused, "pilot_pairs": tuned.pairs, "model_calls": tuned.calls,
+        "max_calls": tuned.max_calls, "ended": tuned.ended, "reflection": tuned.reflection,
+    }  # fmt: skip
+
+
+def _described(tuned: Tuned, save: Path) -> str:
+    gain = "" if tuned.after > tuned.before else " (no query did better than the first)"
+    return "\n".join(
+        [
+            f"Pilot accuracy {tuned.before:.3f} before, {tuned.after:.3f} after{gain}",
+            (
+                f"  {len(tuned.scored)} {'query' if len(tuned.scored) == 1 else 'queries'} scored "
+                "on "
+                f"{tuned.pairs} pilot pairs, {tuned.refused} refused; ended: {tuned.ended}"
+            ),
+            f"  {tuned.calls} of {tuned.max_calls} model calls spent (cost: {tuned.cost})",
+            f"  Query: {tuned.best}",
+            f"  Attack file: {save}",
+            (
+                f"  Next: leakbound audit --config {save}, with the same --seed and the other "
+                "options "
+                "of this command"
+            ),
+        ]
+    )

@@ -1,0 +1,1 @@
+"""`report`, `compare`, `gate`, `verify`, `bounds`, `export`: what reads finished runs."""

@@ -1,0 +1,264 @@
+"""leakbound bounds: what scores of any tool show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from leakbound.auditing.recompute import trial_scores
+from leakbound.cli.screen.finished_runs import given_runs
+from leakbound.cli.screen.guessing_lines import guessing_lines
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit
+from leakbound.cli.screen.terminal import say
+from leakbound.errors import UsageError
+from leakbound.estimators import Claim, threshold_rule
+from leakbound.estimators.random_guessing import (
+    RANDOM_GUESSING,
+    guessing_power,
+    of_one_side,
+    random_guessing,
+)
+from leakbound.estimators.score_bounds import DECIDING, DecidingName, ScoreBounds, score_bounds
+from leakbound.estimators.scored_trials import ScoreDesign, ScoredTrials, ScoreRule
+from leakbound.gating.score_files import Columns, read_scores
+from leakbound.gating.score_verdict import Seen, conclude_guessing, conclude_scores, seen_by
+from leakbound.report.words import KINDS, verdict_text
+from leakbound.stats import Bonferroni, Power, Split, cut
+from leakbound.stats.ranked import Ranked
+
+EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
+FILE = click.Path(path_type=Path)
+Powers = tuple[tuple[float, Power], ...]
+
+
+@cli_command(
+    "scores.csv --design unpaired --delta 1e-5",
+    "member.csv nonmember.csv --design paired --epsilon 1",
+    "scores.csv --design one_run --claim random-guessing",
+    "runs/NAME --claim random-guessing",
+)
+@click.argument("files", nargs=-1, required=True, type=FILE)
+@click.option(
+    "--design",
+    type=click.Choice(get_args(ScoreDesign)),
+    default=None,
+    help="how the trials were made: in pairs, each by itself, or many records in one system "
+    "[default: paired if there is a column pair]",
+)
+@click.option("--delta", type=float, default=0.0, show_default=True, help="where epsilon is stated")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="of each bound")
+@click.option(
+    "--threshold",
+    default=None,
+    help="split[:SHARE], a number, several with commas that were fixed beforehand, or rank[:SHARE] "
+    "for one_run [default: split:0.2; rank:0.5 for one_run]",
+)
+@click.option("--epsilon", type=float, default=None, help="the claim; there is a verdict then")
+@click.option(
+    "--claim",
+    type=click.Choice([RANDOM_GUESSING]),
+    default=None,
+    help="a claim by its name: epsilon 0 at delta 0, tested on both sides",
+)
+@click.option(
+    "--estimator",
+    type=click.Choice(DECIDING),
+    default=None,
+    help="which bound the verdict rests on [default: e_process; one_run for one_run]",
+)
+@click.option("--controls", type=FILE, default=None, help="scores of a positive control")
+@click.option("--in-order", is_flag=True, help="rows stand in the order of the trials")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="of the order otherwise"
+)
+@click.option("--lower-is-member", is_flag=True, help="members have lower scores, as losses do")
+@click.option("--score-column", default="score", show_default=True, help="column of the scores")
+@click.option("--member-column", default="member", show_default=True, help="says who was in")
+@click.option("--pair-column", default="pair", show_default=True, help="names the pair")
+def command(
+    files: tuple[Path, ...],
+    design: ScoreDesign | None,
+    delta: float,
+    confidence: float,
+    threshold: str | None,
+    epsilon: float | None,
+    claim: str | None,
+    estimator: DecidingName | None,
+    controls: Path | None,
+    in_order: bool,
+    seed: int,
+    lower_is_member: bool,
+    score_column: str,
+    member_column: str,
+    pair_column: str,
+) -> int:
+    """Bounds from scores of any membership inference tool: FILES are one CSV or JSONL file with the
+    columns score and member, or two with the column score, that of the members first; or the folder
+    of a finished audit, whose trials are scored again from what is stored.
+
+    Without a claim it ends with 0. With --epsilon or --claim, one bound decides as in an audit: 0,
+    no violation; 1, a violation; 3, inconclusive. No model is asked.
+    """
+    if len(files) > 2:
+        raise UsageError(f"bounds got {len(files)} files; give one, or two: members first.")
+    columns = Columns(score_column, member_column, pair_column, lower_is_member)
+    stated = _claim(epsilon, claim, delta)
+    if stated is None and (estimator or controls):
+        raise UsageError(
+            f"{'--estimator' if estimator else '--controls'} is for a verdict, and nothing is "
+            "claimed; add --epsilon or --claim, or leave it out."
+        )
+    _require_others(files)
+    known = None if controls is None else read_scores([controls], "unpaired", False, columns)
+    trials, check = _trials(files, design, in_order, columns)
+    made = _Asked(trials, confidence, _rule(threshold), seed)
+    found = made.bounds(delta if stated is None else stated.delta)
+    say("\n".join(_lines(found)))
+    if stated is None:
+        emit({"exit_code": 0, "bounds": found})
+        return 0
+    seen = seen_by(trials, known, stated == random_guessing()) if check is None else check
+    return _decide(made, found, stated, _decider(estimator, trials), seen)
+
+
+def _require_others(files: tuple[Path, ...]) -> None:
+    if len(files) == 2 and files[0].resolve() == files[1].resolve():
+        raise UsageError(
+            f"{str(files[0])!r} is given for members and for non-members; name a file of each, or "
+            "give one file with a column that says which is which."
+        )
+
+
+def _trials(
+    files: tuple[Path, ...], design: ScoreDesign | None, in_order: bool, columns: Columns
+) -> tuple[ScoredTrials, Seen | None]:
+    """Scores of files; of a finished audit, with what its controls showed."""
+    folders = [path.parent if path.name == "record.json" else path for path in files]
+    runs = given_runs(path for path in folders if path.is_dir()).all
+    if not runs:
+        return read_scores(files, design, in_order, columns), None
+    if len(runs) > 1 or len(files) > 1:
+        raise UsageError(
+            f"{len(runs)} run{'s' * (len(runs) > 1)} and {len(files) - len(runs)} other files are "
+            "given; give the folder of one finished audit by itself."
+        )
+    if design not in (None, "paired"):
+        raise UsageError(f"--design is {design}, and trials of an audit are paired; leave it out.")
+    scores, check = trial_scores(runs[0])
+    known = check.combined if check.late is None else max(check.combined or 0.0, check.late)
+    shown = 1.0 if known is None else known
+    return ScoredTrials(scores.member, scores.nonmember, "paired"), Seen(shown, True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Scores, and how they are read."""
+
+    trials: ScoredTrials
+    confidence: float
+    rule: ScoreRule | None
+    seed: int
+
+    def bounds(self, delta: float) -> ScoreBounds:
+        return score_bounds(self.trials, delta, self.confidence, self.rule, self.seed)
+
+    @property
+    def sides(self) -> tuple[ScoreBounds, ScoreBounds]:
+        """For a two-sided test, each with half of the error."""
+        each = of_one_side(self.confidence)
+        one, other = (
+            score_bounds(trials, 0.0, each, self.rule, self.seed)
+            for trials in (self.trials, self.trials.swapped)
+        )
+        return one, other
+
+
+def _claim(epsilon: float | None, name: str | None, delta: float) -> Claim | None:
+    if name is None:
+        return None if epsilon is None else Claim(epsilon, delta)
+    if epsilon is not None or delta:
+        raise UsageError(
+            f"--claim {name} is epsilon 0 at delta 0; leave --epsilon and --delta out."
+        )
+    return random_guessing()
+
+
+def _rule(text: str | None) -> ScoreRule | None:
+    """As in an audit; several numbers, and ranks."""
+    if text is None or (ranked := Ranked.named(text)) is not None:
+        return None if text is None else ranked
+    if "," not in text:
+        return threshold_rule(text, Split())
+    try:
+        return Bonferroni(tuple(float(one) for one in text.split(",")))
+    except ValueError:
+        raise UsageError(f"the threshold is {text!r}; it must be numbers with commas.") from None
+
+
+def _decider(estimator: DecidingName | None, trials: ScoredTrials) -> DecidingName:
+    return estimator or ("one_run" if trials.design == "one_run" else "e_process")
+
+
+def _decide(
+    made: _Asked, found: ScoreBounds, claim: Claim, method: DecidingName, seen: Seen
+) -> int:
+    power = _power(found, claim, method)
+    conclusion = (
+        conclude_guessing(made.sides, method, seen, [(at, one.safe) for at, one in power])
+        if claim == random_guessing()
+        else conclude_scores(found, method, claim, seen)
+    )
+    said = " ".join(one[0].upper() + one[1:] for one in conclusion.sentences)
+    say(f"\n{verdict_text(conclusion.verdict).upper()}: {said}")
+    for line in guessing_lines(power, method):
+        say(line)
+    code = EXIT[conclusion.verdict]
+    emit({
+        "exit_code": code, "verdict": conclusion.verdict, "reason": conclusion.reason,
+        "sentences": conclusion.sentences, "claim": claim, "decided_by": method,
+        "largest_certifiable": found.largest(method), "power": power, "bounds": found,
+    })  # fmt: skip
+    return code
+
+
+def _power(found: ScoreBounds, claim: Claim, method: DecidingName) -> Powers:
+    """Of random guessing alone: what another claim would be broken by is not known of scores."""
+    if claim != random_guessing():
+        return ()
+    pairs = found.counts["pairs"]
+    if method == "one_run":
+        pairs = found.estimate(method).counts["guesses"]
+    return guessing_power(method, pairs, found.confidence)
+
+
+def _lines(found: ScoreBounds) -> Iterator[str]:
+    """Bounds as a terminal shows them."""
+    counts = found.counts
+    yield (
+        f"{counts['member']} member and {counts['nonmember']} non-member scores, {found.design}; "
+        f"δ = {found.delta:g}, each bound at {found.confidence:.0%} confidence"
+    )
+    yield f"threshold: {found.threshold}"
+    order = "as given" if found.seed is None else f"shuffled by seed {found.seed}"
+    yield f"order of the trials: {order}\n"
+    yield f"{'method':<18} {'kind':<32} {'ε':>7} {'μ':>7}  counts"
+    for one in found.estimates:
+        mu, made = cut(one.mu), ", ".join(f"{name} {n}" for name, n in one.counts.items())
+        epsilon = cut(inf if one.epsilon == inf else one.epsilon)
+        yield f"{one.method:<18} {KINDS[one.kind]:<32} {epsilon:>7} {mu:>7}  {made}"
+    yield ""
+    for name, why in found.left_out.items():
+        yield f"not {name}: {why}"
+    for assumed in dict.fromkeys(a for one in found.estimates for a in one.assumptions):
+        yield f"assumes: {assumed}"
+    yield f"AUROC {found.rates['auroc']:.3f} (standard error {_error(found)}), a point estimate"
+
+
+def _error(found: ScoreBounds) -> str:
+    return f"{found.rates['auroc_standard_error']:.3f}"

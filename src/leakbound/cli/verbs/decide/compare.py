@@ -1,0 +1,67 @@
+"""leakbound compare: finished runs side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from leakbound.api.decisions import compare, kind_of_record
+from leakbound.attribution import InfluenceComparison
+from leakbound.cli.screen.finished_runs import given_runs
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit, write_output
+from leakbound.cli.screen.terminal import say
+from leakbound.errors import UsageError
+from leakbound.gating.compare import Comparison, compare_results
+from leakbound.report.decisions.comparison import comparison_page, comparison_text
+from leakbound.sweeping import SweepComparison
+
+
+@cli_command("runs/before runs/after", "runs --html comparison.html")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="also write one HTML page",
+)
+def command(runs: tuple[Path, ...], html: Path | None) -> int:
+    """Show finished runs (folders, folders of runs, or record.json files) in one table, with the
+    settings in which they differ; or two sweeps, point by point; or two folders of influence.
+
+    Where the same attack was run on two systems over contexts of the same design, an interval for
+    the difference of its success rates says whether it is more than noise. Ends with 0 whatever the
+    runs found; `gate` decides. Unfinished runs are named and left out: it ends with 3 if one was
+    named itself, or fewer than two are finished.
+    """
+    kinds = {kind_of_record(run) for run in runs}
+    if "influence" in kinds or (kinds == {"sweep"} and len(runs) == 2):
+        return _show(compare(runs), html)
+    given = given_runs(runs)
+    records = given.results(least=2)
+    if len(records) < 2:
+        raise UsageError(
+            f"compare got {len(records)} run; give two or more, or use report for one."
+        )
+    found = compare_results(records)
+    if html is not None:
+        write_output(html, comparison_page(found), "--html")
+    say(comparison_text(found))
+    emit({**json.loads(found.to_json()), "unfinished": given.names})
+    return given.exit_code
+
+
+def _show(found: Comparison | SweepComparison | InfluenceComparison, html: Path | None) -> int:
+    """Print a comparison of sweeps or of influence."""
+    from leakbound.report.decisions.side_by_side import influences_text, sweeps_text
+
+    if html is not None:
+        raise UsageError("--html is for runs; use --json for sweeps and influence.")
+    if isinstance(found, SweepComparison):
+        say(sweeps_text(found))
+    elif isinstance(found, InfluenceComparison):
+        say(influences_text(found))
+    emit(json.loads(found.to_json()))
+    return 0

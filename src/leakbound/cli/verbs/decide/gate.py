@@ -1,0 +1,110 @@
+"""leakbound gate: may these runs pass?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from leakbound.auditing.subject import first_line, subject_of
+from leakbound.cli.screen.finished_runs import given_runs
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit, write_output
+from leakbound.cli.screen.terminal import say
+from leakbound.errors import UsageError
+from leakbound.gating.gate import MAX_DELTA, Gate, check_gate, unfinished_result
+from leakbound.report.export.junit import junit
+from leakbound.report.export.sarif import sarif
+
+EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any run has is the answer
+
+
+@cli_command("runs --max-epsilon 2 --min-power 0.8 --junit gate.xml --sarif gate.sarif")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--max-epsilon", type=float, required=True, help="largest lower bound that passes")
+@click.option(
+    "--min-power",
+    type=float,
+    default=None,
+    help="minimum power: the probability of rejecting a claim that is false by --factor",
+)
+@click.option(
+    "--factor",
+    type=float,
+    default=2.0,
+    show_default=True,
+    help="how many times the claim the system of --min-power leaks",
+)
+@click.option(
+    "--accuracy",
+    type=float,
+    default=None,
+    help="where random guessing is claimed: how often the attack of --min-power is right",
+)
+@click.option(
+    "--require",
+    type=click.Choice(["no_violation"]),
+    default=None,
+    help="verdict that each run must have",
+)
+@click.option(
+    "--max-delta",
+    type=float,
+    default=MAX_DELTA,
+    show_default=True,
+    help="largest delta of a claim that passes",
+)
+@click.option(
+    "--junit",
+    "target",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="JUnit XML file to write",
+)
+@click.option(
+    "--sarif",
+    "sarif_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="SARIF 2.1.0 file to write, for code scanning",
+)
+def command(
+    runs: tuple[Path, ...],
+    max_epsilon: float,
+    min_power: float | None,
+    factor: float,
+    accuracy: float | None,
+    require: str | None,
+    max_delta: float,
+    target: Path | None,
+    sarif_file: Path | None,
+) -> int:
+    """Let finished runs (folders, folders of runs, or record.json files) pass, or say in one
+    sentence each why not.
+
+    Lower bounds decide, never point estimates. Ends with 0 (all pass), 1 (a violation, or a bound
+    above --max-epsilon) or 3 (a run is unfinished, or could not have rejected enough to support
+    the gate). No model is asked.
+    """
+    if target is not None and target == sarif_file:
+        raise UsageError(f"--junit and --sarif both name {str(target)!r}; name two files.")
+    gate = Gate(max_epsilon, min_power, factor, require == "no_violation", max_delta, accuracy)
+    given = given_runs(runs)
+    records = given.results()
+    decided = [check_gate(record, gate) for record in records]
+    results = [*decided, *map(unfinished_result, given.names)]
+    tally = Counter(result.outcome for result in results)
+    found = ", ".join(f"{number} {outcome}" for outcome, number in tally.items())
+    say(first_line(f"GATE ({found})", list(map(subject_of, records))))
+    for result in results:
+        say(f"{result.outcome.upper()}: {result.run}: {result.why}")
+    if target is not None:
+        write_output(target, junit(results), "--junit")
+    if sarif_file is not None:
+        write_output(sarif_file, sarif(records, decided), "--sarif")
+    code = next(
+        code for outcome, code in EXIT.items() if any(p.outcome == outcome for p in results)
+    )
+    emit({"exit_code": code, "runs": results})
+    return code

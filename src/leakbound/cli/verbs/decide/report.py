@@ -1,0 +1,65 @@
+"""leakbound report: the page of finished runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from leakbound.cli.screen.finished_runs import given_runs
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit, is_verbose, write_output
+from leakbound.cli.screen.sweep_files import figures_option, write_sweep
+from leakbound.cli.screen.terminal import say
+from leakbound.errors import UsageError
+from leakbound.report import comparison_table, page, summary
+from leakbound.report.sweep.terminal import sweep_summary
+from leakbound.sweeping import load_sweep
+from leakbound.sweeping.record import FILE
+
+
+@cli_command("runs --out report.html")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="file to write [default: report.html of the first run]",
+)
+@figures_option
+def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
+    """Write one HTML page of finished runs (their folders, a folder that holds them, or
+    record.json files) or of one sweep (its folder), and print it in short.
+
+    Unfinished runs are named and left out. Ends with 3 if one was named itself, or none is
+    finished.
+    """
+    if (runs[0] / FILE).is_file():
+        return _sweep(runs, out, figures)
+    if figures:
+        raise UsageError(
+            "--figures are those of a sweep; give its folder, or leave the option out."
+        )
+    given = given_runs(runs)
+    records = given.results(least=1)
+    target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
+    write_output(target, page(records, None if len(records) == 1 else "Audits side by side"))
+    one = len(records) == 1
+    say(summary(records[0], is_verbose()) if one else comparison_table(records))
+    click.echo(f"Report: {target}")
+    emit({"report": target, "records": records, "unfinished": given.names})
+    return given.exit_code
+
+
+def _sweep(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
+    if len(runs) > 1:
+        raise UsageError(
+            f"a report is of runs or of one sweep, and {len(runs)} folders are given; leave all "
+            "but one out."
+        )
+    record, target = load_sweep(runs[0]), out or runs[0] / "sweep.html"
+    files = write_sweep(record, target, figures)
+    say(sweep_summary(record))
+    click.echo(f"Report: {target}")
+    emit({"report": target, "files": files, "record": record})
+    return 0

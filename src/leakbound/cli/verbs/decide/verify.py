@@ -1,0 +1,80 @@
+"""leakbound verify: is a run what its audit wrote?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from leakbound.auditing.recompute import Recomputed, recompute
+from leakbound.auditing.verify import Verification, verify_run
+from leakbound.cli.screen.finished_runs import given_runs
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit
+from leakbound.cli.screen.terminal import say
+from leakbound.errors import UsageError
+
+
+@cli_command("runs", "runs/NAME --anchor 3f0c9a1be2d47705")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--anchor",
+    "anchors",
+    multiple=True,
+    help="digest that was kept elsewhere, of the commitment or of the finished run; may be given "
+    "again",
+)
+@click.option(
+    "--digests-only", is_flag=True, help="compute no bound again; neither rows nor system are read"
+)
+def command(runs: tuple[Path, ...], anchors: tuple[str, ...], digests_only: bool) -> int:
+    """Compute every digest of finished RUNS again (folders, or folders of runs), and their bounds
+    from the stored trials.
+
+    No model is asked or loaded. Ends with 0 if every finished run is as its audit wrote it, and
+    with 1 if something was edited or removed. An unfinished run is named; it ends with 3 if one was
+    named itself, or none is finished. Whoever owns a run can rebuild its digests: against that,
+    keep the commitment and the anchor of the run elsewhere, and give them with --anchor.
+    """
+    given = given_runs(runs)
+    if anchors and len(given.all) > 1:
+        raise UsageError(f"an anchor is of one run, and {len(given.all)} are given; name one.")
+    shown, code = [], given.exit_code
+    for folder in given.all:
+        found = verify_run(folder, anchors)
+        again = Recomputed(why_not="--digests-only") if digests_only else _again(folder, found)
+        for line in _lines(found, again):
+            say(line)
+        code = 1 if found.problems or again.differ else code
+        shown.append({"verification": found, "recomputed": again})
+    given.tell()
+    emit({"exit_code": code, "runs": shown})
+    return code
+
+
+def _again(run: Path, found: Verification) -> Recomputed:
+    """Of what was edited, nothing is computed."""
+    if not found.finished:
+        return Recomputed(why_not="the run is unfinished")
+    return Recomputed(why_not="the run was edited") if found.problems else recompute(run)
+
+
+def _lines(found: Verification, again: Recomputed) -> Iterator[str]:
+    written = "AS WRITTEN" if found.finished else "UNFINISHED"
+    state = "NOT AS WRITTEN" if found.problems or again.differ else written
+    yield f"{state}: {found.run}"
+    yield from (f"  {problem}" for problem in found.problems)
+    yield from (f"  computed again, {field} is another" for field in again.differ)
+    if again.why_not:
+        yield f"  bounds were not computed again: {again.why_not}"
+    elif not again.differ:
+        yield "  bounds and verdict, computed again from the stored trials, are the same"
+    if found.commitment is None:
+        yield "  commitment: none was made before the first call"
+    else:
+        yield f"  commitment: {found.commitment}"
+    for name, digest in found.earlier.items():
+        yield f"  earlier commitment for the same system: {digest} ({name})"
+    if found.finished:
+        yield f"  anchor: {found.anchor}"

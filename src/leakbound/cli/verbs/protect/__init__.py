@@ -1,0 +1,1 @@
+"""`answer`, `serve`, `ledger`: private answers within a budget."""

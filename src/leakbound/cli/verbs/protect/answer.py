@@ -1,0 +1,234 @@
+"""leakbound answer: one query over your rows, paid for in a ledger."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from leakbound.auditing.build import build_mechanism, build_served, open_models
+from leakbound.auditing.rows import load_data, public_fields, public_task, require_public
+from leakbound.auditing.spec import KEYS, AuditSpec
+from leakbound.cli.options.endpoint import endpoint_options
+from leakbound.cli.options.ledger import LEDGER, Accounts, accounts_options
+from leakbound.cli.options.local import local_options
+from leakbound.cli.options.spec import spec_from, spec_options
+from leakbound.cli.options.system import call_options
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit, is_quiet
+from leakbound.cli.screen.terminal import say
+from leakbound.errors import DataError, UsageError
+from leakbound.models import Endpoint, Local, Scripted
+from leakbound.models.address import BUNDLED
+from leakbound.serving import Answer, PrivateICL
+from leakbound.serving.ledger import Ledger
+from leakbound.serving.private import require_unlimited
+from leakbound.systems import SystemMechanism
+from leakbound.tasks import Context, Task
+
+ANSWER_KEYS = {
+    "config",
+    "assignments",
+    "address",
+    "mechanism",
+    "mechanism_options",
+    "model",
+    "embedder",
+    "trust_remote_code",
+    "data",
+    "data_dir",
+    "input_field",
+    "input_template",
+    "label_field",
+    "delimiter",
+    "encoding",
+    "task",
+    "labels",
+    "system_message",
+    "shots",
+    "seed",
+    "epsilon",
+    "delta",
+}  # of the options of a spec; the others say what an audit asks
+DEFAULTS = {"mechanism": {"kind": "product_of_experts"}}  # it has a guarantee for every task
+MEANINGS = {
+    "mechanism": "how answers are made from the rows [default: product_of_experts]",
+    "epsilon": "what a noisy mechanism is calibrated to, for one answer [default: 1.0]",
+    "delta": "delta of the calibration and of the budget [default: 1e-05]",
+    "seed": "seed of the bundled rows (answers draw from the operating system) [default: 0]",
+    "shots": "the first N rows are the context [default: all rows]",
+}
+
+
+def answering_options(function: Callable[..., object]) -> Callable[..., object]:
+    """The options of a spec that decide an answer, of an endpoint, and of the budget."""
+    function = endpoint_options(local_options(accounts_options(function)))
+    function = spec_options(function, ("--budget", "--ledger", "--longest-query"))
+    options = function.__click_params__  # type: ignore[attr-defined]
+    options[:] = [one for one in options if isinstance(one, click.Argument) or _answers(one.name)]
+    for option in options:
+        if isinstance(option, click.Option):
+            option.help = MEANINGS.get(str(option.name), option.help)
+    add = click.option(
+        "--longest-query",
+        type=click.IntRange(1),
+        default=1000,
+        show_default=True,
+        help="maximum bytes of a query",
+    )
+    function = add(function)
+    text = "file, or postgresql://USER@HOST/DATABASE, that records what was spent"
+    function = click.option("--ledger", default=LEDGER, show_default=True, help=text)(function)
+    text = "total epsilon of all answers at delta, or inf [default: epsilon, which is one answer]"
+    return click.option("--budget", type=float, default=None, help=text)(function)
+
+
+def _answers(name: str) -> bool:
+    """Does an option decide an answer? All do but those that say what an audit asks."""
+    component, dunder, _ = name.partition("__")
+    if dunder:
+        return component == "mechanism"
+    return name in ANSWER_KEYS or name not in KEYS
+
+
+def read_private(
+    config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, flags: dict[str, Any]
+) -> tuple[AuditSpec, Context, Task]:
+    """The spec of a command, with the number of its examples; the examples; their task.
+
+    What is public is fixed before a row is read. Raises LeakboundError with a sentence for whatever
+    cannot be used.
+    """
+    _require_settings(assignments)
+    spec = spec_from(config, assignments, flags, DEFAULTS)
+    if endpoint.limits:
+        require_unlimited(build_mechanism(_with_shots(spec, sys.maxsize)), endpoint.limits)
+    if public_task(spec.design) is None:
+        require_public(None, build_mechanism(_with_shots(spec, sys.maxsize)))
+    _require_all_rows(spec)
+    rows, task = load_data(spec.design)
+    shots = spec.design.shots if "shots" in spec.design.model_fields_set else len(rows)
+    if shots > len(rows):
+        raise UsageError(
+            f"shots is {shots}, and the data has {len(rows)} rows; use at most {len(rows)}."
+        )
+    return _with_shots(spec, shots), rows[:shots], task
+
+
+def _require_all_rows(spec: AuditSpec) -> None:
+    """Refuse to leave rows out by what they hold."""
+    if spec.design.drop_empty:
+        raise UsageError(
+            "drop_empty would leave out private rows by what they hold, so one row could move all "
+            "that follow it into other partitions; take the empty rows out of the data, and leave "
+            "drop_empty out."
+        )
+
+
+def _tell_bundled(spec: AuditSpec) -> None:
+    """Say on standard error what is not the user's own."""
+    design = spec.design
+    rows = design.data is None and design.rows is None and design.task in (None, "help_desk")
+    lines = ["the rows are bundled with leakbound; --data FILE names yours."] * rows
+    if spec.system.address is None and spec.system.model in BUNDLED:
+        lines.append("the model is bundled with leakbound; --model ADDRESS names yours.")
+    for line in [] if is_quiet() else lines:
+        say(f"leakbound: {line}", err=True)
+
+
+def _with_shots(spec: AuditSpec, shots: int) -> AuditSpec:
+    return spec.model_copy(update={"design": spec.design.model_copy(update={"shots": shots})})
+
+
+def _require_settings(assignments: tuple[str, ...]) -> None:
+    """--set may name what decides an answer; a file may serve audits too, and is not looked at."""
+    for text in assignments:
+        key = text.partition("=")[0].strip().partition(".")[0]
+        if key in KEYS and key not in ANSWER_KEYS:
+            raise UsageError(
+                f"--set {key} is a setting of audits, and decides no answer; leave it out."
+            )
+
+
+def open_private(
+    config: str | None,
+    assignments: tuple[str, ...],
+    budget: float | None,
+    ledger: str,
+    longest_query: int,
+    endpoint: Endpoint,
+    local: Local,
+    accounts: Accounts,
+    flags: dict[str, Any],
+) -> PrivateICL:
+    """Rows, mechanism, model and ledger as the options say; refuses before any model call what can
+    be refused.
+
+    Raises LeakboundError with a sentence for whatever cannot be used.
+    """
+    spec, rows, task = read_private(config, assignments, endpoint, flags)
+    _tell_bundled(spec)
+    mechanism = build_served(spec, task)
+    if isinstance(mechanism, SystemMechanism):
+        mechanism = mechanism.called(call_options(endpoint, config, None, disposable=False))
+    model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
+    total = spec.decision.epsilon if budget is None else budget
+    ids = accounts.ids(spec.design, len(rows))
+    if accounts.record_id is not None and load_data(spec.design)[0][: len(rows)] != rows:
+        raise DataError(
+            "the data changed while they were read, so no id is sure to be that of its row; start "
+            "again once nobody writes them."
+        )
+    book = Ledger(ledger, total, spec.decision.delta, accounts.key)
+    return PrivateICL(mechanism, rows, task, model, book, longest=longest_query,
+                      dataset=accounts.dataset, record_ids=ids,
+                      fields=public_fields(spec.design))  # fmt: skip
+
+
+@cli_command(
+    '--data private.jsonl --labels urgent,normal --epsilon 2 "my card was charged"',
+    first="--data --labels --model --mechanism --epsilon --shots --budget --ledger",
+)
+@answering_options
+@click.argument("query")
+def command(
+    config: str | None,
+    assignments: tuple[str, ...],
+    budget: float | None,
+    ledger: str,
+    longest_query: int,
+    query: str,
+    endpoint: Endpoint,
+    local: Local,
+    accounts: Accounts,
+    **flags: object,
+) -> int:
+    """Answer QUERY from the private rows: the answer on standard output, what was spent on standard
+    error.
+
+    The ledger is paid before the model is asked, so a crash loses budget and never privacy. Ends
+    with 5, and releases nothing, when the budget is exhausted. Each record has one budget,
+    which reordering, adding or dropping rows does not change.
+    """
+    answer = open_private(
+        config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
+    ).answer(query)
+    say(answer.text)
+    if not answer.answered:
+        click.echo("no answer: what the partitions gave names none; it costs the same.", err=True)
+    click.echo(_described(answer), err=True)
+    click.echo(f"manifest: {answer.manifest}", err=True)
+    emit(answer)
+    return 0
+
+
+def _described(answer: Answer) -> str:
+    """What was spent, rounded up, and what is left, rounded down."""
+    spent, left = (
+        "infinite" if math.isinf(value) else f"{turn(value * 1e4) / 1e4:g}"
+        for value, turn in ((answer.spent, math.ceil), (answer.remaining, math.floor))
+    )
+    return f"spent so far: ε = {spent} at δ = {answer.delta:g}; remaining: {left}"

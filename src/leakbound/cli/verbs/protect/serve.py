@@ -1,0 +1,289 @@
+"""leakbound serve: the same answers over HTTP."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from leakbound._catalogue import options_of
+from leakbound._install import install_hint
+from leakbound.auditing.build import build_served
+from leakbound.cli.options.ledger import Accounts
+from leakbound.cli.options.real_range import RealRange
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit, is_quiet
+from leakbound.cli.screen.terminal import say
+from leakbound.cli.verbs.protect.answer import answering_options, open_private, read_private
+from leakbound.errors import UsageError
+from leakbound.models import Endpoint, Local
+from leakbound.privacy import Guarantee
+from leakbound.serving import (
+    PrivateICL,
+    ServiceState,
+    Tenant,
+    Tenants,
+    application,
+    is_local,
+    load_tenants,
+)
+from leakbound.serving.http.fields import ignorable_fields
+from leakbound.serving.ledger import affordable_answers
+from leakbound.serving.ledger.units import ACCURACY
+from leakbound.tasks import Mechanism, Query
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from leakbound.serving.http.server import Listener
+
+EXAMPLES = (1, 4, 16)  # budgets, in prices of one answer, whose answers a refusal counts
+GROUPS = ("partitions", "group_size")  # options that say how examples are grouped
+TOKEN = "LEAKBOUND_TOKEN"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAccess:
+    """Who may ask, and over which connection."""
+
+    host: str
+    token: str | None
+    tenants: Path | None
+    certificate: Path | None
+    behind_proxy: bool
+
+    def allowed(self) -> Tenants | None:
+        """The tenants of the file, if there is one; refuses what would let anybody in."""
+        if self.tenants is not None and self.token is not None:
+            raise UsageError(
+                f"there are --tenants and {TOKEN}; unset the variable, or leave --tenants out."
+            )
+        if not is_local(self.host):
+            self._require_protection()
+        return None if self.tenants is None else load_tenants(self.tenants)
+
+    def _require_protection(self) -> None:
+        if self.token is None and self.tenants is None:
+            raise UsageError(
+                f"--host {self.host!r} lets other machines in, and no token is set; put one into "
+                f"the environment variable {TOKEN} (clients send it as bearer token), name a file "
+                "of --tenants, or listen on 127.0.0.1."
+            )
+        if self.certificate is None and not self.behind_proxy:
+            raise UsageError(
+                f"--host {self.host} would send tokens and answers over plain HTTP; give "
+                "--tls-cert and --tls-key, or --behind-proxy where a proxy in front of this server "
+                "ends TLS."
+            )
+
+
+def _serving_options(function: Callable[..., object]) -> Callable[..., object]:
+    """The options of a server, in the order in which its help shows them."""
+    path = click.Path(path_type=Path)
+    options = (
+        click.option(
+            "--host", default="127.0.0.1", show_default=True, help="address to listen on"
+        ),
+        click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True,
+                     help="port; 0 picks a free one"),
+        click.option("--tenants", type=path, default=None,
+                     help="TOML or JSON file (mode 0600) of clients with tokens, caps and rates"),
+        click.option("--tls-cert", type=path, default=None, help="certificate chain (PEM)"),
+        click.option("--tls-key", type=path, default=None, help="key of the certificate (PEM)"),
+        click.option("--behind-proxy", is_flag=True,
+                     help="serve plain HTTP, behind a proxy that terminates TLS"),
+        click.option("--limit", type=click.IntRange(1), default=65_536, show_default=True,
+                     help="maximum bytes of a request"),
+        click.option("--request-timeout", type=RealRange(0.1, 3600), default=10.0,
+                     show_default=True,
+                     help="timeout in seconds of a TLS handshake, of headers, of a body"),
+        click.option("--state", type=path, default=None,
+                     help="file of tenants' accounts and idempotency keys [default: beside the "
+                     "ledger]"),
+        click.option("--ignore-field", "ignored", multiple=True,
+                     type=click.Choice(ignorable_fields()),
+                     help="ignore this field of requests, and say so in the reply"),
+    )  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@cli_command(
+    "--data private.jsonl --mechanism report_noisy_max --epsilon 0.5 --budget 4",
+    first="--data --labels --model --mechanism --epsilon --budget --port --tenants",
+)
+@answering_options
+@_serving_options
+def command(
+    config: str | None,
+    assignments: tuple[str, ...],
+    budget: float | None,
+    host: str,
+    port: int,
+    tenants: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    behind_proxy: bool,
+    limit: int,
+    request_timeout: float,
+    state: Path | None,
+    ignored: tuple[str, ...],
+    endpoint: Endpoint,
+    local: Local,
+    accounts: Accounts,
+    ledger: str,
+    longest_query: int,
+    **flags: object,
+) -> int:
+    """Answer queries from the private rows over HTTP, as the OpenAI API: /v1/chat/completions,
+    /v1/completions, /v1/responses, /v1/models.
+
+    Needs a --budget: the total epsilon of all answers that it ever gives. Listens on this machine
+    only. For any other --host, give --tls-cert and --tls-key, and put a bearer token into the
+    environment variable LEAKBOUND_TOKEN, or name a file of --tenants. System and earlier messages
+    are part of the query. An exhausted budget is HTTP 403.
+    """
+    listening = _listener(host, port, tls_cert, tls_key, request_timeout)
+    token = os.environ.get(TOKEN) or None
+    allowed = ClientAccess(host, token, tenants, tls_cert, behind_proxy).allowed()
+    _require_budget(budget, *_price(config, assignments, endpoint, flags))
+    private = open_private(
+        config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
+    )
+    kept = ServiceState(_beside(ledger) if state is None else state)
+    app = application(private, token, limit, tenants=allowed, state=kept, ignored_fields=ignored,
+                      timeout=request_timeout)  # fmt: skip
+    _banner(private, allowed)
+    _listen(app, listening, lambda port: emit(_facts(private, listening, port)))
+    return 0
+
+
+for _option in command.params:
+    if isinstance(_option, click.Option) and _option.name == "budget":
+        _option.help = "total epsilon of all answers at delta, or inf [required]"
+
+
+def _listener(host: str, port: int, certificate: Path | None, key: Path | None, timeout: float
+              ) -> Listener:  # fmt: skip
+    try:
+        from leakbound.serving.http.server import Listener
+    except ImportError:
+        raise UsageError(
+            f"serving needs starlette and uvicorn; install them with: {install_hint('serve')}."
+        ) from None
+    return Listener(host, port, certificate, key, timeout)
+
+
+def _listen(app: Starlette, listener: Listener, listening: Callable[[int], None]) -> None:
+    from leakbound.serving.http.server import listen
+
+    listen(app, listener, listening, logging.WARNING if is_quiet() else logging.INFO)
+
+
+def _facts(private: PrivateICL, listener: Listener, port: int) -> dict[str, object]:
+    """What --json prints once the server listens."""
+    price, ledger = private.mechanism.cost(private.task, Query("-")), private.ledger
+    return {
+        "host": listener.host, "port": port, "tls": listener.certificate is not None,
+        "mechanism": private.mechanism.name, "ledger": ledger.address, "budget": ledger.epsilon,
+        "delta": ledger.delta, "epsilon_of_one_answer": price.epsilon(ledger.delta),
+        "answers_left": ledger.answers_left(price, private.dataset),
+    }  # fmt: skip
+
+
+def _beside(ledger: str) -> Path:
+    """The state file of a ledger; in this folder where the ledger is a database server's."""
+    return Path("leakbound-service.sqlite" if "://" in ledger else f"{ledger}.service")
+
+
+# --- what the budget buys
+
+
+def _price(
+    config: str | None,
+    assignments: tuple[str, ...],
+    endpoint: Endpoint,
+    flags: dict[str, object],
+) -> tuple[Mechanism, Guarantee, float]:
+    """What one answer costs, before a model is opened or a ledger made; and its delta."""
+    spec, _, task = read_private(config, assignments, endpoint, flags)
+    mechanism = build_served(spec, task)
+    return mechanism, mechanism.cost(task, Query("-")), spec.decision.delta
+
+
+def _require_budget(
+    budget: float | None, mechanism: Mechanism, price: Guarantee, delta: float
+) -> None:
+    """There is no default: how much the rows may lose is for their owner to say."""
+    one = price.epsilon(delta)
+    if budget is not None and not budget < one * (1 - ACCURACY):
+        return
+    what = "there is no --budget" if budget is None else f"--budget {budget:g} buys no answer"
+    if math.isinf(one):
+        raise UsageError(
+            f"{what}, and {mechanism.name} gives no guarantee: an answer costs an infinite "
+            "epsilon. Choose a private mechanism, or --budget inf."
+        )
+    bought = ", ".join(
+        f"--budget {_up(epsilon):g} buys {_count(affordable_answers(price, epsilon, delta))}"
+        for epsilon in (times * one for times in EXAMPLES)
+    )
+    raise UsageError(
+        f"{what}: it is the total epsilon of all answers that this service ever gives. One answer "
+        f"of {mechanism.name} costs epsilon {_up(one):g} at delta {delta:g}; {bought}. Choose one "
+        "of these or another, or inf."
+    )
+
+
+def _banner(private: PrivateICL, tenants: Tenants | None) -> None:
+    """What an answer costs, what the budget buys, and who may ask: on standard error."""
+    price, ledger = private.mechanism.cost(private.task, Query("-")), private.ledger
+    if ledger.answers_left(price, private.dataset) == 0:
+        say("The budget is spent: every query gets HTTP 403. A larger one needs a new --ledger.",
+            err=True)  # fmt: skip
+    if is_quiet():
+        return
+    one = _up(price.epsilon(ledger.delta))
+    say(f"One answer of {private.mechanism.name} costs ε = {one:g} at δ = {ledger.delta:g}. "
+        f"{ledger.describe(price, private.dataset)}", err=True)  # fmt: skip
+    if groups := _groups(private.mechanism):
+        say(f"To audit what is served: leakbound audit --mechanism {private.mechanism.name} "
+            f"{groups}, and the same --shots and --epsilon.", err=True)  # fmt: skip
+    for tenant in () if tenants is None else tenants.all:
+        say(_limits(tenant), err=True)
+
+
+def _groups(mechanism: Mechanism) -> str:
+    """How examples are grouped, as flags; an audit does not use the rule of services."""
+    options = options_of(mechanism) or {}
+    shown = {f"--{name.replace('_', '-')}": options[name] for name in GROUPS if name in options}
+    return " ".join(f"{flag} {value}" for flag, value in shown.items())
+
+
+def _limits(tenant: Tenant) -> str:
+    limits = {
+        "answers": tenant.answers, "ε": tenant.epsilon, "requests a minute": tenant.rate
+    }  # fmt: skip
+    caps = [f"{value:g} {name}" for name, value in limits.items() if value is not None]
+    return f"Tenant {tenant.name}: {'at most ' + ', '.join(caps) if caps else 'no own limit'}."
+
+
+def _count(answers: int | None) -> str:
+    if answers is None:
+        return "any number of answers"
+    return f"{answers:,} answer{'' if answers == 1 else 's'}"
+
+
+def _up(epsilon: float) -> float:
+    """Rounded up to four digits."""
+    if not 0 < epsilon < math.inf:
+        return epsilon
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
+    return math.ceil(epsilon / unit - 1e-6) * unit

@@ -1,0 +1,1 @@
+"""`demo`, `init`, `list`, `probe`: the first minutes."""

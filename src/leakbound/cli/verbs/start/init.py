@@ -1,0 +1,229 @@
+"""leakbound init: a configuration file for a file of rows or a system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.plan import plan
+from leakbound.auditing.prepare import Prepared, open_models
+from leakbound.auditing.rows import public_fields
+from leakbound.cli.init.fields import FoundFields, found_fields
+from leakbound.cli.init.files import config_text, kept_settings
+from leakbound.cli.init.server import ServerOptions, Target, system_file, target_of, written
+from leakbound.cli.init.sources import Sources, asked_sources
+from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.output import emit, write_output
+from leakbound.cli.screen.terminal import say
+from leakbound.cli.verbs.audit.plan import described, unasked_model
+from leakbound.errors import UsageError
+from leakbound.models import Endpoint
+from leakbound.models.address import BUNDLED
+from leakbound.stats.witness import ReplyFacts
+from leakbound.systems.http.config import sent_rows
+from leakbound.tasks import Job, Query, Votes, reply_of
+
+KINDS = {
+    "words": "answers with the words that a query allows, so the membership query fits",
+    "text": "answers in free text, so the audit asks it to continue a record that ends with a "
+    "random code",
+    "labels": "answers a label whatever it is asked, so a mislabeled canary fits",
+    "same": "gives the same answer to two questions, such as a refusal; name a query that it "
+    "answers (--query), or the audit will see nothing",
+    "silence": "refuses, or does not answer; see --debug of audit, and docs/systems.md",
+}
+
+
+@cli_command(
+    "private.jsonl",
+    "private.jsonl python:app.rag:answer --epsilon 1",
+    "private.jsonl http://127.0.0.1:8000/answer",
+    "private.csv openai/my-model http://127.0.0.1:8000/v1 --out audit.yaml",
+)
+@click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM, MODEL or URL]")
+@click.option("--epsilon", type=float, default=None, help="the claim for one answer [default: 1.0]")
+@click.option("--labels", default=None, help="public labels, such as work,home")
+@click.option("--input-field", default=None, help="field that holds the input")
+@click.option("--input-template", default=None, help="an input made of several fields")
+@click.option("--label-field", default=None, help="field that holds the label")
+@click.option("--encoding", default=None, help="of the file, such as cp1252 [default: UTF-8]")
+@click.option("--drop-empty", is_flag=True, help="leave out rows with an empty input or label")
+@click.option("--pairs", type=int, default=None, help="paired trials [default: 100]")
+@click.option("--shots", type=int, default=None, help="examples in a context [default: 20]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("audit.yaml"),
+    show_default=True,
+    help="configuration file to write",
+)
+@click.option("--force", is_flag=True, help="overwrite an existing file")
+@click.option(
+    "--body",
+    default=None,
+    metavar="JSON",
+    help="what the application at URL takes, "
+    'such as \'{"notes": "{context}", "q": "{query}"}\' [default: tried out]',
+)
+@click.option(
+    "--answer",
+    default=None,
+    metavar="PATH",
+    help="where its reply has the answer, such as data.text [default: found in the reply]",
+)
+@click.option(
+    "--key-env", default=None, metavar="NAME", help="environment variable that holds the key of URL"
+)
+@click.option("--insecure", is_flag=True, help="allow plain http to another machine")
+def command(
+    sources: tuple[str, ...],
+    out: Path,
+    force: bool,
+    body: str | None,
+    answer: str | None,
+    key_env: str | None,
+    insecure: bool,
+    **given: object,
+) -> int:
+    """Look at ROWS (a file) and at a SYSTEM (python:FILE:OBJECT, http:FILE), a MODEL, or a URL,
+    and write a commented configuration, the plan of its audit and the next command.
+
+    URL is an application that takes a context and a query as JSON, or an OpenAI-compatible server
+    (its base URL, which ends in /v1). Requests about made-up rows find out how it is asked. A
+    system is then asked twice, about bundled or your rows, to see what kind of answers it gives; a
+    model gets no rows. Fields of no usual name are guessed from what they hold. Without a terminal,
+    everything comes from the command line.
+    """
+    named = Sources.of(sources or asked_sources())
+    _require_free(out, force, named)
+    values = {key: value for key, value in given.items() if value not in (None, False)}
+    fields = found_fields(named.data, values) if named.data else FoundFields()
+    target = target_of(named, ServerOptions(key_env, insecure, body, answer), out)
+    values |= {**named.values(), **fields.chosen, **target.values}
+    if named.names_no_system:
+        return _unfinished(values, fields, out)
+    with written(system_file(out), target.file):
+        prepared, kind = _tried(values, target.endpoint)
+        say(_seen(prepared, named, kind, fields, target))
+        write_output(out, config_text(prepared, kind, fields.why, target.settings))
+    planned, following = plan(prepared), f"leakbound audit --config {out}"
+    files = [out, *([system_file(out)] if target.file else [])]
+    listed = " and ".join(map(str, files))
+    say(f"\n{described(planned, prepared.claim)}\n\nWritten: {listed}\nNext: {following}")
+    emit({
+        "config": out, "answers": kind, "settings": kept_settings(prepared, kind, target.settings),
+        "plan": planned, "next": following,
+    })  # fmt: skip
+    return 0
+
+
+def _unfinished(values: dict[str, Any], fields: FoundFields, out: Path) -> int:
+    """Write what the rows say, for a person who fills in the system."""
+    prepared = prepare(make_spec(values | {"address": None}), opener=unasked_model)
+    lines = _rows_seen(prepared, values["data"], fields)
+    write_output(out, config_text(prepared, "todo", fields.why, {}))
+    following = f"leakbound init {values['data']} SYSTEM --out {out} --force"
+    say("\n".join([
+        *lines,
+        f"Written: {out}. No system is named: replace TODO in it, with python:app.py:answer for a "
+        "function or http:FILE.yaml for a service; for a model, write `model: openai/NAME` there.",
+        f"Or let init look at it: {following}, where SYSTEM is app.py:answer, or the address of a "
+        "service, such as http://127.0.0.1:8000/answer",
+    ]))  # fmt: skip
+    settings = kept_settings(prepared, "todo", {})
+    emit({"config": out, "answers": None, "settings": settings, "plan": None, "next": following})
+    return 0
+
+
+def _require_free(out: Path, force: bool, named: Sources) -> None:
+    """Refuse to overwrite what nobody gave up."""
+    is_application = named.url is not None and not named.is_model_server
+    for file in (out, system_file(out)) if is_application else (out,):
+        if file.exists() and not force:
+            raise UsageError(f"{str(file)!r} exists; add --force, or name another file with --out.")
+    if any(parent.exists() and not parent.is_dir() for parent in out.parents):
+        raise UsageError(f"{str(out)!r} lies below a file; name another file with --out.")
+
+
+def _tried(values: dict[str, Any], endpoint: Endpoint) -> tuple[Prepared, str | None]:
+    """The audit that the answers of the system call for, and their kind; None for a model."""
+    prepared = _prepared(values, endpoint)
+    if prepared.mechanism.needs:
+        return prepared, None
+    kind = _kind_of_answers(prepared)
+    if kind == "text":
+        free = {"query": "recall", "canary": "coded", "task": "generation", "labels": None}
+        return _prepared({**values, **free}, endpoint), kind
+    if kind == "labels":
+        return _prepared(
+            {**values, "query": "input_output", "canary": "mislabeled"}, endpoint
+        ), kind
+    return prepared, kind
+
+
+def _prepared(values: dict[str, Any], endpoint: Endpoint) -> Prepared:
+    return prepare(make_spec(values), opener=partial(open_models, endpoint=endpoint))
+
+
+def _kind_of_answers(prepared: Prepared) -> str:
+    """Two questions: the audit's own, and the first half of a row."""
+    pair = prepared.pairs[0]
+    words = str(pair.nonmember.context[0].input).split()
+    half = (len(words) + 1) // 2
+    rest = " ".join(words[half:])
+    ordinary = Job(pair.nonmember.context, Query(" ".join(words[:half])))
+    found = list(
+        prepared.mechanism.collect(
+            prepared.task, [pair.member, ordinary], [pair.draw, pair.draw], prepared.model
+        )
+    )
+    first = found[0]
+    replies = [reply_of(one) for one in found]
+    said = [one.text.strip() for one in replies if isinstance(one, ReplyFacts)]
+    if rest and rest in " ".join(said[-1].split()):
+        return "text"
+    if isinstance(first, Votes) and any(first.counts[:-1]):
+        return "words"
+    return _kind_of_texts(said, prepared.task.labels)
+
+
+def _kind_of_texts(said: Sequence[str], labels: Sequence[str]) -> str:
+    """Of two answers that use no word of the query."""
+    if not any(said):
+        return "silence"
+    if {one.casefold() for one in said} <= {label.casefold() for label in labels}:
+        return "labels"
+    return "same" if len(set(said)) < len(said) else "text"
+
+
+def _seen(
+    prepared: Prepared, named: Sources, kind: str | None, fields: FoundFields, target: Target
+) -> str:
+    """What was found out, in lines."""
+    spec = prepared.spec
+    lines = [*_rows_seen(prepared, named.data, fields), *target.lines]
+    if target.body is not None:
+        lines += [f"Sent: {sent_rows(target.body, spec.design.shots)}"]
+    if kind is not None:
+        lines += [f"System: {spec.system.address} {KINDS[kind]}"]
+    elif spec.system.model in BUNDLED:
+        lines += [f"Model: {spec.system.model}, bundled with leakbound: it is not your model"]
+    else:
+        lines += [f"Model: {spec.system.model}"]
+    return "\n".join(lines)
+
+
+def _rows_seen(prepared: Prepared, data: str | None, fields: FoundFields) -> list[str]:
+    labels = prepared.task.labels
+    shown, label = public_fields(prepared.spec.design)
+    usual = "" if shown or label or not data else " (fields found by their usual names)"
+    return [
+        f"Rows: {data or 'bundled with leakbound; these are not yours'}{usual}",
+        *filter(None, [fields.line]),
+        f"Task: {'labels ' + ', '.join(labels) if labels else 'free text'}",
+    ]

@@ -1,0 +1,3 @@
+"""What mechanisms are made of: `MechanismBase`, prompts of partitions, noise, private choices of
+tokens.
+"""

@@ -1,0 +1,345 @@
+"""Base classes of mechanisms, with the members that can be derived from others."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+
+import numpy as np
+
+from leakbound._catalogue import construct, option_types
+from leakbound.errors import TargetError, UsageError
+from leakbound.mechanisms.parts.grouping import PublicFacts
+from leakbound.models import Model, Request, ScoreLabels
+from leakbound.privacy import Guarantee
+from leakbound.tasks import Mechanism, Outputs, Query, Task
+from leakbound.tasks.mechanism import Exactness, VoteNoise
+from leakbound.tasks.partition import Sampling, places_by_position
+
+R = TypeVar("R")
+GaussianCalibration = Literal["analytic", "classical"]
+NO_ANSWER = "(no answer)"
+CLAIM = ("epsilon", "delta")
+PACKAGE = __name__.partition(".")[0]
+
+
+class MechanismBase(Mechanism):
+    """Base of mechanisms. A subclass is a frozen dataclass whose fields are its options.
+
+    It must define `name`, `guarantee`, `access`, `needs`, `exactness`, `noise_in_collect`,
+    `voters`, `requests`, `collect`, `release` and `output_distribution`. These have no default,
+    because no value suits most mechanisms and a wrong value gives wrong numbers. By default, an
+    answer costs one output (`cost`), and it is one of the query's answers (`decode`).
+    """
+
+    __slots__ = ()
+    if TYPE_CHECKING:  # a subclass writes these as class variables, fields or properties
+        name: ClassVar[Any]
+        access: ClassVar[Any]
+        needs: ClassVar[Any]
+        exactness: ClassVar[Any]
+    white_box_score: ClassVar[str | None] = None
+
+    @property
+    def sampled_candidates(self) -> int:
+        """0: no public candidates are sampled."""
+        return 0
+
+    @property
+    def vote_noise(self) -> VoteNoise | None:
+        """None: the output contains no noisy votes."""
+        return None
+
+    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
+        """Empty: no voters are known to have disjoint examples.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            ().
+        """
+        return ()
+
+    @property
+    def source(self) -> str:
+        """Fingerprint of the files of the class and its bases; "" for classes of this package."""
+        return code_fingerprint(type(self))
+
+    @classmethod
+    def option_types(cls) -> dict[str, Any]:
+        """Options that a specification may set in addition to a claim.
+
+        Returns:
+            Type of each option by name, in order.
+        """
+        known = option_types(cls._constructor())
+        return {name: kind for name, kind in known.items() if name not in CLAIM}
+
+    @classmethod
+    def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Default options for how a service groups its examples.
+
+        Args:
+            facts: Public facts.
+            given: Options that the operator set. They override the returned options.
+
+        Returns:
+            Option values by name; none for a mechanism that does not group examples.
+        """
+        return {}
+
+    @classmethod
+    def for_claim(cls, epsilon: float, delta: float, **options: Any) -> Self:
+        """The mechanism that should satisfy a claim.
+
+        Args:
+            epsilon: epsilon of the claim, above 0; ignored if there is no noise.
+            delta: delta of the claim in [0, 1); ignored if there is no noise.
+            **options: Values of `option_types`.
+
+        Returns:
+            A mechanism whose noise is calibrated to the claim.
+
+        Raises:
+            UsageError: If an option is unknown or has the wrong type.
+        """
+        make = cls._constructor()
+        known = option_types(make)
+        claim = {k: v for k, v in (("epsilon", epsilon), ("delta", delta)) if k in known}
+        return construct(make, {**options, **claim}, cls._catalogue_name())
+
+    @classmethod
+    def _constructor(cls) -> Callable[..., Self]:
+        """The callable that `for_claim` uses; here the class itself."""
+        return cls
+
+    @classmethod
+    def _catalogue_name(cls) -> str:
+        name = vars(cls).get("name", cls.name)
+        return name if isinstance(name, str) else cls.__name__
+
+    def to_config(self) -> dict[str, object]:
+        """Kind and fields as plain values.
+
+        Returns:
+            `kind` and every field that is shown in the repr.
+
+        Raises:
+            UsageError: If the class is not a dataclass, or a field is not a plain value.
+
+        Examples:
+            >>> from leakbound.mechanisms import ReportNoisyMax
+            >>> ReportNoisyMax(2.5).to_config()
+            {'kind': 'report_noisy_max', 'sigma': 2.5, 'partitions': 10}
+        """
+        shown = [field.name for field in _fields(self) if field.repr]
+        return {"kind": self.name, **{name: _plain(self, name) for name in shown}}
+
+    def recalibrated(self, epsilon: float, delta: float) -> Self:
+        """The mechanism with the same options and the noise for another claim.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in [0, 1).
+
+        Returns:
+            The mechanism that `for_claim` makes from these options. Gaussian noise is calibrated
+            analytically, however the present noise was calibrated.
+
+        Raises:
+            UsageError: If the class is not a dataclass.
+        """
+        known = option_types(self._constructor())
+        names = [field.name for field in _fields(self) if field.name in known]
+        options = {name: getattr(self, name) for name in names if name not in CLAIM}
+        claim = {k: v for k, v in (("epsilon", epsilon), ("delta", delta)) if k in known}
+        return self._constructor()(**options, **claim)
+
+    def cost(self, task: Task, query: Query) -> Guarantee:
+        """The guarantee of one output.
+
+        Args:
+            task: The task of the context.
+            query: The query that is answered.
+
+        Returns:
+            `guarantee`.
+        """
+        return self.guarantee
+
+    def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
+        """The chosen text of each draw.
+
+        Args:
+            task: The task of the context.
+            query: The query that was answered.
+            outputs: Outputs that `release` returned.
+            model: Not used.
+
+        Returns:
+            One text for each draw; "(no answer)" if none was chosen.
+        """
+        choices = (*(outputs.choices or task.answers(query)), NO_ANSWER)
+        return [choices[i] for i in outputs.answers]
+
+
+class CalibratedMechanism(MechanismBase):
+    """Base of mechanisms whose noise is a field, which `calibrated` computes from a claim."""
+
+    __slots__ = ()
+
+    @classmethod
+    @abstractmethod
+    def calibrated(cls, epsilon: float, delta: float, *args: Any, **options: Any) -> Self:
+        """The mechanism with the noise that a claim requires.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in [0, 1).
+            *args: Further options in order.
+            **options: Further options by name.
+
+        Returns:
+            A mechanism.
+        """
+
+    @classmethod
+    def _constructor(cls) -> Callable[..., Self]:
+        return cls.calibrated
+
+
+class PartitionedMechanism(CalibratedMechanism):
+    """Base of mechanisms in which each of T disjoint parts of the context gives one answer."""
+
+    __slots__ = ()
+    partitions: int
+
+    @classmethod
+    def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Partitions of at least four examples, and at least one example for each label.
+
+        Args:
+            facts: Public facts.
+            given: Options that the operator set.
+
+        Returns:
+            `partitions`; nothing under add_remove, where the number of examples is private.
+        """
+        if given.get("relation") == "add_remove":
+            return {}
+        return {"partitions": facts.partitions(facts.least)}
+
+    def voters(self, shots: int) -> int:
+        """One answer for each partition.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            `partitions`.
+        """
+        return self.partitions
+
+    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
+        """The partitions, unless they are sampled.
+
+        Args:
+            shots: Number of examples in the context.
+
+        Returns:
+            Positions of the examples of each partition; () if the partitions are sampled.
+        """
+        return places_by_position(shots, self.partitions) if self._sampled == "position" else ()
+
+    @property
+    def exactness(self) -> Exactness:
+        """Full, unless partitions are drawn at random. A class that collects states it anew."""
+        return "full" if self._sampled == "position" else "given_sample"
+
+    @property
+    def _sampled(self) -> Sampling:
+        """How the partitions are made."""
+        return "position"
+
+
+def _fields(mechanism: object) -> tuple[dataclasses.Field[Any], ...]:
+    if not dataclasses.is_dataclass(mechanism):
+        raise UsageError(
+            f"{type(mechanism).__name__} is not a dataclass, so its options are not known; make it "
+            "a frozen dataclass, or define to_config and recalibrated."
+        )
+    return dataclasses.fields(mechanism)
+
+
+def _plain(mechanism: object, name: str) -> object:
+    """A field as a JSON value; a nested dataclass becomes its kind and fields."""
+    value = getattr(mechanism, name)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        inner = {field.name: _plain(value, field.name) for field in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, **inner}
+    if isinstance(value, tuple) and all(isinstance(one, str | int | float) for one in value):
+        return list(value)
+    raise UsageError(
+        f"the field {name} of {type(mechanism).__name__} is {type(value).__name__}; it must be a "
+        "plain value. Give it repr=False, or define to_config."
+    )
+
+
+def answer_each(model: Model, groups: Sequence[Sequence[Request[R]]]) -> list[list[R]]:
+    """Replies to several groups of requests, sent as one batch. A failed request raises.
+
+    A mechanism with a guarantee uses `total_calls.answer_total` instead, which gives a value for
+    each failed request.
+    """
+    flat = [request for group in groups for request in group]
+    answers = model.answer(flat)
+    for request, answer in zip(flat, answers, strict=True):
+        if isinstance(request, ScoreLabels):
+            _require_shown(answer)
+    replies = iter(answers)
+    return [[next(replies) for _ in group] for group in groups]
+
+
+def _require_shown(scores: object) -> None:
+    hidden = np.isnan(np.asarray(scores, float))
+    if hidden.any():
+        raise TargetError(
+            f"label number {int(hidden.argmax()) + 1} of {hidden.size} is not one of the next "
+            "tokens that the model shows, so it has no score; rename it to a word of one token, "
+            "state a higher top_logprobs if the endpoint allows it, or use a mechanism that reads "
+            "answers."
+        )
+
+
+def code_fingerprint(kind: type) -> str:
+    """Hash of the code of a class."""
+    own = [one for one in kind.__mro__ if _is_foreign(one)]
+    digest = hashlib.sha256(b"".join(map(_code, own))).hexdigest()
+    return digest[:16] if own else ""
+
+
+def _is_foreign(kind: type) -> bool:
+    package = kind.__module__.partition(".")[0]
+    return package not in (PACKAGE, "builtins", "abc", "typing")
+
+
+def _code(kind: type) -> bytes:
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if file is not None and Path(file).is_file():
+        return Path(file).read_bytes()
+    functions = [value for value in vars(kind).values() if isinstance(value, FunctionType)]
+    return b"".join(_bytecode(function.__code__) for function in functions)
+
+
+def _bytecode(code: CodeType) -> bytes:
+    inner = (_bytecode(c) if isinstance(c, CodeType) else repr(c).encode() for c in code.co_consts)
+    return code.co_code + b"".join(inner)

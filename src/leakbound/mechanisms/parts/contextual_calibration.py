@@ -1,0 +1,51 @@
+"""Contextual calibration: scores of answers minus those for a query without content.
+
+A model that sees few examples tends to repeat the label that they show, whatever the query. The
+same prompt with a content-free query measures that tendency, which is then subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.mechanisms.parts.tokens import finite
+from leakbound.models import ScoreLabels
+from leakbound.tasks import Context, Query, Task
+
+Floats = npt.NDArray[np.float64]
+Prior = Literal["none", "content_free"]
+CONTENT_FREE = "N/A"  # the first of the content-free inputs of Zhao et al.; public
+
+
+def calibrated_requests(task: Task, parts: Sequence[Context], query: Query) -> list[ScoreLabels]:
+    """Requests for the scores of each part, then for each part those of a content-free query.
+
+    Guarantee:
+        Both requests of a part depend only on that part and on public information. However their
+        replies are combined, replacing an example changes the result of one part.
+    """
+    answers = task.answers(query)
+    asked = (query, Query(CONTENT_FREE))
+    return [
+        ScoreLabels(task.prompt(part, one), answers, alone=True) for one in asked for part in parts
+    ]
+
+
+def less_prior(replies: Sequence[npt.ArrayLike]) -> Floats:
+    """Scores minus those of the content-free query.
+
+    Reference:
+        Zhao et al., "Calibrate before use: improving few-shot performance of language models" (ICML
+        2021).
+
+    Examples:
+        >>> less_prior([[-1.0, -0.5], [-3.0, -0.1]]).tolist()
+        [[2.0, -0.4]]
+    """
+    asked, empty = np.split(np.asarray(replies, float), 2)
+    shown = np.isfinite(asked) & np.isfinite(empty)
+    return np.where(shown, finite(asked) - finite(empty), np.nan)

@@ -1,0 +1,123 @@
+"""One answer, generated token by token from several prompts at once: shared by private decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import TargetError
+from leakbound.mechanisms.parts.total_calls import answered
+from leakbound.models import Model, NextLogits
+from leakbound.models.request import Prompt
+
+Floats = npt.NDArray[np.float64]
+IMPOSSIBLE = 1e30  # largest magnitude of a score; sums stay finite, and it exceeds clips and noise
+
+
+class ShowsTokens(Protocol):
+    """Interface of a model that gives access to its tokens."""
+
+    def encode(self, text: Prompt, /) -> Sequence[int]:
+        """Token ids of a prompt."""
+
+    def text(self, ids: Sequence[int], /) -> str:
+        """The text of token ids."""
+
+    def end_ids(self) -> frozenset[int]:
+        """Tokens that end an answer."""
+
+
+class TokenDecoder:
+    """Extends one response after many prompts, with one batch of requests for each token."""
+
+    def __init__(self, model: Model, prompts: Sequence[Prompt]) -> None:
+        self._model, self._tokenizer = model, find_tokenizer(model)
+        self._prompts = [tuple(self._tokenizer.encode(prompt)) for prompt in prompts]
+        self._response: tuple[int, ...] = ()
+        self.ended = False
+
+    def __repr__(self) -> str:
+        return "TokenDecoder(<private>)"
+
+    def logits(self) -> list[Floats]:
+        """Logits of the next token. The response ends if the public prompt gets none.
+
+        The public prompt is sent alone, so its logits do not depend on the other prompts.
+        """
+        requests = [NextLogits(prompt + self._response, (), alone=True) for prompt in self._prompts]
+        groups = [group for group in (requests[:1], requests[1:]) if group]
+        replies = [one for group in groups for one in answered(self._model, group, requests[0])]
+        size = replies[0].shape[-1]
+        self.ended = self.ended or size == 0
+        return [_last(reply, max(size, 1)) for reply in replies]
+
+    def add(self, token: int) -> None:
+        """Append a chosen token. An end token or a line break ends the response."""
+        if self.ended:
+            return
+        ends = token in self._tokenizer.end_ids() or "\n" in self._tokenizer.text((token,))
+        if ends:
+            self.ended = True
+        else:
+            self._response = (*self._response, token)
+
+    @property
+    def text(self) -> str:
+        """The response so far."""
+        return self._tokenizer.text(self._response).strip()
+
+
+def _last(reply: npt.ArrayLike, size: int) -> Floats:
+    """Logits after the whole prompt. A reply of any other size counts as a failed call."""
+    table = np.asarray(reply, float)
+    if table.ndim != 2 or not len(table) or table.shape[-1] != size:
+        return np.full(size, -IMPOSSIBLE)
+    return finite(table[-1])
+
+
+def find_tokenizer(model: object) -> ShowsTokens:
+    """The innermost model that gives access to its tokens."""
+    inner = model
+    while not hasattr(inner, "encode") and hasattr(inner, "model"):
+        inner = inner.model
+    if not hasattr(inner, "encode"):
+        raise TargetError(
+            f"{cast(Model, model).name} shows no tokens, and a free answer is generated token by "
+            "token; use a local model (pocket or hf/...), or a query with given answers."
+        )
+    return cast(ShowsTokens, inner)
+
+
+def public_tokens(logits: Floats, count: int) -> npt.NDArray[np.int64]:
+    """The most likely tokens of a model that sees no examples: a public candidate set."""
+    return np.asarray(np.sort(np.argsort(-logits, kind="stable")[:count]), np.int64)
+
+
+def finite(scores: npt.ArrayLike) -> Floats:
+    """Scores as finite numbers, to which clips and noise can be applied.
+
+    Examples:
+        >>> finite([0.5, float("nan"), 1e308]).tolist()
+        [0.5, -1e+30, 1e+30]
+    """
+    known = np.nan_to_num(np.asarray(scores, float), nan=-IMPOSSIBLE)
+    return np.asarray(np.clip(known, -IMPOSSIBLE, IMPOSSIBLE))
+
+
+def is_failed(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Whether no candidate is possible, because the call that should have scored them failed.
+
+    Examples:
+        >>> is_failed([[0.0, float("nan")], [float("nan"), float("nan")]]).tolist()
+        [False, True]
+    """
+    return np.asarray((finite(scores) <= -IMPOSSIBLE).all(-1))
+
+
+def log_softmax(logits: Floats) -> Floats:
+    """ln of the softmax probabilities."""
+    top = logits.max(-1, keepdims=True)
+    return np.asarray(logits - top - np.log(np.exp(logits - top).sum(-1, keepdims=True)))

@@ -1,0 +1,125 @@
+"""A comparison of runs, in a terminal and as one HTML page."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from leakbound.auditing.subject import asked_models, claim_words, first_line
+from leakbound.gating.compare import RATES
+from leakbound.privacy import gdp_epsilon
+from leakbound.report.cells import TableCell
+from leakbound.report.decisions.bounds_figure import SYSTEMS, SystemBounds, bounds_figure
+from leakbound.report.frame import counted, facts
+from leakbound.report.pages import render
+from leakbound.report.text import aligned
+from leakbound.report.words import VERDICTS, rate_text, sentence, verdict_text
+from leakbound.stats import cut
+
+if TYPE_CHECKING:
+    from leakbound.gating.compare import ComparedRun, Comparison, Contrast
+
+HEAD = (
+    "", "system", "verdict", "claim ε", "ε ≥", "μ ≥", "by", *map(str.upper, RATES), "pairs",
+    "model calls",
+)  # fmt: skip
+SOURCES = {"model": "models", "model_fingerprint": "weights", "data_fingerprint": "rows"}
+MOST = 3  # differences in the answer; all stand below
+
+
+def comparison_text(found: Comparison) -> str:
+    """A comparison in a terminal."""
+    parts = [
+        first_line("COMPARISON", [run.subject for run in found.runs]),
+        aligned(HEAD, *map(_cells, found.runs)), _settings(found),
+        *map(contrast_sentence, found.contrasts),
+    ]  # fmt: skip
+    parts += [f"Not compared: {reason}" for reason in found.not_compared]
+    return "\n".join([*parts, *(f"Note: {caveat}" for caveat in found.caveats)])
+
+
+def _cells(run: ComparedRun) -> tuple[str, ...]:
+    return (
+        run.letter, run.system, verdict_text(run.verdict), f"{run.claim:g}",
+        f"{cut(run.epsilon)} at δ {run.delta:g}", cut(run.mu, 3),
+        f"{run.method}, {run.confidence:.0%}", *(rate_text(run.rates.get(name)) for name in RATES),
+        str(run.pairs), str(run.model_calls),
+    )  # fmt: skip
+
+
+def _settings(found: Comparison) -> str:
+    if not found.differing_settings:
+        return "No setting differs."
+    rows = [(key, *map(_value, values)) for key, values in found.differing_settings.items()]
+    return aligned(("differs in", *(run.letter for run in found.runs)), *rows)
+
+
+def _value(value: object) -> str:
+    return "–" if value in (None, "", {}) else str(value)
+
+
+def contrast_sentence(one: Contrast) -> str:
+    """What a contrast shows."""
+    limits = f"[{cut(one.low, 3)}, {cut(one.high + 1e-3, 3)}]"
+    shown = "significant" if one.significant else "not significant"
+    what = f"{RATES[one.rate]}, {one.second} minus {one.first}"
+    return f"{what}: {one.difference:+.3f} {limits}, {shown}."
+
+
+def comparison_page(found: Comparison) -> str:
+    """A comparison as one HTML page."""
+    return render(
+        "decisions/comparison.html.j2",
+        title=f"{len(found.runs)} runs compared",
+        tone=next((v for v in VERDICTS if any(run.verdict == v for run in found.runs)), ""),
+        facts=_facts(found), verdicts=_verdicts(found), answer=_answer(found),
+        svg=bounds_figure(list(map(_bounds, found.runs))), caption=SYSTEMS,
+        confidence=f"{found.confidence:.0%}",
+        head=("run", *HEAD[1:], "folder"), rows=list(map(_row, found.runs)),
+        setting_head=("setting", *(run.letter for run in found.runs)),
+        settings=[(key, *map(_value, row)) for key, row in found.differing_settings.items()],
+        contrasts=[sentence(contrast_sentence(one)) for one in found.contrasts],
+        not_compared=found.not_compared, limits=found.caveats,
+    )  # fmt: skip
+
+
+def _facts(found: Comparison) -> dict[str, str]:
+    differs = [name for name in SOURCES if name in found.differing_settings]
+    other = " and ".join(SOURCES[name] for name in differs)
+    runs = found.runs
+    return facts(
+        system=", ".join(f"{run.letter}: {run.system}" for run in runs),
+        model=asked_models([run.subject for run in runs]),
+        data=f"{other} differ, see the settings" if other else "the same model and rows in all",
+        claim=", ".join(f"{run.letter}: {claim_words([run.subject])}" for run in runs),
+        cost=counted(sum(run.model_calls for run in runs), "model call"),
+    )
+
+
+def _verdicts(found: Comparison) -> list[tuple[str, str]]:
+    return [
+        (run.verdict, f"{run.letter}: {verdict_text(run.verdict)}, ε ≥ {cut(run.epsilon)}")
+        for run in found.runs
+    ]
+
+
+def _answer(found: Comparison) -> str:
+    """What is known of differences, in a sentence."""
+    shown = [one for one in found.contrasts if one.significant]
+    if not found.contrasts:
+        return "Their success rates cannot be compared; the reasons stand below."
+    if not shown:
+        return "No difference of their success rates is significant."
+    return " ".join(sentence(contrast_sentence(one)) for one in shown[:MOST])
+
+
+def _bounds(run: ComparedRun) -> SystemBounds:
+    mu = run.guarantee_mu
+    guarantee = math.inf if mu is None else gdp_epsilon(mu, run.delta)
+    return SystemBounds(f"{run.letter}: {run.system}", run.epsilon or 0.0, run.claim, guarantee)
+
+
+def _row(run: ComparedRun) -> list[TableCell | str]:
+    cells = _cells(run)
+    verdict = TableCell(cells[2], kind=f"{run.verdict} nowrap")
+    return [*cells[:2], verdict, *cells[3:], TableCell(run.run, kind="break")]

@@ -1,0 +1,1 @@
+"""Decisions in the formats of continuous integration: SARIF and JUnit."""

@@ -1,0 +1,1 @@
+"""Results as cards in a notebook."""

@@ -1,0 +1,3 @@
+"""Systems behind HTTP: how a service is asked (`HttpConfig`), `HttpSystem`, and stores with
+records.
+"""

@@ -1,0 +1,421 @@
+"""Find out how a service behind HTTP is asked, with few requests about made-up rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+from leakbound.errors import TargetError, UsageError
+from leakbound.models.blocking import run_blocking
+from leakbound.models.openai.hosts import is_loopback
+from leakbound.models.transport import HttpReply, Transport, TransportError, default_transport
+from leakbound.systems.http.config import ROWS, is_plain, slots_of
+from leakbound.systems.http.requests import JSON_TYPE, filled
+from leakbound.systems.http.system import row_values
+from leakbound.tasks import Example
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+CONTEXTS = (
+    "context", "contexts", "rows", "documents", "docs", "examples", "records", "notes", "data",
+    "passages", "knowledge",
+)  # fmt: skip
+QUERIES = ("query", "question", "prompt", "message", "input", "text", "q", "user_input")
+TEXTS: JsonValue = ["{text}"]
+FORMS: tuple[JsonValue, ...] = ("{context}", TEXTS, "{rows}")
+CHAT: JsonValue = {
+    "messages": [
+        {"role": "system", "content": "Answer from these notes.\n\n{context}"},
+        {"role": "user", "content": "{query}"},
+    ]
+}
+BODIES: tuple[JsonValue, ...] = (
+    {"context": "{context}", "query": "{query}"},
+    {"context": "{context}", "question": "{query}"},
+    {"rows": "{rows}", "query": "{query}"},
+    {"rows": "{rows}", "question": "{query}"},
+    {"documents": TEXTS, "query": "{query}"},
+    {"documents": TEXTS, "question": "{query}"},
+    {"context": "{context}", "prompt": "{query}"},
+    {"context": "{context}", "message": "{query}"},
+    CHAT,
+)
+# Names of what holds an answer, the likeliest first.
+ANSWERS = (
+    "answer", "response", "reply", "output", "output_text", "result", "completion", "text",
+    "content", "generated_text", "message", "label", "prediction",
+)  # fmt: skip
+ERRORS = ("error", "errors", "detail", "traceback")
+NO_ANSWERS = frozenset({*ERRORS, "details", "status", "id", "model", "object", "role"})
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
+DEPTH = 5  # choices -> item -> message -> content -> parts
+
+
+def missing_fields(reply: JsonValue) -> list[str]:
+    """The fields that a service says it lacks, as FastAPI and pydantic write it.
+
+    Examples:
+        >>> missing_fields({"detail": [{"type": "missing", "loc": ["body", "notes"]}]})
+        ['notes']
+    """
+    return [name for name, kind in _complaints(reply) if "missing" in kind]
+
+
+def _complaints(reply: JsonValue) -> Iterator[tuple[str, str]]:
+    """Fields of the body, and what is wrong with each."""
+    found = reply.get("detail") if isinstance(reply, dict) else None
+    for one in found if isinstance(found, list) else ():
+        place = one.get("loc") if isinstance(one, dict) else None
+        if not isinstance(one, dict) or not isinstance(place, list) or len(place) < 2:
+            continue
+        if place[0] == "body" and isinstance(place[1], str) and NAME.fullmatch(place[1]):
+            yield place[1], str(one.get("type"))
+
+
+def bodies_for(reply: JsonValue, sent: JsonValue) -> list[JsonValue]:
+    """Requests that a service may accept in place of one that it refused."""
+    complaints = dict(_complaints(reply))
+    if not complaints or not isinstance(sent, dict) or len(sent) != 2:
+        return []
+    missing = [name for name, kind in complaints.items() if "missing" in kind]
+    context, query = _roles(missing)
+    if len(missing) > sum(name is not None for name in (context, query)):
+        return []
+    own_context, own_query = sent
+    return [{context or own_context: form, query or own_query: "{query}"} for form in FORMS]
+
+
+def bodies_of_schema(openapi: JsonValue, path: str) -> list[JsonValue]:
+    """Requests that a service takes by its own description."""
+    schema = _resolved(openapi, _within(openapi, "paths", path, "post", "requestBody", "content",
+                                        "application/json", "schema"))  # fmt: skip
+    fields = _within(schema, "properties")
+    if not isinstance(fields, dict) or not all(map(NAME.fullmatch, fields)):
+        return []
+    forms = {name: _form(openapi, field) for name, field in fields.items()}
+    lists = [name for name, form in forms.items() if isinstance(form, list)]
+    texts = [name for name, form in forms.items() if isinstance(form, str)]
+    query = next((name for name in QUERIES if name in texts), None)
+    context = next((name for name in CONTEXTS if name in (lists or texts)), None)
+    context = context or (lists[0] if len(lists) == 1 else None)
+    return [{context: forms[context], query: "{query}"}] if context and query else []
+
+
+def _form(openapi: JsonValue, field: JsonValue) -> JsonValue:
+    """How a field takes rows; None where it takes none."""
+    field = _resolved(openapi, field)
+    kind = _within(field, "type")
+    if kind != "array":
+        return "{context}" if kind == "string" else None
+    item = _resolved(openapi, _within(field, "items"))
+    if _within(item, "type") == "string":
+        return TEXTS
+    needed = _within(item, "required")
+    return [{needed[0]: "{text}"}] if isinstance(needed, list) and len(needed) == 1 else None
+
+
+def _resolved(openapi: JsonValue, schema: JsonValue) -> JsonValue:
+    """What a reference refers to, and of a choice with null the other."""
+    for one in _within(schema, "anyOf") or ():
+        if _within(one, "type") != "null":
+            schema = one
+            break
+    name = _within(schema, "$ref")
+    return _within(openapi, *name.split("/")[1:]) if isinstance(name, str) else schema
+
+
+def _within(value: JsonValue, *steps: str) -> Any:
+    for step in steps:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _roles(missing: Sequence[str]) -> tuple[str | None, str | None]:
+    """Which missing field takes the context and which the query; of two, one may be any name."""
+    query = next((name for name in QUERIES if name in missing), None)
+    context = next((name for name in CONTEXTS if name in missing), None)
+    others = [name for name in missing if name not in (query, context)]
+    if len(missing) == 2 and len(others) == 1:
+        return (context, others[0]) if query is None else (others[0], query)
+    return context, query
+
+
+def without_context(body: JsonValue) -> JsonValue | None:
+    """The same request without its context."""
+    if not isinstance(body, dict):
+        return None
+    left = {key: value for key, value in body.items() if not slots_of(value) & ROWS}
+    return left if len(left) < len(body) else None
+
+
+def is_error(reply: JsonValue) -> bool:
+    """Whether a reply says that something went wrong, whatever its status.
+
+    Examples:
+        >>> is_error({"error": "no question"}), is_error({"error": None, "answer": "yes"})
+        (True, False)
+    """
+    return isinstance(reply, dict) and any(reply.get(name) for name in ERRORS)
+
+
+def text_paths(reply: JsonValue) -> dict[str, str]:
+    """The texts of a reply.
+
+    Examples:
+        >>> text_paths({"choices": [{"message": {"content": "yes"}}]})
+        {'choices.0.message.content': 'yes'}
+    """
+    return dict(_texts(reply, ()))
+
+
+def _texts(reply: JsonValue, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if isinstance(reply, str) and reply.strip() and path:
+        yield ".".join(path), reply
+    if len(path) == DEPTH:
+        return
+    if isinstance(reply, list):
+        for number, item in enumerate(reply):
+            yield from _texts(item, (*path, str(number)))
+    elif isinstance(reply, Mapping):
+        for key, value in reply.items():
+            if NAME.fullmatch(key):
+                yield from _texts(value, (*path, key))
+
+
+def answer_path(paths: Sequence[str]) -> str | None:
+    """The path of the answer among those of all texts of a reply.
+
+    Examples:
+        >>> answer_path(["id", "answer", "sources.0.text"])
+        'answer'
+        >>> answer_path(["left", "right"]) is None
+        True
+    """
+    left = [path for path in paths if not NO_ANSWERS & set(path.lower().split("."))]
+    named = [path for path in left if _name(path) in ANSWERS]
+    if named:
+        return min(named, key=lambda path: (ANSWERS.index(_name(path)), path.count(".")))
+    return left[0] if len(left) == 1 else None
+
+
+def _name(path: str) -> str:
+    """The last step of a path that is no number."""
+    steps = [step for step in path.lower().split(".") if not step.isdigit()]
+    return steps[-1] if steps else ""
+
+
+MADE_UP = (
+    Example("The printer on the second floor has no paper.", "office"),
+    Example("The train to the coast leaves at nine.", "travel"),
+    Example("The invoice of May was paid twice.", "billing"),
+)
+QUESTION = "Which of these notes is about a printer?"
+VALUES = {**row_values(MADE_UP), "query": QUESTION}
+MOST = 14  # requests for the form of a body
+PATIENCE = 60.0  # seconds for one request
+BUSY = frozenset({408, 425, 429, 502, 503, 504})
+HINT = (
+    "If it is a server of models, give its base URL, which ends in /v1, or name openai/MODEL "
+    "beside it."
+)
+BY_HAND = "or describe the service in a file (http:FILE.yaml, docs/systems.md)"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundService:
+    """How a service is asked."""
+
+    url: str
+    body: JsonValue
+    answer: str
+    requests: int
+    optional: bool = False
+
+
+def find_service(
+    url: str,
+    key: str | None = None,
+    body: JsonValue = None,
+    answer: str | None = None,
+    insecure: bool = False,
+    transport: Transport | None = None,
+) -> FoundService:
+    """Send requests about made-up rows until a service answers one of them."""
+    _require_address(url, insecure)
+    if body is not None and ("query" not in slots_of(body) or not slots_of(body) & ROWS):
+        raise UsageError(
+            'the body must have "{query}" in it, and "{context}", "{rows}" or ["{text}"], such as '
+            '{"notes": "{context}", "question": "{query}"}.'
+        )
+    sender = transport or default_transport(1, cookies=True)
+    return run_blocking(_Search(url, sender, key, answer).found(body))
+
+
+def _require_address(url: str, insecure: bool) -> None:
+    """Later requests hold rows and the key, and the address is written to a file."""
+    parts = urlsplit(url) if is_plain(url) else None
+    if parts is None or parts.query or parts.fragment:
+        raise UsageError(
+            "the address of the service must be like http://127.0.0.1:8000/answer, without a "
+            "name, a password or a query, which may hold a key (it is not shown); put a key into "
+            f"an environment variable and name that with --key-env, {BY_HAND}."
+        )
+    if parts.scheme == "http" and not insecure and not is_loopback(url):
+        raise UsageError(
+            f"{url} uses plain http to another machine, so anyone on the network path can read "
+            "rows and key; use https, a tunnel to this machine, or --insecure if you trust the "
+            "network."
+        )
+
+
+@dataclass(slots=True)
+class _Search:
+    url: str
+    transport: Transport
+    key: str | None
+    answer: str | None
+    requests: int = 0
+    statuses: list[int] = field(default_factory=list)
+    lacks: list[str] = field(default_factory=list)  # fields that it says it needs
+    paths: list[str] = field(default_factory=list)  # of the texts of its last reply
+
+    async def found(self, body: JsonValue) -> FoundService:
+        try:
+            bodies = (*await self._described(), *BODIES) if body is None else (body,)
+            one, path = await self._accepted(bodies)
+            optional = await self._answers_without_context(one)
+        finally:
+            await self.transport.close()
+        return FoundService(self.url, one, path, self.requests, optional)
+
+    async def _described(self) -> list[JsonValue]:
+        """What the service takes by its OpenAPI description, if it has one."""
+        try:
+            place = urljoin(self.url, "/openapi.json")
+            reply = await self.transport.send("GET", place, self._headers, None, PATIENCE)
+        except TransportError:
+            return []
+        return bodies_of_schema(_json(reply), urlsplit(self.url).path)
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
+
+    async def _accepted(self, bodies: Sequence[JsonValue]) -> tuple[JsonValue, str]:
+        """The first body that is answered, and where the answer is."""
+        left, tried = list(bodies), list[object]()
+        while left and len(tried) < MOST:
+            body = left.pop(0)
+            tried.append(body)
+            reply = await self._sent(body)
+            if (path := self._read(reply)) is not None:
+                return body, path
+            if len(bodies) > 1:
+                found = _json(reply)
+                self.lacks = missing_fields(found) or self.lacks
+                more = [*bodies_for(found, body), *left]
+                left = [one for one in more if one not in tried]
+        raise TargetError(self._refusal(len(bodies) == 1))
+
+    async def _answers_without_context(self, body: JsonValue) -> bool:
+        bare = without_context(body)
+        try:
+            return bare is not None and self._read(await self._sent(bare)) is not None
+        except TargetError:
+            return False
+
+    def _read(self, reply: HttpReply) -> str | None:
+        """Where the answer is; None for a request that was refused."""
+        if not 200 <= reply.status < 300:
+            return None
+        found = _json(reply)
+        if found is None:
+            raise TargetError(_no_json(self.url, reply))
+        if is_error(found):
+            return None
+        self.paths = list(text_paths(found))
+        if self.answer is not None:
+            return self.answer if self.answer in self.paths else None
+        return answer_path(self.paths)
+
+    async def _sent(self, body: JsonValue) -> HttpReply:
+        self.requests += 1
+        content = json.dumps(filled(body, VALUES)).encode()
+        try:
+            reply = await self.transport.send(
+                "POST", self.url, JSON_TYPE | self._headers, content, PATIENCE
+            )
+        except TransportError as error:
+            raise TargetError(
+                f"{self.url} could not be asked ({error.kind}); start the service, or give the "
+                "right address."
+            ) from None
+        self.statuses.append(reply.status)
+        self._require_open(reply.status)
+        return reply
+
+    def _require_open(self, status: int) -> None:
+        """Refuse what no other body would change."""
+        told = f"{self.url} answers with HTTP {status}"
+        if status in (401, 403):
+            must = "the key is not the right one" if self.key else "it wants a key"
+            raise TargetError(
+                f"{told}: {must}; put the key into an environment variable and name that with "
+                f"--key-env (it is sent as a bearer token), {BY_HAND}."
+            )
+        if 300 <= status < 400:
+            raise TargetError(
+                f"{told}, a redirect, and no other address than the given one is contacted; give "
+                "the one that it leads to."
+            )
+        if status in (404, 405, 410):
+            what = "no POST at this address" if status == 405 else "nothing at this address"
+            raise TargetError(f"{told}: it has {what}; check the path. {HINT}")
+        if status in BUSY:
+            raise TargetError(f"{told}: it is too busy, or not up yet; try again later.")
+
+    def _refusal(self, given: bool) -> str:
+        if self.paths:
+            listed = ", ".join(self.paths[:8])
+            what = (
+                "and no name says which is the answer"
+                if self.answer is None
+                else f"and none at {self.answer!r}"
+            )
+            return (
+                f"the reply of {self.url} has texts at {listed}, {what}; name the path of the "
+                f"answer with --answer, such as --answer {self.paths[0]}."
+            )
+        statuses = ", ".join(f"HTTP {one}" for one in dict.fromkeys(self.statuses))
+        if given:
+            return (
+                f"{self.url} does not answer the given body with JSON that holds a text "
+                f"({statuses}); check --body, {BY_HAND}."
+            )
+        lacks = f" It says that it needs the fields {', '.join(self.lacks)}." if self.lacks else ""
+        return (
+            f"{self.url} answered none of {len(self.statuses)} usual requests with JSON that holds "
+            f"a text ({statuses}).{lacks} Give the JSON that it takes with --body, such as "
+            f"""--body '{{"notes": "{{context}}", "question": "{{query}}"}}', {BY_HAND}."""
+        )
+
+
+def _json(reply: HttpReply) -> JsonValue:
+    """What a reply holds; None if it is no JSON."""
+    try:
+        found: JsonValue = json.loads(reply.body)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _no_json(url: str, reply: HttpReply) -> str:
+    kind = (reply.header("content-type") or "").partition(";")[0].strip().lower()
+    page = kind == "text/html" or reply.body.lstrip()[:1] == b"<"
+    what = "a web page" if page else "something that is not JSON"
+    return f"{url} answers with {what}; a service must answer with JSON. Check the path. {HINT}"

@@ -1,0 +1,288 @@
+"""Stores put to use: records planted while a session lasts, and one store for many contexts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import ClassVar
+
+from leakbound.errors import TargetError
+from leakbound.systems.calls import Caller, CallOptions, Paced
+from leakbound.systems.http.store import HttpStore
+from leakbound.systems.protocol import Reply, Session, Store
+from leakbound.systems.replies import finished
+from leakbound.systems.stores.index import IndexStore, require_done
+from leakbound.systems.stores.orphaned_records import (
+    PlantedRecord,
+    Records,
+    left_in_store,
+    warn_of_copy,
+)
+from leakbound.systems.stores.settling import settle
+from leakbound.tasks import Context, Example
+
+
+def require_store(system: object, name: str) -> Store:
+    """A system that records can be planted in.
+
+    Args:
+        system: Any system.
+        name: For messages.
+
+    Returns:
+        The system.
+
+    Raises:
+        TargetError: If it lacks a method of a store.
+    """
+    missing = [part for part in ("open", "plant", "remove") if not hasattr(system, part)]
+    if missing:
+        raise TargetError(
+            f"the system {name!r} has no {missing[0]}, so no canary can be planted in it; it must "
+            "have open(context), plant(record) -> id and remove(id), or be a store that an "
+            "adapter knows (docs/rag.md). Or leave --design out."
+        )
+    return system  # type: ignore[return-value]  # a store by its methods
+
+
+@contextmanager
+def filled_store(
+    store: Store, records: Iterable[Example], documents: Context,
+    calls: CallOptions = CallOptions(), name: str = "store",  # noqa: B008
+) -> Iterator[Session]:  # fmt: skip
+    """A session over a store that holds some records beside its documents.
+
+    A store of the user gets the records first, as it may build its index when it is opened; a
+    service is set up first.
+
+    Args:
+        store: The store.
+        records: Records that are planted (PRIVATE).
+        documents: What the session puts into the store (PRIVATE).
+        calls: Retries of what puts records in and takes them out, and whether the store is
+            disposable.
+        name: For messages.
+
+    Yields:
+        The session. Whatever happens, every planted record is removed at the end.
+
+    Raises:
+        TargetError: If a record could not be removed; it names the ids of those that stay.
+        UsageError: If nobody has said that the store is disposable; no record was added.
+    """
+    calls.require_disposable(name)
+    caller = Caller(calls)
+    if isinstance(store, IndexStore | HttpStore):
+        with _opened(store, documents, caller) as session, _planted(store, records, caller):
+            yield session
+    else:
+        with _planted(store, records, caller), _opened(store, documents, caller) as session:
+            yield session
+
+
+@contextmanager
+def _opened(store: Store, documents: Context, caller: Caller) -> Iterator[Session]:
+    session = caller.call(partial(store.open, documents))
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+@contextmanager
+def _planted(store: Store, records: Iterable[Example], caller: Caller) -> Iterator[None]:
+    """Records that are in a store for the length of a `with`."""
+    planted = Records()
+    try:
+        for record in records:
+            caller.call(partial(_plant, store, record, planted))
+        yield
+    except BaseException as error:
+        _remove(store, planted, caller, error)
+        raise
+    _remove(store, planted, caller)
+
+
+def _plant(store: Store, record: Example, planted: Records) -> str:
+    try:
+        found = finished(store.plant(record))
+    except Exception as error:
+        warn_of_copy(error)
+        raise
+    if not isinstance(found, str | int) or isinstance(found, bool) or found == "":
+        raise TargetError(
+            f"plant returned {type(found).__name__}; it must return the id of the record, a text "
+            "that remove takes. The record may be in the store; take it out by hand."
+        )
+    planted[found] = PlantedRecord(found, record)  # type: ignore[index, arg-type]  # or a number
+    return found  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OneSession:
+    """A system whose context is in place already: whatever is opened is that session.
+
+    Attributes:
+        session: The session, which somebody else closes.
+    """
+
+    stateful: ClassVar[bool] = True  # of one store: asked by one thread
+    session: Session
+
+    def open(self, context: Context) -> Session:
+        """The session, whatever context is asked for.
+
+        Args:
+            context: Not used.
+
+        Returns:
+            A session that closing leaves open.
+        """
+        return _Kept(self.session)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Kept:
+    session: Session
+
+    def ask(self, query: str) -> Reply:
+        return self.session.ask(query)
+
+    def close(self) -> None:
+        """Nothing to do: it stays open."""
+
+
+@dataclass(slots=True, repr=False)
+class SharedStore:
+    """One store for many contexts, which are its documents and a few records each.
+
+    So an index is built once, whatever the number of contexts. Its sessions are opened one after
+    the other.
+
+    Attributes:
+        store: The store, empty or filled by its owner.
+        documents: What is put into it once, before the first session (PRIVATE).
+        copies: Records that a control plants one after the other: when it is asked about, the first
+            has been there as long as it takes to plant so many. A store may show new records late,
+            so a session with fewer records waits for longer than that.
+        calls: Retries of what takes records out, and whether the store is disposable.
+        name: For messages.
+    """
+
+    stateful: ClassVar[bool] = True  # each context is in the store while it is asked about
+    store: Store
+    documents: Context
+    copies: int = 1
+    calls: CallOptions = CallOptions()
+    name: str = "store"
+    _session: Session | None = None
+    _each: float = 0.0  # seconds that it took to plant a record
+
+    def open(self, context: Context) -> Session:
+        """Plant a few records in the store.
+
+        Args:
+            context: The records beside the documents (PRIVATE).
+
+        Returns:
+            A session; closing it removes the records.
+
+        Raises:
+            UsageError: If nobody has said that the store is disposable.
+        """
+        self.calls.require_disposable(self.name)
+        if self._session is None:
+            self._session = self.store.open(self.documents)
+        planted, caller = Records(), Caller(self.calls)
+        try:
+            self._plant_all(context, planted)
+        except BaseException as error:
+            _remove(self.store, planted, caller, error)
+            raise
+        return _Visit(self.store, self._session, planted, caller)
+
+    def _plant_all(self, context: Context, planted: Records) -> None:
+        """Waits whether there is a record or not: an answer after a pause takes longer."""
+        began = time.monotonic()
+        for record in context:
+            _plant(self.store, record, planted)
+        if context:
+            self._each = (time.monotonic() - began) / len(context)
+        settle((1 + 1.5 * max(0, self.copies - len(context))) * self._each)
+
+    def called(self, calls: CallOptions) -> SharedStore:
+        """Itself, over a store that is called in another way if it makes its own calls.
+
+        Args:
+            calls: Pace, time and retries of its calls.
+
+        Returns:
+            This store: whoever has it closes its session.
+        """
+        self.calls = calls
+        if isinstance(self.store, Paced):
+            self.store = self.store.called(calls)
+        return self
+
+    def close(self) -> None:
+        """Take the documents away; the next session puts them in again."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Visit:
+    """A session of a shared store, with its own records."""
+
+    store: Store
+    session: Session
+    planted: Records
+    caller: Caller
+
+    def ask(self, query: str) -> Reply:
+        return self.session.ask(query)
+
+    def close(self) -> None:
+        _remove(self.store, self.planted, self.caller)
+
+
+def _remove(
+    store: Store, planted: Records, caller: Caller, because: BaseException | None = None
+) -> None:
+    """Remove what can be removed, the last one first; then say what stays."""
+    number, cause = len(planted), None  # type: int, BaseException | None
+    for record_id in reversed(list(planted)):
+        failed = _removed(store, record_id, planted, caller)
+        if isinstance(failed, KeyboardInterrupt):
+            _removed(store, record_id, planted, caller)
+        cause = cause or failed
+    if planted and cause is not None:
+        raise left_in_store([*planted.values()][::-1], number, cause, because) from None
+    if isinstance(cause, KeyboardInterrupt):
+        raise cause
+
+
+def _removed(
+    store: Store, record_id: str, planted: Records, caller: Caller
+) -> BaseException | None:
+    """The error, if there was one; whatever it is, the others are taken out. After a removal whose
+    reply was lost, there may be nothing to remove."""
+    tries = count()
+
+    def attempt() -> None:
+        first = not next(tries)
+        deleted = finished(store.remove(record_id))  # type: ignore[func-returns-value]
+        if first:
+            require_done(deleted)
+
+    try:
+        caller.call(attempt)
+    except BaseException as error:
+        return error
+    del planted[record_id]
+    return None

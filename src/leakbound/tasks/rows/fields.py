@@ -1,0 +1,213 @@
+"""A field map: which fields of a row make the input of an example, and which one its label."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from leakbound.errors import DataError
+from leakbound.models.content import Image, join
+from leakbound.tasks.chat import CHATS, answer_of, prompt_of
+from leakbound.tasks.example import Example
+from leakbound.tasks.rows.row_files import Fields, SourceRow
+
+IMAGE = "image"  # the field that holds the path of an image
+INPUT_FIELDS = (
+    "text", "input", "sentence", "document", "question", "context", "message", "body", "review",
+    "content", "comment", "query", "prompt", "instruction", "article", "dialogue", "utterance",
+    "description", "tweet", "post", "email",
+)  # fmt: skip
+LABEL_FIELDS = (
+    "label", "answer", "summary", "output", "category", "class", "sentiment", "target", "intent",
+    "topic", "completion", "response", "reply", "highlights", "rating", "stars", "tag",
+)  # fmt: skip
+SLOT = re.compile(r"\{([^{}]+)\}")
+MOST_NAMES = 30  # of the fields that a message lists
+# Files that name their fields in their first line: without such a line it is a private row.
+HEADED = re.compile(r"\.(csv|tsv)(\.gz)?'?$", re.IGNORECASE)
+
+
+class EmptyField(DataError):
+    """A row has an empty field."""
+
+    def __init__(self, place: str, field: str) -> None:
+        super().__init__(
+            f"{place} has an empty field {field!r}; drop the row or fill it, or let an audit leave "
+            "such rows out with --drop-empty."
+        )
+        self.field = field
+
+
+class NoUsualName(DataError):
+    """No field has a usual name for the input or the label."""
+
+    def __init__(self, sentence: str, template: str | None, label: str | None) -> None:
+        super().__init__(sentence)
+        self.template, self.label = template, label
+
+
+FIRST_LINE = (
+    " The first line of the file must name the fields, such as text,label; if it is a row, put "
+    "such a line on top."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMap:
+    """Which fields of a row make the input of an example, and which one its label.
+
+    Examples:
+        >>> fields = FieldMap("{title}: {text}", "kind")
+        >>> fields.example(SourceRow("row 1", {"title": "A", "text": "b", "kind": "c"})).input
+        'A: b'
+    """
+
+    template: str
+    label: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every field that a row must have."""
+        return (*SLOT.findall(self.template), self.label)
+
+    def example(self, row: SourceRow) -> Example:
+        """A row as an example; what a field holds is put in as it is, braces and all."""
+        place, fields = row
+        pieces = SLOT.split(self.template)  # texts, and names of fields between them
+        found = [
+            _content(place, fields, piece) if at % 2 else piece for at, piece in enumerate(pieces)
+        ]
+        images = [piece for piece in found if isinstance(piece, Image)]
+        content = images[0] if found == ["", *images, ""] else join(found)
+        return Example(content, _value(place, fields, self.label))
+
+
+def guess(
+    have: Iterable[Sequence[str]],
+    where: str,
+    input_field: str | None,
+    label_field: str | None,
+    template: str | None,
+) -> FieldMap:
+    """The field map that a user gave; what was not named is found by its usual name.
+
+    Every row must lead to the same field map by itself, so that no row decides for the others.
+    """
+    if template is not None and input_field:
+        raise DataError(
+            f"the input field {input_field!r} and the input template {template!r} both say what "
+            "the input is; leave one of them out."
+        )
+    if template is not None and not SLOT.search(template):
+        raise DataError(
+            f"the input template is {template!r}; it must name fields in braces, such as "
+            f"'{{title}}: {{text}}', and takes the place of --input-field."
+        )
+    named = template if not input_field else f"{{{input_field}}}"
+    kinds = tuple(dict.fromkeys(map(tuple, have)))
+    (shown, label), *others = {_choice(names, named, label_field) for names in kinds}
+    if others:
+        raise DataError(
+            f"{where} has rows whose usual fields differ; all rows must have the same ones, so "
+            "that no single row decides what stands in every prompt. Name the fields with "
+            "--input-field and --label-field."
+        )
+    if shown is None or label is None:
+        raise no_usual_name(where, shown, label, kinds)
+    if shown == f"{{{label}}}":
+        raise DataError(
+            f"the field {label!r} is both the input and the label; name another with --input-field "
+            "or --label-field."
+        )
+    return FieldMap(shown, label)
+
+
+def _choice(
+    have: Sequence[str], template: str | None, label: str | None
+) -> tuple[str | None, str | None]:
+    """Template and label field that one row leads to; None for what it has no usual name for."""
+    shown = template or _usual_input(have)
+    taken = SLOT.findall(shown or "")
+    label = label or first_usual(LABEL_FIELDS, [name for name in have if name not in taken])
+    chat = next((name for name in CHATS if answer_of(name) in have), None)
+    if chat is None:
+        return shown, label
+    answer = label or answer_of(chat)
+    return shown or f"{{{prompt_of(chat) if answer == answer_of(chat) else chat}}}", answer
+
+
+def _usual_input(have: Sequence[str]) -> str | None:
+    text = first_usual(INPUT_FIELDS, have)
+    task = first_usual(("instruction",), have) if text and text.lower() == "input" else None
+    image = IMAGE if IMAGE in have else None
+    return "\n".join(f"{{{name}}}" for name in (image, task, text) if name) or None
+
+
+def first_usual(usual: Sequence[str], have: Sequence[str]) -> str | None:
+    """The field with the first of some names; names in small letters come before others.
+
+    Examples:
+        >>> first_usual(("text", "body"), ["Id", "Body"])
+        'Body'
+    """
+    plain = {name.strip().lower(): name for name in reversed(have)}
+    plain |= {name: name for name in have}
+    return next((plain[name] for name in usual if name in plain), None)
+
+
+def no_usual_name(
+    where: str, shown: str | None, label: str | None, kinds: Sequence[Sequence[str]]
+) -> NoUsualName:
+    """The error of rows whose fields have no usual name."""
+    common = [name for name in kinds[0] if all(name in names for names in kinds)]
+    what = [name for name, found in (("input", shown), ("label", label)) if found is None]
+    flags = {"input": "--input-field (or --input-template, for several)", "label": "--label-field"}
+    listed = _listed(where, common)
+    told = listed if HEADED.search(where) else f"the fields {listed}"
+    sentence = (
+        f"{where} has {told}, none of them a usual name for the "
+        f"{' or the '.join(what)}; name it with {' and '.join(flags[name] for name in what)}."
+    )
+    more = FIRST_LINE if HEADED.search(where) else ""
+    return NoUsualName(sentence + more, shown, label)
+
+
+def _listed(where: str, names: Sequence[str]) -> str:
+    """Fields for an error: their names, or their number where the names may be a private row."""
+    if HEADED.search(where):
+        return f"{len(names)} field{'s' * (len(names) != 1)}"
+    more = ", ..." if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES]) or '(none)'}{more}"
+
+
+def _content(place: str, fields: Fields, name: str) -> str | Image:
+    found = fields.get(name)
+    return found if isinstance(found, Image) else _value(place, fields, name)
+
+
+def _value(place: str, fields: Fields, name: str) -> str:
+    if name not in fields:
+        have = _listed(place, [str(key) for key in fields])
+        raise DataError(
+            f"{place} has no field {name!r}; it has {have}. Name the field that holds it."
+            + (FIRST_LINE if HEADED.search(place) else "")
+        )
+    value = fields[name]
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        value = "\n".join(value)
+    if value is not None and not isinstance(value, str | int | float):
+        raise DataError(
+            f"{place} has a {type(value).__name__} in the field {name!r}; it must be text. Name "
+            "another field."
+        )
+    missing = value is None or value != value  # tables say NaN of what is missing
+    text = "" if missing else str(value).replace("\r\n", "\n").strip()
+    if not text:
+        raise EmptyField(place, name)
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise DataError(
+            f"{place} has half a character (a lone surrogate) in the field {name!r}; write the "
+            "text as UTF-8 again."
+        )
+    return text

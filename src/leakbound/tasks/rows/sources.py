@@ -1,0 +1,234 @@
+"""Where rows come from: JSON, CSV and Parquet files, folders of images, Hugging Face datasets.
+
+Rows come out as plain fields with their places.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from logging import CRITICAL
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from leakbound.errors import DataError, LeakboundError, findable, why_no_file
+from leakbound.models.hub import hub_host, is_reachable
+from leakbound.tasks.rows.delimited import csv_rows
+from leakbound.tasks.rows.image_folders import folder_rows
+from leakbound.tasks.rows.json_files import json_rows, jsonl_rows
+from leakbound.tasks.rows.row_files import (
+    FORMS,
+    HUB,
+    Fields,
+    SourceRow,
+    all_rows,
+    at_least_one,
+    missing_package,
+    numbered,
+)
+
+MEDIA = ("Image", "Audio", "Video", "Pdf")  # never decoded
+TYPED = ("arrow", "parquet", "text")  # kinds of files that declare the types of their columns
+
+
+def hub_rows(where: str, config: str | None = None, split: str | None = None) -> list[SourceRow]:
+    """The rows of a Hugging Face dataset.
+
+    Nested fields stand under dotted names, and class numbers become class names.
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise missing_package("Hugging Face datasets", "the package datasets") from None
+    datasets.disable_progress_bars()
+    datasets.utils.logging.set_verbosity(CRITICAL)  # its messages may hold rows
+    known = Path(where).is_dir() or is_reachable()
+    # in its own cache the library would keep a copy of private rows
+    with tempfile.TemporaryDirectory() as scratch, _asking(datasets, known):
+        try:
+            return _rows(datasets, where, config, split, scratch)
+        except LeakboundError:
+            raise
+        except Exception as error:  # the library raises its own kinds, of many libraries below it
+            raise DataError(
+                f"the Hugging Face dataset {where!r} {_why(error, known)}; give the id of a "
+                "dataset on the hub, a folder saved with save_to_disk, or a folder of .parquet, "
+                ".jsonl or .csv files."
+            ) from None
+
+
+def _why(error: Exception, known: bool) -> str:
+    if known:
+        return f"could not be loaded ({type(error).__name__})"
+    return f"is neither a folder nor in the cache, and {hub_host()} cannot be reached from here"
+
+
+@contextmanager
+def _asking(datasets: ModuleType, hub: bool) -> Iterator[None]:
+    """Within, the library asks the hub, or its cache alone: it would try for half a minute."""
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = not hub or any(before)
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE = before
+
+
+def _rows(
+    datasets: ModuleType, where: str, config: str | None, split: str | None, scratch: str
+) -> list[SourceRow]:
+    folder, shown = Path(where), f"{HUB}{where}"
+    if where.startswith((".", "/", "~")) and not folder.is_dir():
+        raise DataError(f"the dataset folder {where!r} does not exist; give {FORMS}.")
+    if any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
+        return _typed_rows(shown, datasets.load_from_disk(where), split)
+    cache = {"cache_dir": scratch} if folder.is_dir() else {}
+    builder = datasets.load_dataset_builder(where, config, **cache)
+    if builder.name in TYPED:
+        kept = {**cache, "keep_in_memory": True} if cache else {}
+        return _typed_rows(shown, datasets.load_dataset(where, config, **kept), split)
+    if builder.name not in ("csv", "json"):
+        raise DataError(
+            f"{shown!r} holds {builder.name} files, whose columns have no declared types; it must "
+            "hold .parquet, .jsonl or .csv files. Write the rows in one of these forms."
+        )
+    return _untyped_rows(datasets, shown, builder, split, cache)
+
+
+def _split(shown: str, found: Any, split: str | None) -> Any:
+    """One of several splits: the one that was named, else the only one, else "train"."""
+    splits = {str(name): one for name, one in found.items()}
+    wanted = split or (next(iter(splits)) if len(splits) == 1 else "train")
+    if wanted not in splits:
+        raise DataError(
+            f"{shown!r} has no split {wanted!r}; it has {', '.join(splits)}: write {shown}:SPLIT."
+        )
+    return splits[wanted]
+
+
+def _typed_rows(shown: str, found: Any, split: str | None) -> list[SourceRow]:
+    """Rows of tables whose columns have declared types."""
+    splits = found if isinstance(found, dict) else {str(found.split): found}
+    table = _split(shown, splits, split).flatten()
+    wanted = [
+        name for name, feature in table.features.items() if type(feature).__name__ not in MEDIA
+    ]
+    rows = [
+        {name: _named(table.features[name], row[name]) for name in wanted}
+        for row in table.select_columns(wanted)
+    ]
+    return at_least_one(shown, list(numbered(shown, rows)))
+
+
+def _untyped_rows(
+    datasets: ModuleType, shown: str, builder: Any, split: str | None, cache: dict[str, str]
+) -> list[SourceRow]:
+    """Rows of CSV and JSON files, each as it stands there."""
+    files = [str(file) for file in _split(shown, builder.config.data_files, split)]
+    loader = datasets.DownloadManager(download_config=datasets.DownloadConfig(**cache))
+    copies = loader.download_and_extract(files)
+    options, named = builder.config, builder.info.features or {}
+
+    def reader(file: Path) -> Iterator[SourceRow]:
+        if builder.name == "csv":
+            return csv_rows(file, delimiter=None if options.sep == "," else options.sep)
+        return json_rows(file, field=options.field)
+
+    return [
+        SourceRow(row.place.replace(copy, file), _flat(row.fields, named))
+        for file, copy in zip(files, copies, strict=True)
+        for row in all_rows(shown, reader, Path(copy))
+    ]
+
+
+def _flat(fields: Fields, features: Any, above: str = "") -> Fields:
+    """Fields of fields under dotted names, and class numbers by their names."""
+    found: Fields = {}
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            found |= _flat(value, {}, f"{above}{name}.")
+        else:
+            found[above + name] = _named(features.get(name), value)
+    return found
+
+
+def _named(feature: Any, value: Any) -> Any:
+    """A class number as its name (-1 says "no label" on the hub); anything else as it is."""
+    if not hasattr(feature, "int2str") or value is None:
+        return value
+    if not str(value).removeprefix("-").isdecimal():
+        return value  # a name
+    return feature.int2str(int(value)) if int(value) >= 0 else None
+
+
+__all__ = ["Fields", "SourceRow", "hub_rows", "source_rows"]
+
+Reader = Callable[[Path], Iterator[SourceRow]]
+JSON = {".jsonl": jsonl_rows, ".ndjson": jsonl_rows, ".json": json_rows}
+TABLES = (".csv", ".tsv")
+WORKBOOKS = (".xlsx", ".xls", ".ods")
+
+
+def source_rows(
+    address: str, delimiter: str | None = None, encoding: str | None = None
+) -> list[SourceRow]:
+    if address.startswith(HUB):
+        where, split = _parts(address)
+        return hub_rows(where, split=split)
+    file = findable(address)
+    if file.is_dir():
+        return at_least_one(address, [SourceRow(*row) for row in folder_rows(file)])
+    if "://" in address:
+        raise DataError(f"the data {address!r} is on another machine; fetch it, and give {FORMS}.")
+    if not file.is_file():
+        raise DataError(f"the data file {address!r} {why_no_file(file)}; give {FORMS}.")
+    return all_rows(address, _reader(address, file, delimiter, encoding), file, encoding)
+
+
+def _reader(address: str, file: Path, delimiter: str | None, encoding: str | None) -> Reader:
+    """What reads files of this name."""
+    packed = file.suffix.lower() == ".gz"
+    ending = (Path(file.stem) if packed else file).suffix.lower()
+    if ending in TABLES:
+        return partial(csv_rows, encoding=encoding, delimiter=delimiter)
+    if delimiter is not None:
+        raise DataError(
+            f"the data file {address!r} is no CSV file, so no delimiter separates its fields; "
+            "leave --delimiter out."
+        )
+    if ending in JSON:
+        return partial(JSON[ending], encoding=encoding)
+    if ending == ".parquet" and not packed:
+        return _parquet
+    hint = " Save the sheet as CSV (UTF-8)." if ending in WORKBOOKS else ""
+    shown = "".join(file.suffixes[-2:]) if packed else file.suffix
+    raise DataError(f"the data file {address!r} ends in {shown!r}; it must be {FORMS}.{hint}")
+
+
+def _parquet(file: Path) -> Iterator[SourceRow]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise missing_package("Parquet files", "pyarrow") from None
+    try:
+        rows = parquet.read_table(file).to_pylist()
+    except (ArrowException, OSError):  # its text may hold values of rows
+        raise DataError(
+            f"the data file {str(file)!r} cannot be read as Parquet; it is damaged or of another "
+            "form. Write it again."
+        ) from None
+    yield from numbered(str(file), rows)
+
+
+def _parts(address: str) -> tuple[str, str | None]:
+    """Folder or id, and the split behind the last colon. A folder's own name may hold colons."""
+    rest = address.removeprefix(HUB)
+    where, colon, split = rest.rpartition(":")
+    if not rest:
+        raise DataError(f"{address!r} names no dataset; it must be {HUB}<id or folder>[:split].")
+    return (where, split) if colon and where and not Path(rest).exists() else (rest, None)
