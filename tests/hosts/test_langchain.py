@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from leakbound_hosts.adapters import IndexStore, adapted
+from leakbound_hosts.adapters import adapted
 from rag_words import hashed, rows
 from stores import DISPOSABLE
 from typing_extensions import TypedDict
@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 import leakbound
 from leakbound.errors import UsageError
 from leakbound.systems import as_system
+from leakbound.systems.stores.index import IndexStore
 from leakbound.tasks import as_context
 
 pytest.importorskip("langchain_core")
