@@ -32,10 +32,7 @@ VOTES = {
     "labels": ["odd", "plain"],
 }
 EARLY = {"pairs": 60, "batch_pairs": 3, "stop_when_rejected": True}
-BATCHES = [
-    *range(-16, 0, 3),
-    *range(0, 60, 3),
-]  # those of EARLY: control pairs have numbers below 0
+BATCHES = [*range(-16, 0, 3), *range(0, 60, 3)]  # of EARLY: control pairs have numbers below 0
 
 
 def whole(rows: Context, model: Any, out: Path, **values: Any) -> leakbound.AuditResult:
