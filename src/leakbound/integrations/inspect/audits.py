@@ -60,7 +60,8 @@ def audit(
         delta: Its delta.
         pairs: Paired trials, at most.
         shots: Examples in a context.
-        controls: Control pairs before the first paired trial, and as many after the last.
+        controls: Control pairs before the first paired trial, as many with one canary, and as
+            many after the last.
         seed: Root of all randomness.
         stop_when_rejected: End once the e-process has rejected what it tests.
         settings: Any other key of an audit, such as `{"insertion": "append"}`.
