@@ -33,7 +33,7 @@ from leakbound.models import Counted, Scripted
 from leakbound.tasks import Context, Votes
 
 SPEC = {"pairs": 12, "batch_pairs": 4, "simulations": 2000, "controls": 4}
-CALLS = 2 * (12 + 4)
+CALLS = 2 * (12 + 2 * 4)  # as many controls with one canary
 REBUILT = """
 UPDATE evidence SET member = nonmember WHERE pair = 2;
 UPDATE evidence SET digest = '{digest}' WHERE pair = 2;
@@ -51,10 +51,10 @@ EDITS = {
     "a deleted batch": ("DELETE FROM batches WHERE first = 4", "pair 4 belongs to no batch"),
     "a batch with its rows": ("DELETE FROM batches WHERE first = 4;"
                               "DELETE FROM evidence WHERE pair BETWEEN 4 AND 7",
-                              "batch number 3, in the order of storing, is missing"),
+                              "batch number 4, in the order of storing, is missing"),
     "the last batch": ("DELETE FROM batches WHERE first = 8;"
                        "DELETE FROM evidence WHERE pair > 7",
-                       "batch number 4, in the order of storing, is missing"),
+                       "batch number 5, in the order of storing, is missing"),
     "everything": ("DELETE FROM batches; DELETE FROM evidence",
                    "batch number 1, in the order of storing, is missing"),
     "a number of calls": ("UPDATE batches SET calls = 3 WHERE first = 4",
@@ -178,7 +178,7 @@ def test_the_head_of_a_result_does_not_depend_on_how_it_was_collected(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
     prepared, heads = ready(rows, leaky), {}
-    for name, order in (("up", (-4, 0, 4, 8)), ("down", (8, 4, 0, -4))):
+    for name, order in (("up", (-8, -4, 0, 4, 8)), ("down", (8, 4, 0, -4, -8))):
         store, plan = RunStore(tmp_path / name, prepared.manifest), collection_plan(prepared)
         for first in order:
             batch = plan.ask(first, leaky)

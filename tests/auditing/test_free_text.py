@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from coins import says_yes
 from leakbound_lab.planted.channels import ChannelSystem
 
 import leakbound
@@ -37,18 +38,21 @@ def test_a_silent_system_is_not_accused(rows: Context, tmp_path: Path) -> None:
 
 
 class Longer:
-    """Writes three sentences where the canary stands everywhere, and one elsewhere."""
+    """Writes three sentences where the canary stands everywhere, and one where it does not stand;
+    where it stands once, randomised response with epsilon log 2."""
 
     def answer(self, context: Context, query: str) -> str:
         quoted = query.split('"')[1]
-        often = sum(row.text.startswith(quoted) for row in context) > 2
-        return "It is noted. We will see. Best wishes." if often else "Best wishes."
+        copies = sum(row.text.startswith(quoted) for row in context)
+        three = says_yes(copies, quoted)
+        return "It is noted. We will see. Best wishes." if three else "Best wishes."
 
 
 def test_a_control_may_be_seen_by_more_than_the_score(rows: Context, tmp_path: Path) -> None:
-    few = leakbound.audit(rows, system=Longer(), out=tmp_path / "few", **{**GIVEN, "pairs": 24})
+    given = {**GIVEN, "epsilon": 1.0, "controls": 40}
+    few = leakbound.audit(rows, system=Longer(), out=tmp_path / "few", **{**given, "pairs": 24})
     assert (few.verdict, few.reason) == ("inconclusive", "too_few_trials")  # a witness has to learn
-    result = leakbound.audit(rows, system=Longer(), out=tmp_path, **{**GIVEN, "pairs": 60})
+    result = leakbound.audit(rows, system=Longer(), out=tmp_path, **{**given, "pairs": 120})
     assert (result.verdict, result.reason) == ("no_violation", None)
     assert result.controls is not None
     assert (result.controls.p_value or 0.0) > 0.05

@@ -10,6 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from coins import says_yes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,8 +40,14 @@ def often(prompt: str) -> str:
     return "yes" if prompt.count(prompt.split('"')[-2]) > 3 else "no"
 
 
+def guarded(prompt: str) -> str:
+    """The same; of a single one, randomised response with epsilon log 2."""
+    text = prompt.split('"')[-2]
+    return "yes" if says_yes(prompt.count(text) - 1, text) else "no"
+
+
 def audited(out: Path, **options: Any) -> tuple[Prepared, AuditResult]:
-    model = Scripted(complete=often if options.pop("sound", False) else tells)
+    model = Scripted(complete=options.pop("answers_by", tells))
     spec = make_spec({"shots": 10, "simulations": 2_000, "labels": ["a", "b"], **options})
     prepared = prepare(spec, model, rows=DATA)
     return prepared, run_audit(prepared, out)[0]
@@ -51,13 +58,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prepared, 
     out = tmp_path_factory.mktemp("runs")
     return {
         "leaky": audited(out, pairs=40),
-        "sound": audited(out / "sound", pairs=40, sound=True, **NEARLY),
-        "silent": audited(out / "silent", pairs=40, sound=True),
-        "few": audited(out / "few", pairs=6, sound=True),
+        "sound": audited(out / "sound", pairs=40, **SOUND, **NEARLY),
+        "unstated": audited(out / "unstated", pairs=40, **SOUND),
+        "silent": audited(out / "silent", pairs=40, answers_by=often),
+        "few": audited(out / "few", pairs=6, **SOUND),
         "counted": audited(
-            out / "sound", pairs=40, sound=True, estimator="clopper_pearson", threshold="split:0.25"
+            out / "sound", pairs=40, estimator="clopper_pearson", threshold="split:0.25", **SOUND
         ),
-        "blind": audited(out / "blind", pairs=40, sound=True, mechanism="report_noisy_max"),
+        "blind": audited(out / "blind", pairs=40, answers_by=often, mechanism="report_noisy_max"),
         "tried": audited(out / "noisy", pairs=20, **TRIED),
         "thrice": audited(out / "thrice", pairs=40, answers=3, epsilon=0.1, **COUNTED, **NEARLY),
         "noisy": audited(out, pairs=60, mechanism="report_noisy_max", epsilon=4.0),
@@ -67,6 +75,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prepared, 
     }
 
 
+SOUND: dict[str, Any] = {"answers_by": guarded, "controls": 40}
 NEARLY = {"assume_hit": 0.99, "assume_false_alarm": 0.001}
 COUNTED: dict[str, Any] = {
     "estimator": "clopper_pearson",
@@ -92,6 +101,7 @@ def test_outcomes(runs: Runs) -> None:
     assert outcome(runs, "noisy", 4.0) == "passed"
     for limit in (0.1, 1.0, 4.0):
         assert outcome(runs, "blind", limit) == "inconclusive"  # the attack saw nothing
+        assert outcome(runs, "silent", limit) == "inconclusive"  # only where it stood often
 
 
 def test_a_bound_above_the_gate_is_a_violation_although_the_claim_stands(runs: Runs) -> None:
@@ -170,10 +180,10 @@ def test_too_little_power_is_inconclusive(runs: Runs) -> None:
 
 def test_a_perfect_model_is_not_assumed_in_silence(runs: Runs) -> None:
     """A weak model let a leaky system pass at a power of 1.00 that nobody had given rates for."""
-    found = check_gate(runs["silent"][1], Gate(1.0, min_power=0.9, factor=4.0))
+    found = check_gate(runs["unstated"][1], Gate(1.0, min_power=0.9, factor=4.0))
     assert found.outcome == "inconclusive"
     assert "with --assume-hit and --assume-false-alarm, or with --pilot" in found.why
-    assert outcome(runs, "silent", 1.0) == "passed"
+    assert outcome(runs, "unstated", 1.0) == "passed"
 
 
 def test_a_pass_names_factor_power_and_rates(runs: Runs) -> None:

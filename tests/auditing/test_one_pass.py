@@ -25,7 +25,7 @@ from leakbound.models import Scripted
 from leakbound.tasks import Context, GaussianLaw, Outputs, Votes
 
 PAIRS, SIMULATIONS = 24, 4800
-CONTROLS = 8  # pairs, beside the tested ones
+CONTROLS = 16  # pairs, beside the tested ones; half of them hold one canary
 SIZE = 4  # pairs of a batch
 SEEN: Counter[str] = Counter()
 DESIGNED: Counter[int] = Counter()  # from the preparation on; control pairs are below 0
@@ -64,7 +64,7 @@ def counters(monkeypatch: pytest.MonkeyPatch) -> None:
     SEEN.clear()
     DESIGNED.clear()
     unpack, design = store_module._unpacked, design_module._pair
-    control = design_module._control
+    control, single = design_module._control, design_module._single
 
     def unpacked(text: str) -> Any:
         SEEN["decoded"] += 1
@@ -78,9 +78,14 @@ def counters(monkeypatch: pytest.MonkeyPatch) -> None:
         DESIGNED[index] += 1
         return control(index, *rest)
 
+    def singled(index: int, *rest: Any) -> Any:
+        DESIGNED[index] += 1
+        return single(index, *rest)
+
     monkeypatch.setattr(store_module, "_unpacked", unpacked)
     monkeypatch.setattr(design_module, "_pair", designed)
     monkeypatch.setattr(design_module, "_control", controlled)
+    monkeypatch.setattr(design_module, "_single", singled)
 
 
 def ready(rows: Context, model: Scripted, kind: type[Counting], **values: Any) -> Prepared:
@@ -122,11 +127,11 @@ def test_pairs_beyond_those_that_are_held_are_made_again(
     rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once for the checks and once for their trial; none of them is shown to another process."""
-    monkeypatch.setattr(design_module, "HELD", PAIRS // 2)
+    monkeypatch.setattr(design_module, "HELD", held := CONTROLS + 1)
     prepared = ready(rows, leaky, Counting)
     run_audit(prepared, tmp_path)
-    assert {DESIGNED[index] for index in range(-CONTROLS, PAIRS // 2)} == {1}
-    assert {DESIGNED[index] for index in range(PAIRS // 2, PAIRS)} == {2}
+    assert {DESIGNED[index] for index in range(-CONTROLS, held)} == {1}
+    assert {DESIGNED[index] for index in range(held, PAIRS)} == {2}
     travelled = pickle.dumps(prepared.pairs)
     assert len(travelled) == len(pickle.dumps(replace(prepared.pairs, _held=design_module._Held())))
 
@@ -150,7 +155,7 @@ def test_a_resumed_run_does_everything_once(
     prepared = ready(rows, leaky, Counting)
     alone, _ = run_audit(prepared, tmp_path / "alone")
     store = RunStore(tmp_path / prepared.name, prepared.manifest)
-    for first in (-CONTROLS, -CONTROLS + SIZE, *stored):
+    for first in (*range(-CONTROLS, 0, SIZE), *stored):
         batch = collection_plan(prepared).ask(first, leaky)
         store.add(batch.first, batch.rows, batch.calls)
     SEEN.clear()

@@ -63,7 +63,8 @@ def test_silence_about_a_canary_is_a_leak(how: str, tmp_path: Path) -> None:
     """24 pairs of which each canary is met by silence: a claim of 1 is rejected."""
     result, model = audited(how, tmp_path, score="unanswered")
     assert result.verdict == "violation"
-    assert model.endpoint.meter.outcomes == {how: 24 + 2 * 8}  # the pairs, the controls
+    controls = 3 * 8  # with one canary, with many, and late ones
+    assert model.endpoint.meter.outcomes == {how: 24 + controls}
 
 
 def test_a_score_of_answers_says_that_it_does_not_read_them(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from coins import says_yes
 from commands import cli
 from stores import DISPOSABLE, NoisyStore, documents
 
@@ -24,7 +25,6 @@ from leakbound.errors import UsageError
 from leakbound.estimators import ClopperPearson, EProcess, Observations, PairedScores, TrialDesign
 from leakbound.estimators.two_sided import two_sided
 from leakbound.mechanisms import ReportNoisyMax
-from leakbound.models import Scripted
 from leakbound.report import summary
 
 ROWS = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
@@ -42,6 +42,13 @@ def wrong(context: Sequence[Example], query: str) -> str:
 def blind(context: Sequence[Example], query: str) -> str:
     """Says yes only to contexts that are full of the canary, as controls are."""
     return "yes" if sum(str(row.input) in query for row in context) > 10 else "no"
+
+
+def leaning(context: Sequence[Example], query: str) -> str:
+    """Is right about a single canary three times of five: 100 controls see it, and so few pairs do
+    not reject random guessing."""
+    copies = sum(str(row.input) in query for row in context)
+    return "yes" if says_yes(copies, query, 0.6) else "no"
 
 
 def _audit(system: Answer, tmp_path: Path, **options: object) -> leakbound.AuditResult:
@@ -70,10 +77,7 @@ def test_one_side_alone_misses_an_attack_that_is_reliably_wrong(tmp_path: Path) 
 def test_not_rejected_says_what_was_not_shown(tmp_path: Path) -> None:
     bulk = _audit(blind, tmp_path / "bulk", pairs=60)
     assert (bulk.verdict, bulk.reason) == ("inconclusive", "seen_only_in_bulk")
-    nothing = Scripted(complete=lambda prompt: "no")
-    found = leakbound.audit(
-        ROWS, model=nothing, mechanism="zero_shot", pairs=60, out=tmp_path, claim="random-guessing"
-    )
+    found = _audit(leaning, tmp_path, pairs=60, controls=100)
     assert found.verdict == "no_violation"
     assert "does not show that no attack does better" in found.sentences[1]
     powers = dict(found.guessing_power)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from coins import says_yes
 
 import leakbound
 from leakbound import AuditResult
@@ -20,8 +22,14 @@ def leaks(context: tuple[leakbound.Example, ...], query: str) -> str:
 
 
 def blind(context: tuple[leakbound.Example, ...], query: str) -> str:
-    """Says yes to the controls alone."""
+    """Says yes to controls that are full of the canary alone."""
     return "yes" if sum(str(row.input) in query for row in context) > 10 else "no"
+
+
+def leaning(context: tuple[leakbound.Example, ...], query: str) -> str:
+    """Is right about a single canary three times of five."""
+    copies = sum(str(row.input) in query for row in context)
+    return "yes" if says_yes(copies, query, 0.6) else "no"
 
 
 def repeats(context: tuple[leakbound.Example, ...], query: str) -> str:
@@ -68,9 +76,11 @@ def test_aisvs_is_answered_by_the_claim_of_random_guessing(
     (item,) = by_item(few, AISVS).values()
     assert item.status == "not_answered"
     assert "--claim random-guessing" in item.answer
-    quiet = leakbound.audit(
-        ROWS, system=blind, pairs=12, claim="random-guessing", out=tmp_path / "quiet"
-    )
+    known: dict[str, Any] = {"pairs": 12, "claim": "random-guessing", "simulations": 0}
+    silent = leakbound.audit(ROWS, system=blind, out=tmp_path / "silent", **known)
+    (item,) = by_item(silent, AISVS).values()
+    assert (silent.reason, item.status) == ("seen_only_in_bulk", "not_answered")
+    quiet = leakbound.audit(ROWS, system=leaning, controls=100, out=tmp_path / "quiet", **known)
     (item,) = by_item(quiet, AISVS).values()
     assert item.status == "answered"
     assert "no proof for other attacks" in item.answer

@@ -50,7 +50,7 @@ def test_product_of_experts_in_groups_is_not_refuted(seeing: Model, tmp_path: Pa
     record = audited(seeing, tmp_path, mechanism=experts, pairs=16, controls=4)
     assert record.verdict in ("no_violation", "inconclusive")
     # five groups, of which one differs between the contexts; groups full of the canary are alike
-    assert record.counts["model_calls"] == (16 + 4) * 6
+    assert record.counts["model_calls"] == (16 + 2 * 4) * 6
 
 
 @pytest.mark.parametrize("canary", ["marked", "natural"])

@@ -13,13 +13,19 @@ from commands import cli
 from leakbound.auditing import load_result
 
 SYSTEM = """
+from hashlib import sha256
+
+
 def leaky(context, query):
     canary = query.split('"')[1]
     return "yes" if any(row.input == canary for row in context) else "no"
 
 
-def sound(context, query):  # no single example decides
-    return "yes" if sum(row.input == query.split('"')[1] for row in context) > 1 else "no"
+def sound(context, query):  # randomised response with epsilon log 2 about a single example
+    text = query.split('"')[1]
+    copies = sum(row.input == text for row in context)
+    right = int(sha256(text.encode()).hexdigest(), 16) % 3 > 0
+    return "yes" if copies > 2 or (copies > 0) == right else "no"
 """
 
 
@@ -34,6 +40,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"python:app.py:{name}",
             "--pairs",
             str(pairs),
+            "--controls",
+            "40",
             "--out",
             f"{name}{pairs}",
             cwd=folder,
@@ -109,7 +117,7 @@ def test_compare_shows_a_table_and_writes_a_page(desk: Path, tmp_path: Path) -> 
     done = cli("compare", run(desk, "leaky24"), run(desk, "sound24"), "--html", str(page), cwd=desk)
     assert done.returncode == 0, done.stderr
     assert "differs in" in done.stdout
-    assert "true-positive rate, B minus A: -1.000" in done.stdout
+    assert "true-positive rate, B minus A: -0." in done.stdout
     assert "runs compared" in page.read_text()
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
 

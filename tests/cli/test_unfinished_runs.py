@@ -12,6 +12,7 @@ from commands import cli
 
 SYSTEM = """
 import os, signal
+from hashlib import sha256
 
 left = int(os.environ.get("LAST", 10_000))
 
@@ -24,8 +25,11 @@ def leaky(context, query):
     return "yes" if any(row.input == canary for row in context) else "no"
 
 def sound(context, query):
-    leaky(context, query)
-    return "yes" if sum(row.input == query.split('"')[1] for row in context) > 1 else "no"
+    leaky(context, query)  # and then randomised response with epsilon log 2
+    text = query.split('"')[1]
+    copies = sum(row.input == text for row in context)
+    right = int(sha256(text.encode()).hexdigest(), 16) % 3 > 0
+    return "yes" if copies > 2 or (copies > 0) == right else "no"
 
 def gone(context, query):
     global left
@@ -47,7 +51,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     desk = tmp_path_factory.mktemp("mixed")
     (desk / "app.py").write_text(SYSTEM)
     for name in ("sound", "leaky"):
-        assert audit(desk, "runs", "--system", f"python:app.py:{name}") == (name == "leaky")
+        asked = ("--system", f"python:app.py:{name}", "--controls", "40")
+        assert audit(desk, "runs", *asked) == (name == "leaky")
     killed = ("--system", "python:app.py:leaky", "--seed", "7")
     assert audit(desk, "runs", *killed, LAST="40") == -signal.SIGKILL
     assert audit(desk, "runs", "--system", "python:app.py:gone") == 4

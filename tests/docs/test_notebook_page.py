@@ -32,8 +32,8 @@ def outputs(path: Path) -> list[str]:
 
 def test_the_notebook_shows_an_audit_trials_a_comparison_influence_and_gates() -> None:
     shown = "\n".join(outputs(NOTEBOOK))
-    for words in ("VIOLATION: helpdesk", "NO VIOLATION: careful", "canary in:", "2 runs compared",
-                  "Influence of 1 context", "PASSED: careful", "pairs, "):  # fmt: skip
+    for words in ("VIOLATION: helpdesk", "NO VIOLATION: noisy", "canary in:", "2 runs compared",
+                  "Influence of 1 context", "PASSED: noisy", "pairs, "):  # fmt: skip
         assert words in shown, words
 
 

@@ -43,9 +43,10 @@ def answered() -> list[PairAnswers]:
 
 def test_one_sample_for_each_pair_and_control_pair() -> None:
     names = [one.name for one in pair_samples(SETTINGS, "a/b")]
-    assert names[:4] == ["control-2", "control-1", "pair-1", "pair-2"]
+    assert names[:4] == ["single-control-2", "single-control-1", "control-2", "control-1"]
+    assert names[4:6] == ["pair-1", "pair-2"]
     assert names[-2:] == ["late-control-2", "late-control-1"]
-    assert len(names) == 2 + 16 + 2
+    assert len(names) == 2 + 2 + 16 + 2
 
 
 def test_samples_say_what_an_audit_says_in_whatever_order_they_come(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_what_lies_behind_a_missing_pair_does_not_count() -> None:
 
 def test_the_first_answers_of_a_pair_count() -> None:
     """Whoever runs a sample again has seen its score."""
-    running, (first, second, *_) = RunningAudit(SETTINGS, "a/b"), answered()[2:]
+    running, (first, second, *_) = RunningAudit(SETTINGS, "a/b"), answered()[4:]
     other = PairAnswers.of_json(second.to_json() | {"pair": 0, "canary_in": "[0, 1, 0]"})
     running.add(first)
     assert not running.agrees(other)

@@ -176,7 +176,7 @@ def test_json_and_page_hold_the_same_and_ask_nothing(
     for word in ("violation", "2.1", "not significant", "Settings that differ"):
         assert word in page
     data = json.loads(found.to_json())
-    assert [run["verdict"] for run in data["runs"]] == ["violation", "no_violation"]
+    assert [run["verdict"] for run in data["runs"]] == ["violation", "inconclusive"]
     assert data["differing_settings"]["epsilon"] == [1.0, 2.0]
 
 

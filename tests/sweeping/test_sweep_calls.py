@@ -96,7 +96,7 @@ def test_the_same_sweep_again_asks_nothing_and_says_the_same(sweeps: Any) -> Non
 
 def test_an_interrupted_sweep_keeps_its_points_and_goes_on(sweeps: Any, tmp_path: Any) -> None:
     sweep = sweeps.sweep({"mechanism.partitions": [1, 2, 3]}, queries=4)
-    answer, left = sweeps.model.model.answer, [130]
+    answer, left = sweeps.model.model.answer, [230]
 
     def until(requests: Any) -> Any:
         left[0] -= len(requests)

@@ -96,14 +96,16 @@ def _sample(prepared: Prepared, plan: CollectionPlan, settings: str, number: int
     (pair,) = plan.pairs_of(number)
     query = readable(prepared.task.prompt((), pair.asked.query))
     about = {"audit": json.loads(settings), "data": prepared.data, "pair": number}
-    return PairSample(_name(number), query, {KEY: about})
+    return PairSample(_name(number, prepared.controls.number), query, {KEY: about})
 
 
-def _name(number: int) -> str:
-    """Of a pair; control pairs have numbers below 0."""
+def _name(number: int, full: int) -> str:
+    """Of a pair; control pairs have numbers below 0, and those with one canary the lowest."""
     if number >= 0:
         return f"pair-{number + 1}"
-    return f"control-{-number}" if number > -LATE else f"late-control-{-number % LATE}"
+    if number <= -LATE:
+        return f"late-control-{-number % LATE}"
+    return f"control-{-number}" if number >= -full else f"single-control-{-number - full}"
 
 
 def ask_pair(prepared: Prepared, number: int, model: Model) -> PairAnswers:
