@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Tests start many interpreters; each would compile every file again where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install shape quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
+.PHONY: install shape map quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
 	test-hosts-deepeval test-wheel flaky demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
 	test-newest test-oldest lock attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
 	catalogue notebook pictures witness clean
@@ -69,6 +69,10 @@ laws:
 # Lines, files, repeats, circles and walks, beside limits that only go down (tools/shape.json).
 shape: install
 	$(BIN)/python tools/shape.py --walk
+
+# docs/map.md: every file by its first sentence.
+map: install
+	$(BIN)/python tools/map.py docs/map.md
 
 # A third worker fills the times in which others wait for servers and browsers. TESTS: paths, or options of pytest.
 TESTS ?= tests
