@@ -1,6 +1,6 @@
 """The index of files, from the first lines of their docstrings.
 
-    python tools/map.py docs/map.md
+python tools/map.py docs/map.md
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [ROOT / "src", *sorted((ROOT / "packages").glob("*/src"))]
 HEAD = """# Map of the files
 
-Each file by its first sentence, folder by folder; ARCHITECTURE.md says how they go together. This page
-is written by `make map`.
+Each file by its first sentence, folder by folder; ARCHITECTURE.md says how they go together. This
+page is written by `make map`.
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -123,6 +123,11 @@ class AuditQuery(Protocol):
     tasks: ClassVar[str] = "any task"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
 
+    @property
+    def second_text(self) -> str:
+        """A text that must stand in about half of the partitions beside the canary; "" for none."""
+        return ""
+
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
         """The query about one canary.
 
@@ -152,6 +157,8 @@ class Score(Protocol):
         threshold: The rule by which its threshold is chosen by default.
         free: Whether it reads a free text, not one of a few answers.
         learns: Whether it has to be fitted on pilot pairs, which then enter no bound.
+        of_votes: What it is of noisy votes, whose chances are then known: the "winner", a "margin"
+            between two classes or at `levels` of shares, or "none" of these.
     """
 
     name: ClassVar[str]
@@ -159,6 +166,7 @@ class Score(Protocol):
     threshold: ClassVar[ThresholdRule]
     free: ClassVar[bool] = False
     learns: ClassVar[bool] = False
+    of_votes: ClassVar[Literal["winner", "margin", "none"]] = "none"
 
     def fit(self, member: Floats, nonmember: Floats) -> Score:
         """A score that knows the outputs of pilot pairs; by default the same one.

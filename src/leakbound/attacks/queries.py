@@ -108,6 +108,11 @@ class EitherText(AuditQuery):
                 "partitions; give it with --query-other."
             )
 
+    @property
+    def second_text(self) -> str:
+        """The text beside the canary."""
+        return self.other
+
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
         """Shows the input of `canary` and the second text; yes speaks for a member, no against.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class PredictedMember(Score):
     """1 where the released answer is the member answer, else 0."""
 
     name: ClassVar[str] = "predicted_member"
+    of_votes: ClassVar[Literal["winner", "margin", "none"]] = "winner"
     access: ClassVar[Access] = "black_box"
     threshold: ClassVar[ThresholdRule] = Fixed(0.5)
 
@@ -119,6 +120,7 @@ class LabelMargin(_Margin):
     """
 
     name: ClassVar[str] = "label_margin"
+    of_votes: ClassVar[Literal["winner", "margin", "none"]] = "margin"
     access: ClassVar[Access] = "white_box"
     threshold: ClassVar[ThresholdRule] = Split(0.2)
 
@@ -176,6 +178,7 @@ class ScoreMargin(LabelMargin):
     """
 
     name: ClassVar[str] = "score_margin"
+    of_votes: ClassVar[Literal["winner", "margin", "none"]] = "none"
 
     def levels(self, voters: int) -> Floats:
         """Zero, and both signs of 1, 2 and 5 from hundredths to hundreds, for any `voters`."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.attacks import EitherText
 from leakbound.attacks.background_copies import VoteContexts, edge_copies
 from leakbound.auditing.design import Copies
 from leakbound.errors import UsageError
@@ -30,7 +29,7 @@ def background_copies(prepared: Prepared) -> Copies:
         return Copies(wanted, parts)
     black_box = prepared.attack.access == "black_box"
     query = prepared.attack.query
-    none = query.free or isinstance(query, EitherText)  # its second text takes their place
+    none = query.free or query.second_text  # which takes their place
     if len(parts) < 2 or none or not (wanted or black_box):
         return Copies()
     return Copies(_chosen(prepared, parts), parts)
@@ -49,10 +48,10 @@ def worst_case_sentence(copies: Copies) -> str:
 def second_text_sentence(prepared: Prepared, controls: Sequence[EvidenceRow]) -> str | None:
     """Whether voters say yes to the second text of a query alone."""
     query = prepared.attack.query
-    if not isinstance(query, EitherText) or not controls:
+    if not query.second_text or not controls:
         return None
     pairs = prepared.controls
-    there = sum(_holding(prepared, pair.nonmember.context, query.other) for pair in pairs)
+    there = sum(_holding(prepared, pair.nonmember.context, query.second_text) for pair in pairs)
     yes = sum(row.nonmember.counts[0] for row in controls if isinstance(row.nonmember, Votes))
     if there and yes >= ANSWERED * there:
         return None

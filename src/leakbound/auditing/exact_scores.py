@@ -6,7 +6,6 @@ Others are shares of simulated outputs.
 from __future__ import annotations
 
 from leakbound.attacks import RenderedQuery, Score
-from leakbound.attacks.scores import LabelMargin, PredictedMember, ScoreMargin
 from leakbound.auditing.spec import AuditSpec
 from leakbound.stats import VoteScores
 from leakbound.stats.best_votes import BestVotes
@@ -26,9 +25,9 @@ def known_scores(
     votes, shared = mechanism.voters(shots), _shares_votes(mechanism, spec)
     classes = len(task.answers(asked.query)) + 1  # the last one: none of them
     best, margins = (DiscreteBestVotes, DiscreteMargins) if noise.whole else (BestVotes, VoteScores)
-    if isinstance(score, PredictedMember):
+    if score.of_votes == "winner":
         return best(votes, classes, noise.sigma, shared=shared, wins=True)
-    if not isinstance(score, LabelMargin) or isinstance(score, ScoreMargin):
+    if score.of_votes != "margin":
         return None
     if asked.nonmember is not None:
         return margins.margin(votes, noise.sigma, shared)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from leakbound.auditing.result import Finding
-from leakbound.mechanisms import JudgeDefense
+from leakbound.stats.witness.features import ReplyFeatures
 from leakbound.tasks import Aggregate, Mechanism
 
 REFUSES_ALL = "judge_refuses_all"
@@ -13,7 +14,15 @@ REFUSES_ALL = "judge_refuses_all"
 
 def withheld_by(mechanism: Mechanism) -> Callable[[Aggregate], bool] | None:
     """What tells an answer that a judge withheld."""
-    return mechanism.withheld if isinstance(mechanism, JudgeDefense) else None
+    reason = mechanism.withheld_as
+    return None if reason is None else partial(_finished_by, reason)
+
+
+def _finished_by(reason: str, aggregate: Aggregate) -> bool:
+    reply = aggregate.reply
+    if isinstance(reply, ReplyFeatures):
+        return f"finish:{reason}" in reply.strings
+    return reply is not None and reply.finish_reason == reason
 
 
 def judge_finding(withheld: Sequence[int], pairs: int) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, is_dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -305,12 +305,19 @@ def _begun(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator
     if isinstance(deciding, ByChannel):
         yield deciding, deciding.begin(design)
         return
-    if deciding not in REPORTED:
+    if not any(_alike(one, deciding) for one in REPORTED):
         yield deciding, deciding.begin(design)
-    for one in REPORTED:
+    for one in (deciding if _alike(one, deciding) else one for one in REPORTED):
         with suppress(UsageError):
             one.check(replace(design, early_stop=False))
             yield one, one.begin(design)
+
+
+def _alike(one: Estimator, other: Estimator) -> bool:
+    """Whether two estimators have the same name and options, wherever their classes are."""
+    if one.name != other.name or not is_dataclass(one) or not is_dataclass(other):
+        return False
+    return asdict(one) == asdict(other)
 
 
 def _releaser(prepared: Prepared, design: TrialDesign, estimators: list[Estimator]) -> Releaser:
@@ -325,7 +332,7 @@ def _releaser(prepared: Prepared, design: TrialDesign, estimators: list[Estimato
 
 def _named(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
     """Estimates of an estimator that is not of this package carry its name: methods are unique."""
-    if estimator in REPORTED:
+    if any(_alike(one, estimator) for one in REPORTED):
         return bounds
     return tuple(
         replace(bound, method=f"{estimator.name}:{bound.method}" if at else estimator.name)

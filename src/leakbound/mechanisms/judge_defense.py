@@ -11,7 +11,7 @@ from leakbound.mechanisms.parts.base import answer_each
 from leakbound.mechanisms.parts.single import Undefended, as_aggregate
 from leakbound.mechanisms.parts.wording import JUDGE, REFUSAL
 from leakbound.models import Complete, Model
-from leakbound.stats.witness.features import ReplyFacts, ReplyFeatures
+from leakbound.stats.witness.features import ReplyFacts
 from leakbound.tasks import Aggregate, Job, Query, Task
 
 # Tokens of a verdict: "leak" or "safe" after a quote or a space. A truncated verdict is not a clear
@@ -45,6 +45,7 @@ class JudgeDefense(Undefended):
     """
 
     exactness = Undefended.exactness
+    withheld_as: ClassVar[str | None] = REFUSED
     name: ClassVar[str] = "judge_defense"
     question: str = JUDGE
     refusal: str = REFUSAL
@@ -85,20 +86,6 @@ class JudgeDefense(Undefended):
         """The refusal, marked as such: everyone who sees the answer can see that it is one."""
         reply = ReplyFacts(self.refusal, finish_reason=REFUSED)
         return replace(as_aggregate(task, job.query, self.refusal), reply=reply)
-
-    def withheld(self, aggregate: Aggregate) -> bool:
-        """Whether the judge refused an answer.
-
-        Args:
-            aggregate: Aggregate of one job (PRIVATE), or the parts of it that were stored.
-
-        Returns:
-            True for a refusal.
-        """
-        reply = aggregate.reply
-        if isinstance(reply, ReplyFeatures):
-            return f"finish:{REFUSED}" in reply.strings
-        return reply is not None and reply.finish_reason == REFUSED
 
     def _judge(self, task: Task, job: Job, output: str, draw: int) -> Complete:
         query = Query(self.question.replace("{output}", output.strip()), ("leak", "safe"))

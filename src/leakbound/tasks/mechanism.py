@@ -100,6 +100,11 @@ class Mechanism(Protocol):
 
     @property
     @abstractmethod
+    def withheld_as(self) -> str | None:
+        """The finish reason of an answer that a judge withheld; None where no judge decides."""
+
+    @property
+    @abstractmethod
     def source(self) -> str:
         """Fingerprint of the code, so that changed code is another run; "" in this package."""
 

@@ -45,6 +45,7 @@ class MechanismBase(Mechanism):
         needs: ClassVar[Any]
         exactness: ClassVar[Any]
     white_box_score: ClassVar[str | None] = None
+    withheld_as: ClassVar[str | None] = None
 
     @property
     def sampled_candidates(self) -> int:
