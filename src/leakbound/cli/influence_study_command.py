@@ -32,8 +32,7 @@ from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import StoreError, reason_of
 from leakbound.models import Local, Model
-from leakbound.models.address import open_shared
-from leakbound.models.names import model_names
+from leakbound.models.address import model_names, open_shared
 from leakbound.report.influence.study import study_page, study_table
 
 BUNDLED = 8

@@ -206,14 +206,7 @@ class Cached(Wrapper):
         return found
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests, a few dozen at a time.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request, in order.
-        """
+        """Answer requests, a few dozen at a time."""
         found = self._kept(requests)
         if not self._after:
             self._embedded |= {one for one in requests if isinstance(one, Embed)}
@@ -256,21 +249,10 @@ class Unopened:
         self.name, self.fingerprint, self.may_change = name, fingerprint, may_change
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse nothing: it is not known here what the model could not answer.
-
-        Args:
-            requests: The requests.
-        """
+        """Refuse nothing: it is not known here what the model could not answer."""
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Refuse to answer.
-
-        Args:
-            requests: What to answer.
-
-        Raises:
-            TargetError: Always.
-        """
+        """Refuse to answer."""
         raise TargetError(
             f"{len(requests)} answers of {self.name} are not kept, and --replay opens no model; "
             "run once without it to get them."

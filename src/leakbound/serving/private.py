@@ -265,7 +265,6 @@ class PrivateICL:
             self.model.answer([request])
 
     def _spend(self, cost: Guarantee) -> Spend:
-        """Charge the ledger for one answer at this price."""
         try:
             return self.ledger.spend(self._records, cost, self.dataset)
         except BudgetExhausted:
@@ -281,7 +280,6 @@ class PrivateICL:
         return tuple(example if there else EMPTY_SLOT for example, there in each)
 
     def _made(self, query: Query, context: Context) -> str:
-        """Make the answer that was paid for."""
         model = TotalModel(self.model, self.task.prompt((), query))
         draw, seed = self._randbits(DRAW_BITS), self._randbits(SEED_BITS)
         rng = np.random.default_rng(seed)

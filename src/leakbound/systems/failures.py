@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from leakbound.errors import TargetError
-from leakbound.models.openai.window import retry_after
+from leakbound.models.http.window import retry_after
 
 # Overload and gateways: the service itself did not answer, or says that it will later. 52x are the
 # gateway errors of Cloudflare, 529 the overload of Anthropic.

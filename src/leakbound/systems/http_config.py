@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from leakbound.errors import UsageError, reason_of
-from leakbound.models.openai.hosts import is_host, is_loopback
+from leakbound.models.http.hosts import is_host, is_loopback
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 
 SLOT = re.compile(r"\{(context|rows|text|query|input|label|id)\}")

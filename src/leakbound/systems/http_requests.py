@@ -13,8 +13,8 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from leakbound.errors import TargetError
-from leakbound.models.openai.window import retry_after
-from leakbound.models.transport import HttpReply, Transport, TransportError
+from leakbound.models.http.transport import HttpReply, Transport, TransportError
+from leakbound.models.http.window import retry_after
 from leakbound.systems.calls import Caller
 from leakbound.systems.failures import RETRIED, NoAnswer
 from leakbound.systems.http_config import SLOT, HttpCall, is_one_a_row

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from leakbound.errors import TargetError, UsageError
-from leakbound.models.blocking import run_blocking
-from leakbound.models.openai.hosts import is_loopback
-from leakbound.models.transport import HttpReply, Transport, TransportError, default_transport
+from leakbound.models.http.blocking import run_blocking
+from leakbound.models.http.hosts import is_loopback
+from leakbound.models.http.transport import HttpReply, Transport, TransportError, default_transport
 from leakbound.systems.http import row_values
 from leakbound.systems.http_config import ROWS, is_plain, slots_of
 from leakbound.systems.http_requests import JSON_TYPE, filled

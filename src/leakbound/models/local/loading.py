@@ -29,13 +29,13 @@ from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError, findable, reason_of
-from leakbound.models.hub import hub_host, is_reachable
-from leakbound.models.local.budget import Budget, require_memory, resident
+from leakbound.models.address import hub_host, is_reachable
+from leakbound.models.local.engine.budget import Budget, require_memory, resident
+from leakbound.models.local.engine.memory import weight_bytes
+from leakbound.models.local.engine.readings import LABEL_SCORES
+from leakbound.models.local.engine.self_check import recalled
 from leakbound.models.local.hugging_face import CausalModel, ModelConfig
-from leakbound.models.local.memory import weight_bytes
 from leakbound.models.local.model import TransformersModel
-from leakbound.models.local.readings import LABEL_SCORES
-from leakbound.models.local.self_check import recalled
 
 GGUF = ".gguf"
 MAGIC = b"GGUF"  # the first bytes of such a file
@@ -57,7 +57,6 @@ class ModelFiles:
 
     @property
     def here(self) -> bool:
-        """Whether it stands on this machine."""
         return Path(self.address).exists()
 
     @property
@@ -76,7 +75,6 @@ class ModelFiles:
         return nullcontext() if self.gguf is None else redirect_stderr(StringIO())
 
     def bytes_at(self, width: int) -> int:
-        """Memory that the weights will take."""
         if self.gguf is not None:
             return _gguf_numbers(Path(self.address)) * width
         return weight_bytes(_weights(Path(self.address)), width)
@@ -112,7 +110,6 @@ def find_files(address: str) -> ModelFiles:
 
 
 def unreadable(files: ModelFiles, error: Exception) -> TargetError:
-    """Why a model could not be loaded."""
     address = files.address
     if "trust_remote_code" in str(error):
         return TargetError(
@@ -227,7 +224,6 @@ def load(
     label_scores: str = "sum",
     layers: int | None = None,
 ) -> TransformersModel:
-    """Load a causal or an image-text-to-text model with its tokenizer or processor."""
     _check_label_scores(label_scores)
     files, where = find_files(address), _device(device)
     disable_progress_bar()  # type: ignore[no-untyped-call]

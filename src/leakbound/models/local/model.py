@@ -15,12 +15,10 @@ import torch
 from leakbound.errors import TargetError
 from leakbound.models.chat import Chat
 from leakbound.models.content import Parts
-from leakbound.models.local.budget import Budget
-from leakbound.models.local.grouping import equal_rows
-from leakbound.models.local.hugging_face import CausalModel, Tokenizer, parameters_of, window_of
-from leakbound.models.local.lengths import UNKNOWN, most_tokens, tokens_by_bytes
-from leakbound.models.local.passes import Ids, Passes, State, sparing_others
-from leakbound.models.local.readings import (
+from leakbound.models.local.engine.budget import Budget
+from leakbound.models.local.engine.grouping import equal_rows
+from leakbound.models.local.engine.passes import Ids, Passes, State, sparing_others
+from leakbound.models.local.engine.readings import (
     LABEL_SCORES,
     NO_LOGITS,
     NO_SCORE,
@@ -29,9 +27,10 @@ from leakbound.models.local.readings import (
     log_probabilities,
     plain_logits,
 )
-from leakbound.models.local.self_check import check_sharing
-from leakbound.models.local.sharing import Sharing
-from leakbound.models.local.text_ids import TextIds
+from leakbound.models.local.engine.self_check import check_sharing
+from leakbound.models.local.engine.sharing import Sharing
+from leakbound.models.local.hugging_face import CausalModel, Tokenizer, parameters_of, window_of
+from leakbound.models.local.text_ids import UNKNOWN, TextIds, most_tokens, tokens_by_bytes
 from leakbound.models.request import (
     Complete,
     Embed,
@@ -135,7 +134,6 @@ class TransformersModel:
     def _answer_kind(
         self, kind: type[Request[object]], requests: Sequence[Request[object]]
     ) -> Sequence[object]:
-        """Answers to requests of one kind."""
         if kind is Complete:
             return self._complete(cast(Sequence[Complete], requests))
         if kind is ScoreLabels:
@@ -149,7 +147,6 @@ class TransformersModel:
     # --- text to token ids
 
     def encode(self, prompt: Prompt) -> Ids:
-        """Token ids of a prompt."""
         if isinstance(prompt, Parts):
             raise TargetError(
                 f"{self.name} reads text only, and a prompt holds an image; use a vision model "
@@ -160,7 +157,6 @@ class TransformersModel:
         return self.texts.prompt(prompt)
 
     def joined(self, prompt: Prompt, response: Prompt) -> tuple[Ids, Ids]:
-        """Token ids of a prompt and of its continuation."""
         if not (isinstance(prompt, str | Chat) and isinstance(response, str)):
             return (ids := self.encode(prompt)), self.encode_response(response, ids)
         if (prompt, response) not in self._pairs:
@@ -180,7 +176,6 @@ class TransformersModel:
         return most_tokens(self.texts.shown(request.prompt), self._special) + request.max_tokens
 
     def _length(self, request: Request[object]) -> int:
-        """Tokens of a prompt with the longest answer."""
         if isinstance(request, Complete):
             return len(self.encode(request.prompt)) + request.max_tokens
         if isinstance(request, ScoreLabels):
@@ -241,7 +236,6 @@ class TransformersModel:
         return text if ended or len(ids) >= request.max_tokens else None
 
     def end_ids(self) -> set[int]:
-        """Tokens that end an answer."""
         configured = (
             self.model.generation_config.eos_token_id if self.model.generation_config else None
         )
@@ -253,7 +247,6 @@ class TransformersModel:
         return {int(i) for i in ends if i is not None}
 
     def text(self, ids: Sequence[int]) -> str:
-        """Text of token ids."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
     def _score_labels(self, requests: Sequence[ScoreLabels]) -> list[Floats]:

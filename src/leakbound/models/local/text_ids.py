@@ -6,16 +6,18 @@ text before it, and a response after a chat template has no leading blank.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 from jinja2 import TemplateError
 
 from leakbound.errors import TargetError
 from leakbound.models.chat import Chat
+from leakbound.models.local.engine.prefixes import Ids, alike
 from leakbound.models.local.hugging_face import Tokenizer
-from leakbound.models.local.prefixes import Ids, alike
 
 Turns = list[dict[str, str]]
 FAILURES = (TemplateError, TypeError, ValueError, LookupError, AttributeError)  # in templates
@@ -49,7 +51,6 @@ class ChatTemplate:
         return self._rendered([{"role": "user", "content": text}])
 
     def places(self, chat: Chat, shown: str) -> tuple[ShownMessage, ...]:
-        """The position of each message."""
         frame, at, found = self._frame(chat.roles), 0, []
         for number, message in enumerate(chat.messages):
             before, _, frame = frame.partition(MARK.format(number))
@@ -115,8 +116,6 @@ class JoinedIds:
 
 
 class TextIds:
-    """Token ids of prompts and responses."""
-
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._ending = self._added_behind()
@@ -124,11 +123,9 @@ class TextIds:
 
     @property
     def chat(self) -> bool:
-        """Whether prompts go through a chat template."""
         return bool(getattr(self.tokenizer, "chat_template", None))
 
     def plain(self, text: str, special: bool) -> Ids:
-        """Token ids of a text."""
         found = tuple(
             cast(Sequence[int], self.tokenizer(text, add_special_tokens=special)["input_ids"])
         )
@@ -139,7 +136,6 @@ class TextIds:
         return self.plain(self.shown(prompt), not self.chat) or (self.first(),)
 
     def shown(self, prompt: str | Chat) -> str:
-        """A prompt as the model reads it."""
         if isinstance(prompt, Chat):
             self._require_template()
             return self._template.shown(prompt)
@@ -214,3 +210,67 @@ class TextIds:
         found = cast(Sequence[int], self.tokenizer("a")["input_ids"])
         last = max((n for n, token in enumerate(found) if token in alone), default=len(found) - 1)
         return len(found) - 1 - last
+
+
+# --- lengths without tokenizing
+
+Part: TypeAlias = Mapping[str, object]
+# allowed before a byte-level tokenizer: these steps split a text and add nothing to it
+CUTS = frozenset({"Sequence", "Split", "ByteLevel", "Digits", "Punctuation", "Whitespace"})
+COMPOSES = "NFC"  # changes no ASCII text
+UNKNOWN = math.inf  # for a text that must be tokenized
+
+
+@runtime_checkable
+class _Fast(Protocol):
+    """A tokenizer that describes how it is built."""
+
+    @property
+    def backend_tokenizer(self) -> _Described: ...
+    def num_special_tokens_to_add(self, pair: bool = False) -> int: ...
+
+
+class _Described(Protocol):
+    def to_str(self) -> str: ...
+
+
+def tokens_by_bytes(tokenizer: Tokenizer) -> int | None:
+    """Whether every token represents at least one byte of the text.
+
+    This is true for byte-level BPE, which starts with bytes and only joins them.
+    """
+    if not isinstance(tokenizer, _Fast):
+        return None
+    built = json.loads(tokenizer.backend_tokenizer.to_str())
+    cuts = list(_parts(built["pre_tokenizer"]))
+    levels = [part for part in cuts if part["type"] == "ByteLevel"]
+    plain = (
+        built["model"]["type"] == "BPE"
+        and all(part["type"] == COMPOSES for part in _parts(built["normalizer"]))
+        and all(part["type"] in CUTS for part in cuts)
+        and bool(levels)
+        and not any(part["add_prefix_space"] for part in levels)
+        and not any(built["model"].get(key) for key in ("byte_fallback", "end_of_word_suffix"))
+    )
+    return tokenizer.num_special_tokens_to_add() if plain else None
+
+
+def most_tokens(text: str, special: int | None) -> float:
+    """The most tokens that a text can have.
+
+    Examples:
+        >>> most_tokens("a note", 1), most_tokens("a note", None)
+        (7, inf)
+    """
+    return UNKNOWN if special is None or not text.isascii() else len(text) + special
+
+
+def _parts(part: Part | None) -> Iterator[Part]:
+    """A part of a tokenizer, and the parts of a sequence."""
+    if part is None:
+        return
+    yield part
+    for key in ("pretokenizers", "normalizers"):
+        inner = part.get(key)
+        for one in inner if isinstance(inner, list) else ():
+            yield from _parts(one)

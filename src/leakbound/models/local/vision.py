@@ -20,13 +20,12 @@ from PIL import Image as Pil
 from leakbound.errors import TargetError
 from leakbound.models.chat import Chat
 from leakbound.models.content import Image, Parts, images_in
-from leakbound.models.local.budget import Budget
+from leakbound.models.local.engine.budget import Budget
+from leakbound.models.local.engine.prefixes import Ids
+from leakbound.models.local.engine.sharing import Sharing
 from leakbound.models.local.hugging_face import CausalModel, Processor
-from leakbound.models.local.lengths import UNKNOWN
 from leakbound.models.local.model import TransformersModel
-from leakbound.models.local.prefixes import Ids
-from leakbound.models.local.sharing import Sharing
-from leakbound.models.local.text_ids import TextIds
+from leakbound.models.local.text_ids import UNKNOWN, TextIds
 from leakbound.models.request import Complete, NextLogits, Prompt, Request, ScoreLabels
 
 
@@ -39,7 +38,6 @@ class VisionTexts(TextIds):
 
     @property
     def chat(self) -> bool:
-        """Whether prompts go through a chat template."""
         return bool(getattr(self._processor, "chat_template", None))
 
     def _render(self, turns: list[dict[str, str]]) -> str:
@@ -48,7 +46,6 @@ class VisionTexts(TextIds):
 
 
 def rendered(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
-    """Render turns as the model reads them."""
     return processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
 
 
@@ -58,7 +55,6 @@ def turn_content(parts: Sequence[str | Image]) -> list[dict[str, str]]:
 
 
 def texts_in(prompt: str | Parts | Chat) -> list[str]:
-    """The texts of a prompt."""
     if isinstance(prompt, Chat):
         return [message.content for message in prompt.messages]
     parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)
@@ -84,7 +80,6 @@ class _Seen:
 
     @property
     def tokens(self) -> int:
-        """Number of placeholder tokens."""
         return sum(i < 0 for i in self.ids)
 
 
@@ -101,7 +96,6 @@ class Eye:
         self.clear()
 
     def clear(self) -> None:
-        """Drop everything."""
         self._seen: dict[str, _Seen] = {}
         self._slots: dict[int, tuple[str, int]] = {}
         self._waiting = 0  # bytes of the tower's next inputs
@@ -142,7 +136,6 @@ class Eye:
                 self._tower(group[first : first + together])
 
     def trim(self) -> None:
-        """Drop features beyond the budget."""
         seen = self._seen.values()
         kept = [(one, one.features.nbytes) for one in seen if one.features is not None]
         size = sum(nbytes for _, nbytes in kept)
@@ -209,8 +202,6 @@ class Eye:
 
 
 class VisionModel(TransformersModel):
-    """A model that reads prompts of text and images."""
-
     def __init__(
         self,
         model: CausalModel,
@@ -330,13 +321,11 @@ class VisionModel(TransformersModel):
 
 
 def decoded(image: Image) -> Pil.Image:
-    """Pixels of an image."""
     with Pil.open(io.BytesIO(image.png)) as file:
         return file.convert("RGB")
 
 
 def _pattern(width: int, height: int, seed: int) -> Image:
-    """A small image of random colours."""
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     out = io.BytesIO()
     Pil.fromarray(pixels).save(out, "PNG")

@@ -19,15 +19,11 @@ DATED = re.compile(r"-20\d\d-\d\d-\d\d$")  # the date in the name of a model's r
 
 
 class Price(NamedTuple):
-    """The price of tokens."""
-
     prompt: float
     completion: float
 
 
 class Usage(NamedTuple):
-    """Tokens of one request."""
-
     prompt: int
     completion: int
 
@@ -44,7 +40,6 @@ class PriceList:
 
     @classmethod
     def read(cls, text: str, name: str) -> PriceList:
-        """Read a price list from JSON."""
         try:
             found = json.loads(text)
             hosts = {
@@ -60,7 +55,6 @@ class PriceList:
             ) from None
 
     def of(self, model: str, host: str) -> Price | None:
-        """The price of a model."""
         models = self.hosts.get(host) or self.hosts.get("*", {})
         return models.get(model) or models.get(DATED.sub("", model))
 
@@ -80,7 +74,6 @@ PRICES = PriceList.read(
 
 
 def usage_of(body: Mapping[str, object]) -> Usage | None:
-    """The `usage` of a reply."""
     found = body.get("usage")
     if not isinstance(found, dict):
         return None
@@ -107,7 +100,6 @@ class Meter:
     began: float = field(default_factory=time.monotonic)
 
     def admits(self, most: float, max_cost: float | None, max_minutes: float | None) -> bool:
-        """Whether a request may be sent now."""
         require_time(self.began, max_minutes)
         if max_cost is None or self.cost + self.reserved + most <= max_cost:
             return True
@@ -116,12 +108,10 @@ class Meter:
         return False
 
     def sent(self, price: Price | None) -> None:
-        """Count a request that is being sent."""
         self.requests += 1
         self.unpriced |= price is None
 
     def count(self, usage: Usage | None, size: Size, price: Price | None) -> None:
-        """Count a reply."""
         found = usage or size
         self.unmetered += usage is None
         self.prompt_tokens += found.prompt

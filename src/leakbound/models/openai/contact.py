@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leakbound.errors import Refused, TargetError
-from leakbound.models.blocking import run_blocking
+from leakbound.models.http.blocking import run_blocking
+from leakbound.models.http.hosts import joined
+from leakbound.models.http.post_json import Fault, headers_for, post_json, read_json
+from leakbound.models.http.transport import Transport, TransportError, default_transport
 from leakbound.models.openai.endpoint import Endpoint, key_from_environment
-from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.hosts import joined
-from leakbound.models.openai.post_json import headers_for, post_json, read_json
-from leakbound.models.openai.wire import http_request_for
+from leakbound.models.openai.wire.requests import http_request_for
 from leakbound.models.request import Complete
-from leakbound.models.transport import Transport, TransportError, default_transport
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -26,7 +25,6 @@ NAMED = "name its model beside it, as openai/MODEL"
 
 
 def served_models(endpoint: Endpoint) -> tuple[str, ...]:
-    """Ask an endpoint for its models."""
     return run_blocking(_listed(endpoint, endpoint.transport or default_transport(1)))
 
 

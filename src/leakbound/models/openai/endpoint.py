@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from leakbound._check import positive, within
 from leakbound.errors import UsageError, unknown_name
+from leakbound.models.http.hosts import OPENAI, VERSION, is_host, is_loopback, is_openai
+from leakbound.models.http.transport import Transport
 from leakbound.models.openai.account import PRICES, Meter, Price, PriceList
-from leakbound.models.openai.dialect import Dialect
-from leakbound.models.openai.hosts import OPENAI, VERSION, is_host, is_loopback, is_openai
-from leakbound.models.transport import Transport
+from leakbound.models.openai.wire.dialect import Dialect
 
 __all__ = ["OPENAI", "Capabilities", "Endpoint", "key_from_environment"]
 
@@ -275,7 +275,6 @@ def _require_safe(url: str, insecure: bool) -> None:
 
 
 def key_from_environment(endpoint: Endpoint | None = None) -> str | None:
-    """Read the API key of an endpoint from the environment."""
     found = endpoint or Endpoint()
     if found.key_env and not VARIABLE.fullmatch(found.key_env):
         raise UsageError(

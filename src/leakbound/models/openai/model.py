@@ -15,10 +15,9 @@ from leakbound.errors import TargetError
 from leakbound.models.chat import Chat
 from leakbound.models.content import Parts
 from leakbound.models.openai.account import cost_of
-from leakbound.models.openai.client import Client
 from leakbound.models.openai.endpoint import Capabilities, Endpoint
-from leakbound.models.openai.generated import Generated
-from leakbound.models.openai.wire import HttpRequest, http_request_for
+from leakbound.models.openai.wire.generated import Generated
+from leakbound.models.openai.wire.requests import HttpRequest, http_request_for
 from leakbound.models.request import (
     Complete,
     Embed,
@@ -44,6 +43,8 @@ class OpenAIModel:
     def __init__(self, model: str, endpoint: Endpoint, key: str | None = None) -> None:
         self._served, self.endpoint = model, endpoint
         self.price = endpoint.price(model)
+        from leakbound.models.openai.client import Client  # imports asyncio
+
         self.client = Client(model, endpoint, key, self.price)
 
     @property
@@ -66,7 +67,6 @@ class OpenAIModel:
 
     @property
     def can(self) -> Capabilities:
-        """What the endpoint can do."""
         return self.endpoint.capabilities
 
     @property
@@ -86,12 +86,10 @@ class OpenAIModel:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Options of the endpoint that limit money or time."""
         return self.endpoint.limits
 
     @property
     def connections(self) -> int:
-        """The most requests in flight, over all addresses."""
         return self.endpoint.connections
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
@@ -106,7 +104,6 @@ class OpenAIModel:
             self._check_form(request)
 
     def why(self, kind: type[Request[object]]) -> str:
-        """Why a kind of request is not answered, and what to do."""
         can = self.can
         if kind is NextLogits:
             return (
@@ -188,7 +185,6 @@ class OpenAIModel:
         return self.can.scores and not isinstance(request.prompt, Parts | Chat)
 
     def _count(self, answers: Sequence[ReplyValue]) -> None:
-        """Count refusals and other unusual answers for the user."""
         kinds = [one.outcome for one in answers if isinstance(one, Generated)]
         self.endpoint.meter.outcomes.update(kind for kind in kinds if kind != "text")
 
@@ -217,7 +213,6 @@ class OpenAIModel:
         return sum(cost_of(self.http_request(part).size, self.price) for part in order)
 
     def close(self) -> None:
-        """Drop what is in flight and close the connections; the next answer opens new ones."""
         self.client.close()
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import TargetError
-from leakbound.models.openai.dialect import Dialect
+from leakbound.models.http.post_json import Fault
 from leakbound.models.openai.endpoint import Capabilities
-from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.generated import Generated
-from leakbound.models.openai.wire import http_request_for
+from leakbound.models.openai.wire.dialect import Dialect
+from leakbound.models.openai.wire.generated import Generated
+from leakbound.models.openai.wire.requests import http_request_for
 from leakbound.models.probe.record import CheckName, ProbeFinding
 from leakbound.models.probe.replies import ScoredText, read_chat, read_completion
 from leakbound.models.request import Request
@@ -35,8 +35,6 @@ HOT = 2.0  # temperature at which answers must differ
 
 @dataclass(frozen=True, slots=True)
 class ProbeReply:
-    """The outcome of one request."""
-
     body: dict[str, JsonValue] | None
     failed: str = ""
     parameter: str = ""
@@ -51,8 +49,6 @@ class Sender(Protocol):
 
 @dataclass(slots=True)
 class EndpointProbe:
-    """The questions to one model, and the findings."""
-
     client: Sender
     model: str
     requests: int = 0
@@ -64,7 +60,6 @@ class EndpointProbe:
     def ask(
         self, path: str, fields: Mapping[str, object], dialect: Dialect | None = None
     ) -> dict[str, JsonValue]:
-        """Send one request."""
         self.requests += 1
         written = self.dialect if dialect is None else dialect
         text = path != "/embeddings"
@@ -83,7 +78,6 @@ class EndpointProbe:
             return None
 
     def choices(self, path: str, fields: Mapping[str, object]) -> list[JsonValue]:
-        """Send one request and return the choices of its reply."""
         found = self.ask(path, fields).get("choices")
         return found if isinstance(found, list) else []
 
@@ -101,7 +95,6 @@ class EndpointProbe:
     def note(
         self, check: CheckName, holds: bool | None, detail: str, value: float | None = None
     ) -> bool:
-        """Store a finding."""
         self.findings.append(ProbeFinding(check=check, holds=holds, detail=detail, value=value))
         return holds is True
 

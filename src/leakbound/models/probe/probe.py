@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from leakbound.errors import Refused, TargetError, UsageError
-from leakbound.models.blocking import LoopThread
+from leakbound.models.http.blocking import LoopThread
+from leakbound.models.http.hosts import joined
+from leakbound.models.http.post_json import Fault, Unsupported, headers_for, post_json
+from leakbound.models.http.transport import default_transport
+from leakbound.models.http.window import backoff
 from leakbound.models.model import Model
 from leakbound.models.openai.account import Size, cost_of, usage_of
-from leakbound.models.openai.dialect import LENGTHS
 from leakbound.models.openai.endpoint import Capabilities, Endpoint
-from leakbound.models.openai.faults import Fault, Unsupported
-from leakbound.models.openai.hosts import joined
-from leakbound.models.openai.post_json import headers_for, post_json
-from leakbound.models.openai.window import backoff
+from leakbound.models.openai.wire.dialect import LENGTHS
 from leakbound.models.probe.contract import NUMERICS, SLACK
 from leakbound.models.probe.endpoint_probe import HOT, ONE, OTHER, TOKENS, ProbeReply
 from leakbound.models.probe.questions import run_questions
 from leakbound.models.probe.record import CheckName, ProbeFinding, ProbeRecord
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreTokens
-from leakbound.models.transport import default_transport
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -35,22 +34,18 @@ RESPONSE = " Rome, and the capital of Spain is Madrid"
 
 
 class ModelProbe:
-    """The requests to a model, and the findings."""
-
     def __init__(self, model: Model) -> None:
         self.model = model
         self.requests = 0
         self.findings: list[ProbeFinding] = []
 
     def answer(self, request: Request[R]) -> R:
-        """Send one request."""
         self.requests += 1
         return self.model.answer([request])[0]
 
     def note(
         self, check: CheckName, holds: bool | None, detail: str, value: float | None = None
     ) -> None:
-        """Store a finding."""
         self.findings.append(ProbeFinding(check=check, holds=holds, detail=detail, value=value))
 
 
@@ -162,7 +157,6 @@ class ProbeClient:
         self._thread.close()
 
     def send(self, path: str, body: Mapping[str, object]) -> ProbeReply:
-        """Send one POST, and retry temporary failures."""
         return self._thread.run(self._send(path, body))
 
     async def _send(self, path: str, body: Mapping[str, object]) -> ProbeReply:

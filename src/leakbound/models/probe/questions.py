@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from leakbound.errors import TargetError
+from leakbound.models.http.post_json import Fault
 from leakbound.models.openai.account import usage_of
-from leakbound.models.openai.dialect import LENGTHS, Dialect
 from leakbound.models.openai.endpoint import Capabilities
-from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.generated import Generated, read_generated
-from leakbound.models.openai.wire import http_request_for
+from leakbound.models.openai.wire.dialect import LENGTHS, Dialect
+from leakbound.models.openai.wire.generated import Generated, read_generated
+from leakbound.models.openai.wire.requests import http_request_for
 from leakbound.models.probe.contract import (
     NUMERICS,
     Alignment,
@@ -58,7 +58,6 @@ ScoredTexts = Sequence[tuple[str, ScoredText]]
 def ask_logprobs(
     probe: EndpointProbe, chats: bool, completes: bool
 ) -> tuple[ScoredText | None, Mapping[str, object]]:
-    """Ask for log-probabilities of generated tokens."""
     chatted = probe.chat(ONE, **CHAT_FIELDS) if chats else None
     if chats:
         _note_presence(probe, "chat_logprobs", chatted)
@@ -296,7 +295,6 @@ class Say(Protocol):
 
 
 def run_questions(client: Sender, model: str, dialect: Dialect = OWN) -> EndpointProbe:
-    """Ask an endpoint all questions."""
     probe = EndpointProbe(client, model, dialect=dialect)
     chatted, completed = _texts(probe)
     say: Say = probe.complete if completed else probe.chat

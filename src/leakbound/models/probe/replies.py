@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.generated import read_generated
+from leakbound.models.http.post_json import Fault
+from leakbound.models.openai.wire.generated import read_generated
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -17,8 +17,6 @@ BROKEN = (KeyError, IndexError, TypeError, ValueError, Fault)  # raised for unex
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and its log-probability."""
-
     text: str
     logprob: float | None
     top: Mapping[str, float]
@@ -26,8 +24,6 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class ScoredText:
-    """A text and its tokens."""
-
     text: str
     tokens: tuple[Token, ...] = ()
 
@@ -55,7 +51,6 @@ def read_completion(choice: object) -> ScoredText | None:
 
 
 def read_chat(choice: object) -> ScoredText | None:
-    """Read a choice of /v1/chat/completions."""
     try:
         found = _mapping(choice)
         text = _answer({**found, "message": _mapping(found["message"])})

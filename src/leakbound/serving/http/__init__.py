@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
-from leakbound.serving.http.address import is_local
 from leakbound.serving.http.state_file import ServiceState
-from leakbound.serving.http.tenants import Tenant, Tenants, load_tenants
+from leakbound.serving.http.tenants import Tenant, Tenants, is_local, load_tenants
 from leakbound.serving.private import PrivateICL
 
 if TYPE_CHECKING:

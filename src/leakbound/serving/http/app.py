@@ -17,7 +17,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from leakbound.serving.http.address import is_local, names_this_machine
 from leakbound.serving.http.calls import (
     NO_RETRY,
     Call,
@@ -29,7 +28,7 @@ from leakbound.serving.http.calls import (
 from leakbound.serving.http.fields import Payload
 from leakbound.serving.http.formats import FORMATS, AnswerFormat
 from leakbound.serving.http.state_file import ServiceState
-from leakbound.serving.http.tenants import Tenant, Tenants
+from leakbound.serving.http.tenants import Tenant, Tenants, is_local, names_this_machine
 from leakbound.serving.private import PrivateICL
 
 LOG = logging.getLogger("leakbound.serving")
@@ -47,8 +46,6 @@ NO_TOKEN = (
 
 
 class ServiceApp:
-    """The endpoints over one `PrivateICL`."""
-
     def __init__(
         self,
         private: PrivateICL,
@@ -65,7 +62,6 @@ class ServiceApp:
         self._started = int(time.time())
 
     def routes(self) -> list[Route]:
-        """All routes of the service."""
         answers = [
             Route(one.path, self._guarded(partial(self._answer, one)), methods=["POST"])
             for one in FORMATS
@@ -79,11 +75,9 @@ class ServiceApp:
         ]
 
     async def health(self, request: Request) -> Response:
-        """GET /health: whether the server is up, and nothing else."""
         return JSONResponse({"status": "ok"})
 
     async def not_found(self, request: Request, error: Exception) -> Response:
-        """Reply to an unknown path or method."""
         status = error.status_code if isinstance(error, HTTPException) else 404
         return _response(ServiceReply(status, refusal(404, PATHS).body))
 
@@ -225,5 +219,4 @@ def _response(
 
 
 def starlette_app(app: ServiceApp) -> Starlette:
-    """The endpoints as an ASGI application."""
     return Starlette(routes=app.routes(), exception_handlers={HTTPException: app.not_found})

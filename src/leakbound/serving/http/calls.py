@@ -18,9 +18,8 @@ from dataclasses import dataclass, field, replace
 
 from leakbound._text import whole
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, StoreError
-from leakbound.serving.http.conversation import query_text
 from leakbound.serving.http.fields import Payload, check_fields, longest_answer
-from leakbound.serving.http.formats import AnswerFormat, ServedAnswer
+from leakbound.serving.http.formats import AnswerFormat, ServedAnswer, query_text
 from leakbound.serving.http.state_file import Earlier, ServiceState
 from leakbound.serving.http.tenants import RequestRate, Tenant
 from leakbound.serving.private import AnswerLost, PrivateICL
@@ -50,8 +49,6 @@ UNDELIVERED_SECONDS = 600.0  # the official client gives up after ten minutes
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request of one tenant."""
-
     tenant: Tenant
     format: AnswerFormat
     payload: Payload
@@ -62,8 +59,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ServiceReply:
-    """The reply to a request."""
-
     status: int
     body: Payload
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +67,6 @@ class ServiceReply:
 
 
 def request_digest(form: AnswerFormat, payload: Payload) -> str:
-    """A digest that identifies a request."""
     text = json.dumps([form.path, payload], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

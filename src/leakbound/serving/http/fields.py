@@ -24,8 +24,6 @@ METADATA = 16  # keys of metadata, as in the OpenAI API
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """The rule for one field of a request."""
-
     accepts: Callable[[object, int | None], bool]
     must: str
     why: str
@@ -41,7 +39,6 @@ def _equal(*values: object, why: str, ignorable: bool = False) -> FieldRule:
 
 
 def _kind(*kinds: type, must: str, why: str, required: bool = False) -> FieldRule:
-    """Accept any value of these types."""
     return FieldRule(lambda value, _: type(value) in kinds, must, why, required=required)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from leakbound.errors import UsageError
-from leakbound.serving.http.conversation import Message, message_from, text_of
 from leakbound.serving.http.fields import (
     CHAT_FIELDS,
     COMPLETION_FIELDS,
@@ -19,6 +18,105 @@ from leakbound.serving.http.fields import (
 # No token counts: the length of a prompt is private, and the released text is never tokenized.
 NO_COUNTS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 UNANSWERED = "There is no answer to this query. Its price is that of an answer."
+ROLES = {"system": "System", "developer": "System", "user": "User", "assistant": "Assistant"}
+TEXT_PARTS = ("text", "input_text", "output_text")
+PART_FIELDS = ("annotations", "logprobs", "text", "type")  # other fields ask for something
+# sent empty by clients that return messages as they received them; refused if not empty
+EMPTY = (
+    "annotations", "audio", "function_call", "reasoning", "reasoning_content", "refusal",
+    "tool_call_id", "tool_calls",
+)  # fmt: skip
+FREE = ("id", "phase", "status", "type")  # of items of the Responses API: not part of the text
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: str
+    text: str
+    name: str = ""
+
+
+def query_text(messages: Sequence[Message]) -> str:
+    """Turn a conversation into one query.
+
+    Examples:
+        >>> print(query_text([Message("system", "Be brief."), Message("user", "Where is it?")]))
+        System: Be brief.
+        User: Where is it?
+    """
+    if not any(message.role == "user" for message in messages):
+        raise UsageError(
+            "messages has no message of the role user; the last one is the query, so send at "
+            "least one."
+        )
+    if messages[-1].role == "assistant":
+        raise UsageError(
+            "the last message is the assistant's; an answer is never continued, so end with a "
+            "message of the role user."
+        )
+    if len(messages) == 1 and not messages[0].name:
+        return messages[0].text
+    return "\n".join(f"{_speaker(message)}: {message.text}" for message in messages)
+
+
+def _speaker(message: Message) -> str:
+    role = ROLES[message.role]
+    return f"{role} ({message.name})" if message.name else role
+
+
+def message_from(found: object) -> Message:
+    if not isinstance(found, dict):
+        raise UsageError("a message is not an object; it must be {role, content}.")
+    role = found.get("role")
+    if found.get("type") not in (None, "message") or role not in ROLES:
+        raise UsageError(
+            f"a message has the role {str(role)[:40]!r}; it must be one of {', '.join(ROLES)}. "
+            "Tools and their results cannot be part of a query."
+        )
+    refusal = found.get("refusal") if role == "assistant" else None  # sent by this service
+    for name, value in found.items():
+        if name == "refusal" and isinstance(refusal, str):
+            continue
+        if name not in ("role", "content", "name", *FREE) and not _is_empty(name, value):
+            raise UsageError(
+                f"a message holds {name[:40]}; only its role, name and text can be part of a "
+                "query. Leave it out."
+            )
+    content = found.get("content")
+    text = text_of(refusal if content is None and isinstance(refusal, str) else content)
+    return Message(str(role), text, _name(found.get("name")))
+
+
+def _is_empty(name: str, value: object) -> bool:
+    return value is None or (name in EMPTY and value in ([], {}, ""))
+
+
+def _name(value: object) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not value.isprintable() or len(value) > 64:
+        raise UsageError("the name of a message must be a text of at most 64 characters.")
+    return value
+
+
+def _asks(part: dict[object, object]) -> bool:
+    return any(value is not None for name, value in part.items() if name not in PART_FIELDS)
+
+
+def text_of(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [None]
+    texts = [
+        part.get("text")
+        for part in parts
+        if isinstance(part, dict) and part.get("type") in TEXT_PARTS and not _asks(part)
+    ]
+    if not texts or len(texts) != len(parts) or not all(isinstance(text, str) for text in texts):
+        raise UsageError(
+            "a message is not text; its content must be a string or parts of the type text."
+        )
+    return "\n".join(str(text) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +134,10 @@ class ServedAnswer:
     ignored: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """The answer as a JSON object, for a store."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> ServedAnswer:
-        """Read what `to_json` wrote."""
         found = json.loads(text)
         return cls(**{**found, "ignored": tuple(found["ignored"])})
 
@@ -54,11 +150,9 @@ class ServedAnswer:
 
     @property
     def refusal(self) -> str | None:
-        """The value of the field `refusal`; None for an answer."""
         return None if self.answered else UNANSWERED
 
     def price(self) -> Payload:
-        """What the answer cost and what remains of the budget."""
         shown: Payload = {
             "epsilon_spent": self.epsilon_spent,
             "epsilon_remaining": self.epsilon_remaining,
@@ -70,8 +164,6 @@ class ServedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """One answer endpoint."""
-
     path: str
     fields: Mapping[str, FieldRule]
     messages: Callable[[Payload], list[Message]]

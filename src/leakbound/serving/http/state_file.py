@@ -23,8 +23,7 @@ from typing import Literal
 from leakbound.errors import BudgetExhausted, StoreError, reason_of
 from leakbound.privacy import Guarantee
 from leakbound.serving.http.tenants import Tenant
-from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
-from leakbound.serving.ledger.units import ACCURACY
+from leakbound.serving.ledger.units import ACCURACY, composed_epsilon, from_json, to_json
 
 KEPT_KEYS = 10_000  # idempotency keys: about 10 MB for answers of 1 kB
 KEPT_SECONDS = 86_400.0  # one day, as at Stripe
@@ -81,7 +80,6 @@ class ServiceState:
         return f"ServiceState({str(self.path) if self.path else None!r})"
 
     def close(self) -> None:
-        """Close the file."""
         self._closing()
 
     # --- tenants
@@ -115,29 +113,12 @@ class ServiceState:
         return found or 0
 
     def refund(self, number: int) -> None:
-        """Undo a payment if no answer was made because the ledger was not charged.
-
-        Args:
-            number: What `spend` returned.
-
-        Raises:
-            StoreError: If the file cannot be written.
-        """
+        """Undo a payment if no answer was made because the ledger was not charged."""
         with self._transaction() as db:
             db.execute("DELETE FROM spends WHERE number = ?", (number,))
 
     def answers(self, tenant: Tenant) -> int:
-        """The number of answers that a tenant has paid for.
-
-        Args:
-            tenant: The tenant.
-
-        Returns:
-            The number of answers.
-
-        Raises:
-            StoreError: If the file cannot be read.
-        """
+        """The number of answers that a tenant has paid for."""
         with self._transaction() as db:
             return sum(times for _, times in self._account(db, tenant))
 
@@ -192,30 +173,13 @@ class ServiceState:
         return Earlier("begun") if found[1] is None else Earlier("ended", found[1])
 
     def end(self, tenant: str, key: str, outcome: str) -> None:
-        """Store the outcome of the request under a key.
-
-        Args:
-            tenant: Name of the tenant.
-            key: The idempotency key.
-            outcome: The reply to a retry.
-
-        Raises:
-            StoreError: If the file cannot be written.
-        """
+        """Store the outcome of the request under a key."""
         with self._transaction() as db:
             row = (outcome, tenant, key)
             db.execute("UPDATE keys SET outcome = ? WHERE tenant = ? AND key = ?", row)
 
     def forget(self, tenant: str, key: str) -> None:
-        """Delete a key for which nothing was spent.
-
-        Args:
-            tenant: Name of the tenant.
-            key: The idempotency key.
-
-        Raises:
-            StoreError: If the file cannot be written.
-        """
+        """Delete a key for which nothing was spent."""
         with self._transaction() as db:
             db.execute("DELETE FROM keys WHERE tenant = ? AND key = ?", (tenant, key))
 

@@ -8,6 +8,7 @@ budget of the data is spent, and no tenant can use more than its share.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import math
 import os
@@ -25,6 +26,7 @@ from leakbound.errors import UsageError
 SHORTEST = 16  # characters of a token: a random one of 16 hex digits has 64 bits
 NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 MINUTE = 60.0
+HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")  # nothing else may follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,6 @@ class RequestRate:
         self._left, self._since = self._size, clock()
 
     def take(self) -> float:
-        """Take one request."""
         if self.rate is None:
             return 0.0
         now = self._clock()
@@ -208,3 +209,41 @@ def _decoded(path: Path, content: bytes) -> object:
             f"{path} is not {kind}; it must hold tables such as [tenants.support] (the suffix "
             ".json means JSON, any other TOML)."
         ) from None
+
+
+# --- without a token: this machine only
+
+
+def is_local(host: str) -> bool:
+    """Whether a host name or address means this machine only.
+
+    Args:
+        host: A name or an IP address, with or without brackets.
+
+    Returns:
+        True for loopback addresses and localhost.
+
+    Examples:
+        >>> is_local("127.0.0.1"), is_local("[::1]"), is_local("example.org")
+        (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def names_this_machine(header: str) -> bool:
+    """Whether a Host header names this machine in its simplest form.
+
+    Libraries replace a header that they cannot parse by the server's own address, so it is parsed
+    here.
+
+    Examples:
+        >>> names_this_machine("localhost:8000"), names_this_machine("[::1]:80")
+        (True, True)
+        >>> names_this_machine("evil.example:"), names_this_machine("evil.example#127.0.0.1")
+        (False, False)
+    """
+    found = HOST.fullmatch(header)
+    return found is not None and is_local(found[1])

@@ -24,18 +24,14 @@ LOCK = "LOCK TABLE leakbound_total IN EXCLUSIVE MODE"
 
 
 class PostgresDatabase:
-    """A transaction on a PostgreSQL connection."""
-
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
 
     def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
-        """Run one statement."""
         cursor = self._connection.execute(_placeholders(sql), tuple(values))
         return cursor.fetchall() if cursor.description else []
 
     def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        """Run one statement for each of several rows of values."""
         with self._connection.cursor() as cursor:
             cursor.executemany(_placeholders(sql), [tuple(row) for row in rows])
 
@@ -63,7 +59,6 @@ class PostgresStorage:
 
     @property
     def address(self) -> str:
-        """The address without passwords."""
         parts = urlsplit(self._url)
         user, at, host = parts.netloc.rpartition("@")
         options = [
@@ -83,12 +78,10 @@ class PostgresStorage:
         return Path("leakbound-ledger.key")
 
     def exists(self) -> bool:
-        """Whether the tables exist."""
         with self.transaction(write=False, lock=False) as db:
             return _has_tables(db)
 
     def create(self, fill: Callable[[Database], None]) -> None:
-        """Create the tables in one transaction."""
         with self.transaction(write=True, lock=False) as db:
             if db.run("SHOW fsync")[0][0] != "on":
                 raise StoreError(
@@ -101,7 +94,6 @@ class PostgresStorage:
 
     @contextmanager
     def transaction(self, write: bool, lock: bool = True) -> Iterator[Database]:
-        """One transaction; see `Storage`."""
         try:
             with closing(self._connected()) as connection:
                 for statement in _begin(write, lock):

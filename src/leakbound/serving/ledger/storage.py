@@ -55,7 +55,6 @@ class Storage(Protocol):
 
 
 def unusable(address: str, error: Exception) -> StoreError:
-    """The error for a ledger or key file that cannot be used."""
     return StoreError(
         f"the ledger or key file {address!r} cannot be read or written ({reason_of(error)}); "
         "nothing was released. It must be one of this package, in a folder or database that can be "
@@ -64,17 +63,13 @@ def unusable(address: str, error: Exception) -> StoreError:
 
 
 class SqliteDatabase:
-    """A transaction on an SQLite connection."""
-
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
-        """Run one statement."""
         return self._connection.execute(sql, tuple(values)).fetchall()
 
     def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        """Run one statement for each of several rows of values."""
         self._connection.executemany(sql, [tuple(row) for row in rows])
 
 
@@ -91,21 +86,17 @@ class SqliteStorage:
 
     @property
     def address(self) -> str:
-        """The path."""
         return str(self.path)
 
     @property
     def place(self) -> str:
-        """The absolute path with all links resolved."""
         return str(self.path.resolve())
 
     @property
     def key_file(self) -> Path:
-        """Beside the ledger, with the suffix `.key`."""
         return self.path.with_name(f"{self.path.name}.key")
 
     def exists(self) -> bool:
-        """Whether the file exists."""
         return self.path.exists()
 
     def create(self, fill: Callable[[Database], None]) -> None:
@@ -133,7 +124,6 @@ class SqliteStorage:
 
     @contextmanager
     def transaction(self, write: bool) -> Iterator[Database]:
-        """One transaction; see `Storage`."""
         try:
             with _opened(self.path, "BEGIN IMMEDIATE" if write else "BEGIN") as db:
                 yield db
@@ -143,7 +133,6 @@ class SqliteStorage:
             raise unusable(self.address, error) from None
 
     def damage(self) -> str | None:
-        """What SQLite reports about the file; None if it is sound."""
         with self.transaction(write=False) as db:
             found = str(db.run("PRAGMA quick_check")[0][0])
         return None if found == "ok" else found

@@ -38,7 +38,6 @@ class GivenAnswer:
 
 
 def fill(db: Database, values: dict[str, str]) -> None:
-    """Create the tables."""
     for statement in SCHEMA:
         db.run(statement)
     rows = list(values.items())
@@ -77,12 +76,10 @@ def total(db: Database) -> dict[str, str]:
 
 
 def head(db: Database) -> int:
-    """Number of the newest answer."""
     return int(db.run("SELECT COALESCE(MAX(number), 0) FROM leakbound_answers")[0][0])
 
 
 def tag_of(db: Database, number: int) -> str | None:
-    """Tag of an answer."""
     rows = db.run("SELECT tag FROM leakbound_answers WHERE number = ?", (number,))
     return str(rows[0][0]) if rows else None
 
@@ -110,7 +107,6 @@ def _chunks(records: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
 
 
 def spent_by(db: Database, records: Sequence[str]) -> dict[str, float]:
-    """What records have spent."""
     found: dict[str, float] = {}
     for part, marks in _chunks(records):
         sql = f"SELECT record, spent FROM leakbound_accounts WHERE record IN ({marks})"
@@ -119,13 +115,11 @@ def spent_by(db: Database, records: Sequence[str]) -> dict[str, float]:
 
 
 def open_accounts(db: Database, records: Sequence[str]) -> None:
-    """Open accounts for records that have none."""
     sql = "INSERT INTO leakbound_accounts VALUES (?, 0, 0.0)"
     db.run_each(sql, [(record,) for record in records])
 
 
 def charge(db: Database, records: Sequence[str], price: float) -> None:
-    """Charge accounts, all of which exist."""
     for part, marks in _chunks(records):
         sql = (
             "UPDATE leakbound_accounts SET answers = answers + 1, spent = spent + ? "
@@ -152,7 +146,6 @@ def add_answer(
 
 
 def given(db: Database, last: int | None = None) -> list[GivenAnswer]:
-    """The answers in order."""
     sql = (
         "SELECT number, dataset, guarantee, price, records, left_out, at FROM leakbound_answers "
         "WHERE number > ? ORDER BY number"

@@ -19,19 +19,20 @@ from dataclasses import replace
 import torch
 
 from leakbound.errors import TargetError
-from leakbound.models.local.budget import Budget, logit_bytes, token_bytes
-from leakbound.models.local.grouping import PASS, Group, Grouping, Wanted
-from leakbound.models.local.hugging_face import CausalModel, parameters_of, window_of
-from leakbound.models.local.prefix_cache import KeysMade, PrefixCache
-from leakbound.models.local.prefixes import (
+from leakbound.models.local.engine.budget import Budget, logit_bytes, token_bytes
+from leakbound.models.local.engine.grouping import PASS, Group, Grouping, Wanted
+from leakbound.models.local.engine.prefixes import (
     Ids,
+    KeysMade,
+    PrefixCache,
     PrefixMatch,
     PrefixStore,
     State,
     assemble,
     reusable,
 )
-from leakbound.models.local.sharing import ANY, Sharing
+from leakbound.models.local.engine.sharing import ANY, Sharing
+from leakbound.models.local.hugging_face import CausalModel, parameters_of, window_of
 
 LONGEST = 4096  # room is reserved for rows of this length, whatever their actual length
 
@@ -48,7 +49,6 @@ class OwnStates:
         return f"OwnStates(<private>, {self._count()} of {self.most})"
 
     def clear(self) -> None:
-        """Drop everything."""
         self._calls.clear()
 
     def take(self, rows: Sequence[Ids]) -> list[State | None]:
@@ -60,7 +60,6 @@ class OwnStates:
         return [None] * len(rows)
 
     def fits(self, rows: int) -> bool:
-        """Whether the states of a call are kept."""
         return 0 < rows <= self.most
 
     def hold(self, rows: Sequence[Ids], states: Sequence[State | None]) -> None:
@@ -99,8 +98,6 @@ def sparing_others(group: Group) -> Iterator[None]:
 
 
 class Passes:
-    """Runs groups of rows through one model."""
-
     def __init__(self, model: CausalModel, budget: Budget, sharing: Sharing | None = None) -> None:
         self.model, self.budget = model, budget
         self.sharing = sharing or Sharing.of(model)
@@ -212,7 +209,6 @@ class Passes:
         return state
 
     def forget(self) -> None:
-        """Drop everything that is kept after a call."""
         self.store.clear()
         self.own.clear()
 
@@ -256,7 +252,6 @@ class Passes:
         return logits
 
     def step(self, state: State, tokens: list[int]) -> torch.Tensor:
-        """Append one token to every row."""
         grown = [(*row, token) for row, token in zip(state.rows, tokens, strict=True)]
         if state.whole:
             return self._run_whole(state, grown, 1)[:, -1]

@@ -12,18 +12,18 @@ import numpy.typing as npt
 from leakbound.errors import TargetError
 from leakbound.models.chat import Chat
 from leakbound.models.content import Image, Parts, data_url
+from leakbound.models.http.post_json import Fault
 from leakbound.models.openai.account import Size
-from leakbound.models.openai.dialect import Dialect
 from leakbound.models.openai.endpoint import Capabilities
-from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.generated import (
+from leakbound.models.openai.wire.dialect import Dialect
+from leakbound.models.openai.wire.generated import (
     FILTERED,
     LOST,
     Generated,
     choice_of,
     read_generated,
 )
-from leakbound.models.openai.scoring import (
+from leakbound.models.openai.wire.scoring import (
     align_echo,
     align_ids,
     align_prompt,
@@ -89,7 +89,6 @@ def _named(entry: object) -> tuple[str, object]:
 
 
 def embedding_of(reply: dict[str, JsonValue]) -> Floats:
-    """The embedding in a reply."""
     data = reply.get("data")
     one = data[0] if isinstance(data, list) and len(data) == 1 else None
     values = one.get("embedding") if isinstance(one, dict) else None
@@ -123,7 +122,6 @@ class HttpRequest(Generic[R]):
 def http_request_for(
     request: Request[object], model: str, can: Capabilities, dialect: Dialect = OWN
 ) -> HttpRequest[Generated | Floats]:
-    """The HTTP request for a request to a model."""
     if isinstance(request, Complete):
         return _completion(request, model, can, dialect)
     found = _scores(request, model, can)

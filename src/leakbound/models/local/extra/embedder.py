@@ -33,13 +33,11 @@ class SentenceEmbedder:
         self.encoder, self.name, self.fingerprint = encoder, name, fingerprint
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse other kinds of requests."""
         for request in requests:
             if not isinstance(request, Embed):
                 raise TargetError(f"{self.name} answers Embed only, not {type(request).__name__}.")
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Embed texts."""
         self.check(requests)
         texts = [request.text for request in requests]  # type: ignore[attr-defined]
         alone = any(request.alone for request in requests)  # type: ignore[attr-defined]

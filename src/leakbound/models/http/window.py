@@ -30,21 +30,17 @@ class AdaptiveWindow:
 
     @property
     def free(self) -> bool:
-        """Whether there is room for one more."""
         return self.busy < int(self.size)
 
     def enter(self) -> int:
-        """Count a request that is being sent."""
         self.busy += 1
         self._sent += 1
         return self._sent
 
     def leave(self) -> None:
-        """Count a request that has ended in any way."""
         self.busy -= 1
 
     def grow(self) -> None:
-        """Count a request that succeeded."""
         step = 1 / self.size if self._halved else 1.0
         self.size = min(float(self.most), self.size + step)
 
@@ -96,16 +92,13 @@ class ErrorBudget:
         self._last: deque[str | None] = deque(maxlen=last)
 
     def add(self, kind: str | None) -> None:
-        """Count a request that has ended."""
         self._last.append(kind)
 
     @property
     def kinds(self) -> Counter[str]:
-        """Failures among the last requests, by kind."""
         return Counter(kind for kind in self._last if kind is not None)
 
     @property
     def exhausted(self) -> bool:
-        """Whether it is time to give up."""
         failed = self.kinds.total()
         return failed >= self.least and failed > self.share * len(self._last)

@@ -15,10 +15,10 @@ from itertools import islice
 from typing import cast
 
 import torch
+from transformers import DynamicCache, PreTrainedConfig
 from transformers.cache_utils import DynamicLayer
 
 from leakbound.models.local.hugging_face import CausalModel, KeysAndValues, ModelConfig
-from leakbound.models.local.prefix_cache import PrefixCache
 
 Ids = tuple[int, ...]
 SHARE = 16  # a shorter common prefix is not worth a separate pass or look-up
@@ -26,6 +26,32 @@ LOOK = 8  # number of latest rows with the same beginning that are compared to t
 STATES = 32  # the most batches that may continue, because each look-up searches all of them
 # with these types, positions change with the length of a row, so old keys cannot be reused
 GROWING_ROPE = ("dynamic", "longrope")
+
+
+class KeysMade(Exception):
+    """A pass for keys and values only has computed all of them."""
+
+
+class PrefixCache(DynamicCache):
+    """Keys and values of each layer. It can end a pass as soon as it has all of them.
+
+    What the last layer computes after its keys and values only affects the logits, so a pass whose
+    logits are not needed can skip it.
+    """
+
+    def __init__(self, config: ModelConfig | None = None) -> None:
+        super().__init__(config=cast(PreTrainedConfig | None, config))
+        self.only = False
+        self._last = len(self.layers) - 1  # -1 if layers are created on demand
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: object,
+        **more: object,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        found = super().update(key_states, value_states, layer_idx, *args, **more)
+        if self.only and layer_idx == self._last:
+            raise KeysMade
+        return found
 
 
 @dataclass(repr=False)
@@ -40,13 +66,11 @@ class State:
 
     @classmethod
     def uncached(cls, rows: list[Ids]) -> State:
-        """The state of rows that run whole."""
         nothing = torch.zeros(0, dtype=torch.long)
         return cls(rows, PrefixCache(), nothing, nothing, whole=True)
 
     @property
     def bytes(self) -> int:
-        """Bytes of the cache."""
         return sum(
             t.nbytes
             for layer in _layers(self.cache)
@@ -55,7 +79,6 @@ class State:
         )
 
     def repeat(self, count: int) -> None:
-        """Repeat a single row."""
         self.cache.batch_repeat_interleave(count)
         self.rows = self.rows * count
         self.mask, self.lengths = self.mask.repeat(count, 1), self.lengths.repeat(count)
@@ -120,7 +143,6 @@ class PrefixStore:
         )
 
     def clear(self) -> None:
-        """Drop everything."""
         self._rows: OrderedDict[KeptRow, None] = OrderedDict()
         self._marked: dict[int, dict[KeptRow, None]] = {}
         self._states: list[tuple[State, int]] = []  # with the bytes of each
@@ -129,7 +151,6 @@ class PrefixStore:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all stored keys and values."""
         last = self._handed_on
         own = last.block.nbytes if last is not None and last not in self._rows else 0
         return self._row_bytes + self._state_bytes + own
@@ -144,7 +165,6 @@ class PrefixStore:
         return PrefixMatch(last, length) if length >= max(SHARE, stored.length + 1) else stored
 
     def _find(self, ids: Ids) -> PrefixMatch:
-        """The match among the stored rows."""
         for mark in reversed(list(_marks(ids)) if self._rows else []):
             rows = islice(reversed(self._marked.get(mark, {})), LOOK)
             best = max(

@@ -15,15 +15,17 @@ from leakbound.privacy import Guarantee
 from leakbound.serving.ledger import tables
 from leakbound.serving.ledger.keys import KeyFile, Mark, keyed
 from leakbound.serving.ledger.postgres import PostgresStorage
-from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
 from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage, unusable
 from leakbound.serving.ledger.units import (
     ACCURACY,
+    UNLIMITED,
     Unit,
-    Unlimited,
     affordable_answers,
     choose_unit,
+    composed_epsilon,
+    from_json,
     require_guarantee,
+    to_json,
     unit_named,
     whole_answers,
 )
@@ -55,14 +57,11 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """The payment for one answer."""
-
     state: BudgetState
     takes_part: tuple[bool, ...]
 
 
 def open_storage(address: str | Path) -> Storage:
-    """Open the storage of a ledger."""
     text = str(address)
     if text.startswith(("postgresql://", "postgres://")):
         return PostgresStorage(text)
@@ -194,20 +193,10 @@ class Ledger:
         return Spend(state, able)
 
     def state(self, dataset: str = DATASET) -> BudgetState:
-        """The answers given from a data set, and what remains of its budget.
-
-        Args:
-            dataset: The operator's name of the data set (public).
-
-        Returns:
-            Its state; zero if it has no answer.
-
-        Raises:
-            StoreError: If the ledger cannot be read.
-        """
+        """The answers given from a data set, and what remains of its budget."""
         with self._storage.transaction(write=False) as db:
             values = tables.total(db)
-            unit = unit_named(values["unit"]) if "unit" in values else Unlimited()
+            unit = unit_named(values["unit"]) if "unit" in values else UNLIMITED
             return self._state(db, values, unit, dataset)
 
     def check(self, guarantee: Guarantee) -> None:
@@ -250,15 +239,7 @@ class Ledger:
         return whole_answers(float(values["capacity"]), spent, price)
 
     def describe(self, guarantee: Guarantee, dataset: str = DATASET) -> str:
-        """What the budget pays for, in one sentence for operators.
-
-        Args:
-            guarantee: What each answer costs.
-            dataset: The operator's name of the data set (public).
-
-        Returns:
-            A sentence, for example for the first lines of a server.
-        """
+        """What the budget pays for, in one sentence for operators."""
         left, state = self.answers_left(guarantee, dataset), self.state(dataset)
         if left is None:
             return f"No budget limits the answers; {state.answers} were given from {dataset!r}."
@@ -296,7 +277,7 @@ class Ledger:
         price = unit.price(guarantee)
         if price is None:
             raise UsageError(
-                f"the ledger {self.address!r} counts in {unit.name.partition(':')[0]}, which its "
+                f"the ledger {self.address!r} counts in {unit.kind}, which its "
                 "first answer chose, and the price of this one cannot be expressed in it: "
                 f"{guarantee.describe()}. Use another ledger (--ledger)."
             )
@@ -372,7 +353,6 @@ class Ledger:
             )
 
     def _note_move(self, values: dict[str, str]) -> None:
-        """Record the current place of the ledger in the key file."""
         place = self._storage.place
         for mark in self.key_file.marks():
             if mark.ledger == values["ledger"] and mark.address != place:

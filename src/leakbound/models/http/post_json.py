@@ -1,6 +1,8 @@
-"""One POST and its reply: a decoded JSON object, a Fault that may be temporary, or a refusal.
+"""One POST and its reply: a decoded JSON object, a `Fault`, or a refusal.
 
-No text of the server is repeated, since it may contain the prompt.
+A fault may be temporary: the request is retried, and the fault does not become an answer. A refusal
+by a content filter is permanent: it is an answer. No text of the server is repeated, since it may
+contain the prompt.
 """
 
 from __future__ import annotations
@@ -12,11 +14,10 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 from leakbound.errors import Refused
-from leakbound.models.openai.dialect import OPTIONAL
-from leakbound.models.openai.faults import Fault, Filtered, Unsupported
-from leakbound.models.openai.hosts import is_azure
-from leakbound.models.openai.window import retry_after
-from leakbound.models.transport import HttpReply, Transport, TransportError
+from leakbound.models.http.hosts import is_azure
+from leakbound.models.http.transport import HttpReply, Transport, TransportError
+from leakbound.models.http.window import retry_after
+from leakbound.models.openai.wire.dialect import OPTIONAL
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -51,16 +52,33 @@ UNSUPPORTED = (
 )
 
 
+class Fault(Exception):
+    def __init__(
+        self, kind: str, busy: bool = False, wait: float | None = None, billed: bool = True,
+        of_prompt: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(kind)
+        self.kind, self.busy, self.wait, self.billed = kind, busy, wait, billed
+        self.of_prompt = of_prompt
+
+
+class Filtered(Refused):
+    """The content filter of an endpoint refused a prompt."""
+
+
+class Unsupported(Refused):
+    def __init__(self, sentence: str, status: int, parameter: str) -> None:
+        super().__init__(sentence, status)
+        self.parameter = parameter
+
+
 def headers_for(key: str | None, url: str) -> dict[str, str]:
     """Header fields of every request to an address."""
     plain = {"content-type": "application/json"}
     if not key:
         return plain
-    return {"api-key" if is_azure(url) else "authorization": _sent(key, url), **plain}
-
-
-def _sent(key: str, url: str) -> str:
-    return key if is_azure(url) else f"Bearer {key}"
+    sent = {"api-key": key} if is_azure(url) else {"authorization": f"Bearer {key}"}
+    return {**sent, **plain}
 
 
 async def post_json(
@@ -70,7 +88,6 @@ async def post_json(
     body: Mapping[str, object],
     timeout: float,
 ) -> dict[str, JsonValue]:
-    """Send a JSON object and read the reply."""
     content = json.dumps(body).encode()
     try:
         reply = await transport.send("POST", url, headers, content, timeout)
@@ -81,7 +98,6 @@ async def post_json(
 
 
 def read_json(reply: HttpReply, url: str) -> dict[str, JsonValue]:
-    """The JSON object of a reply."""
     _require_ok(reply, url)
     return _decode(reply)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from leakbound.errors import UsageError
+from leakbound.models.local.engine.memory import container_limit, container_room, unread_weights
 from leakbound.models.local.hugging_face import CausalModel
-from leakbound.models.local.memory import container_limit, container_room, unread_weights
 
 # bytes of the widest activation of one pass on a CPU; larger ones do not fit its cache
 ACTIVATIONS = 16 << 20
@@ -27,8 +27,6 @@ LEAST = 64 << 20  # with less, nothing can be run
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Bytes and tokens that the engine may use."""
-
     kept: int
     flight: int
     tokens: int
@@ -80,7 +78,6 @@ def require_memory(memory: int, used: int, device: torch.device) -> int:
 
 
 def resident() -> int | None:
-    """Bytes that the process currently holds in memory."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -100,7 +97,6 @@ def token_bytes(model: CausalModel) -> int:
 
 
 def logit_bytes(model: CausalModel) -> int:
-    """Bytes of the logits at one position."""
     return int(model.config.get_text_config(decoder=True).vocab_size * model.dtype.itemsize)
 
 

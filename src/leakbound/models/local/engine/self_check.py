@@ -20,10 +20,10 @@ import torch
 import transformers
 
 from leakbound.errors import TargetError
-from leakbound.models.local.budget import MASK, Budget, token_bytes
+from leakbound.models.local.engine.budget import MASK, Budget, token_bytes
+from leakbound.models.local.engine.passes import Ids, NotNumbers, Passes
+from leakbound.models.local.engine.sharing import ANY, Sharing, windows
 from leakbound.models.local.hugging_face import CausalModel, window_of
-from leakbound.models.local.passes import Ids, NotNumbers, Passes
-from leakbound.models.local.sharing import ANY, Sharing, windows
 
 LENGTH = 48  # tokens of the longest row of a ragged batch: several blocks of stored rows
 KEPT = 2  # number of last positions whose logits are compared
@@ -144,8 +144,6 @@ def _probes(model: CausalModel, sharing: Sharing) -> Iterator[list[list[Ids]]]:
 
 
 class _Rows:
-    """Rows of seeded token ids."""
-
     def __init__(self, model: CausalModel) -> None:
         self._high = min(model.config.get_text_config(decoder=True).vocab_size, 1 << 15)
         self._rng = torch.Generator().manual_seed(0)

@@ -42,7 +42,6 @@ class HttpReply:
         return f"HttpReply({self.status}, <private>)"
 
     def header(self, name: str) -> str | None:
-        """A header field."""
         return next((v for k, v in self.headers.items() if k.lower() == name), None)
 
 
@@ -74,6 +73,6 @@ class Transport(Protocol):
 
 def default_transport(connections: int, cookies: bool = False) -> Transport:
     """A transport based on aiohttp, which is imported only here."""
-    from leakbound.models.aiohttp_transport import AiohttpTransport
+    from leakbound.models.http.aiohttp_transport import AiohttpTransport
 
     return AiohttpTransport(connections, cookies)

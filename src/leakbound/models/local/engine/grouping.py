@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from leakbound.models.local.budget import Budget
-from leakbound.models.local.prefixes import SHARE, Ids, alike
-from leakbound.models.local.sharing import Sharing
+from leakbound.models.local.engine.budget import Budget
+from leakbound.models.local.engine.prefixes import SHARE, Ids, alike
+from leakbound.models.local.engine.sharing import Sharing
 
 # an additional pass costs about as much as this many tokens: measured by bench/engine.py on a CPU;
 # a GPU runs this many in the time that it needs to read the weights once
@@ -32,8 +32,6 @@ class Group:
 
 @dataclass(frozen=True, repr=False)
 class Wanted:
-    """Rows to run."""
-
     rows: list[Ids]
     tails: list[int]
     growth: int
@@ -43,8 +41,6 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Cuts batches into groups."""
-
     sharing: Sharing
     budget: Budget
     token_bytes: int
@@ -52,7 +48,6 @@ class Grouping:
     per_pass: int
 
     def cut(self, wanted: Wanted, members: list[int]) -> Iterator[Group]:
-        """Group rows by common prefixes."""
         rows = wanted.rows
         order = sorted(members, key=lambda i: (self._class(len(rows[i]) + wanted.growth), rows[i]))
         group: list[int] = []
@@ -114,7 +109,6 @@ class Grouping:
 def equal_rows(
     rows: Sequence[Ids], tails: Sequence[int], owners: Sequence[int | None]
 ) -> dict[int, list[int]]:
-    """Find rows that need to run only once."""
     found: dict[tuple[int | None, Ids, int], list[int]] = {}
     for i, row in enumerate(rows):
         found.setdefault((owners[i] if owners else None, row, tails[i]), []).append(i)

@@ -31,7 +31,6 @@ class Classifier:
         self.window = int(getattr(model.config, "max_position_embeddings", 512)) - extra
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
-        """Probabilities of classes."""
         found = [self._batch(pairs[at : at + BATCH]) for at in range(0, len(pairs), BATCH)]
         return np.concatenate(found) if found else np.zeros((0, self.model.config.num_labels))
 
@@ -51,7 +50,6 @@ class Classifier:
 
 
 def load_classifier(address: str) -> Classifier:
-    """Load a sequence classifier."""
     local = Path(address).exists()
     if not local and address.startswith((".", "/", "~")):
         raise TargetError(

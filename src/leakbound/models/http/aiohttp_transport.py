@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import aiohttp
 
-from leakbound.models.transport import MOST_BYTES, HttpReply, TransportError
+from leakbound.models.http.transport import MOST_BYTES, HttpReply, TransportError
 
 PIECE = 64 * 1024  # bytes read at once: less than a connection buffers
 
@@ -25,7 +25,6 @@ class AiohttpTransport:
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
     ) -> HttpReply:
-        """Send one request; see `Transport.send`."""
         try:
             async with self._session().request(
                 method,
@@ -55,7 +54,6 @@ class AiohttpTransport:
         return bytes(found)
 
     async def close(self) -> None:
-        """Close the connections of the running event loop; the next `send` opens new ones."""
         session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
             await session.close()

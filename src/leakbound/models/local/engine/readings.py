@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from leakbound.errors import TargetError
-from leakbound.models.local.prefixes import Ids
+from leakbound.models.local.engine.prefixes import Ids
 from leakbound.models.request import Complete, prompt_seed
 
 Floats = npt.NDArray[np.float32]
@@ -36,12 +36,10 @@ def check_labels(labels: Sequence[str]) -> None:
 
 
 def plain_logits(logits: torch.Tensor, ids: Ids) -> Floats:
-    """The logits themselves."""
     return logits.float().cpu().numpy()
 
 
 def log_probabilities(logits: torch.Tensor, ids: Ids) -> Floats:
-    """Log-probabilities of the tokens of a response."""
     table = torch.log_softmax(logits[: len(ids)].float(), -1)
     return (
         table.gather(-1, torch.tensor(ids, dtype=torch.long, device=table.device)[:, None])[:, 0]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import TargetError
-from leakbound.models.openai.faults import Fault
+from leakbound.models.http.post_json import Fault
 
 PART = "�"  # represents bytes that are not a whole character
 RUN = re.compile(f"{PART}+")
@@ -136,7 +136,6 @@ ROUNDING = 1e-5  # how far above 0 the log-probability of a probability of 1 may
 
 
 def log_probability(value: object) -> float:
-    """Check a log-probability."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -178,7 +177,6 @@ def align_prompt(entries: object, ids: object, prompt: str, response: str) -> Fl
 
 
 def _token(entry: object, token: object) -> tuple[str, object]:
-    """Text and value of the token at a position."""
     if not isinstance(entry, dict) or (token is None and len(entry) != 1):
         raise Fault("prompt log-probabilities of several tokens")
     found = next(iter(entry.values())) if token is None else entry.get(str(token))

@@ -78,14 +78,7 @@ class Dialect:
         return cls(values, tuple(dict.fromkeys(omit)), dict(_pairs(rename, "--rename")))
 
     def over(self, other: Dialect) -> Dialect:
-        """Combine two dialects; this one takes precedence.
-
-        Args:
-            other: The dialect for everything that this one does not set.
-
-        Returns:
-            The combined dialect.
-        """
+        """Combine two dialects; this one takes precedence."""
         mine = {*self.params, *self.omit, *self.rename}
         length = any(name in LENGTHS for name in self.params)
         kept = {
@@ -101,14 +94,7 @@ class Dialect:
         )
 
     def without(self, name: str) -> Dialect:
-        """The same dialect with a parameter left out.
-
-        Args:
-            name: The parameter.
-
-        Returns:
-            A dialect.
-        """
+        """The same dialect with a parameter left out."""
         return replace(self, omit=(*self.omit, name))
 
     @property

@@ -97,7 +97,6 @@ def weight_bytes(files: Iterable[Path], width: int) -> int:
 
 
 def _numbers(file: Path) -> int:
-    """The number of numbers in a weight file."""
     try:
         with file.open("rb") as stream:
             size = int.from_bytes(stream.read(8), "little")

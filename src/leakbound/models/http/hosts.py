@@ -43,7 +43,6 @@ def is_azure(url: str) -> bool:
 
 
 def is_host(name: str) -> bool:
-    """Whether a name is a possible host name."""
     try:
         return bool(name.encode("idna")) and not re.search(r"\s", name)
     except UnicodeError:
