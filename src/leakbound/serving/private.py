@@ -239,7 +239,9 @@ class PrivateICL:
         spend = self._spend(cost)
         paid = spend.state
         try:
-            text = self._made(checked, self._taking_part(spend))
+            each = zip(self._context, spend.takes_part, strict=True)
+            # the slot of a record that has spent its budget is empty
+            text = self._made(checked, tuple(one if there else EMPTY_SLOT for one, there in each))
         except Interrupted as error:
             raise AnswerInterrupted(
                 "the answer was paid for, and was interrupted before it was made; what was spent "
@@ -273,11 +275,6 @@ class PrivateICL:
             raise
         except PossiblySpent as error:
             raise AnswerLost(f"the answer counts as paid for, and was not made: {error}") from error
-
-    def _taking_part(self, spend: Spend) -> Context:
-        """The context; the slot of a record that has spent its budget is empty."""
-        each = zip(self._context, spend.takes_part, strict=True)
-        return tuple(example if there else EMPTY_SLOT for example, there in each)
 
     def _made(self, query: Query, context: Context) -> str:
         model = TotalModel(self.model, self.task.prompt((), query))

@@ -61,17 +61,15 @@ class AiohttpTransport:
     def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if loop not in self._sessions:
-            self._sessions[loop] = _new_session(self._connections, self._cookies)
+            self._sessions[loop] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._connections),
+                # hosts given as addresses may set cookies
+                cookie_jar=aiohttp.CookieJar(unsafe=True)
+                if self._cookies
+                else aiohttp.DummyCookieJar(),
+                trust_env=False,  # no proxies and no netrc of the environment
+            )
         return self._sessions[loop]
-
-
-def _new_session(connections: int, cookies: bool) -> aiohttp.ClientSession:
-    """Ignore proxies and netrc of the environment. Hosts given as addresses may set cookies."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=connections),
-        cookie_jar=aiohttp.CookieJar(unsafe=True) if cookies else aiohttp.DummyCookieJar(),
-        trust_env=False,
-    )
 
 
 @lru_cache(maxsize=16)

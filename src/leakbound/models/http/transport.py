@@ -23,6 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from leakbound.models.http.window import retry_after
+
 Failure = Literal[
     "timeout", "no connection", "a reply cut off", "a connection lost", "a reply too long"
 ]
@@ -43,6 +45,11 @@ class HttpReply:
 
     def header(self, name: str) -> str | None:
         return next((v for k, v in self.headers.items() if k.lower() == name), None)
+
+    @property
+    def wait(self) -> float | None:
+        """The seconds that the server asks to wait."""
+        return retry_after(self.header("retry-after"))
 
 
 class TransportError(Exception):

@@ -1,6 +1,6 @@
 """How fast to send: an adaptive window, waits between retries, and when to give up.
 
-This module uses no clock and no network.
+Nothing here waits or sends.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def backoff(tries: int) -> float:
     return random.SystemRandom().uniform(0.0, min(LONGEST, FIRST * 2.0 ** min(tries - 1, 30)))
 
 
-def retry_after(value: str | None, now: datetime) -> float | None:
+def retry_after(value: str | None, now: datetime | None = None) -> float | None:
     """The wait that a Retry-After header asks for.
 
     Examples:
@@ -72,16 +72,13 @@ def retry_after(value: str | None, now: datetime) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
-        seconds = _until(value, now)
+        try:
+            at = parsedate_to_datetime(value)
+        except (ValueError, OverflowError):
+            return None
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        seconds = (at - (now or datetime.now(UTC))).total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _until(date: str, now: datetime) -> float:
-    try:
-        found = parsedate_to_datetime(date)
-    except (ValueError, OverflowError):
-        return math.nan
-    return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - now).total_seconds()
 
 
 class ErrorBudget:

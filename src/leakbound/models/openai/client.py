@@ -9,22 +9,18 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from leakbound.errors import TargetError
 from leakbound.models.http.blocking import LoopThread
-from leakbound.models.http.hosts import joined
-from leakbound.models.http.post_json import Fault, Filtered, headers_for, post_json
+from leakbound.models.http.post_json import Fault, Filtered, JsonAddress
 from leakbound.models.http.transport import default_transport
 from leakbound.models.http.window import AdaptiveWindow, ErrorBudget, backoff
 from leakbound.models.openai.account import Price, Usage, cost_of, usage_of
 from leakbound.models.openai.endpoint import Endpoint
 from leakbound.models.openai.wire.requests import HttpRequest
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 R = TypeVar("R")
 PATIENCE = 600.0  # seconds: a run that waits longer seems to hang, so it ends with an error
@@ -65,8 +61,7 @@ class Client:
 
 @dataclass(slots=True)
 class Host:
-    url: str
-    headers: Mapping[str, str] = field(repr=False)
+    address: JsonAddress
     window: AdaptiveWindow
     rests_until: float = 0.0
     failures: int = field(default=0)
@@ -85,13 +80,16 @@ class ConnectionPool:
         self._model, self._endpoint, self._price = model, endpoint, price
         self._meter = endpoint.meter
         self._meter.priced = endpoint.price_date(model)
+        self._transport = endpoint.transport or default_transport(endpoint.connections)
         self._hosts = [
-            Host(url, headers_for(key, url), AdaptiveWindow(endpoint.connections))
+            Host(
+                JsonAddress(self._transport, url, key, endpoint.timeout),
+                AdaptiveWindow(endpoint.connections),
+            )
             for url in endpoint.urls
         ]
         self._errors, self._changed = ErrorBudget(), asyncio.Event()
         self._answered: HttpRequest[object] | None = None  # the last request with an answer
-        self._transport = endpoint.transport or default_transport(endpoint.connections)
         self._thread = LoopThread("leakbound-openai", self._transport.close)
 
     def run(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
@@ -146,10 +144,10 @@ class ConnectionPool:
         self._errors.add(kind)
         if not self._errors.exhausted:
             return
-        most = self._errors.kinds.most_common()
+        most, urls = self._errors.kinds.most_common(), " and ".join(self._endpoint.urls)
         raise TargetError(
-            f"{' and '.join(host.url for host in self._hosts)} fails too often: of the last "
-            f"requests, after {self._endpoint.retries} retries each: "
+            f"{urls} fails too often: of the last requests, after {self._endpoint.retries} retries "
+            "each: "
             f"{', '.join(f'{kind} ({count})' for kind, count in most)}. What was finished is "
             "kept; run the same command when it works again."
         )
@@ -181,11 +179,12 @@ class ConnectionPool:
         finally:
             host.window.leave()
             self._meter.reserved -= most
-            self._wake()
+            self._changed.set()  # all waiting requests check again
+            self._changed = asyncio.Event()
 
     async def _ask(self, host: Host, request: HttpRequest[R]) -> R:
         try:
-            reply = await self._reply(host, request)
+            reply = await host.address.post(request.path, request.body)
             answer, usage = request.read(reply), usage_of(reply)
         except Filtered:
             if request.filtered is None:
@@ -196,10 +195,6 @@ class ConnectionPool:
         host.failures = 0
         return answer
 
-    async def _reply(self, host: Host, request: HttpRequest[R]) -> dict[str, JsonValue]:
-        url, seconds = joined(host.url, request.path), self._endpoint.timeout
-        return await post_json(self._transport, url, host.headers, request.body, seconds)
-
     def _note_failure(self, host: Host, ticket: int, fault: Fault, request: HttpRequest[R]) -> None:
         if fault.billed:
             self._meter.count(None, request.size, self._price)
@@ -208,7 +203,7 @@ class ConnectionPool:
         host.failures += 1
         if fault.wait is not None and fault.wait > PATIENCE:
             raise TargetError(
-                f"{host.url} asks to wait {fault.wait:.0f} seconds; finished work is kept, "
+                f"{host.address.url} asks to wait {fault.wait:.0f} seconds; finished work is kept, "
                 "so run the same command after that time."
             )
         rest = fault.wait or (REST if host.failures >= FAILURES and len(self._hosts) > 1 else 0.0)
@@ -232,7 +227,3 @@ class ConnectionPool:
     async def _change(self, seconds: float | None) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds)
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()

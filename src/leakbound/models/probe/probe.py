@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from leakbound.errors import Refused, TargetError, UsageError
 from leakbound.models.http.blocking import LoopThread
-from leakbound.models.http.hosts import joined
-from leakbound.models.http.post_json import Fault, Unsupported, headers_for, post_json
+from leakbound.models.http.post_json import Fault, JsonAddress, Unsupported
 from leakbound.models.http.transport import default_transport
 from leakbound.models.http.window import backoff
 from leakbound.models.model import Model
@@ -140,20 +138,15 @@ class ProbeClient:
 
     def __init__(self, model: str, endpoint: Endpoint, key: str | None) -> None:
         self._endpoint, self._price = endpoint, endpoint.price(model)
-        self._headers = headers_for(key, endpoint.urls[0])
         endpoint.meter.priced = endpoint.price_date(model)
-        self._transport = endpoint.transport or default_transport(1)
+        transport = endpoint.transport or default_transport(1)
+        self._address = JsonAddress(transport, endpoint.urls[0], key, endpoint.timeout)
 
     def __enter__(self) -> ProbeClient:
-        self._thread = LoopThread("leakbound-probe", self._transport.close)
+        self._thread = LoopThread("leakbound-probe", self._address.transport.close)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._thread.close()
 
     def send(self, path: str, body: Mapping[str, object]) -> ProbeReply:
@@ -176,7 +169,7 @@ class ProbeClient:
                 await asyncio.sleep(min(PATIENCE, last.wait or backoff(tries)))
         if last.kind in AWAY:
             raise TargetError(
-                f"{self._endpoint.urls[0]} does not answer ({last.kind}, {TRIES} times); start "
+                f"{self._address.url} does not answer ({last.kind}, {TRIES} times); start "
                 "the server, give the right --base-url, or probe it when it works again."
             )
         return ProbeReply(None, last.kind)
@@ -187,8 +180,7 @@ class ProbeClient:
         meter.admits(cost_of(size, self._price), end.max_cost, end.max_minutes)
         meter.sent(self._price)
         try:
-            url = joined(end.urls[0], path)
-            reply = await post_json(self._transport, url, self._headers, body, end.timeout)
+            reply = await self._address.post(path, body)
         except Fault as fault:
             if fault.billed:
                 meter.count(None, size, self._price)

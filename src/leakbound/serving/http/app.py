@@ -101,7 +101,11 @@ class ServiceApp:
     def _tenant(self, request: Request) -> Tenant | ServiceReply:
         """The tenant that asks, or the reply that refuses the request."""
         if self.tenants is None:
-            return self._anybody if _from_here(request) else refusal(401, NO_TOKEN)
+            # a web page could lead a browser on this machine here under another name, so the name
+            # in the Host header is checked, too
+            client, host = request.client, request.headers.get("host", "")
+            here = client is not None and is_local(client.host) and names_this_machine(host)
+            return self._anybody if here else refusal(401, NO_TOKEN)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         found = self.tenants.find(given.strip())
         if scheme.lower() == "bearer" and found is not None:
@@ -183,14 +187,6 @@ class ServiceApp:
             sentence = f"the request did not arrive within {self.timeout:g} seconds; send it again."
             return refusal(408, sentence, CLOSE)
         return _decoded(body)
-
-
-def _from_here(request: Request) -> bool:
-    """Check the connection and the name in the Host header. Clients choose that name, and a web
-    page could lead a browser on this machine here under another one.
-    """
-    client, host = request.client, request.headers.get("host", "")
-    return client is not None and is_local(client.host) and names_this_machine(host)
 
 
 def _decoded(body: bytes) -> Payload | ServiceReply:

@@ -192,8 +192,9 @@ class ServiceCalls:
             return self._refused(error)
         try:
             return self._made(call, query, ignored, number)
-        except Exception as error:
-            return self._failure(error)
+        except Exception as error:  # every failure has one reply: its type may depend on a row
+            _log(error)
+            return replace(refusal(500, SPENT, NO_RETRY), spent=True)
 
     def _made(
         self, call: Call, query: Query, ignored: tuple[str, ...], number: int
@@ -210,7 +211,8 @@ class ServiceCalls:
             self.state.refund(number)
             if isinstance(error, BudgetExhausted):
                 return self._refused(error)
-            return self._unavailable(error)
+            _log(error)
+            return refusal(503, UNSPENT)
         served = ServedAnswer(
             secrets.token_hex(12),
             int(time.time()),
@@ -230,14 +232,6 @@ class ServiceCalls:
             return refusal(403, str(error), NO_RETRY)
         if isinstance(error, LeakboundError) and not isinstance(error, StoreError | Interrupted):
             return refusal(400, str(error))
-        return self._unavailable(error)
-
-    def _failure(self, error: Exception) -> ServiceReply:
-        """The same reply for every failure: the type of an exception may depend on a row."""
-        _log(error)
-        return replace(refusal(500, SPENT, NO_RETRY), spent=True)
-
-    def _unavailable(self, error: Exception) -> ServiceReply:
         _log(error)
         return refusal(503, UNSPENT)
 

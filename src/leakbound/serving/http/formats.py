@@ -35,9 +35,16 @@ class Message:
     text: str
     name: str = ""
 
+    @property
+    def speaker(self) -> str:
+        return ROLES[self.role] + (f" ({self.name})" if self.name else "")
+
 
 def query_text(messages: Sequence[Message]) -> str:
-    """Turn a conversation into one query.
+    """Turn a conversation into one query, by a public template.
+
+    A single user message is the query itself. Other messages are added to it, each after the name
+    of its role; the limit on the length of a query applies to all of them together.
 
     Examples:
         >>> print(query_text([Message("system", "Be brief."), Message("user", "Where is it?")]))
@@ -56,12 +63,7 @@ def query_text(messages: Sequence[Message]) -> str:
         )
     if len(messages) == 1 and not messages[0].name:
         return messages[0].text
-    return "\n".join(f"{_speaker(message)}: {message.text}" for message in messages)
-
-
-def _speaker(message: Message) -> str:
-    role = ROLES[message.role]
-    return f"{role} ({message.name})" if message.name else role
+    return "\n".join(f"{message.speaker}: {message.text}" for message in messages)
 
 
 def message_from(found: object) -> Message:
@@ -74,43 +76,31 @@ def message_from(found: object) -> Message:
             "Tools and their results cannot be part of a query."
         )
     refusal = found.get("refusal") if role == "assistant" else None  # sent by this service
-    for name, value in found.items():
-        if name == "refusal" and isinstance(refusal, str):
-            continue
-        if name not in ("role", "content", "name", *FREE) and not _is_empty(name, value):
+    for key, value in found.items():
+        empty = value is None or (key in EMPTY and value in ([], {}, ""))
+        known = key in ("role", "content", "name", *FREE)
+        if not (known or empty or (key == "refusal" and isinstance(refusal, str))):
             raise UsageError(
-                f"a message holds {name[:40]}; only its role, name and text can be part of a "
+                f"a message holds {key[:40]}; only its role, name and text can be part of a "
                 "query. Leave it out."
             )
     content = found.get("content")
-    text = text_of(refusal if content is None and isinstance(refusal, str) else content)
-    return Message(str(role), text, _name(found.get("name")))
-
-
-def _is_empty(name: str, value: object) -> bool:
-    return value is None or (name in EMPTY and value in ([], {}, ""))
-
-
-def _name(value: object) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str) or not value.isprintable() or len(value) > 64:
+    text = _text_of(refusal if content is None and isinstance(refusal, str) else content)
+    name = "" if found.get("name") is None else found["name"]
+    if not isinstance(name, str) or not name.isprintable() or len(name) > 64:
         raise UsageError("the name of a message must be a text of at most 64 characters.")
-    return value
+    return Message(str(role), text, name)
 
 
-def _asks(part: dict[object, object]) -> bool:
-    return any(value is not None for name, value in part.items() if name not in PART_FIELDS)
-
-
-def text_of(content: object) -> str:
+def _text_of(content: object) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else [None]
     texts = [
         part.get("text")
         for part in parts
-        if isinstance(part, dict) and part.get("type") in TEXT_PARTS and not _asks(part)
+        if isinstance(part, dict) and part.get("type") in TEXT_PARTS
+        if all(value is None for name, value in part.items() if name not in PART_FIELDS)
     ]
     if not texts or len(texts) != len(parts) or not all(isinstance(text, str) for text in texts):
         raise UsageError(
@@ -176,20 +166,33 @@ def _event(body: object, name: str = "") -> str:
     return f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n"
 
 
-def _with_usage(payload: Payload) -> bool:
-    options = payload.get("stream_options")
-    return isinstance(options, dict) and options.get("include_usage") is True
+def _head(answer: ServedAnswer, prefix: str, kind: str) -> Payload:
+    return {
+        "id": f"{prefix}-{answer.id}",
+        "object": kind,
+        "created": answer.created,
+        "model": answer.model,
+    }
 
 
-def _chunks(head: Payload, choices: list[Payload], answer: ServedAnswer, payload: Payload
-            ) -> Iterator[str]:  # fmt: skip
+def _whole(head: Payload, choice: Payload, answer: ServedAnswer) -> Payload:
+    """The body of chat and completions."""
+    ended: Payload = {"finish_reason": "stop", "logprobs": None}
+    choices = [{"index": 0, **choice, **ended}]
+    return {**head, "choices": choices, "usage": NO_COUNTS, "leakbound": answer.price()}
+
+
+def _chunks(
+    head: Payload, first: Payload, last: Payload, answer: ServedAnswer, payload: Payload
+) -> Iterator[str]:
     """Chunks of chat and completions; the last one before the usage states the price."""
-    usage: Payload = {"usage": None} if _with_usage(payload) else {}
-    for number, choice in enumerate(choices):
-        last = number == len(choices) - 1
-        price: Payload = {"leakbound": answer.price()} if last else {}
-        yield _event({**head, "choices": [{"index": 0, "logprobs": None, **choice}], **usage,
-                      **price})  # fmt: skip
+    options = payload.get("stream_options")
+    counted = isinstance(options, dict) and options.get("include_usage") is True
+    usage: Payload = {"usage": None} if counted else {}
+    common: Payload = {"index": 0, "logprobs": None}
+    yield _event({**head, "choices": [{**common, **first, "finish_reason": None}], **usage})
+    choices = [{**common, **last, "finish_reason": "stop"}]
+    yield _event({**head, "choices": choices, **usage, "leakbound": answer.price()})
     if usage:
         yield _event({**head, "choices": [], "usage": NO_COUNTS})
     yield _event("[DONE]")
@@ -207,33 +210,16 @@ def _chat_messages(payload: Payload) -> list[Message]:
     return [message_from(one) for one in messages]
 
 
-def _chat_head(answer: ServedAnswer, kind: str) -> Payload:
-    return {
-        "id": f"chatcmpl-{answer.id}",
-        "object": kind,
-        "created": answer.created,
-        "model": answer.model,
-    }
-
-
 def _chat_body(answer: ServedAnswer, payload: Payload) -> Payload:
     message = {"role": "assistant", "content": answer.text, "refusal": answer.refusal}
-    return {
-        **_chat_head(answer, "chat.completion"),
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": NO_COUNTS,
-        "leakbound": answer.price(),
-    }
+    return _whole(_head(answer, "chatcmpl", "chat.completion"), {"message": message}, answer)
 
 
 def _chat_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
     delta: Payload = {"role": "assistant", "content": answer.text}
     delta |= {"refusal": answer.refusal} if answer.refusal else {}
-    choices: list[Payload] = [
-        {"delta": delta, "finish_reason": None},
-        {"delta": {}, "finish_reason": "stop"},
-    ]
-    return _chunks(_chat_head(answer, "chat.completion.chunk"), choices, answer, payload)
+    head = _head(answer, "chatcmpl", "chat.completion.chunk")
+    return _chunks(head, {"delta": delta}, {"delta": {}}, answer, payload)
 
 
 # --- completions
@@ -250,31 +236,13 @@ def _prompt_messages(payload: Payload) -> list[Message]:
     return [Message("user", texts[0])]
 
 
-def _completion_head(answer: ServedAnswer) -> Payload:
-    return {
-        "id": f"cmpl-{answer.id}",
-        "object": "text_completion",
-        "created": answer.created,
-        "model": answer.model,
-    }
-
-
 def _completion_body(answer: ServedAnswer, payload: Payload) -> Payload:
-    choice = {"index": 0, "text": answer.text, "finish_reason": "stop", "logprobs": None}
-    return {
-        **_completion_head(answer),
-        "choices": [choice],
-        "usage": NO_COUNTS,
-        "leakbound": answer.price(),
-    }
+    return _whole(_head(answer, "cmpl", "text_completion"), {"text": answer.text}, answer)
 
 
 def _completion_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
-    choices: list[Payload] = [
-        {"text": answer.text, "finish_reason": None},
-        {"text": "", "finish_reason": "stop"},
-    ]
-    return _chunks(_completion_head(answer), choices, answer, payload)
+    head = _head(answer, "cmpl", "text_completion")
+    return _chunks(head, {"text": answer.text}, {"text": ""}, answer, payload)
 
 
 # --- responses
@@ -287,7 +255,7 @@ def _input_messages(payload: Payload) -> list[Message]:
     asked = [Message("user", found)] if isinstance(found, str) else [*map(message_from, found)]
     if not isinstance(instructions, str) or not instructions:
         return asked
-    return [Message("system", text_of(instructions)), *asked]
+    return [Message("system", instructions), *asked]
 
 
 def _response_message(answer: ServedAnswer, done: bool = True) -> Payload:

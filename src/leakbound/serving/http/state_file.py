@@ -160,7 +160,9 @@ class ServiceState:
             StoreError: If the file cannot be read or written.
         """
         with self._transaction() as db:
-            self._forget_old(db)
+            db.execute("DELETE FROM keys WHERE since < ?", (self._clock() - self._seconds,))
+            oldest = "DELETE FROM keys WHERE number <= (SELECT MAX(number) FROM keys) - ?"
+            db.execute(oldest, (self._kept - 1,))
             found = db.execute(
                 "SELECT digest, outcome FROM keys WHERE tenant = ? AND key = ?", (tenant, key)
             ).fetchone()
@@ -182,12 +184,6 @@ class ServiceState:
         """Delete a key for which nothing was spent."""
         with self._transaction() as db:
             db.execute("DELETE FROM keys WHERE tenant = ? AND key = ?", (tenant, key))
-
-    def _forget_old(self, db: sqlite3.Connection) -> None:
-        db.execute("DELETE FROM keys WHERE since < ?", (self._clock() - self._seconds,))
-        db.execute(
-            "DELETE FROM keys WHERE number <= (SELECT MAX(number) FROM keys) - ?", (self._kept - 1,)
-        )
 
     # --- the file
 

@@ -167,19 +167,14 @@ def _tenant(path: Path, name: str, table: object) -> Tenant:
             f"the tenant {name} in {path} must be a table with token and any of "
             f"{', '.join(known[1:])}; correct its keys ({', '.join(unknown) or 'no token'})."
         )
-    if not _strong(table["token"]):
+    token = table["token"]
+    visible = isinstance(token, str) and token.isascii() and token.isprintable()
+    if not visible or len(token) < SHORTEST or " " in token:  # safe in a header
         raise UsageError(
             f"the token of the tenant {name} in {path} must be a text of at least {SHORTEST} "
             "visible ASCII characters; make one with: openssl rand -hex 32."
         )
     return Tenant(name, **table)
-
-
-def _strong(token: object) -> bool:
-    """Long enough, and safe in a header."""
-    if not isinstance(token, str) or len(token) < SHORTEST:
-        return False
-    return token.isascii() and token.isprintable() and " " not in token
 
 
 def _owner_only(path: Path) -> bytes:

@@ -141,7 +141,9 @@ class Ledger:
             values = self._same_budget(db, fresh=tables.head(db) == 0)
             self._require_key(values)
             self._require_newest(db, values)
-            self._note_move(values)
+            for mark in self.key_file.marks():
+                if mark.ledger == values["ledger"] and mark.address != self._storage.place:
+                    self.key_file.raise_to(replace(mark, address=self._storage.place))
 
     def __repr__(self) -> str:
         return f"Ledger({self.address!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
@@ -179,7 +181,10 @@ class Ledger:
                 unit = self._unit(db, values, first)
                 price = self._price(unit, guarantee)
                 self._require_budget(db, values, unit, price, dataset)
-                able = self._able(db, values, price, keys)
+                most = float(values["capacity"]) * (1 + ACCURACY)
+                spent = tables.spent_by(db, keys)
+                tables.open_accounts(db, [key for key in keys if key not in spent])
+                able = tuple(spent.get(key, 0.0) + price <= most for key in keys)
                 tables.charge(db, list(compress(keys, able)), price)
                 counts = sum(able), len(able) - sum(able)
                 number, tag = tables.add_answer(db, dataset, text, price, *counts)
@@ -283,15 +288,6 @@ class Ledger:
             )
         return price
 
-    def _able(
-        self, db: Database, values: dict[str, str], price: float, keys: Sequence[str]
-    ) -> tuple[bool, ...]:
-        """Whether each record can pay. New records get an account."""
-        most = float(values["capacity"]) * (1 + ACCURACY)
-        spent = tables.spent_by(db, keys)
-        tables.open_accounts(db, [key for key in keys if key not in spent])
-        return tuple(spent.get(key, 0.0) + price <= most for key in keys)
-
     def _require_budget(
         self, db: Database, values: dict[str, str], unit: Unit, price: float, dataset: str
     ) -> None:
@@ -324,11 +320,10 @@ class Ledger:
         if not self._storage.exists():
             self.key_file.create()
             self._require_not_lost()
-            check = keyed(self.key_file.secret(), KEY_CHECK)
             values = {
                 "schema_version": tables.VERSION,
                 "ledger": secrets.token_hex(16),
-                "key_check": check,
+                "key_check": keyed(self.key_file.secret(), KEY_CHECK),
                 "epsilon": repr(self.epsilon),
                 "delta": repr(self.delta),
             }
@@ -351,12 +346,6 @@ class Ledger:
                 "Restore it from a backup that holds all of them; if it was moved, open it where "
                 "it is now; or name another ledger (--ledger) with another key file (--ledger-key)."
             )
-
-    def _note_move(self, values: dict[str, str]) -> None:
-        place = self._storage.place
-        for mark in self.key_file.marks():
-            if mark.ledger == values["ledger"] and mark.address != place:
-                self.key_file.raise_to(replace(mark, address=place))
 
     def _require_key(self, values: dict[str, str]) -> None:
         self._secret = self.key_file.secret()

@@ -95,7 +95,8 @@ class PostgresStorage:
     @contextmanager
     def transaction(self, write: bool, lock: bool = True) -> Iterator[Database]:
         try:
-            with closing(self._connected()) as connection:
+            connected = self._psycopg.connect(self._url, autocommit=True, connect_timeout=int(WAIT))
+            with closing(connected) as connection:
                 for statement in _begin(write, lock):
                     connection.execute(statement)
                 yield PostgresDatabase(connection)
@@ -104,9 +105,6 @@ class PostgresStorage:
             raise
         except (OSError, self._psycopg.Error, KeyError, TypeError, ValueError) as error:
             raise unusable(self.address, error) from None
-
-    def _connected(self) -> psycopg.Connection:
-        return self._psycopg.connect(self._url, autocommit=True, connect_timeout=int(WAIT))
 
     def damage(self) -> str | None:
         """None: the server checks its own pages."""
