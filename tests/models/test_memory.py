@@ -17,8 +17,8 @@ from transformers import (  # noqa: E402
 )
 
 from leakbound.errors import UsageError  # noqa: E402
-from leakbound.models.local import budget as budgets  # noqa: E402
 from leakbound.models.local import load  # noqa: E402
+from leakbound.models.local.engine import budget as budgets  # noqa: E402
 from leakbound.models.local.engine.memory import (  # noqa: E402
     container_limit,
     container_room,

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._install import install_hint
 from leakbound.errors import StoreError, TargetError, UsageError
@@ -103,14 +102,7 @@ class Answers:
     def find(
         self, fingerprint: str, requests: Sequence[Request[R]]
     ) -> dict[Request[R], tuple[R, int]]:
-        """Look up answers.
-
-        Args:
-            fingerprint: Fingerprint of the model.
-            requests: The requests.
-
-        Returns:
-            The stored answers, with their positions in the order in which they were stored.
+        """The stored answers of a model, with their positions in the order of storing.
 
         Raises:
             StoreError: If the file cannot be read or was changed.
@@ -134,11 +126,7 @@ class Answers:
     ) -> None:  # fmt: skip
         """Store answers, all or none.
 
-        Args:
-            fingerprint: Fingerprint of the model.
-            requests: The requests. A request that already has an answer keeps it.
-            answers: An answer for each request, in order.
-            over: Whether to replace answers that are already stored.
+        A request that already has an answer keeps it, unless `over` is true.
 
         Raises:
             StoreError: If the file cannot be written.
@@ -165,7 +153,10 @@ class Answers:
         from cryptography.exceptions import InvalidTag
 
         try:
-            return _unpack(self._cipher(content).decrypt(nonce, hidden, row_id))
+            found = self._cipher(content).decrypt(nonce, hidden, row_id)
+            if found[:1] == b"t":
+                return found[1:].decode()
+            return np.asarray(np.load(io.BytesIO(found[1:]), allow_pickle=False))
         except (InvalidTag, ValueError):
             raise StoreError(
                 f"an answer in the cache {str(self.file)!r} cannot be read: the file was changed "
@@ -304,9 +295,3 @@ def _pack(answer: object) -> bytes:
     file = io.BytesIO()
     np.save(file, np.asarray(answer), allow_pickle=False)
     return b"a" + file.getvalue()
-
-
-def _unpack(content: bytes) -> str | npt.NDArray[np.float32]:
-    if content[:1] == b"t":
-        return content[1:].decode()
-    return np.asarray(np.load(io.BytesIO(content[1:]), allow_pickle=False))

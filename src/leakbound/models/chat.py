@@ -74,13 +74,7 @@ class Chat:
 
     @classmethod
     def of(cls, messages: Sequence[Mapping[str, object]]) -> Chat:
-        """Read messages in the form that APIs use.
-
-        Args:
-            messages: Objects with `role` and `content`.
-
-        Returns:
-            The conversation.
+        """Read messages in the form that APIs use: objects with `role` and `content`.
 
         Raises:
             UsageError: If an item is not a message.

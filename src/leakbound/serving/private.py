@@ -83,25 +83,13 @@ class Answer:
 
 
 def require_unlimited(mechanism: Mechanism, limits: Sequence[str]) -> None:
-    """Refuse limits on money or time where the mechanism has a guarantee.
-
-    Such a limit counts the tokens of private rows, so one longer row could stop an answer.
-    """
+    """Refuse limits that count the tokens of private rows where the mechanism has a guarantee."""
     if limits and not isinstance(mechanism.guarantee, NonPrivate):
         raise UsageError(
             f"{' and '.join(limits)} would count the tokens of private rows, so one row could "
             f"decide whether {mechanism.name} answers; leave them out, and limit the number of "
             "answers with --budget or with the caps of a tenant."
         )
-
-
-def _bytes(text: str) -> int:
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError:
-        raise UsageError(
-            "the query holds half a character (a lone surrogate); it must be valid Unicode text."
-        ) from None
 
 
 class PrivateICL:
@@ -184,12 +172,6 @@ class PrivateICL:
     def check(self, query: str | Query) -> Query:
         """Return the query if it can be answered. This is free and uses no private row.
 
-        Args:
-            query: A text, or a query with its own answers.
-
-        Returns:
-            The query that `answer` takes.
-
         Raises:
             UsageError: If it is empty or too long.
             LeakboundError: If the mechanism or the model refuses the query over a context of blank
@@ -197,7 +179,13 @@ class PrivateICL:
         """
         checked = query if isinstance(query, Query) else Query(query)
         text = text_only(checked.text, "a service of private answers")
-        size = _bytes("".join((text, *checked.labels)))  # its own answers need room, too
+        try:
+            size = len("".join((text, *checked.labels)).encode())  # its own answers need room, too
+        except UnicodeEncodeError:
+            raise UsageError(
+                "the query holds half a character (a lone surrogate); it must be valid Unicode "
+                "text."
+            ) from None
         if not text.strip() or size > self.longest:
             raise UsageError(
                 f"the query has {size} bytes; it must have text, and at most {self.longest} "
@@ -257,9 +245,7 @@ class PrivateICL:
         return Answer(text, paid.epsilon, paid.remaining, paid.delta, answered, digest)
 
     def _require_answers(self, query: Query) -> None:
-        """Send one public request of each kind, so that an endpoint that is down or refuses the
-        query costs nothing.
-        """
+        """Send one public request of each kind, so that an endpoint that is down costs nothing."""
         kinds = {type(request): request for request in reversed(self._public_requests(query))}
         if Embed in self.mechanism.needs:
             kinds.setdefault(Embed, Embed("-"))

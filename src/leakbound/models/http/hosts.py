@@ -49,6 +49,11 @@ def is_host(name: str) -> bool:
         return False
 
 
+def is_exposed(url: str) -> bool:
+    """Whether anyone on the network path can read the requests to an address."""
+    return urlsplit(url).scheme == "http" and not is_loopback(url)
+
+
 def is_loopback(url: str) -> bool:
     """Whether an address is on this machine, so nobody else can read the requests."""
     host = urlsplit(url).hostname or ""

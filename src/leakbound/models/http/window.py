@@ -51,10 +51,7 @@ class AdaptiveWindow:
 
 
 def backoff(tries: int) -> float:
-    """Wait before the next try: full jitter under a bound that doubles.
-
-    It changes no result, so the operating system's random source is used.
-    """
+    """Seconds before the next try: full jitter under a bound that doubles. Changes no result."""
     return random.SystemRandom().uniform(0.0, min(LONGEST, FIRST * 2.0 ** min(tries - 1, 30)))
 
 

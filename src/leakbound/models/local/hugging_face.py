@@ -100,6 +100,11 @@ class KeysAndValues(Protocol):
     def lazy_initialization(self, keys: torch.Tensor, values: torch.Tensor) -> None: ...
 
 
+def first_line(error: Exception) -> str:
+    """Why a library of others failed."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def window_of(model: CausalModel) -> int:
     """The most tokens of a prompt with its answer."""
     text = model.config.get_text_config(decoder=True)

@@ -64,7 +64,8 @@ class ChatTemplate:
                     f"the chat template rewrites the prompt ({_name(number, message.role)}), so "
                     "the context cannot be found in it; use a template that keeps it."
                 )
-            skipped = 0 if form is message.content else _blanks(message.content)
+            blanks = len(message.content) - len(message.content.lstrip())
+            skipped = 0 if form is message.content else blanks
             at = first + len(form)
             found.append(ShownMessage(first, at, skipped))
         return tuple(found)
@@ -99,10 +100,6 @@ def _name(number: int, role: str) -> str:
     return f"message {number + 1}, of the {role}"
 
 
-def _blanks(text: str) -> int:
-    return len(text) - len(text.lstrip())
-
-
 Spans = Sequence[tuple[int, int]]
 
 
@@ -118,7 +115,11 @@ class JoinedIds:
 class TextIds:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self._ending = self._added_behind()
+        # how many special tokens, such as an end of text, the tokenizer adds after a text
+        alone = cast(Sequence[int], tokenizer("a", add_special_tokens=False)["input_ids"])
+        found = cast(Sequence[int], tokenizer("a")["input_ids"])
+        last = max((n for n, token in enumerate(found) if token in alone), default=len(found) - 1)
+        self._ending = len(found) - 1 - last
         self._template = ChatTemplate(self._render)
 
     @property
@@ -126,9 +127,8 @@ class TextIds:
         return bool(getattr(self.tokenizer, "chat_template", None))
 
     def plain(self, text: str, special: bool) -> Ids:
-        found = tuple(
-            cast(Sequence[int], self.tokenizer(text, add_special_tokens=special)["input_ids"])
-        )
+        ids = self.tokenizer(text, add_special_tokens=special)["input_ids"]
+        found = tuple(cast(Sequence[int], ids))
         return found[: len(found) - self._ending] if special else found
 
     def prompt(self, prompt: str | Chat) -> Ids:
@@ -137,7 +137,11 @@ class TextIds:
 
     def shown(self, prompt: str | Chat) -> str:
         if isinstance(prompt, Chat):
-            self._require_template()
+            if not self.chat:
+                raise TargetError(
+                    "the model has no chat template, so it accepts one text and no messages; use "
+                    "an instruct model, or put everything into one text."
+                )
             return self._template.shown(prompt)
         return self._template.shown_text(prompt) if self.chat else prompt
 
@@ -182,13 +186,6 @@ class TextIds:
     def _render(self, turns: list[dict[str, str]]) -> str:
         return self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
 
-    def _require_template(self) -> None:
-        if not self.chat:
-            raise TargetError(
-                "the model has no chat template, so it accepts one text and no messages; use an "
-                "instruct model, or put everything into one text."
-            )
-
     def _seam(self, before: str, response: str) -> str:
         """The blank between a prompt and a response."""
         none = self.chat or not response or response[0].isspace() or before[-1:].isspace()
@@ -203,13 +200,6 @@ class TextIds:
         ids = tuple(cast(Sequence[int], found["input_ids"]))
         count = len(ids) - (self._ending if special else 0)
         return ids[:count], cast(Spans, found["offset_mapping"])[:count]
-
-    def _added_behind(self) -> int:
-        """How many special tokens, such as an end of text, the tokenizer adds after a text."""
-        alone = cast(Sequence[int], self.tokenizer("a", add_special_tokens=False)["input_ids"])
-        found = cast(Sequence[int], self.tokenizer("a")["input_ids"])
-        last = max((n for n, token in enumerate(found) if token in alone), default=len(found) - 1)
-        return len(found) - 1 - last
 
 
 # --- lengths without tokenizing
@@ -235,10 +225,7 @@ class _Described(Protocol):
 
 
 def tokens_by_bytes(tokenizer: Tokenizer) -> int | None:
-    """Whether every token represents at least one byte of the text.
-
-    This is true for byte-level BPE, which starts with bytes and only joins them.
-    """
+    """Special tokens of byte-level BPE, whose other tokens are a byte of the text at least."""
     if not isinstance(tokenizer, _Fast):
         return None
     built = json.loads(tokenizer.backend_tokenizer.to_str())

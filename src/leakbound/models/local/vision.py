@@ -54,13 +54,6 @@ def turn_content(parts: Sequence[str | Image]) -> list[dict[str, str]]:
     return [{"type": "text", "text": p} if isinstance(p, str) else {"type": "image"} for p in parts]
 
 
-def texts_in(prompt: str | Parts | Chat) -> list[str]:
-    if isinstance(prompt, Chat):
-        return [message.content for message in prompt.messages]
-    parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)
-    return [part for part in parts if isinstance(part, str)]
-
-
 R = TypeVar("R")
 TOGETHER = 16  # images per pass of the tower: more save no time and need memory
 SHARE = 8  # features may use this fraction of what is kept between calls
@@ -109,27 +102,20 @@ class Eye:
             ids = tuple(
                 self._slot(image, next(places)) if token == self._place else token for token in row
             )
-            self._seen[image.sha256] = _Seen(image, ids)
-            self._await(self._seen[image.sha256], inputs)
+            size = sum(t.nbytes for t in inputs.values())
+            room = self._waiting + size <= self.budget  # else too many wait for the tower already
+            self._waiting += size if room else 0
+            self._seen[image.sha256] = _Seen(image, ids, inputs if room else None)
         return self._seen[image.sha256].ids
-
-    def _await(self, seen: _Seen, inputs: dict[str, torch.Tensor]) -> None:
-        """Keep the inputs of the tower, unless too many are already waiting."""
-        size = sum(t.nbytes for t in inputs.values())
-        if self._waiting + size <= self.budget:
-            seen.inputs, self._waiting = inputs, self._waiting + size
 
     def look(self, images: Sequence[Image], together: int = TOGETHER) -> None:
         """Compute the features of images that have none. Images of one size share a pass."""
         for image in images:
             self.ids(image)
-        fresh = [
-            s
-            for s in (self._seen[key] for key in dict.fromkeys(i.sha256 for i in images))
-            if s.features is None
-        ]
         forms: dict[tuple[int, int], list[_Seen]] = {}
-        for seen in fresh:
+        for key in dict.fromkeys(image.sha256 for image in images):
+            if (seen := self._seen[key]).features is not None:
+                continue
             forms.setdefault(seen.image.size, []).append(seen)
         for group in forms.values():
             for first in range(0, len(group), together):
@@ -150,15 +136,11 @@ class Eye:
         where = ids < 0
         if bool(where.any()):
             values, back = torch.unique(ids[where], return_inverse=True)
-            out = out.masked_scatter(
-                where[..., None], self._features(values.tolist()).to(out.dtype)[back]
-            )
+            places = [self._slots[slot] for slot in values.tolist()]
+            self.look([self._seen[key].image for key, _ in places])
+            rows = [cast(torch.Tensor, self._seen[key].features)[at] for key, at in places]
+            out = out.masked_scatter(where[..., None], torch.stack(rows).to(out.dtype)[back])
         return cast(torch.Tensor, out)
-
-    def _features(self, slots: list[int]) -> torch.Tensor:
-        places = [self._slots[slot] for slot in slots]
-        self.look([self._seen[key].image for key, _ in places])
-        return torch.stack([cast(torch.Tensor, self._seen[key].features)[at] for key, at in places])
 
     def _slot(self, image: Image, at: int) -> int:
         slot = -1 - int.from_bytes(
@@ -172,20 +154,18 @@ class Eye:
         self._waiting -= sum(
             t.nbytes for seen in group if seen.inputs for t in seen.inputs.values()
         )
-        joined = {name: self._placed(torch.cat([i[name] for i in inputs])) for name in inputs[0]}
-        found = self.model.get_image_features(**joined)
+        cat = {name: torch.cat([i[name] for i in inputs]) for name in inputs[0]}
+        kinds = {
+            name: self.model.dtype if t.is_floating_point() else t.dtype for name, t in cat.items()
+        }
+        placed = {name: t.to(self.model.device, kinds[name]) for name, t in cat.items()}
+        found = self.model.get_image_features(**placed)
         found = getattr(found, "pooler_output", found)
-        rows = (
-            torch.cat([t.flatten(0, -2) for t in found])
-            if isinstance(found, list | tuple)
-            else found.flatten(0, -2)
-        )
-        for seen, features in zip(group, rows.split([seen.tokens for seen in group]), strict=True):
+        each = found if isinstance(found, list | tuple) else [found]
+        rows = torch.cat([t.flatten(0, -2) for t in each])
+        for seen, features in zip(group, torch.split(rows, [s.tokens for s in group]), strict=True):
             seen.features, seen.inputs = features.clone(), None
         self.towered += len(group)
-
-    def _placed(self, t: torch.Tensor) -> torch.Tensor:
-        return t.to(self.model.device, self.model.dtype if t.is_floating_point() else t.dtype)
 
     def _read(self, image: Image) -> tuple[list[int], dict[str, torch.Tensor]]:
         """Token ids of the image from the model's processor, and the inputs of the tower."""
@@ -273,7 +253,10 @@ class VisionModel(TransformersModel):
     def _shown(self, prompt: str | Parts | Chat) -> str:
         """A prompt as the model reads it, with one placeholder for each image."""
         sign = self.processor.image_token
-        texts = texts_in(prompt)
+        parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)
+        texts = [part for part in parts if isinstance(part, str)]
+        if isinstance(prompt, Chat):
+            texts = [message.content for message in prompt.messages]
         if any(sign in text for text in texts):
             raise TargetError(
                 f"a text holds {sign!r}, which {self.name} reads as an image; remove it from the "
@@ -286,10 +269,7 @@ class VisionModel(TransformersModel):
         return rendered(self.processor, [{"role": "user", "content": turn_content(prompt.parts)}])
 
     def _difference(self) -> str:
-        """How this engine differs from the model's own code on two images; "" if it does not.
-
-        Models whose positions or masks treat images differently from text differ here.
-        """
+        """How this engine differs from the model's own code on two images, in words."""
         try:
             images = [_pattern(24, 24, 1), _pattern(40, 24, 2)]
             prompt = Parts(("One: ", images[0], " two: ", images[1], " three:"))
@@ -307,9 +287,8 @@ class VisionModel(TransformersModel):
     def _reference(self, prompt: Parts) -> torch.Tensor:
         """(vocabulary,) logits after a prompt, from the model's own code."""
         chat = self.texts.chat
-        text = "".join(
-            p if isinstance(p, str) else self.processor.image_token for p in prompt.parts
-        )
+        sign = self.processor.image_token
+        text = "".join(p if isinstance(p, str) else sign for p in prompt.parts)
         if chat:
             turn = {"role": "user", "content": turn_content(prompt.parts)}
             text = rendered(self.processor, [turn])

@@ -120,28 +120,18 @@ class Meter:
 
     def line(self) -> str:
         """A line for the screen, and a second one if there are answers that are not usual text."""
-        unmetered = (
-            f", {self.unmetered} of them without usage and counted at their most"
-            if self.unmetered
-            else ""
-        )
-        return (
-            f"{self.requests} requests ({self.retries} of them retries{unmetered}), "
-            f"{self.prompt_tokens} prompt and {self.completion_tokens} completion tokens, "
-            f"{self._cost()}{self._outcomes()}"
-        )
-
-    def _cost(self) -> str:
-        if self.unpriced:
-            return "cost unknown (no price is known)"
+        least = f", {self.unmetered} of them without usage and counted at their most"
         dated = f" (prices of {self.priced})" if self.priced else ""
-        return f"cost ${self.cost:.4f}{dated}"
-
-    def _outcomes(self) -> str:
-        if not self.outcomes:
-            return ""
+        cost = f"cost ${self.cost:.4f}{dated}"
         counts = [f"{count} {OUTCOMES[kind]}" for kind, count in sorted(self.outcomes.items())]
-        return f"\nanswers that are not usual text: {', '.join(counts)}"
+        unusual = f"\nanswers that are not usual text: {', '.join(counts)}"
+        return (
+            f"{self.requests} requests ({self.retries} of them retries"
+            f"{least if self.unmetered else ''}), "
+            f"{self.prompt_tokens} prompt and {self.completion_tokens} completion tokens, "
+            f"{'cost unknown (no price is known)' if self.unpriced else cost}"
+            f"{unusual if counts else ''}"
+        )
 
 
 OUTCOMES = {

@@ -30,10 +30,7 @@ FAILURES = 3  # a single lost connection can cause one or two failures in a row
 
 
 class Client:
-    """Sends batches of requests.
-
-    Connections are opened by the first batch and kept until `close` or the end of the process.
-    """
+    """Sends batches; connections are kept until `close` or the end of the process."""
 
     def __init__(
         self, model: str, endpoint: Endpoint, key: str | None = None, price: Price | None = None
@@ -112,8 +109,7 @@ class ConnectionPool:
         self, waiting: deque[int], requests: Sequence[HttpRequest[R]], answers: dict[int, R],
         failed: set[int],
     ) -> None:  # fmt: skip
-        """Process requests until none is left. A request that failed for good moves to the end. If
-        it fails there again while the endpoint answers others, that failure is its answer."""
+        """Send until none is left. A request that fails twice while others are answered is lost."""
         while waiting:
             at = waiting.popleft()
             request = requests[at]
@@ -222,8 +218,5 @@ class ConnectionPool:
             if free and admitted:
                 return min(free, key=lambda host: host.load)
             resting = [host.rests_until - now for host in self._hosts if host.rests_until > now]
-            await self._change(min(resting, default=None))
-
-    async def _change(self, seconds: float | None) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), seconds)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), min(resting, default=None))

@@ -34,11 +34,7 @@ ReplyValue = Generated | npt.NDArray[np.float32]
 
 
 class OpenAIModel:
-    """A model that an endpoint serves.
-
-    Temperature 0 is greedy. Above it, draws are seeded if the endpoint supports seeds. The endpoint
-    may change the model behind the name; neither the name nor `fingerprint` would show that.
-    """
+    """A model that an endpoint serves, which may change behind its name."""
 
     def __init__(self, model: str, endpoint: Endpoint, key: str | None = None) -> None:
         self._served, self.endpoint = model, endpoint
@@ -54,16 +50,10 @@ class OpenAIModel:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the model's name, capabilities and dialect. It does not depend on the address of
-        the endpoint.
-        """
-        content = json.dumps([self._served, asdict(self.can), *self._own_ways()], sort_keys=True)
+        """Hash of name, capabilities and dialect, whatever the address of the endpoint."""
+        changed = [asdict(self.endpoint.dialect)] if self.endpoint.dialect else []
+        content = json.dumps([self._served, asdict(self.can), *changed], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-    def _own_ways(self) -> list[object]:
-        """What changes answers beside capabilities; empty for OpenAI's own dialect."""
-        dialect = self.endpoint.dialect
-        return [asdict(dialect)] if dialect else []
 
     @property
     def can(self) -> Capabilities:
@@ -71,10 +61,7 @@ class OpenAIModel:
 
     @property
     def supports(self) -> frozenset[type[Request[object]]]:
-        """Requests that the capabilities cover.
-
-        NextLogits is never supported: endpoints report only a few next tokens.
-        """
+        """What the capabilities cover; never NextLogits, as only a few next tokens are reported."""
         can = self.can
         covered: dict[type[Request[object]], bool] = {
             Complete: can.chat or can.completions,
@@ -93,10 +80,7 @@ class OpenAIModel:
         return self.endpoint.connections
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse requests that the capabilities do not cover.
-
-        The length of prompts is not checked here; the endpoint refuses prompts that are too long.
-        """
+        """Refuse what the capabilities do not cover; an endpoint refuses long prompts itself."""
         for request in requests:
             kind = type(request)
             if kind not in self.supports:

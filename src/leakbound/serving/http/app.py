@@ -154,9 +154,7 @@ class ServiceApp:
         return _response(reply, form, payload)
 
     async def _in_turn(self, request: Request, call: Call) -> ServiceReply:
-        """Answer one call at a time. A client that disconnects while it waits is not charged. A
-        client that disconnects later gets the same answer when it says that it retries.
-        """
+        """Answer one call at a time, and charge no client that has left before its turn."""
         async with self._one_at_a_time:
             if await request.is_disconnected():
                 return refusal(408, "the client went away before its turn; nothing was spent.")

@@ -147,11 +147,7 @@ class ServiceCalls:
         return _released(call, ServedAnswer.from_json(outcome))
 
     def _kept(self, call: Call, reply: ServiceReply) -> ServiceReply:
-        """Store the outcome of a key, or delete the key if nothing was spent.
-
-        If an answer cannot be stored, its key stays begun, so a retry is not charged. A key that
-        cannot be deleted now is deleted when it is sent again.
-        """
+        """Store the outcome of a key, which stays begun on failure; an unspent key is deleted."""
         try:
             if reply.spent:
                 outcome = reply.answer.to_json() if reply.answer else ""
@@ -199,10 +195,7 @@ class ServiceCalls:
     def _made(
         self, call: Call, query: Query, ignored: tuple[str, ...], number: int
     ) -> ServiceReply:
-        """Make the answer that a tenant has paid for. Refund it if the ledger was not charged.
-
-        `PrivateICL.answer` raises `AnswerLost` after the spend and other errors before it.
-        """
+        """Make a paid answer; refund it unless `AnswerLost` says that the ledger was charged."""
         try:
             answer = self.private.answer(query)
         except AnswerLost:

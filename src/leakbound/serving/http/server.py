@@ -172,8 +172,7 @@ def listen(
 
 
 def _log_as_uvicorn_does(level: int) -> None:
-    """Its own configuration closes every log handler of this process, and some close their stream,
-    as those of absl-py do."""
+    """Its own configuration would close every log handler of this process."""
     said = f"{LEVEL} %(message)s"
     asked = f'{LEVEL} %(client_addr)s - "%(request_line)s" %(status_code)s'
     for name, formatter, stream in (

@@ -87,11 +87,6 @@ class ServiceState:
     def spend(self, tenant: Tenant, price: Guarantee, delta: float) -> int:
         """Charge a tenant's account for one answer, before the ledger is charged.
 
-        Args:
-            tenant: The tenant that pays.
-            price: What the answer costs.
-            delta: Failure probability of the budget.
-
         Returns:
             The number of the payment, for `refund`.
 
@@ -107,7 +102,14 @@ class ServiceState:
                     f"this token is allowed {tenant.answers} answers, and has had {answers}. "
                     "Nothing was spent; ask the operator of the service."
                 )
-            self._check_epsilon(tenant, [*paid, (price, 1)], delta)
+            after = [*paid, (price, 1)]
+            epsilon = composed_epsilon(after, delta) if tenant.epsilon is not None else 0.0
+            if tenant.epsilon is not None and epsilon > tenant.epsilon * (1 + ACCURACY):
+                raise BudgetExhausted(
+                    f"this token may spend epsilon {tenant.epsilon:.4g} at delta {delta:g}, and "
+                    f"another answer would make it {epsilon:.4g}. Nothing was spent; ask the "
+                    "operator of the service."
+                )
             row = (tenant.name, to_json(price))
             found = db.execute("INSERT INTO spends (tenant, price) VALUES (?, ?)", row).lastrowid
         return found or 0
@@ -129,28 +131,10 @@ class ServiceState:
         ).fetchall()
         return [(from_json(text), times) for text, times in rows]
 
-    def _check_epsilon(
-        self, tenant: Tenant, paid: list[tuple[Guarantee, int]], delta: float
-    ) -> None:
-        if tenant.epsilon is None:
-            return
-        epsilon = composed_epsilon(paid, delta)
-        if epsilon > tenant.epsilon * (1 + ACCURACY):
-            raise BudgetExhausted(
-                f"this token may spend epsilon {tenant.epsilon:.4g} at delta {delta:g}, and "
-                f"another answer would make it {epsilon:.4g}. Nothing was spent; ask the operator "
-                "of the service."
-            )
-
     # --- idempotency keys
 
     def begin(self, tenant: str, key: str, digest: str) -> Earlier | None:
         """Begin a request under a key, unless the key was begun before.
-
-        Args:
-            tenant: Name of the tenant. Each tenant has its own keys.
-            key: The idempotency key.
-            digest: Digest of the whole request.
 
         Returns:
             None for a new key, which is then stored as begun. Otherwise what is stored of the

@@ -56,20 +56,18 @@ class Tenant:
                 f"a tenant has the name {self.name!r}; it must have 1 to 64 letters, digits, "
                 "dots, dashes or underscores."
             )
-        for name, lowest in (("answers", 0.0), ("epsilon", 0.0), ("rate", math.ulp(0.0))):
-            self._check_number(name, lowest)
-
-    def _check_number(self, name: str, lowest: float) -> None:
-        found = {"answers": self.answers, "epsilon": self.epsilon, "rate": self.rate}[name]
-        if found is None:
-            return
-        kinds = (int,) if name == "answers" else (int, float)
-        if type(found) not in kinds or not lowest <= found < math.inf:
-            raise UsageError(
-                f"{name} of the tenant {self.name} is {found!r}; it must be a "
-                f"{'whole ' if name == 'answers' else ''}number "
-                f"{'above' if name == 'rate' else 'of at least'} 0, or left out."
-            )
+        for name, found, must, whole in (
+            ("answers", self.answers, "whole number of at least 0", True),
+            ("epsilon", self.epsilon, "number of at least 0", False),
+            ("rate", self.rate, "number above 0", False),
+        ):
+            good = type(found) is int or (type(found) is float and not whole)
+            lowest = math.ulp(0.0) if name == "rate" else 0.0
+            if found is not None and not (good and lowest <= found < math.inf):
+                raise UsageError(
+                    f"{name} of the tenant {self.name} is {found!r}; it must be a {must}, or left "
+                    "out."
+                )
 
 
 class Tenants:
@@ -93,14 +91,10 @@ class Tenants:
                 raise UsageError(f"two tenants have the same {what}; give each its own.")
 
     def find(self, token: str) -> Tenant | None:
-        """Find the tenant of a token.
+        """The tenant of a token, or None.
 
-        Args:
-            token: What a client sent.
-
-        Returns:
-            The tenant, or None. The token is compared with every tenant's, by digests of equal
-            length, so the time taken does not depend on how close a guess is.
+        The token is compared with every tenant's, by digests of equal length, so the time taken
+        does not depend on how close a guess is.
         """
         given, found = _digest(token), None
         for digest, tenant in self._digests:
@@ -114,9 +108,7 @@ def _digest(token: str) -> bytes:
 
 
 class RequestRate:
-    """A limit on a tenant's requests: a bucket that holds one minute's requests, refilled
-    evenly.
-    """
+    """A bucket that holds one minute's requests of a tenant, refilled evenly."""
 
     def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate, self._clock = rate, clock
@@ -210,13 +202,7 @@ def _decoded(path: Path, content: bytes) -> object:
 
 
 def is_local(host: str) -> bool:
-    """Whether a host name or address means this machine only.
-
-    Args:
-        host: A name or an IP address, with or without brackets.
-
-    Returns:
-        True for loopback addresses and localhost.
+    """Whether a host name or address means this machine only: loopback, or localhost.
 
     Examples:
         >>> is_local("127.0.0.1"), is_local("[::1]"), is_local("example.org")

@@ -20,8 +20,8 @@ from leakbound.serving.ledger.units import (
     UNLIMITED,
     Unit,
     composed_epsilon,
-    from_json,
     unit_named,
+    unit_of,
 )
 
 
@@ -65,10 +65,6 @@ def _existing(address: str | Path) -> Storage:
     return storage
 
 
-def _unit(values: dict[str, str]) -> Unit:
-    return unit_named(values["unit"]) if "unit" in values else UNLIMITED
-
-
 def _limit(db: Database, values: dict[str, str]) -> float:
     """The most that an account may have spent to pay for another answer like the newest one."""
     rows = db.run("SELECT price FROM leakbound_answers ORDER BY number DESC LIMIT 1")
@@ -80,32 +76,28 @@ def report(address: str | Path) -> LedgerReport:
     storage = _existing(address)
     with storage.transaction(write=False) as db:
         values = tables.total(db)
-        unit, delta = _unit(values), float(values["delta"])
+        unit, delta = unit_of(values), float(values["delta"])
         counts = "SELECT COUNT(*), COALESCE(MAX(spent), 0.0) FROM leakbound_accounts"
         records, most = db.run(counts)[0]
         over = "SELECT COUNT(*) FROM leakbound_accounts WHERE spent > ?"
         limit = _limit(db, values)
         exhausted = int(db.run(over, (limit,))[0][0]) if math.isfinite(limit) else 0
+        datasets = db.run("SELECT name, answers, spent FROM leakbound_datasets ORDER BY name")
+        each = tuple(
+            DataSet(str(name), int(answers), _epsilon(db, unit, delta, str(name), float(spent)))
+            for name, answers, spent in datasets
+        )
         return LedgerReport(
             storage.address, float(values["epsilon"]), delta, values.get("relation", ""),
-            unit.name if "unit" in values else "", tables.head(db), _datasets(db, unit, delta),
+            unit.name if "unit" in values else "", tables.head(db), each,
             int(records), exhausted, unit.epsilon(float(most), delta) if float(most) else 0.0,
         )  # fmt: skip
-
-
-def _datasets(db: Database, unit: Unit, delta: float) -> tuple[DataSet, ...]:
-    rows = db.run("SELECT name, answers, spent FROM leakbound_datasets ORDER BY name")
-    return tuple(
-        DataSet(str(name), int(answers), _epsilon(db, unit, delta, str(name), float(spent)))
-        for name, answers, spent in rows
-    )
 
 
 def _epsilon(db: Database, unit: Unit, delta: float, name: str, spent: float) -> float:
     if unit != UNLIMITED:
         return unit.epsilon(spent, delta)
-    counts = [(from_json(text), times) for text, times in tables.guarantees(db, name)]
-    return composed_epsilon(counts, delta)
+    return composed_epsilon(tables.guarantees(db, name), delta)
 
 
 def account(address: str | Path, record_id: str, key: str | Path | None = None) -> Account:
@@ -119,7 +111,7 @@ def account(address: str | Path, record_id: str, key: str | Path | None = None) 
         sql = "SELECT answers, spent FROM leakbound_accounts WHERE record = ?"
         rows = db.run(sql, (record,))
         answers, spent = (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
-        epsilon = _unit(values).epsilon(spent, float(values["delta"])) if spent else 0.0
+        epsilon = unit_of(values).epsilon(spent, float(values["delta"])) if spent else 0.0
         return Account(answers, epsilon, spent <= _limit(db, values))
 
 

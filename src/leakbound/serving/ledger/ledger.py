@@ -14,19 +14,23 @@ from leakbound.errors import BudgetExhausted, StoreError, UsageError
 from leakbound.privacy import Guarantee
 from leakbound.serving.ledger import tables
 from leakbound.serving.ledger.keys import KeyFile, Mark, keyed
-from leakbound.serving.ledger.postgres import PostgresStorage
-from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage, unusable
+from leakbound.serving.ledger.storage import (
+    Database,
+    PostgresStorage,
+    SqliteStorage,
+    Storage,
+    unusable,
+)
 from leakbound.serving.ledger.units import (
     ACCURACY,
-    UNLIMITED,
     Unit,
     affordable_answers,
     choose_unit,
     composed_epsilon,
-    from_json,
     require_guarantee,
     to_json,
     unit_named,
+    unit_of,
     whole_answers,
 )
 
@@ -201,14 +205,10 @@ class Ledger:
         """The answers given from a data set, and what remains of its budget."""
         with self._storage.transaction(write=False) as db:
             values = tables.total(db)
-            unit = unit_named(values["unit"]) if "unit" in values else UNLIMITED
-            return self._state(db, values, unit, dataset)
+            return self._state(db, values, unit_of(values), dataset)
 
     def check(self, guarantee: Guarantee) -> None:
         """Refuse a guarantee that this ledger could never pay for. Nothing is spent.
-
-        Args:
-            guarantee: What an answer costs.
 
         Raises:
             UsageError: As `spend` does.
@@ -222,14 +222,7 @@ class Ledger:
                 self._price(unit_named(values["unit"]), guarantee)
 
     def answers_left(self, guarantee: Guarantee, dataset: str = DATASET) -> int | None:
-        """How many more answers from a data set the budget pays for.
-
-        Args:
-            guarantee: What each of them costs.
-            dataset: The operator's name of the data set (public).
-
-        Returns:
-            The number of answers; None if there is no limit.
+        """How many more answers from a data set the budget pays for; None for no limit.
 
         Raises:
             UsageError: If the guarantee cannot be counted in this ledger.
@@ -307,8 +300,7 @@ class Ledger:
     def _state(self, db: Database, values: dict[str, str], unit: Unit, dataset: str) -> BudgetState:
         answers, spent = tables.dataset(db, dataset)
         if math.isinf(self.epsilon):
-            counts = [(from_json(text), times) for text, times in tables.guarantees(db, dataset)]
-            epsilon = composed_epsilon(counts, self.delta)
+            epsilon = composed_epsilon(tables.guarantees(db, dataset), self.delta)
             return BudgetState(epsilon, math.inf, self.delta, answers)
         epsilon = unit.epsilon(spent, self.delta) if answers else 0.0
         left = max(0.0, math.nextafter(self.epsilon - epsilon, -math.inf))
@@ -333,11 +325,7 @@ class Ledger:
             raise unusable(self.address, ValueError(damage))
 
     def _require_not_lost(self) -> None:
-        """Refuse a new ledger if an earlier one gave answers and is gone: that would give the
-        budget back.
-
-        The new address does not matter: a path or a server name has many spellings.
-        """
+        """Refuse a new ledger, at any address, if an earlier one that gave answers is gone."""
         lost = [mark for mark in self.key_file.marks() if not _is_there(mark)]
         if lost and not self._storage.exists():
             raise StoreError(

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from leakbound.errors import StoreError
-from leakbound.serving.ledger.storage import Database, SqliteStorage, SqlValue, Storage
+from leakbound.privacy import Guarantee
+from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage
+from leakbound.serving.ledger.units import from_json
 
 VERSION = "2"
 SCHEMA = (
@@ -90,13 +92,13 @@ def dataset(db: Database, name: str) -> tuple[int, float]:
     return (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
 
 
-def guarantees(db: Database, name: str) -> list[tuple[str, int]]:
+def guarantees(db: Database, name: str) -> list[tuple[Guarantee, int]]:
     """The guarantees of all answers from a data set."""
     sql = (
         "SELECT guarantee, COUNT(*) FROM leakbound_answers WHERE dataset = ? GROUP BY guarantee "
         "ORDER BY guarantee"
     )
-    return [(str(text), int(times)) for text, times in db.run(sql, (name,))]
+    return [(from_json(str(text)), int(times)) for text, times in db.run(sql, (name,))]
 
 
 def _chunks(records: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
@@ -150,11 +152,6 @@ def given(db: Database, last: int | None = None) -> list[GivenAnswer]:
         "SELECT number, dataset, guarantee, price, records, left_out, at FROM leakbound_answers "
         "WHERE number > ? ORDER BY number"
     )
-    return [_answer(row) for row in db.run(sql, (0 if last is None else head(db) - last,))]
-
-
-def _answer(row: tuple[SqlValue, ...]) -> GivenAnswer:
-    number, name, guarantee, price, records, left_out, at = row
-    return GivenAnswer(
-        int(number), str(name), str(guarantee), float(price), int(records), int(left_out), str(at)
-    )
+    kinds = (int, str, str, float, int, int, str)
+    rows = db.run(sql, (0 if last is None else head(db) - last,))
+    return [GivenAnswer(*(kind(one) for kind, one in zip(kinds, row, strict=True))) for row in rows]

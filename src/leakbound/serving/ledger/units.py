@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import get_args
@@ -84,10 +84,7 @@ def composed_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> f
 
 
 def _merged(parts: list[Guarantee]) -> list[Guarantee]:
-    """Join subsampled Gaussians of equal noise and rate into one guarantee over all their steps.
-
-    This is valid because each answer draws fresh samples.
-    """
+    """Join subsampled Gaussians of equal noise and rate: each answer draws fresh samples."""
     steps: Counter[tuple[float, float]] = Counter()
     for part in parts:
         if isinstance(part, Subsampled):
@@ -267,6 +264,11 @@ def unit_named(name: str) -> Unit:
     if found is None:
         raise ValueError(f"there is no unit {name!r}")
     return found
+
+
+def unit_of(values: Mapping[str, str]) -> Unit:
+    """The unit of a ledger, which its first answer fixes."""
+    return unit_named(values["unit"]) if "unit" in values else UNLIMITED
 
 
 def affordable_answers(guarantee: Guarantee, epsilon: float, delta: float) -> int | None:

@@ -38,19 +38,12 @@ class Budget:
 
     @classmethod
     def of(cls, model: CausalModel, memory: int | None = None) -> Budget:
-        """The budget for a loaded model.
-
-        The peak of the process stays below `memory`. Of what the weights leave, a quarter is kept
-        between calls, half is for the current batch, and the rest is for activations and masks.
-        """
+        """The budget that keeps the peak of the process, weights included, below `memory`."""
         wide = _widest(model) * model.dtype.itemsize
         if memory is None:
             free = _free(model.device) // 2
-            rows = (
-                2
-                * (getattr(model.config, "max_position_embeddings", 0) or 4096)
-                * token_bytes(model)
-            )
+            window = getattr(model.config, "max_position_embeddings", 0) or 4096
+            rows = 2 * window * token_bytes(model)
             kept = max(KEPT[0], min(rows, free // 8, KEPT[1]))
             return cls(
                 kept, max(KEPT[0], free // 2), _tokens(model.device, wide), max(KEPT[0], free // 8)
@@ -90,9 +83,8 @@ def token_bytes(model: CausalModel) -> int:
     width = config.hidden_size  # of keys, if a configuration names no heads
     if getattr(config, "num_attention_heads", None):
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = heads * (
-            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        )
+        each = getattr(config, "head_dim", None)
+        width = heads * (each or config.hidden_size // config.num_attention_heads)
     return int(2 * config.num_hidden_layers * width * model.dtype.itemsize)
 
 
@@ -126,10 +118,7 @@ def _free(device: torch.device) -> int:
 
 
 def _used(model: CausalModel) -> int:
-    """Bytes that the process will hold after all weights, which may be memory-mapped, are read.
-
-    If the system does not report it, the bytes of the weights alone.
-    """
+    """Bytes that the process will hold once all weights, which may be memory-mapped, are read."""
     if model.device.type == "cuda":
         return int(torch.cuda.memory_allocated(model.device))
     held = resident()

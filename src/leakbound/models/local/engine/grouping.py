@@ -77,11 +77,7 @@ class Grouping:
         return Group(() if whole else wanted.rows[group[0]][:shared], group, whole=whole)
 
     def _joins(self, wanted: Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
-        """Whether a row joins a group, which cuts its common prefix from `shared` to `joint`.
-
-        It does not join if that breaks a budget, costs more than a separate group, or the row is
-        too long to share a pass with rows of other lengths.
-        """
+        """Whether a row joins a group and cuts its common prefix from `shared` to `joint`."""
         lengths = {len(wanted.rows[i]) for i in [*group, row]}
         longest, count = max(lengths), len(group) + 1
         if len(lengths) > 1 and longest + wanted.growth > self.sharing.ragged:

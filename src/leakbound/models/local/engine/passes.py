@@ -86,10 +86,7 @@ class NotNumbers(TargetError):
 
 @contextmanager
 def sparing_others(group: Group) -> Iterator[None]:
-    """Let logits that are not numbers fail a batch, but not if the group runs alone.
-
-    Otherwise such a group would decide whether others are answered.
-    """
+    """Let a row that runs alone fail by itself: it must not decide whether others are answered."""
     try:
         yield
     except NotNumbers:
@@ -137,10 +134,7 @@ class Passes:
         owners: Sequence[int | None] = (),
         members: Sequence[int] | None = None,
     ) -> Iterator[Group]:
-        """Divide a batch into groups with a common prefix, and separate old rows from new ones.
-
-        A group stays within the token budget.
-        """
+        """Groups with a common prefix within the token budget, old rows apart from new ones."""
         tails = tails or [1] * len(rows)
         found = [self.store.find(r, len(r) - n).length for r, n in zip(rows, tails, strict=True)]
         wanted = Wanted(rows, tails, growth, found, self.store.budget > 0)
@@ -226,11 +220,7 @@ class Passes:
         return state
 
     def _extend(self, state: State, rows: list[Ids], keep: int) -> torch.Tensor:
-        """Run the tokens that the rows of a state lack, padded on the left and masked.
-
-        One pass runs as many tokens as the budget allows. The last pass contains all positions that
-        are kept, possibly none.
-        """
+        """Run the tokens that rows lack, padded left; the last pass has all kept positions."""
         device = self.model.device
         rest = [row[len(done) :] for row, done in zip(rows, state.rows, strict=True)]
         width = max(map(len, rest))

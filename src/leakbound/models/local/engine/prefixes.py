@@ -33,11 +33,7 @@ class KeysMade(Exception):
 
 
 class PrefixCache(DynamicCache):
-    """Keys and values of each layer. It can end a pass as soon as it has all of them.
-
-    What the last layer computes after its keys and values only affects the logits, so a pass whose
-    logits are not needed can skip it.
-    """
+    """Keys and values of each layer. A pass without logits ends as soon as it has all of them."""
 
     def __init__(self, config: ModelConfig | None = None) -> None:
         super().__init__(config=cast(PreTrainedConfig | None, config))
@@ -103,12 +99,10 @@ class State:
         if not all(_is_plain(layer) and layer.is_initialized for layer in layers):
             return 0
         parts = self._parts(0)
-        same = len({(part.shape, part.device) for part in parts}) == 1
-        return (
-            len(parts) * parts[0].shape[0] * parts[0].shape[2] * parts[0].element_size()
-            if same
-            else 0
-        )
+        if len({(part.shape, part.device) for part in parts}) != 1:
+            return 0
+        heads, _, dim = parts[0].shape
+        return len(parts) * heads * dim * parts[0].element_size()
 
     def _parts(self, at: int) -> list[torch.Tensor]:
         return [t[at] for layer in _layers(self.cache) for t in (layer.keys, layer.values)]
@@ -178,10 +172,7 @@ class PrefixStore:
         return PrefixMatch()
 
     def put(self, state: State) -> None:
-        """Keep rows that are mostly new, or that extend a stored row.
-
-        The row that the previous pass kept for this one is dropped.
-        """
+        """Keep rows that are mostly new or extend a stored row, in place of what was handed on."""
         self._handed_on = None
         each = state.token_bytes if self.budget else 0
         fits = (self.budget - self._state_bytes) // each if each else 0
@@ -192,11 +183,7 @@ class PrefixStore:
                 self._add(KeptRow(ids[:length], state.block(at, length)))
 
     def hand_on(self, state: State, wanted: int | None) -> None:
-        """Keep the last row until the next `put`, because the next row shares most with it.
-
-        As much of it is kept as fits beside the batches and the stored row that is most like it.
-        Other rows are dropped to make room.
-        """
+        """Keep the last row as far as it fits until the next `put`, of a row that is like it."""
         self._handed_on = None
         each = state.token_bytes if self.budget else 0
         ids = state.rows[-1][:wanted] if each else ()
@@ -238,10 +225,7 @@ class PrefixStore:
                 del self._marked[mark]
 
     def _shrink(self, room: int = 0) -> None:
-        """Drop the least recently used rows until this many more bytes fit.
-
-        The row kept for the next pass is dropped last.
-        """
+        """Drop the least recently used rows, at last the handed-on one, until more bytes fit."""
         while self._rows and self.bytes + room > self.budget:
             self._drop(next(iter(self._rows)))
         if self.bytes + room > self.budget:
@@ -264,7 +248,8 @@ class PrefixStore:
         """Find the batch whose rows have grown into these rows."""
         for state, _ in reversed(self._states):
             if len(state.rows) == len(rows) and all(
-                _grown(a, b, keep) for a, b in zip(state.rows, rows, strict=True)
+                len(new) >= len(old) + keep and new[: len(old)] == old
+                for old, new in zip(state.rows, rows, strict=True)
             ):
                 return state
         return None
@@ -332,10 +317,6 @@ def _is_plain(layer: object) -> bool:
 
 def _layers(cache: PrefixCache) -> list[KeysAndValues]:
     return cast(list[KeysAndValues], list(cache.layers))
-
-
-def _grown(old: Ids, new: Ids, by: int) -> bool:
-    return len(new) >= len(old) + by and new[: len(old)] == old
 
 
 def _marks(ids: Ids) -> Iterator[int]:

@@ -147,8 +147,7 @@ def without_reasoning(text: str) -> tuple[str, str]:
 
 
 def _divided(text: str, opens: re.Pattern[str], closes: re.Pattern[str]) -> tuple[str, str]:
-    """(answer, reasoning) of a text with a mark. The answer follows the last closing mark, or, if
-    nothing follows it, precedes the first opening mark."""
+    """(answer, reasoning): the answer follows the last closing mark, or precedes the first mark."""
     ends = [*closes.finditer(text)]
     if not ends:
         answer, reasoning = _parted(text, opens)
