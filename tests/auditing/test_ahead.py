@@ -19,8 +19,8 @@ from leakbound.auditing import ahead, make_spec, prepare, run_audit
 from leakbound.auditing.collect import run_serial
 from leakbound.errors import Refused
 from leakbound.models import Complete, Endpoint, Scripted
+from leakbound.models.http.transport import HttpReply
 from leakbound.models.openai import OpenAIModel
-from leakbound.models.transport import HttpReply
 from leakbound.tasks import Context
 
 JSON = {"content-type": "application/json"}
@@ -78,7 +78,7 @@ def test_64_connections_are_64_and_the_record_is_the_same(
     rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch of 2 pairs asks 4 times: one after the other, 4 would be in flight."""
-    monkeypatch.setattr("leakbound.models.openai.window.START", 64)  # no answers are needed first
+    monkeypatch.setattr("leakbound.models.http.window.START", 64)  # no answers are needed first
     many, one = Held(leaky, until=64), Held(leaky)
     options = {"pairs": 90, "batch_pairs": 2}
     early = audited(tmp_path / "ahead", rows, many, 64, **options)()

@@ -12,8 +12,8 @@ import pytest
 
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.models import Endpoint
+from leakbound.models.http.transport import HttpReply
 from leakbound.models.openai import OpenAIModel
-from leakbound.models.transport import HttpReply
 
 JSON = {"content-type": "application/json"}
 CODE = re.compile(r"\b[0-9a-f]{16}\b")

@@ -185,14 +185,16 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
     "api/audits.py": ({"__name__"}, "names a system of a user, which may be an object"),
     "cli/options/spec.py": ({"kind"}, "a default is a component, or a plain value"),
     "mechanisms/parts/base.py": ({"__file__"}, "a class of a notebook has no file"),
-    "models/local/budget.py": (
+    "models/local/engine/budget.py": (
         {"head_dim", "max_position_embeddings", "num_attention_heads", "num_key_value_heads"},
         CONFIG,
     ),
-    "models/local/classifier.py": ({"max_position_embeddings"}, CONFIG),
+    "models/local/extra/classifier.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/loading.py": ({"*", "_commit_hash", "tokenizer"}, CONFIG),
     "models/local/hugging_face.py": ({"max_position_embeddings"}, CONFIG),
-    "models/local/prefixes.py": ({"rope_parameters", "rope_scaling", "sliding_window"}, CONFIG),
+    "models/local/engine/prefixes.py": (
+        {"rope_parameters", "rope_scaling", "sliding_window"}, CONFIG
+    ),
     "models/local/text_ids.py": ({"chat_template"}, CONFIG),
     "models/local/vision.py": (
         {"chat_template", "image_token_id", "pooler_output", "prompt"}, CONFIG

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from leakbound.models.transport import HttpReply
+from leakbound.models.http.transport import HttpReply
 
 __all__ = ["Strict"]
 

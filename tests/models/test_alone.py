@@ -13,7 +13,7 @@ import torch
 
 from leakbound.models import Complete, Embed, Local, NextLogits, ScoreLabels, open_model
 from leakbound.models.local import TransformersModel
-from leakbound.models.local.passes import OwnStates
+from leakbound.models.local.engine.passes import OwnStates
 from leakbound.models.request import Request
 
 WORDS = ("alpha", "beta", "gamma", "ticket", "queue", "red", "blue", "window", "printer", "late")

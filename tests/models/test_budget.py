@@ -16,9 +16,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 from leakbound.errors import TargetError, UsageError  # noqa: E402
 from leakbound.models import Complete, NextLogits, ScoreTokens  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel  # noqa: E402
-from leakbound.models.local.budget import _free, token_bytes  # noqa: E402
-from leakbound.models.local.prefix_cache import PrefixCache  # noqa: E402
-from leakbound.models.local.prefixes import State  # noqa: E402
+from leakbound.models.local.engine.budget import _free, token_bytes  # noqa: E402
+from leakbound.models.local.engine.prefixes import PrefixCache, State  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 TOKEN = 2 * 2 * 2 * 8 * 4  # keys and values, 2 layers, 2 heads of 8 floats of 4 bytes

@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 pytest.importorskip("gguf")
 
 from leakbound.models.local import load
-from leakbound.models.local.budget import resident
+from leakbound.models.local.engine.budget import resident
 from leakbound.models.local.loading import find_files
 from leakbound.models.request import ScoreLabels
 

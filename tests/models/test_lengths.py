@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from leakbound.errors import TargetError
 from leakbound.models import Complete, Model
-from leakbound.models.local.lengths import UNKNOWN, most_tokens, tokens_by_bytes
+from leakbound.models.local.text_ids import UNKNOWN, most_tokens, tokens_by_bytes
 
 pytest.importorskip("torch")
 ASCII = st.text(st.characters(max_codepoint=127), max_size=200)

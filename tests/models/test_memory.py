@@ -17,9 +17,9 @@ from transformers import (  # noqa: E402
 )
 
 from leakbound.errors import UsageError  # noqa: E402
-from leakbound.models.local import budget as budgets  # noqa: E402
 from leakbound.models.local import load  # noqa: E402
-from leakbound.models.local.memory import (  # noqa: E402
+from leakbound.models.local.engine import budget as budgets  # noqa: E402
+from leakbound.models.local.engine.memory import (  # noqa: E402
     container_limit,
     container_room,
     unread_weights,
@@ -33,7 +33,7 @@ PEAK = """
 import json, resource, sys
 import numpy as np
 from leakbound.models import Local, NextLogits, ScoreLabels, open_model
-from leakbound.models.local.memory import unread_weights
+from leakbound.models.local.engine.memory import unread_weights
 model = open_model("hf/" + sys.argv[1], local=Local(memory=int(sys.argv[2])))
 rng = np.random.default_rng(0)
 head = tuple(rng.integers(3, 2048, 1500).tolist())

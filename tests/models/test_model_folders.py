@@ -20,7 +20,7 @@ pytest.importorskip("transformers")
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 import leakbound.models.pocket as pocket_home  # noqa: E402
-from leakbound.models import hub  # noqa: E402
+from leakbound.models.address import hub_host  # noqa: E402
 from leakbound.models.local import load  # noqa: E402
 from leakbound.models.local.loading import ModelFiles  # noqa: E402
 
@@ -149,4 +149,4 @@ def test_without_a_network_a_hub_id_is_refused_at_once(monkeypatch: pytest.Monke
     monkeypatch.setattr("socket.getaddrinfo", unknown)
     with pytest.raises(TargetError, match="cannot be reached from here; give the folder"):
         load("nobody/nothing")
-    assert asked == [hub.hub_host()]
+    assert asked == [hub_host()]

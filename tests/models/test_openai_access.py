@@ -13,9 +13,9 @@ from leakbound import probe
 from leakbound.cli import main
 from leakbound.errors import UsageError
 from leakbound.models import Capabilities, Complete, Dialect, Embed, Endpoint
+from leakbound.models.http.transport import HttpReply
 from leakbound.models.openai import PriceList, open_endpoint
 from leakbound.models.openai.endpoint import key_from_environment
-from leakbound.models.transport import HttpReply
 
 OPENAI, OTHER = "https://api.openai.com/v1", "https://llm.example.com/v1"
 AZURE = "https://mine.openai.azure.com/openai/deployments/gpt?api-version=2024-10-21"

@@ -15,8 +15,8 @@ from limits import expires
 
 from leakbound.errors import Refused, TargetError, UsageError
 from leakbound.models import Complete, Endpoint
+from leakbound.models.http.hosts import joined
 from leakbound.models.openai import OpenAIModel
-from leakbound.models.openai.hosts import joined
 
 pytest.importorskip("uvicorn")
 

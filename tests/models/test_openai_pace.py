@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakbound.models.openai.window import (
+from leakbound.models.http.window import (
     FIRST,
     LONGEST,
     START,

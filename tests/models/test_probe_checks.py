@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import NextLogits, ScoreTokens, Scripted
 from leakbound.models.probe import capabilities_of, load_probe, probe_model
-from leakbound.models.probe.contract import alignment, broken_law, largest_change
 from leakbound.models.probe.replies import (
     ScoredText,
     Token,
+    alignment,
+    broken_law,
+    largest_change,
     read_chat,
     read_completion,
     read_prompt,

@@ -19,8 +19,9 @@ from transformers import (  # noqa: E402
 
 from leakbound.errors import TargetError  # noqa: E402
 from leakbound.models import Complete, Embed, NextLogits, ScoreTokens, open_model  # noqa: E402
-from leakbound.models.local import Budget, TransformersModel, load, self_check  # noqa: E402
-from leakbound.models.local.sharing import ANY, Sharing  # noqa: E402
+from leakbound.models.local import Budget, TransformersModel, load  # noqa: E402
+from leakbound.models.local.engine import self_check  # noqa: E402
+from leakbound.models.local.engine.sharing import ANY, Sharing  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 Ids = tuple[int, ...]

@@ -42,9 +42,9 @@ from leakbound.models import (
     Scripted,
     open_model,
 )
+from leakbound.models.http.transport import HttpReply
 from leakbound.models.openai import OpenAIModel
 from leakbound.models.request import Request
-from leakbound.models.transport import HttpReply
 from leakbound.models.wrappers import Wrapper
 from leakbound.privacy import NonPrivate
 from leakbound.serving import AnswerLost, PrivateICL

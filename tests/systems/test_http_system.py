@@ -20,7 +20,7 @@ from limits import expires
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
-from leakbound.models.transport import HttpReply
+from leakbound.models.http.transport import HttpReply
 from leakbound.systems import CallOptions, SystemMechanism, load_http_system, load_system
 from leakbound.systems.http.requests import filled
 from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes

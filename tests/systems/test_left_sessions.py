@@ -16,7 +16,7 @@ from stores import NearestStore, documents
 import leakbound
 from leakbound.errors import TargetError
 from leakbound.models import Scripted
-from leakbound.models.blocking import LoopThread, run_blocking
+from leakbound.models.http.blocking import LoopThread, run_blocking
 from leakbound.systems import CallOptions, Reply, SharedStore, SystemMechanism
 from leakbound.systems.left_sessions import end_left_sessions
 from leakbound.systems.protocol import Session

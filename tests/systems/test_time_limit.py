@@ -12,7 +12,7 @@ from stores import NearestStore
 
 from leakbound.errors import LimitReached, UsageError
 from leakbound.models import Scripted
-from leakbound.models.transport import HttpReply
+from leakbound.models.http.transport import HttpReply
 from leakbound.systems import CallOptions, SharedStore, SystemMechanism, load_http_system
 from leakbound.tasks import Context, Example, Job, Query, Task, as_context
 

@@ -8,7 +8,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Literal
 
 from leakbound.mechanisms import MECHANISMS, PromptDefense, ReportNoisyMax
-from leakbound.models.names import model_names
+from leakbound.models.address import model_names
 
 if TYPE_CHECKING:
     from leakbound.auditing.result import AuditResult

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import cast
+from urllib.parse import urlsplit
 
 from leakbound._catalogue import opener_of, schemes
 from leakbound._install import install_hint
@@ -26,6 +28,7 @@ ADDRESSES = {
 
 # Models shipped with this package.
 BUNDLED = ("pocket", "pocket-half", "pocket-vision", "pocket-vision-short")
+NOT_YOURS = " (bundled with leakbound: it is not your model)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,40 @@ def open_embedder(address: str) -> Model:
             "sentence embeddings need sentence-transformers; install it with: "
             f"{install_hint('embed')}."
         )
-    from leakbound.models.local.embedder import load_embedder
+    from leakbound.models.local.extra.embedder import load_embedder
 
     return load_embedder(address)
+
+
+def model_names(models: Iterable[str]) -> str:
+    """Models, each once.
+
+    Examples:
+        >>> model_names(["pocket", "openai/mine", "pocket"])
+        'pocket (bundled with leakbound: it is not your model), openai/mine'
+    """
+    return ", ".join(f"{m}{NOT_YOURS}" if m in BUNDLED else m for m in dict.fromkeys(models))
+
+
+# --- whether the hub is reachable, so that nobody waits for retries that cannot help
+
+
+def hub_host() -> str:
+    """The host of the model hub, from `HF_ENDPOINT`."""
+    from huggingface_hub import constants
+
+    return urlsplit(constants.ENDPOINT).hostname or constants.ENDPOINT
+
+
+def is_reachable() -> bool:
+    """Whether the hub's name resolves, here or perhaps at a proxy."""
+    import socket
+    from urllib.request import getproxies
+
+    if getproxies():
+        return True
+    try:
+        socket.getaddrinfo(hub_host(), 443)
+    except OSError:
+        return False
+    return True

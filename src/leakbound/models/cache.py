@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._install import install_hint
 from leakbound.errors import StoreError, TargetError, UsageError
@@ -103,14 +102,7 @@ class Answers:
     def find(
         self, fingerprint: str, requests: Sequence[Request[R]]
     ) -> dict[Request[R], tuple[R, int]]:
-        """Look up answers.
-
-        Args:
-            fingerprint: Fingerprint of the model.
-            requests: The requests.
-
-        Returns:
-            The stored answers, with their positions in the order in which they were stored.
+        """The stored answers of a model, with their positions in the order of storing.
 
         Raises:
             StoreError: If the file cannot be read or was changed.
@@ -134,11 +126,7 @@ class Answers:
     ) -> None:  # fmt: skip
         """Store answers, all or none.
 
-        Args:
-            fingerprint: Fingerprint of the model.
-            requests: The requests. A request that already has an answer keeps it.
-            answers: An answer for each request, in order.
-            over: Whether to replace answers that are already stored.
+        A request that already has an answer keeps it, unless `over` is true.
 
         Raises:
             StoreError: If the file cannot be written.
@@ -165,7 +153,10 @@ class Answers:
         from cryptography.exceptions import InvalidTag
 
         try:
-            return _unpack(self._cipher(content).decrypt(nonce, hidden, row_id))
+            found = self._cipher(content).decrypt(nonce, hidden, row_id)
+            if found[:1] == b"t":
+                return found[1:].decode()
+            return np.asarray(np.load(io.BytesIO(found[1:]), allow_pickle=False))
         except (InvalidTag, ValueError):
             raise StoreError(
                 f"an answer in the cache {str(self.file)!r} cannot be read: the file was changed "
@@ -206,14 +197,7 @@ class Cached(Wrapper):
         return found
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests, a few dozen at a time.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request, in order.
-        """
+        """Answer requests, a few dozen at a time."""
         found = self._kept(requests)
         if not self._after:
             self._embedded |= {one for one in requests if isinstance(one, Embed)}
@@ -256,21 +240,10 @@ class Unopened:
         self.name, self.fingerprint, self.may_change = name, fingerprint, may_change
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse nothing: it is not known here what the model could not answer.
-
-        Args:
-            requests: The requests.
-        """
+        """Refuse nothing: it is not known here what the model could not answer."""
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Refuse to answer.
-
-        Args:
-            requests: What to answer.
-
-        Raises:
-            TargetError: Always.
-        """
+        """Refuse to answer."""
         raise TargetError(
             f"{len(requests)} answers of {self.name} are not kept, and --replay opens no model; "
             "run once without it to get them."
@@ -322,9 +295,3 @@ def _pack(answer: object) -> bytes:
     file = io.BytesIO()
     np.save(file, np.asarray(answer), allow_pickle=False)
     return b"a" + file.getvalue()
-
-
-def _unpack(content: bytes) -> str | npt.NDArray[np.float32]:
-    if content[:1] == b"t":
-        return content[1:].decode()
-    return np.asarray(np.load(io.BytesIO(content[1:]), allow_pickle=False))

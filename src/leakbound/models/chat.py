@@ -74,13 +74,7 @@ class Chat:
 
     @classmethod
     def of(cls, messages: Sequence[Mapping[str, object]]) -> Chat:
-        """Read messages in the form that APIs use.
-
-        Args:
-            messages: Objects with `role` and `content`.
-
-        Returns:
-            The conversation.
+        """Read messages in the form that APIs use: objects with `role` and `content`.
 
         Raises:
             UsageError: If an item is not a message.
@@ -88,16 +82,11 @@ class Chat:
         return cls(tuple(_message(number, one) for number, one in enumerate(messages, 1)))
 
     def plain(self) -> list[dict[str, str]]:
-        """The messages in the form that APIs use.
-
-        Returns:
-            An object with `role` and `content` for each message.
-        """
+        """The messages in the form that APIs use."""
         return [{"role": one.role, "content": one.content} for one in self.messages]
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The role of each message."""
         return tuple(one.role for one in self.messages)
 
 

@@ -77,7 +77,6 @@ def fill(template: str, slot: str, content: Content) -> str | Parts:
 
 
 def images_in(content: object) -> list[Image]:
-    """The images of a content."""
     return (
         [p for p in _parts(content) if isinstance(p, Image)]
         if isinstance(content, Image | Parts)

@@ -119,9 +119,6 @@ def may_change(model: Model) -> bool:
     Behind an endpoint there may be a quota, a guard that learns, or a new version. The answers of a
     model in this process depend only on its weights and the request.
 
-    Args:
-        model: A model.
-
     Returns:
         What the model says; True if it does not say. If a model may change, an audit repeats
         control contexts at its end.
@@ -145,12 +142,8 @@ def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> N
         why = "choose another mechanism or model."
         if isinstance(model, GivesReasons):
             why = model.why(missing[0])
+        names = ", ".join(sorted(kind.__name__ for kind in model.supports))
         raise TargetError(
             f"{who} needs {', '.join(kind.__name__ for kind in missing)} from its model, and "
-            f"{model.name} answers {_supported(model)}; {why}"
+            f"{model.name} answers {f'only {names}' if names else 'no requests'}; {why}"
         )
-
-
-def _supported(model: Model) -> str:
-    names = ", ".join(sorted(kind.__name__ for kind in model.supports))
-    return f"only {names}" if names else "no requests"

@@ -66,18 +66,10 @@ class Scripted:
 
     @property
     def supports(self) -> frozenset[type[Request[object]]]:
-        """The kinds that have a script."""
         return frozenset(kind for kind, script in self._scripts.items() if script)
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse prompts with more words than the window.
-
-        Args:
-            requests: The requests.
-
-        Raises:
-            TargetError: If a prompt is too long.
-        """
+        """Refuse prompts with more words than the window."""
         if self.window is None:
             return
         for request in requests:
@@ -92,17 +84,6 @@ class Scripted:
                 )
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Run the script of each request.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request, in order.
-
-        Raises:
-            TargetError: If a kind has no script, or a prompt is too long.
-        """
         self.check(requests)
         return [cast(R, self._one(request)) for request in requests]
 

@@ -24,51 +24,33 @@ class Wrapper:
 
     @property
     def name(self) -> str:
-        """Name of the model."""
         return self.model.name
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of the model."""
         return self.model.fingerprint
 
     @property
     def supports(self) -> frozenset[type[Request[object]]]:
-        """Kinds of requests that the model answers."""
         return self.model.supports
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Options that limit what the model may spend."""
         return self.model.limits if isinstance(self.model, Limited) else ()
 
     @property
     def may_change(self) -> bool:
-        """Whether the model may answer differently later."""
         return may_change(self.model)
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Let the model check requests.
-
-        Args:
-            requests: The requests.
-        """
         self.model.check(requests)
 
     def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
-        """The most that requests can cost, even if the wrapper avoids some of them.
-
-        Args:
-            requests: The requests.
-
-        Returns:
-            US dollars, without retries; None if the price is unknown.
-        """
+        """The most that requests can cost, even if the wrapper avoids some of them."""
         return self.model.most_cost(requests) if isinstance(self.model, Priced) else None
 
 
 def innermost(model: Model) -> Model:
-    """The model inside all wrappers."""
     while isinstance(model, Wrapper):
         model = model.model
     return model
@@ -103,50 +85,28 @@ class TwoModels(Wrapper):
         self.beside = beside
 
     def is_beside(self, request: Request[object]) -> bool:
-        """Whether the other model answers a request.
-
-        Args:
-            request: The request.
-
-        Returns:
-            True for requests to the other model.
-        """
+        """Whether the other model answers a request."""
         raise NotImplementedError
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprints of both models."""
         return f"{self.model.fingerprint}+{self.beside.fingerprint}"
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Options that limit what either model may spend."""
         more = self.beside.limits if isinstance(self.beside, Limited) else ()
         return tuple(dict.fromkeys(super().limits + more))
 
     @property
     def may_change(self) -> bool:
-        """Whether either model may answer differently later."""
         return super().may_change or may_change(self.beside)
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Let each model check its requests.
-
-        Args:
-            requests: The requests.
-        """
         self.model.check([request for request in requests if not self.is_beside(request)])
         self.beside.check([request for request in requests if self.is_beside(request)])
 
     def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
-        """The most that the requests of both models can cost; a local model costs nothing.
-
-        Args:
-            requests: The requests.
-
-        Returns:
-            US dollars, without retries; None if the price is unknown.
-        """
+        """The most that the requests of both models can cost; a local model costs nothing."""
         others = [request for request in requests if self.is_beside(request)]
         most = super().most_cost([one for one in requests if not self.is_beside(one)])
         if not isinstance(self.beside, Priced) or most is None or not others:
@@ -155,14 +115,6 @@ class TwoModels(Wrapper):
         return None if more is None else most + more
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer each request with its model.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request, in order.
-        """
         routed = [self.is_beside(request) for request in requests]
         others = [r for r, beside in zip(requests, routed, strict=True) if beside]
         by_model = [r for r, beside in zip(requests, routed, strict=True) if not beside]
@@ -181,18 +133,9 @@ class WithEmbedder(TwoModels):
 
     @property
     def supports(self) -> frozenset[type[Request[object]]]:
-        """What the model answers, and `Embed`."""
         return self.model.supports | {Embed}
 
     def is_beside(self, request: Request[object]) -> bool:
-        """Whether a request is for an embedding.
-
-        Args:
-            request: The request.
-
-        Returns:
-            True for `Embed`.
-        """
         return isinstance(request, Embed)
 
 
@@ -211,14 +154,6 @@ class WithJudge(TwoModels):
     """
 
     def is_beside(self, request: Request[object]) -> bool:
-        """Whether a request is for the judge.
-
-        Args:
-            request: The request.
-
-        Returns:
-            True for a `Complete` with `judge`.
-        """
         return isinstance(request, Complete) and request.judge
 
 
@@ -229,14 +164,6 @@ class Distinct(Wrapper):
     """
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request, in order. Equal requests share an answer.
-        """
         order = list(dict.fromkeys(requests))
         answers = dict(zip(order, self.model.answer(order), strict=True))
         return [answers[request] for request in requests]
@@ -250,13 +177,5 @@ class Counted(Wrapper):
         self.calls = 0
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests and count them.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request, in order.
-        """
         self.calls += len(requests)
         return self.model.answer(requests)

@@ -83,25 +83,13 @@ class Answer:
 
 
 def require_unlimited(mechanism: Mechanism, limits: Sequence[str]) -> None:
-    """Refuse limits on money or time where the mechanism has a guarantee.
-
-    Such a limit counts the tokens of private rows, so one longer row could stop an answer.
-    """
+    """Refuse limits that count the tokens of private rows where the mechanism has a guarantee."""
     if limits and not isinstance(mechanism.guarantee, NonPrivate):
         raise UsageError(
             f"{' and '.join(limits)} would count the tokens of private rows, so one row could "
             f"decide whether {mechanism.name} answers; leave them out, and limit the number of "
             "answers with --budget or with the caps of a tenant."
         )
-
-
-def _bytes(text: str) -> int:
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError:
-        raise UsageError(
-            "the query holds half a character (a lone surrogate); it must be valid Unicode text."
-        ) from None
 
 
 class PrivateICL:
@@ -184,12 +172,6 @@ class PrivateICL:
     def check(self, query: str | Query) -> Query:
         """Return the query if it can be answered. This is free and uses no private row.
 
-        Args:
-            query: A text, or a query with its own answers.
-
-        Returns:
-            The query that `answer` takes.
-
         Raises:
             UsageError: If it is empty or too long.
             LeakboundError: If the mechanism or the model refuses the query over a context of blank
@@ -197,7 +179,13 @@ class PrivateICL:
         """
         checked = query if isinstance(query, Query) else Query(query)
         text = text_only(checked.text, "a service of private answers")
-        size = _bytes("".join((text, *checked.labels)))  # its own answers need room, too
+        try:
+            size = len("".join((text, *checked.labels)).encode())  # its own answers need room, too
+        except UnicodeEncodeError:
+            raise UsageError(
+                "the query holds half a character (a lone surrogate); it must be valid Unicode "
+                "text."
+            ) from None
         if not text.strip() or size > self.longest:
             raise UsageError(
                 f"the query has {size} bytes; it must have text, and at most {self.longest} "
@@ -239,7 +227,9 @@ class PrivateICL:
         spend = self._spend(cost)
         paid = spend.state
         try:
-            text = self._made(checked, self._taking_part(spend))
+            each = zip(self._context, spend.takes_part, strict=True)
+            # the slot of a record that has spent its budget is empty
+            text = self._made(checked, tuple(one if there else EMPTY_SLOT for one, there in each))
         except Interrupted as error:
             raise AnswerInterrupted(
                 "the answer was paid for, and was interrupted before it was made; what was spent "
@@ -255,9 +245,7 @@ class PrivateICL:
         return Answer(text, paid.epsilon, paid.remaining, paid.delta, answered, digest)
 
     def _require_answers(self, query: Query) -> None:
-        """Send one public request of each kind, so that an endpoint that is down or refuses the
-        query costs nothing.
-        """
+        """Send one public request of each kind, so that an endpoint that is down costs nothing."""
         kinds = {type(request): request for request in reversed(self._public_requests(query))}
         if Embed in self.mechanism.needs:
             kinds.setdefault(Embed, Embed("-"))
@@ -265,7 +253,6 @@ class PrivateICL:
             self.model.answer([request])
 
     def _spend(self, cost: Guarantee) -> Spend:
-        """Charge the ledger for one answer at this price."""
         try:
             return self.ledger.spend(self._records, cost, self.dataset)
         except BudgetExhausted:
@@ -275,13 +262,7 @@ class PrivateICL:
         except PossiblySpent as error:
             raise AnswerLost(f"the answer counts as paid for, and was not made: {error}") from error
 
-    def _taking_part(self, spend: Spend) -> Context:
-        """The context; the slot of a record that has spent its budget is empty."""
-        each = zip(self._context, spend.takes_part, strict=True)
-        return tuple(example if there else EMPTY_SLOT for example, there in each)
-
     def _made(self, query: Query, context: Context) -> str:
-        """Make the answer that was paid for."""
         model = TotalModel(self.model, self.task.prompt((), query))
         draw, seed = self._randbits(DRAW_BITS), self._randbits(SEED_BITS)
         rng = np.random.default_rng(seed)

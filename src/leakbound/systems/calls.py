@@ -17,8 +17,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from leakbound._check import positive, within
 from leakbound.errors import TargetError, UsageError
+from leakbound.models.http.window import backoff
 from leakbound.models.openai.account import require_time
-from leakbound.models.openai.window import backoff
 from leakbound.systems.failures import NoAnswer, failure_of
 
 R = TypeVar("R")

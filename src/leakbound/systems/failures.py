@@ -9,12 +9,11 @@ import asyncio
 import sysconfig
 import traceback
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
 from leakbound.errors import TargetError
-from leakbound.models.openai.window import retry_after
+from leakbound.models.http.window import retry_after
 
 # Overload and gateways: the service itself did not answer, or says that it will later. 52x are the
 # gateway errors of Cloudflare, 529 the overload of Anthropic.
@@ -186,7 +185,7 @@ def _wait(error: BaseException) -> float | None:
     if not isinstance(headers, Mapping):
         return None
     found = next((v for k, v in headers.items() if str(k).lower() == "retry-after"), None)
-    return retry_after(found, datetime.now(UTC)) if isinstance(found, str) else None
+    return retry_after(found) if isinstance(found, str) else None
 
 
 def place_of(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leakbound.errors import LeakboundError, TargetError
-from leakbound.models.blocking import run_blocking
+from leakbound.models.http.blocking import run_blocking
 from leakbound.systems.callable import CallableSystem
 from leakbound.systems.protocol import System
 from leakbound.systems.stores.shared import OneSession

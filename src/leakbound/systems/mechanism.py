@@ -17,8 +17,8 @@ from leakbound.errors import LeakboundError, TargetError
 from leakbound.mechanisms.parts.base import MechanismBase
 from leakbound.mechanisms.parts.single import as_aggregate, one_vote, release_unchanged
 from leakbound.models import Model
-from leakbound.models.blocking import run_blocking
 from leakbound.models.content import text_only
+from leakbound.models.http.blocking import run_blocking
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.stats.witness import ReplyFacts
 from leakbound.systems.callable import Answerer, as_system

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
 
-from leakbound.models.blocking import LoopThread
+from leakbound.models.http.blocking import LoopThread
 from leakbound.tasks import Context, Example
 
 if TYPE_CHECKING:

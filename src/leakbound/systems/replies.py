@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from leakbound._text import whole
 from leakbound.errors import TargetError
-from leakbound.models.blocking import run_blocking
+from leakbound.models.http.blocking import run_blocking
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import Query

@@ -11,8 +11,6 @@ from torch import nn
 
 
 class TextConfig(Protocol):
-    """Configuration of the decoder."""
-
     hidden_size: int
     num_attention_heads: int
     num_hidden_layers: int
@@ -20,23 +18,17 @@ class TextConfig(Protocol):
 
 
 class ModelConfig(Protocol):
-    """Configuration of a model."""
-
     model_type: str
 
     def get_text_config(self, decoder: bool = ...) -> TextConfig: ...
 
 
 class ModelOutput(Protocol):
-    """What a forward pass returns."""
-
     logits: torch.Tensor
     hidden_states: tuple[torch.Tensor, ...]
 
 
 class GenerationConfig(Protocol):
-    """Defaults for generation."""
-
     eos_token_id: int | list[int] | None
 
 
@@ -60,15 +52,11 @@ class CausalModel(Protocol):
 
 
 class ClassifierConfig(Protocol):
-    """Configuration of a sequence classifier."""
-
     model_type: str
     num_labels: int
 
 
 class SequenceClassifier(Protocol):
-    """A sequence classifier."""
-
     config: ClassifierConfig
     device: torch.device
 
@@ -85,8 +73,6 @@ class ModelInputs(Protocol):
 
 
 class Tokenizer(Protocol):
-    """Converts texts to token ids and back."""
-
     bos_token_id: int | None
     eos_token_id: int | None
 
@@ -97,8 +83,6 @@ class Tokenizer(Protocol):
 
 
 class Processor(Protocol):
-    """Converts texts with images to token ids and pixels."""
-
     image_token: str
     tokenizer: Tokenizer
 
@@ -114,6 +98,11 @@ class KeysAndValues(Protocol):
     values: torch.Tensor
 
     def lazy_initialization(self, keys: torch.Tensor, values: torch.Tensor) -> None: ...
+
+
+def first_line(error: Exception) -> str:
+    """Why a library of others failed."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def window_of(model: CausalModel) -> int:

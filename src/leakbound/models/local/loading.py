@@ -22,20 +22,18 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
-    PreTrainedModel,
     __version__,
 )
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError, findable, reason_of
-from leakbound.models.hub import hub_host, is_reachable
-from leakbound.models.local.budget import Budget, require_memory, resident
-from leakbound.models.local.hugging_face import CausalModel, ModelConfig
-from leakbound.models.local.memory import weight_bytes
-from leakbound.models.local.model import TransformersModel
-from leakbound.models.local.readings import LABEL_SCORES
-from leakbound.models.local.self_check import recalled
+from leakbound.models.address import hub_host, is_reachable
+from leakbound.models.local.engine.budget import Budget, require_memory, resident
+from leakbound.models.local.engine.memory import weight_bytes
+from leakbound.models.local.engine.self_check import recalled
+from leakbound.models.local.hugging_face import ModelConfig, first_line
+from leakbound.models.local.model import LABEL_SCORES, TransformersModel
 
 GGUF = ".gguf"
 MAGIC = b"GGUF"  # the first bytes of such a file
@@ -57,7 +55,6 @@ class ModelFiles:
 
     @property
     def here(self) -> bool:
-        """Whether it stands on this machine."""
         return Path(self.address).exists()
 
     @property
@@ -76,9 +73,11 @@ class ModelFiles:
         return nullcontext() if self.gguf is None else redirect_stderr(StringIO())
 
     def bytes_at(self, width: int) -> int:
-        """Memory that the weights will take."""
         if self.gguf is not None:
-            return _gguf_numbers(Path(self.address)) * width
+            from gguf import GGUFReader
+
+            tensors = GGUFReader(Path(self.address)).tensors  # unpacked when they are read
+            return sum(int(tensor.n_elements) for tensor in tensors) * width
         return weight_bytes(_weights(Path(self.address)), width)
 
     def fingerprint(self) -> str:
@@ -112,7 +111,6 @@ def find_files(address: str) -> ModelFiles:
 
 
 def unreadable(files: ModelFiles, error: Exception) -> TargetError:
-    """Why a model could not be loaded."""
     address = files.address
     if "trust_remote_code" in str(error):
         return TargetError(
@@ -124,10 +122,10 @@ def unreadable(files: ModelFiles, error: Exception) -> TargetError:
             f"the model {address!r} is neither a folder nor in the cache, and {hub_host()} cannot "
             "be reached from here; give the folder of a model (hf/PATH)."
         )
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     again = "Copy the file again" if files.gguf else "Save it again with save_pretrained"
+    reason = first_line(error).rstrip(".")
     return TargetError(
-        f"the model {address!r} could not be loaded: {reason.rstrip('.')}. {again}; if it is "
+        f"the model {address!r} could not be loaded: {reason}. {again}; if it is "
         "complete, a newer version of transformers may support it."
     )
 
@@ -156,9 +154,11 @@ def _check_file(path: Path) -> None:
 
 def _check_folder(folder: Path) -> None:
     if not (folder / "config.json").is_file():
+        whole = sorted(folder.glob(f"*{GGUF}"))  # a model by itself
+        instead = f", or its GGUF file (hf/{whole[0]})" if whole else ""
         raise TargetError(
             f"the model folder {str(folder)!r} has no config.json; give a folder saved with "
-            f"save_pretrained{_instead(folder)}."
+            f"save_pretrained{instead}."
         )
     _require_json([folder / "config.json"])
     if not _weights(folder):
@@ -170,12 +170,6 @@ def _check_folder(folder: Path) -> None:
             f"the model folder {str(folder)!r} has no weights; it must hold *.safetensors beside "
             f"config.json{pickles if any(folder.glob('*.bin')) else ''}."
         )
-
-
-def _instead(folder: Path) -> str:
-    """The GGUF file of a folder without a configuration, which is a model by itself."""
-    found = sorted(folder.glob(f"*{GGUF}"))
-    return f", or its GGUF file (hf/{found[0]})" if found else ""
 
 
 def _require_json(files: Iterable[Path]) -> None:
@@ -191,13 +185,6 @@ def _require_json(files: Iterable[Path]) -> None:
 
 def _weights(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.safetensors"))
-
-
-def _gguf_numbers(file: Path) -> int:
-    """Numbers in all tensors; they are unpacked when they are read."""
-    from gguf import GGUFReader
-
-    return sum(int(tensor.n_elements) for tensor in GGUFReader(file).tensors)
 
 
 def _add(digest: hashlib._Hash, path: Path) -> None:
@@ -227,8 +214,10 @@ def load(
     label_scores: str = "sum",
     layers: int | None = None,
 ) -> TransformersModel:
-    """Load a causal or an image-text-to-text model with its tokenizer or processor."""
-    _check_label_scores(label_scores)
+    if label_scores not in LABEL_SCORES:
+        raise UsageError(
+            f"label_scores is {label_scores!r}; it must be one of {', '.join(LABEL_SCORES)}."
+        )
     files, where = find_files(address), _device(device)
     disable_progress_bar()  # type: ignore[no-untyped-call]
     width = _dtype(dtype, where)
@@ -252,9 +241,15 @@ def load(
             f"again with save_pretrained, or install the release of transformers that saved it "
             f"(this is {__version__})."
         )
-    fingerprint = files.fingerprint() if files.here else _of_hub(address, model)
-    if layers is not None:
-        _keep_layers(model, layers)
+    if files.here:
+        fingerprint = files.fingerprint()
+    else:  # the hub id and the revision that was loaded
+        revision = getattr(model.config, "_commit_hash", None) or ""
+        fingerprint = hashlib.sha256(f"{address} {revision}".encode()).hexdigest()[:16]
+    if layers is not None:  # leave out the last layers
+        decoder = model.get_decoder()
+        decoder.layers = decoder.layers[:layers]
+        decoder.config.num_hidden_layers = layers
         fingerprint += f"-{layers}-layers"
     if model.dtype != torch.float32:  # other precisions give other answers
         fingerprint += f"-{str(model.dtype).removeprefix('torch.')}"
@@ -268,20 +263,6 @@ def load(
     name, budget = name or f"hf/{address}", Budget.of(model, memory)
     sharing = recalled(model, name, checked)
     return behind(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
-
-
-def _keep_layers(model: PreTrainedModel, layers: int) -> None:
-    """Leave out the last layers of the language model, in place."""
-    decoder = model.get_decoder()  # type: ignore[no-untyped-call]
-    decoder.layers = decoder.layers[:layers]
-    decoder.config.num_hidden_layers = layers
-
-
-def _check_label_scores(label_scores: str) -> None:
-    if label_scores not in LABEL_SCORES:
-        raise UsageError(
-            f"label_scores is {label_scores!r}; it must be one of {', '.join(LABEL_SCORES)}."
-        )
 
 
 def _kinds(config: ModelConfig) -> tuple[Any, Any, type[TransformersModel]]:
@@ -301,12 +282,6 @@ def _kinds(config: ModelConfig) -> tuple[Any, Any, type[TransformersModel]]:
     from leakbound.models.local.vision import VisionModel
 
     return AutoProcessor, AutoModelForImageTextToText, VisionModel
-
-
-def _of_hub(address: str, model: CausalModel) -> str:
-    """Hash of a hub id and the revision that was loaded."""
-    revision = getattr(model.config, "_commit_hash", None) or ""
-    return hashlib.sha256(f"{address} {revision}".encode()).hexdigest()[:16]
 
 
 def _device(device: str) -> torch.device:

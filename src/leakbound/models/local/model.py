@@ -15,23 +15,13 @@ import torch
 from leakbound.errors import TargetError
 from leakbound.models.chat import Chat
 from leakbound.models.content import Parts
-from leakbound.models.local.budget import Budget
-from leakbound.models.local.grouping import equal_rows
+from leakbound.models.local.engine.budget import Budget
+from leakbound.models.local.engine.grouping import equal_rows
+from leakbound.models.local.engine.passes import Ids, Passes, State, sparing_others
+from leakbound.models.local.engine.self_check import check_sharing
+from leakbound.models.local.engine.sharing import Sharing
 from leakbound.models.local.hugging_face import CausalModel, Tokenizer, parameters_of, window_of
-from leakbound.models.local.lengths import UNKNOWN, most_tokens, tokens_by_bytes
-from leakbound.models.local.passes import Ids, Passes, State, sparing_others
-from leakbound.models.local.readings import (
-    LABEL_SCORES,
-    NO_LOGITS,
-    NO_SCORE,
-    check_labels,
-    choose,
-    log_probabilities,
-    plain_logits,
-)
-from leakbound.models.local.self_check import check_sharing
-from leakbound.models.local.sharing import Sharing
-from leakbound.models.local.text_ids import TextIds
+from leakbound.models.local.text_ids import UNKNOWN, TextIds, most_tokens, tokens_by_bytes
 from leakbound.models.request import (
     Complete,
     Embed,
@@ -40,10 +30,50 @@ from leakbound.models.request import (
     Request,
     ScoreLabels,
     ScoreTokens,
+    prompt_seed,
 )
 
 R = TypeVar("R")
 Floats = npt.NDArray[np.float32]
+# for a row that runs alone and whose logits are not numbers
+NO_SCORE, NO_LOGITS = np.full(1, np.nan, np.float32), np.zeros((1, 0), np.float32)
+# how to combine the log-probabilities of a label's tokens into one number
+LABEL_SCORES: dict[str, Callable[[Floats], float]] = {
+    "sum": lambda scores: float(scores.sum()),
+    "mean": lambda scores: float(scores.mean()),
+    "first_token": lambda scores: float(scores[0]),
+}
+
+
+def check_labels(labels: Sequence[str]) -> None:
+    """Refuse a label without tokens: its score of 0 would exceed every other score."""
+    empty = [label for label in labels if not label.strip()]
+    if empty:
+        raise TargetError(
+            f"a label is {empty[0]!r}; it must have at least one non-blank character, because "
+            "the score of no token exceeds every other. Give it a name, such as none."
+        )
+    if not labels:
+        raise TargetError("there is no label to score; give at least one.")
+
+
+def plain_logits(logits: torch.Tensor, ids: Ids) -> Floats:
+    return logits.float().cpu().numpy()
+
+
+def log_probabilities(logits: torch.Tensor, ids: Ids) -> Floats:
+    table = torch.log_softmax(logits[: len(ids)].float(), -1)
+    own = torch.tensor(ids, dtype=torch.long, device=table.device)[:, None]
+    return table.gather(-1, own)[:, 0].cpu().numpy()
+
+
+def choose(logits: Floats, request: Complete, step: int) -> int:
+    """The next token: greedy, or a Gumbel draw with its own seed by prompt, draw and step."""
+    if request.temperature == 0:
+        return int(logits.argmax())
+    seed = [request.draw, step, prompt_seed(request.prompt)]
+    noise = np.random.default_rng(seed).gumbel(size=logits.shape)
+    return int((logits / request.temperature + noise).argmax())
 
 
 class TransformersModel:
@@ -135,21 +165,22 @@ class TransformersModel:
     def _answer_kind(
         self, kind: type[Request[object]], requests: Sequence[Request[object]]
     ) -> Sequence[object]:
-        """Answers to requests of one kind."""
         if kind is Complete:
             return self._complete(cast(Sequence[Complete], requests))
         if kind is ScoreLabels:
             return self._score_labels(cast(Sequence[ScoreLabels], requests))
         if kind is ScoreTokens:
-            return self._score_tokens(cast(Sequence[ScoreTokens], requests))
+            scored = cast(Sequence[ScoreTokens], requests)
+            return self._along(scored, [], log_probabilities, NO_SCORE, after=0)
         if kind is NextLogits:
-            return self._next_logits(cast(Sequence[NextLogits], requests))
+            asked = cast(Sequence[NextLogits], requests)
+            owners = [i if request.alone else None for i, request in enumerate(asked)]
+            return self._along(asked, owners, plain_logits, NO_LOGITS)
         return self._embed(cast(Sequence[Embed], requests))
 
     # --- text to token ids
 
     def encode(self, prompt: Prompt) -> Ids:
-        """Token ids of a prompt."""
         if isinstance(prompt, Parts):
             raise TargetError(
                 f"{self.name} reads text only, and a prompt holds an image; use a vision model "
@@ -160,7 +191,6 @@ class TransformersModel:
         return self.texts.prompt(prompt)
 
     def joined(self, prompt: Prompt, response: Prompt) -> tuple[Ids, Ids]:
-        """Token ids of a prompt and of its continuation."""
         if not (isinstance(prompt, str | Chat) and isinstance(response, str)):
             return (ids := self.encode(prompt)), self.encode_response(response, ids)
         if (prompt, response) not in self._pairs:
@@ -180,7 +210,6 @@ class TransformersModel:
         return most_tokens(self.texts.shown(request.prompt), self._special) + request.max_tokens
 
     def _length(self, request: Request[object]) -> int:
-        """Tokens of a prompt with the longest answer."""
         if isinstance(request, Complete):
             return len(self.encode(request.prompt)) + request.max_tokens
         if isinstance(request, ScoreLabels):
@@ -226,10 +255,8 @@ class TransformersModel:
             if all(text is not None for text in texts):
                 break
             logits = self.passes.step(state, chosen)
-        return [
-            text if text is not None else self.text(ids)
-            for text, ids in zip(texts, taken, strict=True)
-        ]
+        rows = zip(texts, taken, strict=True)
+        return [text if text is not None else self.text(ids) for text, ids in rows]
 
     def _finished(self, ids: list[int], request: Complete) -> str | None:
         """Text of a row if it has stopped, otherwise None."""
@@ -241,38 +268,20 @@ class TransformersModel:
         return text if ended or len(ids) >= request.max_tokens else None
 
     def end_ids(self) -> set[int]:
-        """Tokens that end an answer."""
-        configured = (
-            self.model.generation_config.eos_token_id if self.model.generation_config else None
-        )
-        ends = (
-            configured
-            if isinstance(configured, list)
-            else [configured, self.tokenizer.eos_token_id]
-        )
+        given = self.model.generation_config
+        own = given.eos_token_id if given else None
+        ends = own if isinstance(own, list) else [own, self.tokenizer.eos_token_id]
         return {int(i) for i in ends if i is not None}
 
     def text(self, ids: Sequence[int]) -> str:
-        """Text of token ids."""
         return str(self.tokenizer.decode(ids, skip_special_tokens=True))
 
     def _score_labels(self, requests: Sequence[ScoreLabels]) -> list[Floats]:
-        flat = [
-            ScoreTokens(request.prompt, label) for request in requests for label in request.labels
-        ]
+        flat = [ScoreTokens(one.prompt, label) for one in requests for label in one.labels]
         owners = [i if r.alone else None for i, r in enumerate(requests) for _ in r.labels]
         scores = self._along(flat, owners, log_probabilities, NO_SCORE, after=0)
         totals = iter([LABEL_SCORES[self.label_scores](one) for one in scores])
-        return [
-            np.array([next(totals) for _ in request.labels], np.float32) for request in requests
-        ]
-
-    def _score_tokens(self, requests: Sequence[ScoreTokens]) -> list[Floats]:
-        return self._along(requests, [], log_probabilities, NO_SCORE, after=0)
-
-    def _next_logits(self, requests: Sequence[NextLogits]) -> list[Floats]:
-        owners = [i if request.alone else None for i, request in enumerate(requests)]
-        return self._along(requests, owners, plain_logits, NO_LOGITS)
+        return [np.array([next(totals) for _ in one.labels], np.float32) for one in requests]
 
     def _along(
         self,
@@ -320,8 +329,7 @@ class TransformersModel:
         for request in requests:
             ids = torch.tensor([self.encode(request.text)], device=self.model.device)
             last = {"logits_to_keep": 1} if "logits_to_keep" in parameters_of(self.model) else {}
-            hidden = self.model(
-                input_ids=ids, output_hidden_states=True, use_cache=False, **last
-            ).hidden_states[-1]
+            how = {"output_hidden_states": True, "use_cache": False, **last}
+            hidden = self.model(input_ids=ids, **how).hidden_states[-1]
             out.append(hidden[0].float().mean(0).cpu().numpy())
         return out

@@ -6,16 +6,18 @@ text before it, and a response after a chat template has no leading blank.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 from jinja2 import TemplateError
 
 from leakbound.errors import TargetError
 from leakbound.models.chat import Chat
+from leakbound.models.local.engine.prefixes import Ids, alike
 from leakbound.models.local.hugging_face import Tokenizer
-from leakbound.models.local.prefixes import Ids, alike
 
 Turns = list[dict[str, str]]
 FAILURES = (TemplateError, TypeError, ValueError, LookupError, AttributeError)  # in templates
@@ -49,7 +51,6 @@ class ChatTemplate:
         return self._rendered([{"role": "user", "content": text}])
 
     def places(self, chat: Chat, shown: str) -> tuple[ShownMessage, ...]:
-        """The position of each message."""
         frame, at, found = self._frame(chat.roles), 0, []
         for number, message in enumerate(chat.messages):
             before, _, frame = frame.partition(MARK.format(number))
@@ -63,7 +64,8 @@ class ChatTemplate:
                     f"the chat template rewrites the prompt ({_name(number, message.role)}), so "
                     "the context cannot be found in it; use a template that keeps it."
                 )
-            skipped = 0 if form is message.content else _blanks(message.content)
+            blanks = len(message.content) - len(message.content.lstrip())
+            skipped = 0 if form is message.content else blanks
             at = first + len(form)
             found.append(ShownMessage(first, at, skipped))
         return tuple(found)
@@ -98,10 +100,6 @@ def _name(number: int, role: str) -> str:
     return f"message {number + 1}, of the {role}"
 
 
-def _blanks(text: str) -> int:
-    return len(text) - len(text.lstrip())
-
-
 Spans = Sequence[tuple[int, int]]
 
 
@@ -115,23 +113,22 @@ class JoinedIds:
 
 
 class TextIds:
-    """Token ids of prompts and responses."""
-
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self._ending = self._added_behind()
+        # how many special tokens, such as an end of text, the tokenizer adds after a text
+        alone = cast(Sequence[int], tokenizer("a", add_special_tokens=False)["input_ids"])
+        found = cast(Sequence[int], tokenizer("a")["input_ids"])
+        last = max((n for n, token in enumerate(found) if token in alone), default=len(found) - 1)
+        self._ending = len(found) - 1 - last
         self._template = ChatTemplate(self._render)
 
     @property
     def chat(self) -> bool:
-        """Whether prompts go through a chat template."""
         return bool(getattr(self.tokenizer, "chat_template", None))
 
     def plain(self, text: str, special: bool) -> Ids:
-        """Token ids of a text."""
-        found = tuple(
-            cast(Sequence[int], self.tokenizer(text, add_special_tokens=special)["input_ids"])
-        )
+        ids = self.tokenizer(text, add_special_tokens=special)["input_ids"]
+        found = tuple(cast(Sequence[int], ids))
         return found[: len(found) - self._ending] if special else found
 
     def prompt(self, prompt: str | Chat) -> Ids:
@@ -139,9 +136,12 @@ class TextIds:
         return self.plain(self.shown(prompt), not self.chat) or (self.first(),)
 
     def shown(self, prompt: str | Chat) -> str:
-        """A prompt as the model reads it."""
         if isinstance(prompt, Chat):
-            self._require_template()
+            if not self.chat:
+                raise TargetError(
+                    "the model has no chat template, so it accepts one text and no messages; use "
+                    "an instruct model, or put everything into one text."
+                )
             return self._template.shown(prompt)
         return self._template.shown_text(prompt) if self.chat else prompt
 
@@ -186,13 +186,6 @@ class TextIds:
     def _render(self, turns: list[dict[str, str]]) -> str:
         return self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
 
-    def _require_template(self) -> None:
-        if not self.chat:
-            raise TargetError(
-                "the model has no chat template, so it accepts one text and no messages; use an "
-                "instruct model, or put everything into one text."
-            )
-
     def _seam(self, before: str, response: str) -> str:
         """The blank between a prompt and a response."""
         none = self.chat or not response or response[0].isspace() or before[-1:].isspace()
@@ -208,9 +201,63 @@ class TextIds:
         count = len(ids) - (self._ending if special else 0)
         return ids[:count], cast(Spans, found["offset_mapping"])[:count]
 
-    def _added_behind(self) -> int:
-        """How many special tokens, such as an end of text, the tokenizer adds after a text."""
-        alone = cast(Sequence[int], self.tokenizer("a", add_special_tokens=False)["input_ids"])
-        found = cast(Sequence[int], self.tokenizer("a")["input_ids"])
-        last = max((n for n, token in enumerate(found) if token in alone), default=len(found) - 1)
-        return len(found) - 1 - last
+
+# --- lengths without tokenizing
+
+Part: TypeAlias = Mapping[str, object]
+# allowed before a byte-level tokenizer: these steps split a text and add nothing to it
+CUTS = frozenset({"Sequence", "Split", "ByteLevel", "Digits", "Punctuation", "Whitespace"})
+COMPOSES = "NFC"  # changes no ASCII text
+UNKNOWN = math.inf  # for a text that must be tokenized
+
+
+@runtime_checkable
+class _Fast(Protocol):
+    """A tokenizer that describes how it is built."""
+
+    @property
+    def backend_tokenizer(self) -> _Described: ...
+    def num_special_tokens_to_add(self, pair: bool = False) -> int: ...
+
+
+class _Described(Protocol):
+    def to_str(self) -> str: ...
+
+
+def tokens_by_bytes(tokenizer: Tokenizer) -> int | None:
+    """Special tokens of byte-level BPE, whose other tokens are a byte of the text at least."""
+    if not isinstance(tokenizer, _Fast):
+        return None
+    built = json.loads(tokenizer.backend_tokenizer.to_str())
+    cuts = list(_parts(built["pre_tokenizer"]))
+    levels = [part for part in cuts if part["type"] == "ByteLevel"]
+    plain = (
+        built["model"]["type"] == "BPE"
+        and all(part["type"] == COMPOSES for part in _parts(built["normalizer"]))
+        and all(part["type"] in CUTS for part in cuts)
+        and bool(levels)
+        and not any(part["add_prefix_space"] for part in levels)
+        and not any(built["model"].get(key) for key in ("byte_fallback", "end_of_word_suffix"))
+    )
+    return tokenizer.num_special_tokens_to_add() if plain else None
+
+
+def most_tokens(text: str, special: int | None) -> float:
+    """The most tokens that a text can have.
+
+    Examples:
+        >>> most_tokens("a note", 1), most_tokens("a note", None)
+        (7, inf)
+    """
+    return UNKNOWN if special is None or not text.isascii() else len(text) + special
+
+
+def _parts(part: Part | None) -> Iterator[Part]:
+    """A part of a tokenizer, and the parts of a sequence."""
+    if part is None:
+        return
+    yield part
+    for key in ("pretokenizers", "normalizers"):
+        inner = part.get(key)
+        for one in inner if isinstance(inner, list) else ():
+            yield from _parts(one)

@@ -20,13 +20,12 @@ from PIL import Image as Pil
 from leakbound.errors import TargetError
 from leakbound.models.chat import Chat
 from leakbound.models.content import Image, Parts, images_in
-from leakbound.models.local.budget import Budget
+from leakbound.models.local.engine.budget import Budget
+from leakbound.models.local.engine.prefixes import Ids
+from leakbound.models.local.engine.sharing import Sharing
 from leakbound.models.local.hugging_face import CausalModel, Processor
-from leakbound.models.local.lengths import UNKNOWN
 from leakbound.models.local.model import TransformersModel
-from leakbound.models.local.prefixes import Ids
-from leakbound.models.local.sharing import Sharing
-from leakbound.models.local.text_ids import TextIds
+from leakbound.models.local.text_ids import UNKNOWN, TextIds
 from leakbound.models.request import Complete, NextLogits, Prompt, Request, ScoreLabels
 
 
@@ -39,7 +38,6 @@ class VisionTexts(TextIds):
 
     @property
     def chat(self) -> bool:
-        """Whether prompts go through a chat template."""
         return bool(getattr(self._processor, "chat_template", None))
 
     def _render(self, turns: list[dict[str, str]]) -> str:
@@ -48,21 +46,12 @@ class VisionTexts(TextIds):
 
 
 def rendered(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
-    """Render turns as the model reads them."""
     return processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
 
 
 def turn_content(parts: Sequence[str | Image]) -> list[dict[str, str]]:
     """The content of a turn in the form that processors expect."""
     return [{"type": "text", "text": p} if isinstance(p, str) else {"type": "image"} for p in parts]
-
-
-def texts_in(prompt: str | Parts | Chat) -> list[str]:
-    """The texts of a prompt."""
-    if isinstance(prompt, Chat):
-        return [message.content for message in prompt.messages]
-    parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)
-    return [part for part in parts if isinstance(part, str)]
 
 
 R = TypeVar("R")
@@ -84,7 +73,6 @@ class _Seen:
 
     @property
     def tokens(self) -> int:
-        """Number of placeholder tokens."""
         return sum(i < 0 for i in self.ids)
 
 
@@ -101,7 +89,6 @@ class Eye:
         self.clear()
 
     def clear(self) -> None:
-        """Drop everything."""
         self._seen: dict[str, _Seen] = {}
         self._slots: dict[int, tuple[str, int]] = {}
         self._waiting = 0  # bytes of the tower's next inputs
@@ -115,34 +102,26 @@ class Eye:
             ids = tuple(
                 self._slot(image, next(places)) if token == self._place else token for token in row
             )
-            self._seen[image.sha256] = _Seen(image, ids)
-            self._await(self._seen[image.sha256], inputs)
+            size = sum(t.nbytes for t in inputs.values())
+            room = self._waiting + size <= self.budget  # else too many wait for the tower already
+            self._waiting += size if room else 0
+            self._seen[image.sha256] = _Seen(image, ids, inputs if room else None)
         return self._seen[image.sha256].ids
-
-    def _await(self, seen: _Seen, inputs: dict[str, torch.Tensor]) -> None:
-        """Keep the inputs of the tower, unless too many are already waiting."""
-        size = sum(t.nbytes for t in inputs.values())
-        if self._waiting + size <= self.budget:
-            seen.inputs, self._waiting = inputs, self._waiting + size
 
     def look(self, images: Sequence[Image], together: int = TOGETHER) -> None:
         """Compute the features of images that have none. Images of one size share a pass."""
         for image in images:
             self.ids(image)
-        fresh = [
-            s
-            for s in (self._seen[key] for key in dict.fromkeys(i.sha256 for i in images))
-            if s.features is None
-        ]
         forms: dict[tuple[int, int], list[_Seen]] = {}
-        for seen in fresh:
+        for key in dict.fromkeys(image.sha256 for image in images):
+            if (seen := self._seen[key]).features is not None:
+                continue
             forms.setdefault(seen.image.size, []).append(seen)
         for group in forms.values():
             for first in range(0, len(group), together):
                 self._tower(group[first : first + together])
 
     def trim(self) -> None:
-        """Drop features beyond the budget."""
         seen = self._seen.values()
         kept = [(one, one.features.nbytes) for one in seen if one.features is not None]
         size = sum(nbytes for _, nbytes in kept)
@@ -157,15 +136,11 @@ class Eye:
         where = ids < 0
         if bool(where.any()):
             values, back = torch.unique(ids[where], return_inverse=True)
-            out = out.masked_scatter(
-                where[..., None], self._features(values.tolist()).to(out.dtype)[back]
-            )
+            places = [self._slots[slot] for slot in values.tolist()]
+            self.look([self._seen[key].image for key, _ in places])
+            rows = [cast(torch.Tensor, self._seen[key].features)[at] for key, at in places]
+            out = out.masked_scatter(where[..., None], torch.stack(rows).to(out.dtype)[back])
         return cast(torch.Tensor, out)
-
-    def _features(self, slots: list[int]) -> torch.Tensor:
-        places = [self._slots[slot] for slot in slots]
-        self.look([self._seen[key].image for key, _ in places])
-        return torch.stack([cast(torch.Tensor, self._seen[key].features)[at] for key, at in places])
 
     def _slot(self, image: Image, at: int) -> int:
         slot = -1 - int.from_bytes(
@@ -179,20 +154,18 @@ class Eye:
         self._waiting -= sum(
             t.nbytes for seen in group if seen.inputs for t in seen.inputs.values()
         )
-        joined = {name: self._placed(torch.cat([i[name] for i in inputs])) for name in inputs[0]}
-        found = self.model.get_image_features(**joined)
+        cat = {name: torch.cat([i[name] for i in inputs]) for name in inputs[0]}
+        kinds = {
+            name: self.model.dtype if t.is_floating_point() else t.dtype for name, t in cat.items()
+        }
+        placed = {name: t.to(self.model.device, kinds[name]) for name, t in cat.items()}
+        found = self.model.get_image_features(**placed)
         found = getattr(found, "pooler_output", found)
-        rows = (
-            torch.cat([t.flatten(0, -2) for t in found])
-            if isinstance(found, list | tuple)
-            else found.flatten(0, -2)
-        )
-        for seen, features in zip(group, rows.split([seen.tokens for seen in group]), strict=True):
+        each = found if isinstance(found, list | tuple) else [found]
+        rows = torch.cat([t.flatten(0, -2) for t in each])
+        for seen, features in zip(group, torch.split(rows, [s.tokens for s in group]), strict=True):
             seen.features, seen.inputs = features.clone(), None
         self.towered += len(group)
-
-    def _placed(self, t: torch.Tensor) -> torch.Tensor:
-        return t.to(self.model.device, self.model.dtype if t.is_floating_point() else t.dtype)
 
     def _read(self, image: Image) -> tuple[list[int], dict[str, torch.Tensor]]:
         """Token ids of the image from the model's processor, and the inputs of the tower."""
@@ -209,8 +182,6 @@ class Eye:
 
 
 class VisionModel(TransformersModel):
-    """A model that reads prompts of text and images."""
-
     def __init__(
         self,
         model: CausalModel,
@@ -282,7 +253,10 @@ class VisionModel(TransformersModel):
     def _shown(self, prompt: str | Parts | Chat) -> str:
         """A prompt as the model reads it, with one placeholder for each image."""
         sign = self.processor.image_token
-        texts = texts_in(prompt)
+        parts = prompt.parts if isinstance(prompt, Parts) else (prompt,)
+        texts = [part for part in parts if isinstance(part, str)]
+        if isinstance(prompt, Chat):
+            texts = [message.content for message in prompt.messages]
         if any(sign in text for text in texts):
             raise TargetError(
                 f"a text holds {sign!r}, which {self.name} reads as an image; remove it from the "
@@ -295,10 +269,7 @@ class VisionModel(TransformersModel):
         return rendered(self.processor, [{"role": "user", "content": turn_content(prompt.parts)}])
 
     def _difference(self) -> str:
-        """How this engine differs from the model's own code on two images; "" if it does not.
-
-        Models whose positions or masks treat images differently from text differ here.
-        """
+        """How this engine differs from the model's own code on two images, in words."""
         try:
             images = [_pattern(24, 24, 1), _pattern(40, 24, 2)]
             prompt = Parts(("One: ", images[0], " two: ", images[1], " three:"))
@@ -316,9 +287,8 @@ class VisionModel(TransformersModel):
     def _reference(self, prompt: Parts) -> torch.Tensor:
         """(vocabulary,) logits after a prompt, from the model's own code."""
         chat = self.texts.chat
-        text = "".join(
-            p if isinstance(p, str) else self.processor.image_token for p in prompt.parts
-        )
+        sign = self.processor.image_token
+        text = "".join(p if isinstance(p, str) else sign for p in prompt.parts)
         if chat:
             turn = {"role": "user", "content": turn_content(prompt.parts)}
             text = rendered(self.processor, [turn])
@@ -330,13 +300,11 @@ class VisionModel(TransformersModel):
 
 
 def decoded(image: Image) -> Pil.Image:
-    """Pixels of an image."""
     with Pil.open(io.BytesIO(image.png)) as file:
         return file.convert("RGB")
 
 
 def _pattern(width: int, height: int, seed: int) -> Image:
-    """A small image of random colours."""
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     out = io.BytesIO()
     Pil.fromarray(pixels).save(out, "PNG")

@@ -5,26 +5,11 @@ Importing this package loads no HTTP library; the first request does.
 
 from leakbound.errors import UsageError
 from leakbound.models.openai.account import PriceList
-from leakbound.models.openai.client import Client
-from leakbound.models.openai.dialect import Dialect
 from leakbound.models.openai.endpoint import OPENAI, Capabilities, Endpoint, key_from_environment
-from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.generated import Generated
 from leakbound.models.openai.model import OpenAIModel
-from leakbound.models.openai.wire import HttpRequest
+from leakbound.models.openai.wire.dialect import Dialect
 
-__all__ = [
-    "Capabilities",
-    "Client",
-    "Dialect",
-    "Endpoint",
-    "Fault",
-    "Generated",
-    "HttpRequest",
-    "OpenAIModel",
-    "PriceList",
-    "open_endpoint",
-]
+__all__ = ["Capabilities", "Dialect", "Endpoint", "OpenAIModel", "PriceList", "open_endpoint"]
 
 
 def open_endpoint(model: str, endpoint: Endpoint) -> OpenAIModel:

@@ -19,15 +19,11 @@ DATED = re.compile(r"-20\d\d-\d\d-\d\d$")  # the date in the name of a model's r
 
 
 class Price(NamedTuple):
-    """The price of tokens."""
-
     prompt: float
     completion: float
 
 
 class Usage(NamedTuple):
-    """Tokens of one request."""
-
     prompt: int
     completion: int
 
@@ -44,7 +40,6 @@ class PriceList:
 
     @classmethod
     def read(cls, text: str, name: str) -> PriceList:
-        """Read a price list from JSON."""
         try:
             found = json.loads(text)
             hosts = {
@@ -60,7 +55,6 @@ class PriceList:
             ) from None
 
     def of(self, model: str, host: str) -> Price | None:
-        """The price of a model."""
         models = self.hosts.get(host) or self.hosts.get("*", {})
         return models.get(model) or models.get(DATED.sub("", model))
 
@@ -80,7 +74,6 @@ PRICES = PriceList.read(
 
 
 def usage_of(body: Mapping[str, object]) -> Usage | None:
-    """The `usage` of a reply."""
     found = body.get("usage")
     if not isinstance(found, dict):
         return None
@@ -107,7 +100,6 @@ class Meter:
     began: float = field(default_factory=time.monotonic)
 
     def admits(self, most: float, max_cost: float | None, max_minutes: float | None) -> bool:
-        """Whether a request may be sent now."""
         require_time(self.began, max_minutes)
         if max_cost is None or self.cost + self.reserved + most <= max_cost:
             return True
@@ -116,12 +108,10 @@ class Meter:
         return False
 
     def sent(self, price: Price | None) -> None:
-        """Count a request that is being sent."""
         self.requests += 1
         self.unpriced |= price is None
 
     def count(self, usage: Usage | None, size: Size, price: Price | None) -> None:
-        """Count a reply."""
         found = usage or size
         self.unmetered += usage is None
         self.prompt_tokens += found.prompt
@@ -130,28 +120,18 @@ class Meter:
 
     def line(self) -> str:
         """A line for the screen, and a second one if there are answers that are not usual text."""
-        unmetered = (
-            f", {self.unmetered} of them without usage and counted at their most"
-            if self.unmetered
-            else ""
-        )
-        return (
-            f"{self.requests} requests ({self.retries} of them retries{unmetered}), "
-            f"{self.prompt_tokens} prompt and {self.completion_tokens} completion tokens, "
-            f"{self._cost()}{self._outcomes()}"
-        )
-
-    def _cost(self) -> str:
-        if self.unpriced:
-            return "cost unknown (no price is known)"
+        least = f", {self.unmetered} of them without usage and counted at their most"
         dated = f" (prices of {self.priced})" if self.priced else ""
-        return f"cost ${self.cost:.4f}{dated}"
-
-    def _outcomes(self) -> str:
-        if not self.outcomes:
-            return ""
+        cost = f"cost ${self.cost:.4f}{dated}"
         counts = [f"{count} {OUTCOMES[kind]}" for kind, count in sorted(self.outcomes.items())]
-        return f"\nanswers that are not usual text: {', '.join(counts)}"
+        unusual = f"\nanswers that are not usual text: {', '.join(counts)}"
+        return (
+            f"{self.requests} requests ({self.retries} of them retries"
+            f"{least if self.unmetered else ''}), "
+            f"{self.prompt_tokens} prompt and {self.completion_tokens} completion tokens, "
+            f"{'cost unknown (no price is known)' if self.unpriced else cost}"
+            f"{unusual if counts else ''}"
+        )
 
 
 OUTCOMES = {

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from leakbound._check import positive, within
 from leakbound.errors import UsageError, unknown_name
+from leakbound.models.http.hosts import OPENAI, VERSION, is_exposed, is_host, is_openai
+from leakbound.models.http.transport import Transport
 from leakbound.models.openai.account import PRICES, Meter, Price, PriceList
-from leakbound.models.openai.dialect import Dialect
-from leakbound.models.openai.hosts import OPENAI, VERSION, is_host, is_loopback, is_openai
-from leakbound.models.transport import Transport
+from leakbound.models.openai.wire.dialect import Dialect
 
 __all__ = ["OPENAI", "Capabilities", "Endpoint", "key_from_environment"]
 
@@ -71,15 +71,9 @@ class Capabilities:
             >>> Capabilities.parse("completions,echo,echo_shift=0").scores
             True
         """
-        flags: dict[str, bool] = {}
-        numbers: dict[str, int] = {}
-        for part in filter(None, map(str.strip, text.split(","))):
-            name, value = _parse_part(part)
-            if name in NUMBERS:
-                numbers[name] = value
-            else:
-                flags[name] = bool(value)
-        shift, top = numbers.get("echo_shift"), numbers.get("top_logprobs", 0)
+        values = dict(map(_parse_part, filter(None, map(str.strip, text.split(",")))))
+        flags = {name: bool(value) for name, value in values.items() if name not in NUMBERS}
+        shift, top = values.get("echo_shift"), values.get("top_logprobs", 0)
         return cls(**flags, echo_shift=shift, top_logprobs=top)
 
     @property
@@ -179,13 +173,7 @@ class Endpoint:
         return tuple(name for name, value in given.items() if value is not None)
 
     def price(self, model: str) -> Price | None:
-        """The price of a model at this endpoint.
-
-        Args:
-            model: Name of the model.
-
-        Returns:
-            The given or listed price; None if unknown.
+        """The given or listed price of a model; None if unknown.
 
         Raises:
             UsageError: If the price is unknown and `max_cost` therefore cannot be enforced.
@@ -217,14 +205,7 @@ class Endpoint:
         return Price(low, high)
 
     def price_date(self, model: str) -> str:
-        """The date of a model's price.
-
-        Args:
-            model: Name of the model.
-
-        Returns:
-            The date of the list that contains it; "" if the price was given or is unknown.
-        """
+        """The date of the list that has a model's price; empty if it was given or is unknown."""
         given = None not in (self.price_in, self.price_out)
         return "" if given or self._found_price(model) is None else self.prices.as_of
 
@@ -240,10 +221,12 @@ def _require_plain(url: str) -> None:
         found = urlsplit(url)
         named = is_host(found.hostname or "")
         good = found.scheme in ("http", "https") and named and (found.port or 0) >= 0
+        name, _, value = found.query.partition("=")  # of Azure's api-version, if there is one
+        versioned = not found.query or (name == VERSION and value.replace("-", "").isalnum())
     except ValueError:
         good = False
     if (
-        (found.username or found.password or found.fragment or not _versioned(found.query))
+        (found.username or found.password or found.fragment or not versioned)
         if good
         else set(url) & set("@?#")
     ):
@@ -258,15 +241,9 @@ def _require_plain(url: str) -> None:
         )
 
 
-def _versioned(query: str) -> bool:
-    """Whether a query is empty or only contains Azure's api-version."""
-    name, _, value = query.partition("=")
-    return not query or (name == VERSION and value.replace("-", "").isalnum())
-
-
 def _require_safe(url: str, insecure: bool) -> None:
     """Refuse plain http beyond this machine: requests contain private rows and the key."""
-    if not insecure and urlsplit(url).scheme == "http" and not is_loopback(url):
+    if not insecure and is_exposed(url):
         raise UsageError(
             f"{_bare(url)} uses plain http to another machine, so anyone on the network path can "
             "read prompts and key; use https, a tunnel to this machine, or --insecure if you trust "
@@ -275,7 +252,6 @@ def _require_safe(url: str, insecure: bool) -> None:
 
 
 def key_from_environment(endpoint: Endpoint | None = None) -> str | None:
-    """Read the API key of an endpoint from the environment."""
     found = endpoint or Endpoint()
     if found.key_env and not VARIABLE.fullmatch(found.key_env):
         raise UsageError(
@@ -291,10 +267,8 @@ def key_from_environment(endpoint: Endpoint | None = None) -> str | None:
     own = all(map(is_openai, found.urls))
     names = [found.key_env] if found.key_env else [OWN_KEY, OTHER_KEY] if own else [OTHER_KEY]
     name = next((name for name in names if os.environ.get(name)), None)
-    return None if name is None else _checked_key(name)
-
-
-def _checked_key(name: str) -> str:
+    if name is None:
+        return None
     key = os.environ[name].strip()
     if not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError(

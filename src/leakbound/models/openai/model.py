@@ -15,10 +15,9 @@ from leakbound.errors import TargetError
 from leakbound.models.chat import Chat
 from leakbound.models.content import Parts
 from leakbound.models.openai.account import cost_of
-from leakbound.models.openai.client import Client
 from leakbound.models.openai.endpoint import Capabilities, Endpoint
-from leakbound.models.openai.generated import Generated
-from leakbound.models.openai.wire import HttpRequest, http_request_for
+from leakbound.models.openai.wire.generated import Generated
+from leakbound.models.openai.wire.requests import HttpRequest, http_request_for
 from leakbound.models.request import (
     Complete,
     Embed,
@@ -35,15 +34,13 @@ ReplyValue = Generated | npt.NDArray[np.float32]
 
 
 class OpenAIModel:
-    """A model that an endpoint serves.
-
-    Temperature 0 is greedy. Above it, draws are seeded if the endpoint supports seeds. The endpoint
-    may change the model behind the name; neither the name nor `fingerprint` would show that.
-    """
+    """A model that an endpoint serves, which may change behind its name."""
 
     def __init__(self, model: str, endpoint: Endpoint, key: str | None = None) -> None:
         self._served, self.endpoint = model, endpoint
         self.price = endpoint.price(model)
+        from leakbound.models.openai.client import Client  # imports asyncio
+
         self.client = Client(model, endpoint, key, self.price)
 
     @property
@@ -53,28 +50,18 @@ class OpenAIModel:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the model's name, capabilities and dialect. It does not depend on the address of
-        the endpoint.
-        """
-        content = json.dumps([self._served, asdict(self.can), *self._own_ways()], sort_keys=True)
+        """Hash of name, capabilities and dialect, whatever the address of the endpoint."""
+        changed = [asdict(self.endpoint.dialect)] if self.endpoint.dialect else []
+        content = json.dumps([self._served, asdict(self.can), *changed], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-    def _own_ways(self) -> list[object]:
-        """What changes answers beside capabilities; empty for OpenAI's own dialect."""
-        dialect = self.endpoint.dialect
-        return [asdict(dialect)] if dialect else []
 
     @property
     def can(self) -> Capabilities:
-        """What the endpoint can do."""
         return self.endpoint.capabilities
 
     @property
     def supports(self) -> frozenset[type[Request[object]]]:
-        """Requests that the capabilities cover.
-
-        NextLogits is never supported: endpoints report only a few next tokens.
-        """
+        """What the capabilities cover; never NextLogits, as only a few next tokens are reported."""
         can = self.can
         covered: dict[type[Request[object]], bool] = {
             Complete: can.chat or can.completions,
@@ -86,19 +73,14 @@ class OpenAIModel:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Options of the endpoint that limit money or time."""
         return self.endpoint.limits
 
     @property
     def connections(self) -> int:
-        """The most requests in flight, over all addresses."""
         return self.endpoint.connections
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse requests that the capabilities do not cover.
-
-        The length of prompts is not checked here; the endpoint refuses prompts that are too long.
-        """
+        """Refuse what the capabilities do not cover; an endpoint refuses long prompts itself."""
         for request in requests:
             kind = type(request)
             if kind not in self.supports:
@@ -106,7 +88,6 @@ class OpenAIModel:
             self._check_form(request)
 
     def why(self, kind: type[Request[object]]) -> str:
-        """Why a kind of request is not answered, and what to do."""
         can = self.can
         if kind is NextLogits:
             return (
@@ -188,7 +169,6 @@ class OpenAIModel:
         return self.can.scores and not isinstance(request.prompt, Parts | Chat)
 
     def _count(self, answers: Sequence[ReplyValue]) -> None:
-        """Count refusals and other unusual answers for the user."""
         kinds = [one.outcome for one in answers if isinstance(one, Generated)]
         self.endpoint.meter.outcomes.update(kind for kind in kinds if kind != "text")
 
@@ -217,7 +197,6 @@ class OpenAIModel:
         return sum(cost_of(self.http_request(part).size, self.price) for part in order)
 
     def close(self) -> None:
-        """Drop what is in flight and close the connections; the next answer opens new ones."""
         self.client.close()
 
 

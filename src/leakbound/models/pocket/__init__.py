@@ -45,10 +45,7 @@ def load_pocket_vision(
     label_scores: str = "sum",
     short: bool = False,
 ) -> TransformersModel:
-    """Load the pocket model that names images.
-
-    It has 2 million parameters; `pocket_training/vision/` trained it on drawn figures.
-    """
+    """Load the pocket model of 2 million parameters that names images."""
     from leakbound.models.local import load
 
     name, layers = ("pocket-vision-short", SHORT) if short else ("pocket-vision", None)

@@ -2,56 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Callable, Mapping
-from types import TracebackType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from leakbound.errors import Refused, TargetError, UsageError
-from leakbound.models.blocking import LoopThread
+from leakbound.errors import TargetError, UsageError
 from leakbound.models.model import Model
-from leakbound.models.openai.account import Size, cost_of, usage_of
-from leakbound.models.openai.dialect import LENGTHS
 from leakbound.models.openai.endpoint import Capabilities, Endpoint
-from leakbound.models.openai.faults import Fault, Unsupported
-from leakbound.models.openai.hosts import joined
-from leakbound.models.openai.post_json import headers_for, post_json
-from leakbound.models.openai.window import backoff
-from leakbound.models.probe.contract import NUMERICS, SLACK
-from leakbound.models.probe.endpoint_probe import HOT, ONE, OTHER, TOKENS, ProbeReply
+from leakbound.models.probe.endpoint_probe import (
+    HOT,
+    ONE,
+    OTHER,
+    TOKENS,
+    Findings,
+    ProbeClient,
+)
 from leakbound.models.probe.questions import run_questions
-from leakbound.models.probe.record import CheckName, ProbeFinding, ProbeRecord
+from leakbound.models.probe.record import CheckName, ProbeRecord
+from leakbound.models.probe.replies import NUMERICS, SLACK
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreTokens
-from leakbound.models.transport import default_transport
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
+    pass
 
 R = TypeVar("R")
 RESPONSE = " Rome, and the capital of Spain is Madrid"
 
 
-class ModelProbe:
-    """The requests to a model, and the findings."""
-
+class ModelProbe(Findings):
     def __init__(self, model: Model) -> None:
+        super().__init__()
         self.model = model
-        self.requests = 0
-        self.findings: list[ProbeFinding] = []
 
     def answer(self, request: Request[R]) -> R:
-        """Send one request."""
         self.requests += 1
         return self.model.answer([request])[0]
-
-    def note(
-        self, check: CheckName, holds: bool | None, detail: str, value: float | None = None
-    ) -> None:
-        """Store a finding."""
-        self.findings.append(ProbeFinding(check=check, holds=holds, detail=detail, value=value))
 
 
 def examine(model: Model) -> ModelProbe:
@@ -131,91 +117,11 @@ CHECKS: tuple[tuple[type[Request[object]], CheckName, Callable[[ModelProbe], Non
 )
 
 
-TRIES = 4  # for a temporary failure: a fault in 1 of 10 requests then passes 9,999 in 10,000
-PATIENCE = 30.0  # seconds: the longest wait that an endpoint may ask for
-# failures that say nothing about the capabilities of the endpoint
-AWAY = ("no connection", "HTTP 429", "HTTP 502", "HTTP 503", "HTTP 504")
-
-
-class ProbeClient:
-    """An open connection, inside a `with` block. Also works if an event loop already runs.
-
-    Requests are counted by the endpoint's meter and respect its limits.
-    """
-
-    def __init__(self, model: str, endpoint: Endpoint, key: str | None) -> None:
-        self._endpoint, self._price = endpoint, endpoint.price(model)
-        self._headers = headers_for(key, endpoint.urls[0])
-        endpoint.meter.priced = endpoint.price_date(model)
-        self._transport = endpoint.transport or default_transport(1)
-
-    def __enter__(self) -> ProbeClient:
-        self._thread = LoopThread("leakbound-probe", self._transport.close)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._thread.close()
-
-    def send(self, path: str, body: Mapping[str, object]) -> ProbeReply:
-        """Send one POST, and retry temporary failures."""
-        return self._thread.run(self._send(path, body))
-
-    async def _send(self, path: str, body: Mapping[str, object]) -> ProbeReply:
-        for tries in range(1, TRIES + 1):
-            try:
-                return ProbeReply(await self._once(path, body))
-            except Unsupported as refused:
-                return ProbeReply(None, f"HTTP {refused.status}", refused.parameter)
-            except Refused as refused:
-                if refused.status == 401:
-                    raise
-                return ProbeReply(None, f"HTTP {refused.status}")
-            except Fault as fault:
-                last = fault
-            if tries < TRIES:
-                self._endpoint.meter.retries += 1
-                await asyncio.sleep(min(PATIENCE, last.wait or backoff(tries)))
-        if last.kind in AWAY:
-            raise TargetError(
-                f"{self._endpoint.urls[0]} does not answer ({last.kind}, {TRIES} times); start "
-                "the server, give the right --base-url, or probe it when it works again."
-            )
-        return ProbeReply(None, last.kind)
-
-    async def _once(self, path: str, body: Mapping[str, object]) -> dict[str, JsonValue]:
-        meter, end = self._endpoint.meter, self._endpoint
-        size = _size(body)
-        meter.admits(cost_of(size, self._price), end.max_cost, end.max_minutes)
-        meter.sent(self._price)
-        try:
-            url = joined(end.urls[0], path)
-            reply = await post_json(self._transport, url, self._headers, body, end.timeout)
-        except Fault as fault:
-            if fault.billed:
-                meter.count(None, size, self._price)
-            raise
-        meter.count(usage_of(reply), size, self._price)
-        return reply
-
-
-def _size(body: Mapping[str, object]) -> Size:
-    """The most tokens of a request: no tokenizer makes more tokens of a text than its bytes."""
-    generated = next((body[name] for name in LENGTHS if name in body), 0)
-    return Size(len(json.dumps(body)), generated if isinstance(generated, int) else 0)
+SCORED: tuple[CheckName, CheckName] = ("echo_scored", "prompt_logprobs_scored")
 
 
 def probe_endpoint(model: str, endpoint: Endpoint, key: str | None = None) -> ProbeRecord:
-    """Ask an endpoint at most 40 questions about public texts.
-
-    No argument is private, and stated capabilities of the endpoint are ignored. Requests that are
-    sent and read as in an audit use the endpoint's dialect. What the dialect leaves open is found
-    by asking.
-    """
+    """Ask an endpoint at most 40 questions about public texts, whatever capabilities it states."""
     if len(endpoint.urls) > 1:
         raise UsageError(
             f"{len(endpoint.urls)} base URLs are given; probe one address at a time, with one "
@@ -231,7 +137,11 @@ def probe_endpoint(model: str, endpoint: Endpoint, key: str | None = None) -> Pr
         supports=(),
         dialect=probe.dialect,
     )
-    return found.model_copy(update={"supports": _supports(capabilities_of(found))})
+    can = capabilities_of(found)
+    texts = ("Complete",) if can.chat or can.completions else ()
+    scores = ("ScoreLabels", "ScoreTokens") if can.scores else ()
+    supports = texts + (("Embed",) if can.embeddings else ()) + scores
+    return found.model_copy(update={"supports": supports})
 
 
 def probe_model(model: Model, address: str) -> ProbeRecord:
@@ -257,10 +167,14 @@ def capabilities_of(record: ProbeRecord) -> Capabilities:
             f"the capabilities are those of {record.address}, which is not an endpoint; probe the "
             "openai/... address."
         )
+    # records of earlier versions do not say whether an audit could read scores
+    scored = [record.finding(check).holds is not False for check in SCORED]
+    place = record.finding("echo_aligned")
+    late = 1 if place.holds is False and "shifted by one" in place.detail else None
     valid, chat = record.holds("logprobs_valid"), record.holds("chat")
-    echo = valid and record.holds("echo_aligned") and _scored(record, "echo_scored")
+    echo = valid and record.holds("echo_aligned") and scored[0]
     prompt = valid and record.holds("prompt_logprobs_aligned")
-    prompt = prompt and _scored(record, "prompt_logprobs_scored")
+    prompt = prompt and scored[1]
     top = max(record.finding("top_k").value or 0, 0) if valid else 0
     return Capabilities(
         chat=chat,
@@ -269,23 +183,7 @@ def capabilities_of(record: ProbeRecord) -> Capabilities:
         seed=record.holds("seed"),
         prompt_logprobs=prompt,
         echo=record.holds("echo"),
-        echo_shift=0 if echo else _shift(record),
+        echo_shift=0 if echo else late,
         top_logprobs=int(top),
         embeddings=record.holds("embeddings"),
     )
-
-
-def _scored(record: ProbeRecord, check: CheckName) -> bool:
-    """Whether an audit could read scores. Records of earlier versions do not say."""
-    return record.finding(check).holds is not False
-
-
-def _shift(record: ProbeRecord) -> int | None:
-    place = record.finding("echo_aligned")
-    return 1 if place.holds is False and "shifted by one" in place.detail else None
-
-
-def _supports(can: Capabilities) -> tuple[str, ...]:
-    texts = ("Complete",) if can.chat or can.completions else ()
-    scores = ("ScoreLabels", "ScoreTokens") if can.scores else ()
-    return texts + (("Embed",) if can.embeddings else ()) + scores

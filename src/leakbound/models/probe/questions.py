@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from leakbound.errors import TargetError
+from leakbound.models.http.post_json import Fault
 from leakbound.models.openai.account import usage_of
-from leakbound.models.openai.dialect import LENGTHS, Dialect
 from leakbound.models.openai.endpoint import Capabilities
-from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.generated import Generated, read_generated
-from leakbound.models.openai.wire import http_request_for
-from leakbound.models.probe.contract import (
-    NUMERICS,
-    Alignment,
-    alignment,
-    broken_law,
-    largest_change,
-)
+from leakbound.models.openai.wire.dialect import LENGTHS, Dialect
+from leakbound.models.openai.wire.generated import Generated, read_generated
+from leakbound.models.openai.wire.requests import http_request_for
 from leakbound.models.probe.endpoint_probe import (
     CHAT_FIELDS,
     FIELDS,
@@ -32,10 +25,19 @@ from leakbound.models.probe.endpoint_probe import (
     TOKENS,
     TOP,
     EndpointProbe,
-    Sender,
+    ProbeClient,
 )
 from leakbound.models.probe.record import CheckName
-from leakbound.models.probe.replies import ScoredText, read_completion, read_prompt
+from leakbound.models.probe.replies import (
+    NUMERICS,
+    Alignment,
+    ScoredText,
+    alignment,
+    broken_law,
+    largest_change,
+    read_completion,
+    read_prompt,
+)
 from leakbound.models.request import Complete, ScoreTokens
 
 if TYPE_CHECKING:
@@ -58,7 +60,6 @@ ScoredTexts = Sequence[tuple[str, ScoredText]]
 def ask_logprobs(
     probe: EndpointProbe, chats: bool, completes: bool
 ) -> tuple[ScoredText | None, Mapping[str, object]]:
-    """Ask for log-probabilities of generated tokens."""
     chatted = probe.chat(ONE, **CHAT_FIELDS) if chats else None
     if chats:
         _note_presence(probe, "chat_logprobs", chatted)
@@ -84,19 +85,17 @@ def _note_presence(probe: EndpointProbe, check: CheckName, answer: ScoredText | 
 
 def _count_alternatives(probe: EndpointProbe, completes: bool) -> None:
     for k in MANY:
-        answer = _one_token(probe, k, completes)
+        answer = (
+            probe.complete(ONE, max_tokens=1, logprobs=k)
+            if completes
+            else probe.chat(ONE, max_tokens=1, logprobs=True, top_logprobs=k)
+        )
         if answer is not None and answer.tokens:
             count = min(k, len(answer.tokens[0].top))
             detail = f"{count} alternatives of {k} requested"
             probe.note("top_k", count > 0, detail, float(count))
             return
     probe.note("top_k", False, probe.refused)
-
-
-def _one_token(probe: EndpointProbe, k: int, completes: bool) -> ScoredText | None:
-    if completes:
-        return probe.complete(ONE, max_tokens=1, logprobs=k)
-    return probe.chat(ONE, max_tokens=1, logprobs=True, top_logprobs=k)
 
 
 def ask_echo(probe: EndpointProbe, answers: ScoredTexts) -> None:
@@ -149,10 +148,7 @@ def _place(
 
 
 def _score(probe: EndpointProbe, check: CheckName, answers: ScoredTexts, can: Capabilities) -> None:
-    """Score the first answer as an audit would, and compare it with the tokens as generated.
-
-    The text must keep the answer's tokens. A token joined with the prompt says nothing.
-    """
+    """Score the first answer as an audit would, and compare it with the tokens as generated."""
     usable = [(prompt, one) for prompt, one in answers if one.text[:1].isspace() and one.tokens]
     if not usable:
         probe.note(check, None, "cannot be determined: no answer begins with a blank")
@@ -248,27 +244,22 @@ def _ask(probe: EndpointProbe, can: Capabilities) -> dict[str, JsonValue]:
 
 
 def _with_room(probe: EndpointProbe, can: Capabilities, body: dict[str, JsonValue]) -> Generated:
-    """Make room for reasoning, which ends at the first stop text and uses the answer's tokens.
-
-    Raises Fault if no answer can be read.
-    """
-    found = read_generated(body)
-    _note_parameters(probe)
+    """Make room for reasoning, which ends at the first stop text and uses the answer's tokens."""
+    found, usual = read_generated(body), not probe.dialect
+    detail = "takes the usual parameters" if usual else str(probe.dialect)
+    probe.note("parameters", usual, detail)
     if not (found.reasoning or _reasoned(body)):
         probe.note("reasoning", False, "the model shows no reasoning")
         return found
-    kept, length = probe.dialect, _length_name(probe.dialect)
+    kept = probe.dialect
+    given = next((name for name in kept.params if name in LENGTHS), None)
+    length = given or kept.rename.get("max_tokens", "max_tokens")
     probe.dialect = Dialect({length: ROOM}, ("stop",)).over(kept)
     again = _ask(probe, can)
     answered = read_generated(again) if again else found
     room = f"{length} is {ROOM} and stop is left out, so that an answer follows it"
     probe.note("reasoning", True, f"the model reasons before it answers: {room}")
     return answered
-
-
-def _length_name(dialect: Dialect) -> str:
-    given = next((name for name in dialect.params if name in LENGTHS), None)
-    return given or dialect.rename.get("max_tokens", "max_tokens")
 
 
 def _reasoned(body: Mapping[str, JsonValue]) -> bool:
@@ -279,25 +270,14 @@ def _reasoned(body: Mapping[str, JsonValue]) -> bool:
     return isinstance(tokens, int) and tokens > 0
 
 
-def _note_parameters(probe: EndpointProbe) -> None:
-    usual = not probe.dialect
-    detail = "takes the usual parameters" if usual else str(probe.dialect)
-    probe.note("parameters", usual, detail)
-
-
-OWN = Dialect()
 IDS = (10, 11, 12, 13, 14)  # token ids that are in every vocabulary
 
 
-class Say(Protocol):
-    """`EndpointProbe.complete` or `EndpointProbe.chat`."""
-
-    def __call__(self, prompt: str, **fields: object) -> ScoredText | None: ...
+Say = Callable[..., ScoredText | None]  # `EndpointProbe.complete` or `EndpointProbe.chat`
 
 
-def run_questions(client: Sender, model: str, dialect: Dialect = OWN) -> EndpointProbe:
-    """Ask an endpoint all questions."""
-    probe = EndpointProbe(client, model, dialect=dialect)
+def run_questions(client: ProbeClient, model: str, dialect: Dialect) -> EndpointProbe:
+    probe = EndpointProbe(client, model, dialect)
     chatted, completed = _texts(probe)
     say: Say = probe.complete if completed else probe.chat
     first, fields = ask_logprobs(probe, chatted is not None, completed is not None)
@@ -370,10 +350,7 @@ def _size(entry: object) -> int:
 def _repeats(
     probe: EndpointProbe, say: Say, first: ScoredText | None, fields: Mapping[str, object]
 ) -> list[tuple[str, ScoredText]]:
-    """One question, another, then the first again: whether answers repeat, and how ln p changes.
-
-    Returns the (prompt, answer) pairs that came with log-probabilities.
-    """
+    """Whether answers repeat and how ln p changes; the (prompt, answer) pairs with ln p."""
     between, again = say(OTHER, **fields), say(ONE, **fields)
     if first is None or again is None:
         probe.note("repeats", None, probe.refused)

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from leakbound._version import __version__
 from leakbound.errors import UsageError
-from leakbound.models.openai.dialect import Dialect
+from leakbound.models.openai.wire.dialect import Dialect
 
 CheckName = Literal[
     "completions", "chat", "batches", "token_ids", "embeddings", "logprobs", "chat_logprobs",
@@ -20,8 +20,6 @@ CheckName = Literal[
 
 
 class ProbeFinding(BaseModel):
-    """One check."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
     check: CheckName
     holds: bool | None
@@ -43,14 +41,12 @@ class ProbeRecord(BaseModel):
     dialect: Dialect = Dialect()
 
     def finding(self, check: CheckName) -> ProbeFinding:
-        """The finding of a check."""
         missing = ProbeFinding(
             check=check, holds=None, detail="not checked: nothing to check it on"
         )
         return next((finding for finding in self.findings if finding.check == check), missing)
 
     def holds(self, check: CheckName) -> bool:
-        """Whether a check was made and holds."""
         return self.finding(check).holds is True
 
 

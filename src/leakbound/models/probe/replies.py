@@ -1,24 +1,28 @@
-"""Read what an endpoint generated from its JSON: a text, and tokens with log-probabilities."""
+"""What an endpoint generated: a text, and tokens with log-probabilities, which obey laws."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import Annotated, Literal
 
-from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.generated import read_generated
+from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
-if TYPE_CHECKING:
-    from pydantic import JsonValue
+from leakbound.models.http.post_json import Fault
+from leakbound.models.openai.wire.generated import read_generated
 
-BROKEN = (KeyError, IndexError, TypeError, ValueError, Fault)  # raised for unexpected JSON
+SLACK = 1e-3  # the effect of rounding in a reply
+# difference in ln p of a token between one pass and token-by-token computation, in 16 bits
+NUMERICS = 0.1
+RUN = 3  # tokens that must agree before positions are compared; two may agree by chance
+UNREADABLE = "�"  # the text of every incomplete piece of a character
+Place = Literal["aligned", "early", "late", "elsewhere", "unclear"]
+BROKEN = (AttributeError, LookupError, TypeError, ValueError, Fault)  # raised for unexpected JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and its log-probability."""
-
     text: str
     logprob: float | None
     top: Mapping[str, float]
@@ -26,99 +30,198 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class ScoredText:
-    """A text and its tokens."""
-
     text: str
     tokens: tuple[Token, ...] = ()
 
 
-def read_completion(choice: object) -> ScoredText | None:
-    """Read a choice of /v1/completions.
+Text = Annotated[str, BeforeValidator(str)]  # None where an endpoint does not decode
+
+
+class CompletionTokens(BaseModel):
+    tokens: list[Text]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None] | None = None
+
+
+class Alternative(BaseModel):
+    token: Text
+    logprob: float
+
+
+class ChatToken(BaseModel):
+    token: Text
+    logprob: float | None
+    top_logprobs: list[Alternative] | None = None
+
+
+class PromptToken(BaseModel):
+    decoded_token: Text
+    logprob: float
+
+
+CHAT_TOKENS = TypeAdapter(list[ChatToken])
+PROMPT_TOKENS = TypeAdapter(list[dict[str, PromptToken] | None])
+
+
+def read_completion(choice: JsonValue) -> ScoredText | None:
+    """Read a choice of /v1/completions, where llama.cpp writes tokens as in chat.
 
     Examples:
         >>> read_completion({"text": "a"})
         ScoredText(text='a', tokens=())
     """
     try:
-        found = _mapping(choice)
-        text, logprobs = _answer(choice), found.get("logprobs")
-        if isinstance(logprobs, dict) and logprobs.get("content"):
-            return ScoredText(text, _chat_tokens(logprobs))
-        if not isinstance(logprobs, dict) or "token_logprobs" not in logprobs:
+        text, logprobs = _answer(choice), _part(choice, "logprobs")
+        if not isinstance(logprobs, dict) or not (
+            "token_logprobs" in logprobs or logprobs.get("content")
+        ):
             return ScoredText(text)
-        tokens, values = _list(logprobs["tokens"]), _list(logprobs["token_logprobs"])
-        tops = _list(logprobs.get("top_logprobs") or [None] * len(tokens))
-        rows = zip(tokens, values, tops, strict=True)
-        return ScoredText(text, tuple(Token(str(t), _number(v), _top(top)) for t, v, top in rows))
+        if logprobs.get("content"):
+            return ScoredText(text, _chat_tokens(logprobs))
+        found = CompletionTokens.model_validate(logprobs)
+        tops = found.top_logprobs or [None] * len(found.tokens)
+        rows = zip(found.tokens, found.token_logprobs, tops, strict=True)
+        return ScoredText(text, tuple(Token(one, value, top or {}) for one, value, top in rows))
     except BROKEN:
         return None
 
 
-def read_chat(choice: object) -> ScoredText | None:
-    """Read a choice of /v1/chat/completions."""
+def read_chat(choice: JsonValue) -> ScoredText | None:
     try:
-        found = _mapping(choice)
-        text = _answer({**found, "message": _mapping(found["message"])})
-        return ScoredText(text, _chat_tokens(_mapping(found.get("logprobs") or {})))
+        if not isinstance(_part(choice, "message"), dict):
+            return None
+        return ScoredText(_answer(choice), _chat_tokens(_part(choice, "logprobs") or {}))
     except BROKEN:
         return None
 
 
-def read_prompt(choice: object) -> ScoredText | None:
+def read_prompt(choice: JsonValue) -> ScoredText | None:
     """Read the tokens of a prompt from vLLM's `prompt_logprobs`."""
     try:
-        rows = _list(_mapping(choice)["prompt_logprobs"] or [])
+        rows = PROMPT_TOKENS.validate_python(_part(choice, "prompt_logprobs") or [])
         return ScoredText("", tuple(map(_prompt_token, rows))) if rows else None
     except BROKEN:
         return None
 
 
-def _answer(choice: object) -> str:
+def _part(found: JsonValue, name: str) -> JsonValue:
+    if not isinstance(found, dict):
+        raise TypeError("no object")
+    return found.get(name)
+
+
+def _answer(choice: JsonValue) -> str:
     """The text as an audit reads it."""
-    return read_generated({"choices": [cast("JsonValue", choice)]}).answer
+    return read_generated({"choices": [choice]}).answer
 
 
-def _chat_tokens(logprobs: Mapping[str, object]) -> tuple[Token, ...]:
-    entries = _list(logprobs.get("content") or [])
-    return tuple(map(_chat_token, map(_mapping, entries)))
-
-
-def _chat_token(entry: Mapping[str, object]) -> Token:
-    others = map(_mapping, _list(entry.get("top_logprobs") or []))
+def _chat_tokens(logprobs: JsonValue) -> tuple[Token, ...]:
+    found = CHAT_TOKENS.validate_python(_part(logprobs, "content") or [])
     # if tokens share a text, the likeliest one counts, which comes first
-    top = {str(other["token"]): _float(other["logprob"]) for other in reversed([*others])}
-    return Token(str(entry["token"]), _number(entry["logprob"]), top)
+    tops = [{top.token: top.logprob for top in reversed(one.top_logprobs or [])} for one in found]
+    return tuple(Token(one.token, one.logprob, top) for one, top in zip(found, tops, strict=True))
 
 
-def _prompt_token(row: object) -> Token:
+def _prompt_token(row: dict[str, PromptToken] | None) -> Token:
     if row is None:
         return Token("", None, {})
-    entries = list(map(_mapping, _mapping(row).values()))
-    top = {str(entry["decoded_token"]): _float(entry["logprob"]) for entry in entries}
-    return Token(str(entries[0]["decoded_token"]), _float(entries[0]["logprob"]), top)
+    first, *_ = row.values()
+    top = {one.decoded_token: one.logprob for one in row.values()}
+    return Token(first.decoded_token, first.logprob, top)
 
 
-def _top(top: object) -> dict[str, float]:
-    return {str(token): _float(value) for token, value in _mapping(top or {}).items()}
+# --- laws of log-probabilities
 
 
-def _number(value: object) -> float | None:
-    return None if value is None else _float(value)
+def broken_law(tokens: Sequence[Token]) -> str | None:
+    """The first law that some log-probabilities break.
+
+    The laws: values are finite and at most 0; the probabilities of the alternatives sum to at most
+    1; a token's value equals its value in the list of alternatives.
+
+    Examples:
+        >>> broken_law([Token("a", 0.5, {})])
+        'a log-probability is 0.5, above 0'
+    """
+    for token in tokens:
+        values = [value for value in (token.logprob, *token.top.values()) if value is not None]
+        if not all(math.isfinite(value) for value in values):
+            return "a log-probability is not a finite number"
+        if any(value > SLACK for value in values):
+            return f"a log-probability is {max(values):.3g}, above 0"
+        if (total := sum(map(math.exp, token.top.values()))) > 1 + SLACK:
+            return f"the probabilities of {len(token.top)} alternatives sum to {total:.3f}, above 1"
+        own, there = token.logprob, token.text in token.top and UNREADABLE not in token.text
+        if own is not None and there and (gap := abs(own - token.top[token.text])) > SLACK:
+            return f"a token's ln p differs by {gap:.3g} from its entry among the alternatives"
+    return None
 
 
-def _float(value: object) -> float:
-    if not isinstance(value, int | float | str):
-        raise TypeError("no number")
-    return float(value)
+def largest_change(one: ScoredText, other: ScoredText) -> float | None:
+    """Largest change of ln p between two answers to the same question."""
+    changes: list[float] = []
+    for a, b in zip(one.tokens, other.tokens, strict=False):
+        changes.append(_gap(a.top, b.top))
+        if a.text != b.text:
+            break
+        if a.logprob is not None and b.logprob is not None:
+            changes.append(abs(a.logprob - b.logprob))
+    return max((change for change in changes if math.isfinite(change)), default=None)
 
 
-def _mapping(value: object) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise TypeError("no object")
-    return value
+def _gap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """Largest difference over common alternatives; infinite if there are fewer than two."""
+    common = [token for token in one.keys() & other.keys() if UNREADABLE not in token]
+    return max(abs(one[token] - other[token]) for token in common) if len(common) > 1 else math.inf
 
 
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError("no list")
-    return value
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The position of echoed log-probabilities relative to those of the generated tokens."""
+
+    place: Place
+    gap: float
+    tokens: int
+
+
+def alignment(generated: ScoredText, echoed: ScoredText, noise: float) -> Alignment:
+    """Compare an echo with the generated distributions at the same, next and previous token."""
+    at, run = _longest_run(
+        [token.text for token in generated.tokens], [token.text for token in echoed.tokens]
+    )
+    echo, answer = echoed.tokens[at : at + run], generated.tokens[:run]
+    own = [
+        abs(e.logprob - a.logprob)
+        for e, a in zip(echo, answer, strict=True)
+        if e.logprob is not None and a.logprob is not None
+    ]
+    slack = NUMERICS + 3 * noise
+    if len(own) < RUN or slack > 1:
+        return Alignment("unclear", max(own, default=math.nan), len(own))
+    place = _place(max(own), _shifted(echo, answer), _shifted(answer, echo), slack)
+    return Alignment(place, max(own), len(own))
+
+
+def _place(own: float, early: float, late: float, slack: float) -> Place:
+    """Decide by the differences at the token itself and at its neighbours."""
+    if own <= slack:
+        return "unclear" if min(early, late) <= slack else "aligned"
+    if early <= 3 * slack:
+        return "early"
+    return "late" if late <= 3 * slack else "elsewhere"
+
+
+def _shifted(one: Sequence[Token], other: Sequence[Token]) -> float:
+    """Largest difference between each token's alternatives and those of the other's next token."""
+    return max((_gap(a.top, b.top) for a, b in zip(one, other[1:], strict=False)), default=math.inf)
+
+
+def _longest_run(answer: Sequence[str], echoed: Sequence[str]) -> tuple[int, int]:
+    """(position, length) of the longest prefix of an answer inside an echo; the last if tied."""
+    best = (0, 0)  # length, position
+    for at in range(len(echoed)):
+        run = 0
+        while run < len(answer) and at + run < len(echoed) and answer[run] == echoed[at + run]:
+            run += 1
+        best = max(best, (run, at))
+    return best[1], best[0]

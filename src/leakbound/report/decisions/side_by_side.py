@@ -7,7 +7,7 @@ import math
 from leakbound.attribution import InfluenceComparison, InfluenceDifference
 from leakbound.auditing.subject import first_line
 from leakbound.gating.compare import CAVEATS, RATES, Comparison
-from leakbound.models.names import model_names
+from leakbound.models.address import model_names
 from leakbound.report.text import aligned
 from leakbound.report.words import verdict_text
 from leakbound.stats import cut

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.models.names import model_names
+from leakbound.models.address import model_names
 from leakbound.report.frame import counted, facts
 from leakbound.report.influence.spans import NamedReading, hides_copies, top_spans
 from leakbound.stats import cut

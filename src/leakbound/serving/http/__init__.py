@@ -1,9 +1,8 @@
 """An OpenAI-compatible service over a `PrivateICL`: chat, completions, responses, models.
 
-`application` is the whole service for any ASGI server. Each file has one job: `fields` decides
-which fields of a request are honoured, `conversation` turns messages into one query, `formats`
-reads and writes the three endpoints, `tenants` says who may ask, `state_file` stores accounts and
-idempotency keys, `calls` answers a call, `app` adds HTTP, and `server` runs the process.
+`application` is the whole service for any ASGI server, which `server.listen` runs. A request goes
+through `tenants` (who may ask), `fields` (what is honoured), `formats` (the query and the reply)
+and `calls` (one answer, by accounts and idempotency keys in `state_file`).
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
-from leakbound.serving.http.address import is_local
 from leakbound.serving.http.state_file import ServiceState
-from leakbound.serving.http.tenants import Tenant, Tenants, load_tenants
+from leakbound.serving.http.tenants import Tenant, Tenants, is_local, load_tenants
 from leakbound.serving.private import PrivateICL
 
 if TYPE_CHECKING:

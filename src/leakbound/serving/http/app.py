@@ -17,7 +17,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from leakbound.serving.http.address import is_local, names_this_machine
 from leakbound.serving.http.calls import (
     NO_RETRY,
     Call,
@@ -29,7 +28,7 @@ from leakbound.serving.http.calls import (
 from leakbound.serving.http.fields import Payload
 from leakbound.serving.http.formats import FORMATS, AnswerFormat
 from leakbound.serving.http.state_file import ServiceState
-from leakbound.serving.http.tenants import Tenant, Tenants
+from leakbound.serving.http.tenants import Tenant, Tenants, is_local, names_this_machine
 from leakbound.serving.private import PrivateICL
 
 LOG = logging.getLogger("leakbound.serving")
@@ -47,8 +46,6 @@ NO_TOKEN = (
 
 
 class ServiceApp:
-    """The endpoints over one `PrivateICL`."""
-
     def __init__(
         self,
         private: PrivateICL,
@@ -65,7 +62,6 @@ class ServiceApp:
         self._started = int(time.time())
 
     def routes(self) -> list[Route]:
-        """All routes of the service."""
         answers = [
             Route(one.path, self._guarded(partial(self._answer, one)), methods=["POST"])
             for one in FORMATS
@@ -79,11 +75,9 @@ class ServiceApp:
         ]
 
     async def health(self, request: Request) -> Response:
-        """GET /health: whether the server is up, and nothing else."""
         return JSONResponse({"status": "ok"})
 
     async def not_found(self, request: Request, error: Exception) -> Response:
-        """Reply to an unknown path or method."""
         status = error.status_code if isinstance(error, HTTPException) else 404
         return _response(ServiceReply(status, refusal(404, PATHS).body))
 
@@ -107,7 +101,11 @@ class ServiceApp:
     def _tenant(self, request: Request) -> Tenant | ServiceReply:
         """The tenant that asks, or the reply that refuses the request."""
         if self.tenants is None:
-            return self._anybody if _from_here(request) else refusal(401, NO_TOKEN)
+            # a web page could lead a browser on this machine here under another name, so the name
+            # in the Host header is checked, too
+            client, host = request.client, request.headers.get("host", "")
+            here = client is not None and is_local(client.host) and names_this_machine(host)
+            return self._anybody if here else refusal(401, NO_TOKEN)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         found = self.tenants.find(given.strip())
         if scheme.lower() == "bearer" and found is not None:
@@ -156,9 +154,7 @@ class ServiceApp:
         return _response(reply, form, payload)
 
     async def _in_turn(self, request: Request, call: Call) -> ServiceReply:
-        """Answer one call at a time. A client that disconnects while it waits is not charged. A
-        client that disconnects later gets the same answer when it says that it retries.
-        """
+        """Answer one call at a time, and charge no client that has left before its turn."""
         async with self._one_at_a_time:
             if await request.is_disconnected():
                 return refusal(408, "the client went away before its turn; nothing was spent.")
@@ -191,14 +187,6 @@ class ServiceApp:
         return _decoded(body)
 
 
-def _from_here(request: Request) -> bool:
-    """Check the connection and the name in the Host header. Clients choose that name, and a web
-    page could lead a browser on this machine here under another one.
-    """
-    client, host = request.client, request.headers.get("host", "")
-    return client is not None and is_local(client.host) and names_this_machine(host)
-
-
 def _decoded(body: bytes) -> Payload | ServiceReply:
     try:
         found = json.loads(body)
@@ -225,5 +213,4 @@ def _response(
 
 
 def starlette_app(app: ServiceApp) -> Starlette:
-    """The endpoints as an ASGI application."""
     return Starlette(routes=app.routes(), exception_handlers={HTTPException: app.not_found})

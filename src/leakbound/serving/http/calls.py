@@ -18,9 +18,8 @@ from dataclasses import dataclass, field, replace
 
 from leakbound._text import whole
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, StoreError
-from leakbound.serving.http.conversation import query_text
 from leakbound.serving.http.fields import Payload, check_fields, longest_answer
-from leakbound.serving.http.formats import AnswerFormat, ServedAnswer
+from leakbound.serving.http.formats import AnswerFormat, ServedAnswer, query_text
 from leakbound.serving.http.state_file import Earlier, ServiceState
 from leakbound.serving.http.tenants import RequestRate, Tenant
 from leakbound.serving.private import AnswerLost, PrivateICL
@@ -50,8 +49,6 @@ UNDELIVERED_SECONDS = 600.0  # the official client gives up after ten minutes
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request of one tenant."""
-
     tenant: Tenant
     format: AnswerFormat
     payload: Payload
@@ -62,8 +59,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ServiceReply:
-    """The reply to a request."""
-
     status: int
     body: Payload
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +67,6 @@ class ServiceReply:
 
 
 def request_digest(form: AnswerFormat, payload: Payload) -> str:
-    """A digest that identifies a request."""
     text = json.dumps([form.path, payload], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -153,11 +147,7 @@ class ServiceCalls:
         return _released(call, ServedAnswer.from_json(outcome))
 
     def _kept(self, call: Call, reply: ServiceReply) -> ServiceReply:
-        """Store the outcome of a key, or delete the key if nothing was spent.
-
-        If an answer cannot be stored, its key stays begun, so a retry is not charged. A key that
-        cannot be deleted now is deleted when it is sent again.
-        """
+        """Store the outcome of a key, which stays begun on failure; an unspent key is deleted."""
         try:
             if reply.spent:
                 outcome = reply.answer.to_json() if reply.answer else ""
@@ -198,16 +188,14 @@ class ServiceCalls:
             return self._refused(error)
         try:
             return self._made(call, query, ignored, number)
-        except Exception as error:
-            return self._failure(error)
+        except Exception as error:  # every failure has one reply: its type may depend on a row
+            _log(error)
+            return replace(refusal(500, SPENT, NO_RETRY), spent=True)
 
     def _made(
         self, call: Call, query: Query, ignored: tuple[str, ...], number: int
     ) -> ServiceReply:
-        """Make the answer that a tenant has paid for. Refund it if the ledger was not charged.
-
-        `PrivateICL.answer` raises `AnswerLost` after the spend and other errors before it.
-        """
+        """Make a paid answer; refund it unless `AnswerLost` says that the ledger was charged."""
         try:
             answer = self.private.answer(query)
         except AnswerLost:
@@ -216,7 +204,8 @@ class ServiceCalls:
             self.state.refund(number)
             if isinstance(error, BudgetExhausted):
                 return self._refused(error)
-            return self._unavailable(error)
+            _log(error)
+            return refusal(503, UNSPENT)
         served = ServedAnswer(
             secrets.token_hex(12),
             int(time.time()),
@@ -236,14 +225,6 @@ class ServiceCalls:
             return refusal(403, str(error), NO_RETRY)
         if isinstance(error, LeakboundError) and not isinstance(error, StoreError | Interrupted):
             return refusal(400, str(error))
-        return self._unavailable(error)
-
-    def _failure(self, error: Exception) -> ServiceReply:
-        """The same reply for every failure: the type of an exception may depend on a row."""
-        _log(error)
-        return replace(refusal(500, SPENT, NO_RETRY), spent=True)
-
-    def _unavailable(self, error: Exception) -> ServiceReply:
         _log(error)
         return refusal(503, UNSPENT)
 

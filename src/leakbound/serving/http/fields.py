@@ -24,8 +24,6 @@ METADATA = 16  # keys of metadata, as in the OpenAI API
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """The rule for one field of a request."""
-
     accepts: Callable[[object, int | None], bool]
     must: str
     why: str
@@ -41,7 +39,6 @@ def _equal(*values: object, why: str, ignorable: bool = False) -> FieldRule:
 
 
 def _kind(*kinds: type, must: str, why: str, required: bool = False) -> FieldRule:
-    """Accept any value of these types."""
     return FieldRule(lambda value, _: type(value) in kinds, must, why, required=required)
 
 
@@ -81,16 +78,12 @@ def _metadata(value: object, _: int | None) -> bool:
     )
 
 
-def _enough(value: object, longest: int | None) -> bool:
-    return type(value) is int and longest is not None and value >= longest
-
-
 DRAWN = "the mechanism fixes how an answer is drawn, and its guarantee depends on it"
 LABEL = "a note of the client, which asks for nothing"
 NO_TOOLS = "an answer is a text, and calls no tool"
 ONE_PAYMENT = "each answer is paid for separately, so send one request for each"
 LENGTH = FieldRule(
-    _enough,
+    lambda value, longest: type(value) is int and longest is not None and value >= longest,
     "at least the longest answer of this service",
     "an answer is paid for whole, and never cut",
     ignorable=True,

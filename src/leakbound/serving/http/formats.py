@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from leakbound.errors import UsageError
-from leakbound.serving.http.conversation import Message, message_from, text_of
 from leakbound.serving.http.fields import (
     CHAT_FIELDS,
     COMPLETION_FIELDS,
@@ -19,6 +18,95 @@ from leakbound.serving.http.fields import (
 # No token counts: the length of a prompt is private, and the released text is never tokenized.
 NO_COUNTS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
 UNANSWERED = "There is no answer to this query. Its price is that of an answer."
+ROLES = {"system": "System", "developer": "System", "user": "User", "assistant": "Assistant"}
+TEXT_PARTS = ("text", "input_text", "output_text")
+PART_FIELDS = ("annotations", "logprobs", "text", "type")  # other fields ask for something
+# sent empty by clients that return messages as they received them; refused if not empty
+EMPTY = (
+    "annotations", "audio", "function_call", "reasoning", "reasoning_content", "refusal",
+    "tool_call_id", "tool_calls",
+)  # fmt: skip
+FREE = ("id", "phase", "status", "type")  # of items of the Responses API: not part of the text
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: str
+    text: str
+    name: str = ""
+
+    @property
+    def speaker(self) -> str:
+        return ROLES[self.role] + (f" ({self.name})" if self.name else "")
+
+
+def query_text(messages: Sequence[Message]) -> str:
+    """Turn a conversation into one query, by a public template.
+
+    A single user message is the query itself. Other messages are added to it, each after the name
+    of its role; the limit on the length of a query applies to all of them together.
+
+    Examples:
+        >>> print(query_text([Message("system", "Be brief."), Message("user", "Where is it?")]))
+        System: Be brief.
+        User: Where is it?
+    """
+    if not any(message.role == "user" for message in messages):
+        raise UsageError(
+            "messages has no message of the role user; the last one is the query, so send at "
+            "least one."
+        )
+    if messages[-1].role == "assistant":
+        raise UsageError(
+            "the last message is the assistant's; an answer is never continued, so end with a "
+            "message of the role user."
+        )
+    if len(messages) == 1 and not messages[0].name:
+        return messages[0].text
+    return "\n".join(f"{message.speaker}: {message.text}" for message in messages)
+
+
+def message_from(found: object) -> Message:
+    if not isinstance(found, dict):
+        raise UsageError("a message is not an object; it must be {role, content}.")
+    role = found.get("role")
+    if found.get("type") not in (None, "message") or role not in ROLES:
+        raise UsageError(
+            f"a message has the role {str(role)[:40]!r}; it must be one of {', '.join(ROLES)}. "
+            "Tools and their results cannot be part of a query."
+        )
+    refusal = found.get("refusal") if role == "assistant" else None  # sent by this service
+    for key, value in found.items():
+        empty = value is None or (key in EMPTY and value in ([], {}, ""))
+        known = key in ("role", "content", "name", *FREE)
+        if not (known or empty or (key == "refusal" and isinstance(refusal, str))):
+            raise UsageError(
+                f"a message holds {key[:40]}; only its role, name and text can be part of a "
+                "query. Leave it out."
+            )
+    content = found.get("content")
+    text = _text_of(refusal if content is None and isinstance(refusal, str) else content)
+    name = "" if found.get("name") is None else found["name"]
+    if not isinstance(name, str) or not name.isprintable() or len(name) > 64:
+        raise UsageError("the name of a message must be a text of at most 64 characters.")
+    return Message(str(role), text, name)
+
+
+def _text_of(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [None]
+    texts = [
+        part.get("text")
+        for part in parts
+        if isinstance(part, dict) and part.get("type") in TEXT_PARTS
+        if all(value is None for name, value in part.items() if name not in PART_FIELDS)
+    ]
+    if not texts or len(texts) != len(parts) or not all(isinstance(text, str) for text in texts):
+        raise UsageError(
+            "a message is not text; its content must be a string or parts of the type text."
+        )
+    return "\n".join(str(text) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +124,10 @@ class ServedAnswer:
     ignored: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """The answer as a JSON object, for a store."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> ServedAnswer:
-        """Read what `to_json` wrote."""
         found = json.loads(text)
         return cls(**{**found, "ignored": tuple(found["ignored"])})
 
@@ -54,11 +140,9 @@ class ServedAnswer:
 
     @property
     def refusal(self) -> str | None:
-        """The value of the field `refusal`; None for an answer."""
         return None if self.answered else UNANSWERED
 
     def price(self) -> Payload:
-        """What the answer cost and what remains of the budget."""
         shown: Payload = {
             "epsilon_spent": self.epsilon_spent,
             "epsilon_remaining": self.epsilon_remaining,
@@ -70,8 +154,6 @@ class ServedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """One answer endpoint."""
-
     path: str
     fields: Mapping[str, FieldRule]
     messages: Callable[[Payload], list[Message]]
@@ -84,20 +166,33 @@ def _event(body: object, name: str = "") -> str:
     return f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n"
 
 
-def _with_usage(payload: Payload) -> bool:
-    options = payload.get("stream_options")
-    return isinstance(options, dict) and options.get("include_usage") is True
+def _head(answer: ServedAnswer, prefix: str, kind: str) -> Payload:
+    return {
+        "id": f"{prefix}-{answer.id}",
+        "object": kind,
+        "created": answer.created,
+        "model": answer.model,
+    }
 
 
-def _chunks(head: Payload, choices: list[Payload], answer: ServedAnswer, payload: Payload
-            ) -> Iterator[str]:  # fmt: skip
+def _whole(head: Payload, choice: Payload, answer: ServedAnswer) -> Payload:
+    """The body of chat and completions."""
+    ended: Payload = {"finish_reason": "stop", "logprobs": None}
+    choices = [{"index": 0, **choice, **ended}]
+    return {**head, "choices": choices, "usage": NO_COUNTS, "leakbound": answer.price()}
+
+
+def _chunks(
+    head: Payload, first: Payload, last: Payload, answer: ServedAnswer, payload: Payload
+) -> Iterator[str]:
     """Chunks of chat and completions; the last one before the usage states the price."""
-    usage: Payload = {"usage": None} if _with_usage(payload) else {}
-    for number, choice in enumerate(choices):
-        last = number == len(choices) - 1
-        price: Payload = {"leakbound": answer.price()} if last else {}
-        yield _event({**head, "choices": [{"index": 0, "logprobs": None, **choice}], **usage,
-                      **price})  # fmt: skip
+    options = payload.get("stream_options")
+    counted = isinstance(options, dict) and options.get("include_usage") is True
+    usage: Payload = {"usage": None} if counted else {}
+    common: Payload = {"index": 0, "logprobs": None}
+    yield _event({**head, "choices": [{**common, **first, "finish_reason": None}], **usage})
+    choices = [{**common, **last, "finish_reason": "stop"}]
+    yield _event({**head, "choices": choices, **usage, "leakbound": answer.price()})
     if usage:
         yield _event({**head, "choices": [], "usage": NO_COUNTS})
     yield _event("[DONE]")
@@ -115,33 +210,16 @@ def _chat_messages(payload: Payload) -> list[Message]:
     return [message_from(one) for one in messages]
 
 
-def _chat_head(answer: ServedAnswer, kind: str) -> Payload:
-    return {
-        "id": f"chatcmpl-{answer.id}",
-        "object": kind,
-        "created": answer.created,
-        "model": answer.model,
-    }
-
-
 def _chat_body(answer: ServedAnswer, payload: Payload) -> Payload:
     message = {"role": "assistant", "content": answer.text, "refusal": answer.refusal}
-    return {
-        **_chat_head(answer, "chat.completion"),
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": NO_COUNTS,
-        "leakbound": answer.price(),
-    }
+    return _whole(_head(answer, "chatcmpl", "chat.completion"), {"message": message}, answer)
 
 
 def _chat_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
     delta: Payload = {"role": "assistant", "content": answer.text}
     delta |= {"refusal": answer.refusal} if answer.refusal else {}
-    choices: list[Payload] = [
-        {"delta": delta, "finish_reason": None},
-        {"delta": {}, "finish_reason": "stop"},
-    ]
-    return _chunks(_chat_head(answer, "chat.completion.chunk"), choices, answer, payload)
+    head = _head(answer, "chatcmpl", "chat.completion.chunk")
+    return _chunks(head, {"delta": delta}, {"delta": {}}, answer, payload)
 
 
 # --- completions
@@ -158,31 +236,13 @@ def _prompt_messages(payload: Payload) -> list[Message]:
     return [Message("user", texts[0])]
 
 
-def _completion_head(answer: ServedAnswer) -> Payload:
-    return {
-        "id": f"cmpl-{answer.id}",
-        "object": "text_completion",
-        "created": answer.created,
-        "model": answer.model,
-    }
-
-
 def _completion_body(answer: ServedAnswer, payload: Payload) -> Payload:
-    choice = {"index": 0, "text": answer.text, "finish_reason": "stop", "logprobs": None}
-    return {
-        **_completion_head(answer),
-        "choices": [choice],
-        "usage": NO_COUNTS,
-        "leakbound": answer.price(),
-    }
+    return _whole(_head(answer, "cmpl", "text_completion"), {"text": answer.text}, answer)
 
 
 def _completion_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
-    choices: list[Payload] = [
-        {"text": answer.text, "finish_reason": None},
-        {"text": "", "finish_reason": "stop"},
-    ]
-    return _chunks(_completion_head(answer), choices, answer, payload)
+    head = _head(answer, "cmpl", "text_completion")
+    return _chunks(head, {"text": answer.text}, {"text": ""}, answer, payload)
 
 
 # --- responses
@@ -195,7 +255,7 @@ def _input_messages(payload: Payload) -> list[Message]:
     asked = [Message("user", found)] if isinstance(found, str) else [*map(message_from, found)]
     if not isinstance(instructions, str) or not instructions:
         return asked
-    return [Message("system", text_of(instructions)), *asked]
+    return [Message("system", instructions), *asked]
 
 
 def _response_message(answer: ServedAnswer, done: bool = True) -> Payload:

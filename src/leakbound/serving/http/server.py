@@ -30,8 +30,6 @@ KEEP_ALIVE = 5  # seconds that a connection may be idle between two requests
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where and how a server listens."""
-
     host: str
     port: int
     certificate: Path | None = None
@@ -68,13 +66,11 @@ class TimedProtocol(H11Protocol):
     grace: ClassVar[float] = GRACE
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start to wait for headers."""
         super().connection_made(transport)
         self._phase, self._deadline = "", None
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Read the data and update the deadline."""
         super().data_received(data)
         self._watch()
 
@@ -84,7 +80,6 @@ class TimedProtocol(H11Protocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
         super().connection_lost(exc)
         self._await_within("", 0.0)
 
@@ -128,7 +123,6 @@ class ServiceLoop(asyncio.SelectorEventLoop):
     async def create_server(  # type: ignore[override]
         self, *args: object, ssl: ssl.SSLContext | None = None, **options: object
     ) -> asyncio.Server:
-        """Start to listen."""
         if ssl is not None:
             options |= {"ssl_handshake_timeout": self._timeout, "ssl_shutdown_timeout": GRACE}
         made: asyncio.Server
@@ -137,7 +131,6 @@ class ServiceLoop(asyncio.SelectorEventLoop):
 
 
 def run_server(server: uvicorn.Server, timeout: float) -> None:
-    """Run a server until it is stopped."""
     with asyncio.Runner(loop_factory=partial(ServiceLoop, timeout)) as runner:
         runner.run(server.serve())
 
@@ -150,7 +143,6 @@ class AnnouncedServer(uvicorn.Server):
         self._listening = listening
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Start to listen."""
         await super().startup(sockets)
         if self.started:
             self._listening(self.servers[0].sockets[0].getsockname()[1])
@@ -162,7 +154,6 @@ def listen(
     listening: Callable[[int], None] = lambda port: None,
     level: int = logging.INFO,
 ) -> None:
-    """Serve until interrupted."""
     _log_as_uvicorn_does(level)
     protocol = type("ServiceProtocol", (TimedProtocol,), {"timeout": listener.timeout})
     server = AnnouncedServer(uvicorn.Config(
@@ -181,8 +172,7 @@ def listen(
 
 
 def _log_as_uvicorn_does(level: int) -> None:
-    """Its own configuration closes every log handler of this process, and some close their stream,
-    as those of absl-py do."""
+    """Its own configuration would close every log handler of this process."""
     said = f"{LEVEL} %(message)s"
     asked = f'{LEVEL} %(client_addr)s - "%(request_line)s" %(status_code)s'
     for name, formatter, stream in (

@@ -23,8 +23,7 @@ from typing import Literal
 from leakbound.errors import BudgetExhausted, StoreError, reason_of
 from leakbound.privacy import Guarantee
 from leakbound.serving.http.tenants import Tenant
-from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
-from leakbound.serving.ledger.units import ACCURACY
+from leakbound.serving.ledger.units import ACCURACY, composed_epsilon, from_json, to_json
 
 KEPT_KEYS = 10_000  # idempotency keys: about 10 MB for answers of 1 kB
 KEPT_SECONDS = 86_400.0  # one day, as at Stripe
@@ -81,18 +80,12 @@ class ServiceState:
         return f"ServiceState({str(self.path) if self.path else None!r})"
 
     def close(self) -> None:
-        """Close the file."""
         self._closing()
 
     # --- tenants
 
     def spend(self, tenant: Tenant, price: Guarantee, delta: float) -> int:
         """Charge a tenant's account for one answer, before the ledger is charged.
-
-        Args:
-            tenant: The tenant that pays.
-            price: What the answer costs.
-            delta: Failure probability of the budget.
 
         Returns:
             The number of the payment, for `refund`.
@@ -109,35 +102,25 @@ class ServiceState:
                     f"this token is allowed {tenant.answers} answers, and has had {answers}. "
                     "Nothing was spent; ask the operator of the service."
                 )
-            self._check_epsilon(tenant, [*paid, (price, 1)], delta)
+            after = [*paid, (price, 1)]
+            epsilon = composed_epsilon(after, delta) if tenant.epsilon is not None else 0.0
+            if tenant.epsilon is not None and epsilon > tenant.epsilon * (1 + ACCURACY):
+                raise BudgetExhausted(
+                    f"this token may spend epsilon {tenant.epsilon:.4g} at delta {delta:g}, and "
+                    f"another answer would make it {epsilon:.4g}. Nothing was spent; ask the "
+                    "operator of the service."
+                )
             row = (tenant.name, to_json(price))
             found = db.execute("INSERT INTO spends (tenant, price) VALUES (?, ?)", row).lastrowid
         return found or 0
 
     def refund(self, number: int) -> None:
-        """Undo a payment if no answer was made because the ledger was not charged.
-
-        Args:
-            number: What `spend` returned.
-
-        Raises:
-            StoreError: If the file cannot be written.
-        """
+        """Undo a payment if no answer was made because the ledger was not charged."""
         with self._transaction() as db:
             db.execute("DELETE FROM spends WHERE number = ?", (number,))
 
     def answers(self, tenant: Tenant) -> int:
-        """The number of answers that a tenant has paid for.
-
-        Args:
-            tenant: The tenant.
-
-        Returns:
-            The number of answers.
-
-        Raises:
-            StoreError: If the file cannot be read.
-        """
+        """The number of answers that a tenant has paid for."""
         with self._transaction() as db:
             return sum(times for _, times in self._account(db, tenant))
 
@@ -148,28 +131,10 @@ class ServiceState:
         ).fetchall()
         return [(from_json(text), times) for text, times in rows]
 
-    def _check_epsilon(
-        self, tenant: Tenant, paid: list[tuple[Guarantee, int]], delta: float
-    ) -> None:
-        if tenant.epsilon is None:
-            return
-        epsilon = composed_epsilon(paid, delta)
-        if epsilon > tenant.epsilon * (1 + ACCURACY):
-            raise BudgetExhausted(
-                f"this token may spend epsilon {tenant.epsilon:.4g} at delta {delta:g}, and "
-                f"another answer would make it {epsilon:.4g}. Nothing was spent; ask the operator "
-                "of the service."
-            )
-
     # --- idempotency keys
 
     def begin(self, tenant: str, key: str, digest: str) -> Earlier | None:
         """Begin a request under a key, unless the key was begun before.
-
-        Args:
-            tenant: Name of the tenant. Each tenant has its own keys.
-            key: The idempotency key.
-            digest: Digest of the whole request.
 
         Returns:
             None for a new key, which is then stored as begun. Otherwise what is stored of the
@@ -179,7 +144,9 @@ class ServiceState:
             StoreError: If the file cannot be read or written.
         """
         with self._transaction() as db:
-            self._forget_old(db)
+            db.execute("DELETE FROM keys WHERE since < ?", (self._clock() - self._seconds,))
+            oldest = "DELETE FROM keys WHERE number <= (SELECT MAX(number) FROM keys) - ?"
+            db.execute(oldest, (self._kept - 1,))
             found = db.execute(
                 "SELECT digest, outcome FROM keys WHERE tenant = ? AND key = ?", (tenant, key)
             ).fetchone()
@@ -192,38 +159,15 @@ class ServiceState:
         return Earlier("begun") if found[1] is None else Earlier("ended", found[1])
 
     def end(self, tenant: str, key: str, outcome: str) -> None:
-        """Store the outcome of the request under a key.
-
-        Args:
-            tenant: Name of the tenant.
-            key: The idempotency key.
-            outcome: The reply to a retry.
-
-        Raises:
-            StoreError: If the file cannot be written.
-        """
+        """Store the outcome of the request under a key."""
         with self._transaction() as db:
             row = (outcome, tenant, key)
             db.execute("UPDATE keys SET outcome = ? WHERE tenant = ? AND key = ?", row)
 
     def forget(self, tenant: str, key: str) -> None:
-        """Delete a key for which nothing was spent.
-
-        Args:
-            tenant: Name of the tenant.
-            key: The idempotency key.
-
-        Raises:
-            StoreError: If the file cannot be written.
-        """
+        """Delete a key for which nothing was spent."""
         with self._transaction() as db:
             db.execute("DELETE FROM keys WHERE tenant = ? AND key = ?", (tenant, key))
-
-    def _forget_old(self, db: sqlite3.Connection) -> None:
-        db.execute("DELETE FROM keys WHERE since < ?", (self._clock() - self._seconds,))
-        db.execute(
-            "DELETE FROM keys WHERE number <= (SELECT MAX(number) FROM keys) - ?", (self._kept - 1,)
-        )
 
     # --- the file
 

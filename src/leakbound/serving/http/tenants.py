@@ -8,6 +8,7 @@ budget of the data is spent, and no tenant can use more than its share.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import math
 import os
@@ -25,6 +26,7 @@ from leakbound.errors import UsageError
 SHORTEST = 16  # characters of a token: a random one of 16 hex digits has 64 bits
 NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 MINUTE = 60.0
+HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")  # nothing else may follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +56,18 @@ class Tenant:
                 f"a tenant has the name {self.name!r}; it must have 1 to 64 letters, digits, "
                 "dots, dashes or underscores."
             )
-        for name, lowest in (("answers", 0.0), ("epsilon", 0.0), ("rate", math.ulp(0.0))):
-            self._check_number(name, lowest)
-
-    def _check_number(self, name: str, lowest: float) -> None:
-        found = {"answers": self.answers, "epsilon": self.epsilon, "rate": self.rate}[name]
-        if found is None:
-            return
-        kinds = (int,) if name == "answers" else (int, float)
-        if type(found) not in kinds or not lowest <= found < math.inf:
-            raise UsageError(
-                f"{name} of the tenant {self.name} is {found!r}; it must be a "
-                f"{'whole ' if name == 'answers' else ''}number "
-                f"{'above' if name == 'rate' else 'of at least'} 0, or left out."
-            )
+        for name, found, must, whole in (
+            ("answers", self.answers, "whole number of at least 0", True),
+            ("epsilon", self.epsilon, "number of at least 0", False),
+            ("rate", self.rate, "number above 0", False),
+        ):
+            good = type(found) is int or (type(found) is float and not whole)
+            lowest = math.ulp(0.0) if name == "rate" else 0.0
+            if found is not None and not (good and lowest <= found < math.inf):
+                raise UsageError(
+                    f"{name} of the tenant {self.name} is {found!r}; it must be a {must}, or left "
+                    "out."
+                )
 
 
 class Tenants:
@@ -91,14 +91,10 @@ class Tenants:
                 raise UsageError(f"two tenants have the same {what}; give each its own.")
 
     def find(self, token: str) -> Tenant | None:
-        """Find the tenant of a token.
+        """The tenant of a token, or None.
 
-        Args:
-            token: What a client sent.
-
-        Returns:
-            The tenant, or None. The token is compared with every tenant's, by digests of equal
-            length, so the time taken does not depend on how close a guess is.
+        The token is compared with every tenant's, by digests of equal length, so the time taken
+        does not depend on how close a guess is.
         """
         given, found = _digest(token), None
         for digest, tenant in self._digests:
@@ -112,9 +108,7 @@ def _digest(token: str) -> bytes:
 
 
 class RequestRate:
-    """A limit on a tenant's requests: a bucket that holds one minute's requests, refilled
-    evenly.
-    """
+    """A bucket that holds one minute's requests of a tenant, refilled evenly."""
 
     def __init__(self, rate: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate, self._clock = rate, clock
@@ -122,7 +116,6 @@ class RequestRate:
         self._left, self._since = self._size, clock()
 
     def take(self) -> float:
-        """Take one request."""
         if self.rate is None:
             return 0.0
         now = self._clock()
@@ -166,19 +159,14 @@ def _tenant(path: Path, name: str, table: object) -> Tenant:
             f"the tenant {name} in {path} must be a table with token and any of "
             f"{', '.join(known[1:])}; correct its keys ({', '.join(unknown) or 'no token'})."
         )
-    if not _strong(table["token"]):
+    token = table["token"]
+    visible = isinstance(token, str) and token.isascii() and token.isprintable()
+    if not visible or len(token) < SHORTEST or " " in token:  # safe in a header
         raise UsageError(
             f"the token of the tenant {name} in {path} must be a text of at least {SHORTEST} "
             "visible ASCII characters; make one with: openssl rand -hex 32."
         )
     return Tenant(name, **table)
-
-
-def _strong(token: object) -> bool:
-    """Long enough, and safe in a header."""
-    if not isinstance(token, str) or len(token) < SHORTEST:
-        return False
-    return token.isascii() and token.isprintable() and " " not in token
 
 
 def _owner_only(path: Path) -> bytes:
@@ -208,3 +196,35 @@ def _decoded(path: Path, content: bytes) -> object:
             f"{path} is not {kind}; it must hold tables such as [tenants.support] (the suffix "
             ".json means JSON, any other TOML)."
         ) from None
+
+
+# --- without a token: this machine only
+
+
+def is_local(host: str) -> bool:
+    """Whether a host name or address means this machine only: loopback, or localhost.
+
+    Examples:
+        >>> is_local("127.0.0.1"), is_local("[::1]"), is_local("example.org")
+        (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def names_this_machine(header: str) -> bool:
+    """Whether a Host header names this machine in its simplest form.
+
+    Libraries replace a header that they cannot parse by the server's own address, so it is parsed
+    here.
+
+    Examples:
+        >>> names_this_machine("localhost:8000"), names_this_machine("[::1]:80")
+        (True, True)
+        >>> names_this_machine("evil.example:"), names_this_machine("evil.example#127.0.0.1")
+        (False, False)
+    """
+    found = HOST.fullmatch(header)
+    return found is not None and is_local(found[1])

@@ -10,24 +10,23 @@ from pathlib import Path
 
 from leakbound.errors import StoreError
 from leakbound.serving.ledger import tables
-from leakbound.serving.ledger.book import KEY_CHECK, open_storage
 from leakbound.serving.ledger.keys import KeyFile, Mark, id_name, keyed
-from leakbound.serving.ledger.prices import composed_epsilon, from_json
+from leakbound.serving.ledger.ledger import KEY_CHECK, open_storage
 from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage
 from leakbound.serving.ledger.tables import GivenAnswer
 from leakbound.serving.ledger.units import (
     ACCURACY,
-    EqualAnswers,
+    EQUAL,
+    UNLIMITED,
     Unit,
-    Unlimited,
+    composed_epsilon,
     unit_named,
+    unit_of,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """The answers given from a data set."""
-
     name: str
     answers: int
     epsilon: float
@@ -44,8 +43,6 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class LedgerReport:
-    """The state of a ledger."""
-
     address: str
     epsilon: float
     delta: float
@@ -68,10 +65,6 @@ def _existing(address: str | Path) -> Storage:
     return storage
 
 
-def _unit(values: dict[str, str]) -> Unit:
-    return unit_named(values["unit"]) if "unit" in values else Unlimited()
-
-
 def _limit(db: Database, values: dict[str, str]) -> float:
     """The most that an account may have spent to pay for another answer like the newest one."""
     rows = db.run("SELECT price FROM leakbound_answers ORDER BY number DESC LIMIT 1")
@@ -80,40 +73,34 @@ def _limit(db: Database, values: dict[str, str]) -> float:
 
 
 def report(address: str | Path) -> LedgerReport:
-    """The state of a ledger."""
     storage = _existing(address)
     with storage.transaction(write=False) as db:
         values = tables.total(db)
-        unit, delta = _unit(values), float(values["delta"])
+        unit, delta = unit_of(values), float(values["delta"])
         counts = "SELECT COUNT(*), COALESCE(MAX(spent), 0.0) FROM leakbound_accounts"
         records, most = db.run(counts)[0]
         over = "SELECT COUNT(*) FROM leakbound_accounts WHERE spent > ?"
         limit = _limit(db, values)
         exhausted = int(db.run(over, (limit,))[0][0]) if math.isfinite(limit) else 0
+        datasets = db.run("SELECT name, answers, spent FROM leakbound_datasets ORDER BY name")
+        each = tuple(
+            DataSet(str(name), int(answers), _epsilon(db, unit, delta, str(name), float(spent)))
+            for name, answers, spent in datasets
+        )
         return LedgerReport(
             storage.address, float(values["epsilon"]), delta, values.get("relation", ""),
-            unit.name if "unit" in values else "", tables.head(db), _datasets(db, unit, delta),
+            unit.name if "unit" in values else "", tables.head(db), each,
             int(records), exhausted, unit.epsilon(float(most), delta) if float(most) else 0.0,
         )  # fmt: skip
 
 
-def _datasets(db: Database, unit: Unit, delta: float) -> tuple[DataSet, ...]:
-    rows = db.run("SELECT name, answers, spent FROM leakbound_datasets ORDER BY name")
-    return tuple(
-        DataSet(str(name), int(answers), _epsilon(db, unit, delta, str(name), float(spent)))
-        for name, answers, spent in rows
-    )
-
-
 def _epsilon(db: Database, unit: Unit, delta: float, name: str, spent: float) -> float:
-    if not isinstance(unit, Unlimited):
+    if unit != UNLIMITED:
         return unit.epsilon(spent, delta)
-    counts = [(from_json(text), times) for text, times in tables.guarantees(db, name)]
-    return composed_epsilon(counts, delta)
+    return composed_epsilon(tables.guarantees(db, name), delta)
 
 
 def account(address: str | Path, record_id: str, key: str | Path | None = None) -> Account:
-    """What one record has spent."""
     storage = _existing(address)
     keys = KeyFile(Path(key) if key is not None else storage.key_file)
     record = keyed(keys.secret(), id_name(record_id))
@@ -124,7 +111,7 @@ def account(address: str | Path, record_id: str, key: str | Path | None = None) 
         sql = "SELECT answers, spent FROM leakbound_accounts WHERE record = ?"
         rows = db.run(sql, (record,))
         answers, spent = (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
-        epsilon = _unit(values).epsilon(spent, float(values["delta"])) if spent else 0.0
+        epsilon = unit_of(values).epsilon(spent, float(values["delta"])) if spent else 0.0
         return Account(answers, epsilon, spent <= _limit(db, values))
 
 
@@ -136,14 +123,12 @@ def _other_key(keys: KeyFile) -> str:
 
 
 def history(address: str | Path, last: int | None = None) -> list[GivenAnswer]:
-    """The answers in order."""
     with _existing(address).transaction(write=False) as db:
         tables.total(db)
         return tables.given(db, last)
 
 
 def problems(address: str | Path, key: str | Path | None = None) -> list[str]:
-    """Find what is wrong with a ledger."""
     storage = _existing(address)
     keys = KeyFile(Path(key) if key is not None else storage.key_file)
     damage = storage.damage()
@@ -181,8 +166,11 @@ def _overspent(db: Database, values: dict[str, str]) -> Iterator[str]:
     if "unit" not in values:
         return
     unit, capacity = unit_named(values["unit"]), float(values["capacity"])
-    fixed = isinstance(unit, EqualAnswers)
-    most = capacity if fixed else unit.capacity(float(values["epsilon"]), float(values["delta"]))
+    most = (
+        capacity
+        if unit.kind == EQUAL
+        else unit.capacity(float(values["epsilon"]), float(values["delta"]))
+    )
     if not math.isclose(most, capacity, rel_tol=1e-6):
         yield f"accounts may spend {capacity:g}, and the budget is {most:g} in this unit."
     if math.isinf(most):

@@ -100,15 +100,12 @@ class KeyFile:
         self.path = self._storage.path
 
     def create(self) -> None:
-        """Create the file with a new secret, unless it exists."""
         self._storage.create(_fill)
 
     def exists(self) -> bool:
-        """Whether the file exists."""
         return self._storage.exists()
 
     def secret(self) -> bytes:
-        """The secret of the record keys."""
         if not self.exists():
             raise StoreError(
                 f"the key file {str(self.path)!r} of the ledger is missing; without it no "
@@ -119,7 +116,6 @@ class KeyFile:
             return bytes.fromhex(str(db.run("SELECT value FROM secret")[0][0]))
 
     def marks(self) -> list[Mark]:
-        """All high-water marks."""
         with self._storage.transaction(write=False) as db:
             rows = db.run("SELECT ledger, address, number, tag FROM marks")
         return [Mark(str(a), str(b), int(c), str(d)) for a, b, c, d in rows]

@@ -1,4 +1,8 @@
-"""Where a ledger is stored: transactions on an SQLite file or a PostgreSQL database."""
+"""Where a ledger is stored: transactions on an SQLite file or a PostgreSQL database.
+
+Both storages have the same members. A transaction is durable if its block ends without an error,
+else it is rolled back; `create` makes all tables or none; every failure is a `StoreError`.
+"""
 
 from __future__ import annotations
 
@@ -6,56 +10,24 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
 
+from leakbound._install import install_hint
 from leakbound.errors import LeakboundError, StoreError, UsageError, findable, reason_of
+
+if TYPE_CHECKING:
+    from typing import LiteralString
+
+    import psycopg
 
 SqlValue: TypeAlias = str | int | float
 WAIT = 60.0  # seconds to wait for another process; a spend takes milliseconds
 
 
-class Database(Protocol):
-    """One transaction."""
-
-    def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
-        """Run one statement."""
-
-    def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        """Run one statement for each of several rows of values."""
-
-
-class Storage(Protocol):
-    """Where the tables of a ledger are stored. Every failure is a `StoreError`."""
-
-    @property
-    def address(self) -> str:
-        """The address as the operator wrote it, without a password; for messages."""
-
-    @property
-    def place(self) -> str:
-        """A canonical address: the same for every spelling, and without a password."""
-
-    @property
-    def key_file(self) -> Path:
-        """Where the key file is if the operator does not name a place."""
-
-    def create(self, fill: Callable[[Database], None]) -> None:
-        """Create all tables or none. If they exist, nothing happens."""
-
-    def exists(self) -> bool:
-        """Whether there already is something at the address."""
-
-    def transaction(self, write: bool) -> AbstractContextManager[Database]:
-        """One transaction: durable if the block ends without an error, otherwise rolled back."""
-
-    def damage(self) -> str | None:
-        """What is wrong with the storage itself; None if nothing is."""
-
-
 def unusable(address: str, error: Exception) -> StoreError:
-    """The error for a ledger or key file that cannot be used."""
     return StoreError(
         f"the ledger or key file {address!r} cannot be read or written ({reason_of(error)}); "
         "nothing was released. It must be one of this package, in a folder or database that can be "
@@ -64,17 +36,13 @@ def unusable(address: str, error: Exception) -> StoreError:
 
 
 class SqliteDatabase:
-    """A transaction on an SQLite connection."""
-
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
-        """Run one statement."""
         return self._connection.execute(sql, tuple(values)).fetchall()
 
     def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        """Run one statement for each of several rows of values."""
         self._connection.executemany(sql, [tuple(row) for row in rows])
 
 
@@ -91,29 +59,24 @@ class SqliteStorage:
 
     @property
     def address(self) -> str:
-        """The path."""
+        """As the operator wrote it, without a password; for messages."""
         return str(self.path)
 
     @property
     def place(self) -> str:
-        """The absolute path with all links resolved."""
+        """The same for every spelling, and without a password."""
         return str(self.path.resolve())
 
     @property
     def key_file(self) -> Path:
-        """Beside the ledger, with the suffix `.key`."""
+        """Where the key file is if the operator does not name a place."""
         return self.path.with_name(f"{self.path.name}.key")
 
     def exists(self) -> bool:
-        """Whether the file exists."""
         return self.path.exists()
 
     def create(self, fill: Callable[[Database], None]) -> None:
-        """Create the whole file under another name and move it into place in one step.
-
-        So an empty or half-written file is never taken for a new ledger, which would give the
-        budget back.
-        """
+        """Move a whole file into place: a half-written one would give the budget back."""
         name = f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial"
         partial = self.path.with_name(name)
         try:
@@ -133,7 +96,6 @@ class SqliteStorage:
 
     @contextmanager
     def transaction(self, write: bool) -> Iterator[Database]:
-        """One transaction; see `Storage`."""
         try:
             with _opened(self.path, "BEGIN IMMEDIATE" if write else "BEGIN") as db:
                 yield db
@@ -143,7 +105,7 @@ class SqliteStorage:
             raise unusable(self.address, error) from None
 
     def damage(self) -> str | None:
-        """What SQLite reports about the file; None if it is sound."""
+        """What is wrong with the storage itself; None if nothing is."""
         with self.transaction(write=False) as db:
             found = str(db.run("PRAGMA quick_check")[0][0])
         return None if found == "ok" else found
@@ -162,3 +124,115 @@ def _opened(path: Path, begin: str) -> Iterator[SqliteDatabase]:
         db.execute(begin)
         yield SqliteDatabase(db)
         db.execute("COMMIT")
+
+
+# --- on PostgreSQL, for services on several hosts
+
+# Id of the advisory lock for creating the tables: any number, the same in every process.
+CREATION = 0x6C65616B
+# DDL of an operator waits for readers; a writer waits for other writers only.
+LOCK = "LOCK TABLE leakbound_total IN EXCLUSIVE MODE"
+
+
+class PostgresDatabase:
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+
+    def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
+        cursor = self._connection.execute(_placeholders(sql), tuple(values))
+        return cursor.fetchall() if cursor.description else []
+
+    def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_placeholders(sql), [tuple(row) for row in rows])
+
+
+def _placeholders(sql: str) -> bytes:
+    """Statements are constants of this package and never contain values."""
+    return sql.replace("?", "%s").encode()
+
+
+class PostgresStorage:
+    """Tables `leakbound_*`; a commit waits for the disk and for any synchronous standby."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise UsageError(
+                "a ledger on PostgreSQL needs psycopg; install it with: "
+                f"{install_hint('postgres')}."
+            ) from None
+        self._url, self._psycopg = url, psycopg
+
+    @property
+    def address(self) -> str:
+        parts = urlsplit(self._url)
+        user, at, host = parts.netloc.rpartition("@")
+        options = [
+            pair for pair in parts.query.split("&") if "password" not in pair.partition("=")[0]
+        ]
+        place = user.partition(":")[0] + at + host
+        return urlunsplit(("postgresql", place, parts.path, "&".join(options), ""))
+
+    @property
+    def place(self) -> str:
+        """The address without passwords; it finds the server under any of its names."""
+        return self.address
+
+    @property
+    def key_file(self) -> Path:
+        """In the working folder; the operator copies the file to every host."""
+        return Path("leakbound-ledger.key")
+
+    def exists(self) -> bool:
+        with self.transaction(write=False, lock=False) as db:
+            return _has_tables(db)
+
+    def create(self, fill: Callable[[Database], None]) -> None:
+        with self.transaction(write=True, lock=False) as db:
+            if db.run("SHOW fsync")[0][0] != "on":
+                raise StoreError(
+                    f"the server of the ledger {self.address!r} runs with fsync off; a crash would "
+                    "give spent budget back. Set fsync = on."
+                )
+            db.run("SELECT pg_advisory_xact_lock(?)", (CREATION,))
+            if not _has_tables(db):
+                fill(db)
+
+    @contextmanager
+    def transaction(self, write: bool, lock: bool = True) -> Iterator[Database]:
+        try:
+            connected = self._psycopg.connect(self._url, autocommit=True, connect_timeout=int(WAIT))
+            with closing(connected) as connection:
+                for statement in _begin(write, lock):
+                    connection.execute(statement)
+                yield PostgresDatabase(connection)
+                connection.execute("COMMIT")
+        except LeakboundError:
+            raise
+        except (OSError, self._psycopg.Error, KeyError, TypeError, ValueError) as error:
+            raise unusable(self.address, error) from None
+
+    def damage(self) -> str | None:
+        """None: the server checks its own pages."""
+        return None
+
+
+def _begin(write: bool, lock: bool) -> list[LiteralString]:
+    if not write:
+        return ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"]
+    first: list[LiteralString] = [
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+        "SET LOCAL synchronous_commit = on",
+        "SET LOCAL lock_timeout = '60s'",
+    ]
+    return [*first, LOCK] if lock else first
+
+
+def _has_tables(db: Database) -> bool:
+    return db.run("SELECT to_regclass('leakbound_total') IS NOT NULL")[0][0] is True
+
+
+Database: TypeAlias = SqliteDatabase | PostgresDatabase
+Storage: TypeAlias = SqliteStorage | PostgresStorage

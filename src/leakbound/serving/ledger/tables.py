@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from leakbound.errors import StoreError
-from leakbound.serving.ledger.storage import Database, SqliteStorage, SqlValue, Storage
+from leakbound.privacy import Guarantee
+from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage
+from leakbound.serving.ledger.units import from_json
 
 VERSION = "2"
 SCHEMA = (
@@ -38,7 +40,6 @@ class GivenAnswer:
 
 
 def fill(db: Database, values: dict[str, str]) -> None:
-    """Create the tables."""
     for statement in SCHEMA:
         db.run(statement)
     rows = list(values.items())
@@ -77,12 +78,10 @@ def total(db: Database) -> dict[str, str]:
 
 
 def head(db: Database) -> int:
-    """Number of the newest answer."""
     return int(db.run("SELECT COALESCE(MAX(number), 0) FROM leakbound_answers")[0][0])
 
 
 def tag_of(db: Database, number: int) -> str | None:
-    """Tag of an answer."""
     rows = db.run("SELECT tag FROM leakbound_answers WHERE number = ?", (number,))
     return str(rows[0][0]) if rows else None
 
@@ -93,13 +92,13 @@ def dataset(db: Database, name: str) -> tuple[int, float]:
     return (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
 
 
-def guarantees(db: Database, name: str) -> list[tuple[str, int]]:
+def guarantees(db: Database, name: str) -> list[tuple[Guarantee, int]]:
     """The guarantees of all answers from a data set."""
     sql = (
         "SELECT guarantee, COUNT(*) FROM leakbound_answers WHERE dataset = ? GROUP BY guarantee "
         "ORDER BY guarantee"
     )
-    return [(str(text), int(times)) for text, times in db.run(sql, (name,))]
+    return [(from_json(str(text)), int(times)) for text, times in db.run(sql, (name,))]
 
 
 def _chunks(records: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
@@ -110,7 +109,6 @@ def _chunks(records: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
 
 
 def spent_by(db: Database, records: Sequence[str]) -> dict[str, float]:
-    """What records have spent."""
     found: dict[str, float] = {}
     for part, marks in _chunks(records):
         sql = f"SELECT record, spent FROM leakbound_accounts WHERE record IN ({marks})"
@@ -119,13 +117,11 @@ def spent_by(db: Database, records: Sequence[str]) -> dict[str, float]:
 
 
 def open_accounts(db: Database, records: Sequence[str]) -> None:
-    """Open accounts for records that have none."""
     sql = "INSERT INTO leakbound_accounts VALUES (?, 0, 0.0)"
     db.run_each(sql, [(record,) for record in records])
 
 
 def charge(db: Database, records: Sequence[str], price: float) -> None:
-    """Charge accounts, all of which exist."""
     for part, marks in _chunks(records):
         sql = (
             "UPDATE leakbound_accounts SET answers = answers + 1, spent = spent + ? "
@@ -152,16 +148,10 @@ def add_answer(
 
 
 def given(db: Database, last: int | None = None) -> list[GivenAnswer]:
-    """The answers in order."""
     sql = (
         "SELECT number, dataset, guarantee, price, records, left_out, at FROM leakbound_answers "
         "WHERE number > ? ORDER BY number"
     )
-    return [_answer(row) for row in db.run(sql, (0 if last is None else head(db) - last,))]
-
-
-def _answer(row: tuple[SqlValue, ...]) -> GivenAnswer:
-    number, name, guarantee, price, records, left_out, at = row
-    return GivenAnswer(
-        int(number), str(name), str(guarantee), float(price), int(records), int(left_out), str(at)
-    )
+    kinds = (int, str, str, float, int, int, str)
+    rows = db.run(sql, (0 if last is None else head(db) - last,))
+    return [GivenAnswer(*(kind(one) for kind, one in zip(kinds, row, strict=True))) for row in rows]

@@ -8,10 +8,13 @@ answers, whose number is fixed in advance.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import get_args
 
 from leakbound.errors import UsageError
 from leakbound.privacy import (
@@ -24,7 +27,9 @@ from leakbound.privacy import (
     Guarantee,
     NonPrivate,
     PureDP,
+    Subsampled,
     calibrate_gaussian,
+    compose,
     gdp_epsilon,
     leaves,
     renyi_epsilon,
@@ -33,7 +38,6 @@ from leakbound.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
 
 # Relative accuracy of the accounting. Calibrating to an epsilon and reading it back differ by less,
 # and a budget pays for ten answers that cost a tenth of it. The guarantee of the ledger states it.
@@ -44,26 +48,79 @@ TINY = 1e-300  # used instead of a price of 0 in divisions
 MOST_EQUAL, FINE = 1 << 12, 128
 
 
-class Unit(Protocol):
-    """A unit of a budget (epsilon, delta) in which prices of adaptively chosen answers add up."""
+Kept = (
+    ApproxDP | BoundedRange | DiscreteGaussian | Gaussian | NonPrivate | PureDP | RDP | Subsampled
+    | ZCDP
+)  # fmt: skip
+KINDS: dict[str, type[Kept]] = {kind.__name__: kind for kind in get_args(Kept)}
+
+
+def to_json(guarantee: Guarantee) -> str:
+    found = [
+        {"kind": type(part).__name__, **asdict(part)} for part in map(_kept, leaves(guarantee))
+    ]
+    return json.dumps(found, sort_keys=True)
+
+
+def from_json(text: str) -> Guarantee:
+    return compose([KINDS[part.pop("kind")](**part) for part in json.loads(text)])
+
+
+def _kept(part: Guarantee) -> Kept:
+    """A guarantee of a kind that the ledger can read back."""
+    kind = KINDS.get(type(part).__name__)
+    if kind is None or not isinstance(part, Kept) or type(part) is not kind:
+        raise UsageError(
+            f"the ledger cannot keep a guarantee of the kind {type(part).__name__}; it must be one "
+            f"of {', '.join(KINDS)} or a composition of them. State the guarantee as one of these."
+        )
+    return part
+
+
+def composed_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
+    """epsilon(delta) of several answers, some with equal guarantees."""
+    parts = [part for guarantee, times in counts for part in leaves(guarantee) * times]
+    return compose(_merged(parts)).epsilon(delta) if parts else 0.0
+
+
+def _merged(parts: list[Guarantee]) -> list[Guarantee]:
+    """Join subsampled Gaussians of equal noise and rate: each answer draws fresh samples."""
+    steps: Counter[tuple[float, float]] = Counter()
+    for part in parts:
+        if isinstance(part, Subsampled):
+            steps[part.sigma, part.rate] += part.steps
+    rest = [part for part in parts if not isinstance(part, Subsampled)]
+    return rest + [Subsampled(sigma, rate, total) for (sigma, rate), total in steps.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of a budget (epsilon, delta) in which prices of adaptively chosen answers add up.
+
+    The ledger stores its name: the kind, then a colon and its parameter. `capacity` converts a
+    budget to this unit, rounded down; `price` is what one answer costs, None if it cannot be
+    expressed; `epsilon` is epsilon(delta) of what was spent.
+    """
+
+    name: str
+    capacity: Callable[[float, float], float]
+    price: Callable[[Guarantee], float | None]
+    epsilon: Callable[[float, float], float]
 
     @property
-    def name(self) -> str:
-        """The name that the ledger stores: the kind, then a colon and its parameter."""
-
-    def capacity(self, epsilon: float, delta: float) -> float:
-        """Convert a budget to this unit, rounded down."""
-
-    def price(self, guarantee: Guarantee) -> float | None:
-        """What one answer costs."""
-
-    def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon(delta) of what was spent."""
+    def kind(self) -> str:
+        return self.name.partition(":")[0]
 
 
-def _sum(prices: Sequence[float | None]) -> float | None:
-    known = [price for price in prices if price is not None]
-    return sum_up(known) if len(known) == len(prices) else None
+def _sum_of(part: Callable[[Guarantee], float | None]) -> Callable[[Guarantee], float | None]:
+    """A price that is the sum over the parts of a guarantee."""
+
+    def price(guarantee: Guarantee) -> float | None:
+        prices = [part(one) for one in leaves(guarantee)]
+        known = [one for one in prices if one is not None]
+        return sum_up(known) if len(known) == len(prices) else None
+
+    return price
 
 
 def _rho(part: Guarantee) -> float | None:
@@ -78,222 +135,140 @@ def _rho(part: Guarantee) -> float | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class MuSquared:
-    """mu^2 of Gaussian differential privacy; for Gaussian noise only.
-
-    Reference:
-        Koskela, Tobaben and Honkela, "Individual privacy accounting with Gaussian differential
-        privacy" (ICLR 2023); Smith and Thakurta (2022).
-    """
-
-    name: ClassVar[str] = "mu^2"
-
-    def capacity(self, epsilon: float, delta: float) -> float:
-        """The largest mu^2 that is (epsilon, delta)-DP."""
-        return calibrate_gaussian(epsilon, delta) ** -2 if epsilon > 0 < delta else 0.0
-
-    def price(self, guarantee: Guarantee) -> float | None:
-        """The sum of mu^2 over the parts of a guarantee."""
-        return _sum([p.mu**2 if isinstance(p, Gaussian) else None for p in leaves(guarantee)])
-
-    def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of Gaussian differential privacy, by exact conversion."""
-        return gdp_epsilon(math.sqrt(spent), delta)
-
-
-@dataclass(frozen=True, slots=True)
-class Pure:
-    """Pure epsilon."""
-
-    name: ClassVar[str] = "pure epsilon"
-
-    def capacity(self, epsilon: float, delta: float) -> float:
-        """The budget's epsilon itself: answers in this unit spend no delta."""
-        return epsilon
-
-    def price(self, guarantee: Guarantee) -> float | None:
-        """The sum of epsilon over the parts of a guarantee."""
-        parts = leaves(guarantee)
-        return _sum([p.value if isinstance(p, PureDP | BoundedRange) else None for p in parts])
-
-    def epsilon(self, spent: float, delta: float) -> float:
-        """What was spent, at any delta."""
-        return spent
+# For Gaussian noise only, with exact conversion: Koskela, Tobaben and Honkela, "Individual privacy
+# accounting with Gaussian differential privacy" (ICLR 2023); Smith and Thakurta (2022).
+MU_SQUARED = Unit(
+    "mu^2",
+    lambda epsilon, delta: calibrate_gaussian(epsilon, delta) ** -2 if epsilon > 0 < delta else 0.0,
+    _sum_of(lambda part: part.mu**2 if isinstance(part, Gaussian) else None),
+    lambda spent, delta: gdp_epsilon(math.sqrt(spent), delta),
+)
+# Answers in this unit spend no delta.
+PURE = Unit(
+    "pure epsilon",
+    lambda epsilon, delta: epsilon,
+    _sum_of(lambda part: part.value if isinstance(part, PureDP | BoundedRange) else None),
+    lambda spent, delta: spent,
+)
+# Feldman and Zrnic, "Individual privacy accounting via a Renyi filter" (NeurIPS 2021).
+RHO = Unit(
+    "rho",
+    lambda epsilon, delta: zcdp_rho(epsilon, delta) if epsilon > 0 else 0.0,
+    _sum_of(_rho),
+    zcdp_epsilon,
+)
+# Answers of an infinite budget are counted but never refused.
+UNLIMITED = Unit(
+    "unlimited",
+    lambda epsilon, delta: math.inf,
+    lambda guarantee: 1.0,
+    lambda spent, delta: math.inf if spent else 0.0,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Rho:
-    """rho of zero-concentrated differential privacy.
-
-    Reference:
-        Feldman and Zrnic, "Individual privacy accounting via a Renyi filter" (NeurIPS 2021).
-    """
-
-    name: ClassVar[str] = "rho"
-
-    def capacity(self, epsilon: float, delta: float) -> float:
-        """The largest rho-zCDP that is (epsilon, delta)-DP."""
-        return zcdp_rho(epsilon, delta) if epsilon > 0 else 0.0
-
-    def price(self, guarantee: Guarantee) -> float | None:
-        """The sum of rho over the parts of a guarantee."""
-        return _sum([_rho(part) for part in leaves(guarantee)])
-
-    def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of zero-concentrated differential privacy."""
-        return zcdp_epsilon(spent, delta)
-
-
-@dataclass(frozen=True, slots=True)
-class Divergence:
+def divergence(order: float) -> Unit:
     """Renyi divergence at one order. It also counts guarantees of higher orders and of zCDP.
 
     Reference:
         Feldman and Zrnic (NeurIPS 2021).
     """
 
-    order: float
-
-    @property
-    def name(self) -> str:
-        return f"renyi:{self.order!r}"
-
-    def capacity(self, epsilon: float, delta: float) -> float:
-        """The largest divergence that is (epsilon, delta)-DP."""
-        return renyi_value(self.order, epsilon, delta) if epsilon > 0 else 0.0
-
-    def price(self, guarantee: Guarantee) -> float | None:
-        """The sum of the divergences of the parts of a guarantee."""
-        return _sum([self._value(part) for part in leaves(guarantee)])
-
-    def _value(self, part: Guarantee) -> float | None:
+    def value(part: Guarantee) -> float | None:
         if isinstance(part, RDP):
-            return part.value if part.order >= self.order else None
+            return part.value if part.order >= order else None
         rho = _rho(part)
-        return None if rho is None else self.order * rho
+        return None if rho is None else order * rho
 
-    def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of a Renyi divergence at this order."""
-        return renyi_epsilon(self.order, spent, delta)
+    return Unit(
+        f"renyi:{order!r}",
+        lambda epsilon, delta: renyi_value(order, epsilon, delta) if epsilon > 0 else 0.0,
+        _sum_of(value),
+        partial(renyi_epsilon, order),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+def share(total: float, of_delta: float) -> Unit:
     """Shares of (epsilon, delta) by basic composition: the larger of each answer's two shares.
 
     Reference:
         Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters" (NeurIPS 2016).
     """
 
-    total: float
-    delta: float
-
-    @property
-    def name(self) -> str:
-        return f"share:{self.total!r},{self.delta!r}"
-
-    def capacity(self, epsilon: float, delta: float) -> float:
-        """The whole budget, in shares of itself: 1."""
-        return 1.0
-
-    def price(self, guarantee: Guarantee) -> float | None:
-        """The sum of the shares of the parts of a guarantee."""
-        return _sum([self._share(part) for part in leaves(guarantee)])
-
-    def _share(self, part: Guarantee) -> float | None:
+    def value(part: Guarantee) -> float | None:
         if isinstance(part, PureDP | BoundedRange):
-            return part.value / self.total
+            return part.value / total
         if isinstance(part, ApproxDP):
-            return max(part.value / self.total, part.delta / self.delta)
+            return max(part.value / total, part.delta / of_delta)
         return None
 
-    def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of the shares that were spent."""
-        return spent * self.total
+    return Unit(
+        f"share:{total!r},{of_delta!r}",
+        lambda epsilon, delta: 1.0,
+        _sum_of(value),
+        lambda spent, delta: spent * total,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class EqualAnswers:
+EQUAL = "equal answers"
+
+
+def equal_answers(text: str) -> Unit:
     """Answers of one guarantee whose number is fixed in advance; for any other composition."""
 
-    text: str
+    def epsilon_of(spent: float, delta: float) -> float:
+        return composed_epsilon([(from_json(text), round(spent))], delta)
 
-    @property
-    def name(self) -> str:
-        return f"equal answers:{self.text}"
-
-    def capacity(self, epsilon: float, delta: float) -> float:
-        """The number of answers whose composition stays within the budget."""
-        return float(self._most(epsilon * (1 + ACCURACY), delta))
-
-    def _most(self, epsilon: float, delta: float) -> int:
+    def most(epsilon: float, delta: float) -> float:
         """A number of answers within the budget, close to the largest one."""
+        budget = epsilon * (1 + ACCURACY)
         low, high = 0, 1
-        while high <= MOST_EQUAL and self.epsilon(high, delta) <= epsilon:
+        while high <= MOST_EQUAL and epsilon_of(high, delta) <= budget:
             low, high = high, 4 * high
         while low < MOST_EQUAL and high - low > max(1, low // FINE):
             middle = (low + high) // 2
-            low, high = (middle, high) if self.epsilon(middle, delta) <= epsilon else (low, middle)
-        return low
+            low, high = (middle, high) if epsilon_of(middle, delta) <= budget else (low, middle)
+        return float(low)
 
-    def price(self, guarantee: Guarantee) -> float | None:
-        """1 for an answer with the guarantee that is counted."""
-        return 1.0 if to_json(guarantee) == self.text else None
-
-    def epsilon(self, spent: float, delta: float) -> float:
-        """epsilon of the composition of the answers."""
-        return composed_epsilon([(from_json(self.text), round(spent))], delta)
-
-
-@dataclass(frozen=True, slots=True)
-class Unlimited:
-    """Answers of an infinite budget, which are counted but never refused."""
-
-    name: ClassVar[str] = "unlimited"
-
-    def capacity(self, epsilon: float, delta: float) -> float:
-        """No limit."""
-        return math.inf
-
-    def price(self, guarantee: Guarantee) -> float | None:
-        """1 for any answer."""
-        return 1.0
-
-    def epsilon(self, spent: float, delta: float) -> float:
-        """0 before the first answer, and infinity afterwards."""
-        return math.inf if spent else 0.0
+    return Unit(
+        f"{EQUAL}:{text}",
+        most,
+        lambda guarantee: 1.0 if to_json(guarantee) == text else None,
+        epsilon_of,
+    )
 
 
 def choose_unit(guarantee: Guarantee, epsilon: float, delta: float) -> Unit:
     """The unit in which a budget pays for the most answers with a guarantee."""
     if math.isinf(epsilon):
-        return Unlimited()
+        return UNLIMITED
     orders = [part.order for part in leaves(guarantee) if isinstance(part, RDP)]
-    renyi: list[Unit] = [Divergence(min(orders))] if orders else []
-    shares: list[Unit] = [Share(epsilon, delta)] if epsilon > 0 < delta else []
-    units: list[Unit] = [MuSquared(), Pure(), Rho(), *renyi, *shares]
+    renyi = [divergence(min(orders))] if orders else []
+    shares = [share(epsilon, delta)] if epsilon > 0 < delta else []
+    units = [MU_SQUARED, PURE, RHO, *renyi, *shares]
     priced = [(unit, price) for unit in units if (price := unit.price(guarantee)) is not None]
     bought = [unit.capacity(epsilon, delta) / max(price, TINY) for unit, price in priced]
     if max(bought, default=0.0) < 1 - ACCURACY:
-        return EqualAnswers(to_json(guarantee))
+        return equal_answers(to_json(guarantee))
     return priced[bought.index(max(bought))][0]
 
 
 def unit_named(name: str) -> Unit:
-    """The unit with a name that a ledger stores."""
     kind, _, value = name.partition(":")
-    plain: dict[str, Unit] = {unit.name: unit for unit in (MuSquared(), Pure(), Rho(), Unlimited())}
     if kind == "renyi":
-        return Divergence(float(value))
+        return divergence(float(value))
     if kind == "share":
-        total, delta = map(float, value.split(","))
-        return Share(total, delta)
-    if kind == "equal answers":
-        return EqualAnswers(value)
-    if name not in plain:
+        return share(*map(float, value.split(",")))
+    if kind == EQUAL:
+        return equal_answers(value)
+    found = {unit.name: unit for unit in (MU_SQUARED, PURE, RHO, UNLIMITED)}.get(name)
+    if found is None:
         raise ValueError(f"there is no unit {name!r}")
-    return plain[name]
+    return found
+
+
+def unit_of(values: Mapping[str, str]) -> Unit:
+    """The unit of a ledger, which its first answer fixes."""
+    return unit_named(values["unit"]) if "unit" in values else UNLIMITED
 
 
 def affordable_answers(guarantee: Guarantee, epsilon: float, delta: float) -> int | None:

@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from leakbound.errors import UsageError, reason_of
-from leakbound.models.openai.hosts import is_host, is_loopback
+from leakbound.models.http.hosts import is_exposed, is_host
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 
 SLOT = re.compile(r"\{(context|rows|text|query|input|label|id)\}")
@@ -203,7 +203,7 @@ def read_http_config(file: Path) -> HttpSystemConfig:
 
 def _require_safe(config: HttpSystemConfig, file: str) -> None:
     """Its requests hold private rows, and its headers a key; all of them go to one host."""
-    if not config.insecure and config.origin[0] == "http" and not is_loopback(config.url):
+    if not config.insecure and is_exposed(config.url):
         raise UsageError(
             f"the url of {file!r} uses plain http to another machine, so anyone on the network "
             "path can read rows and keys; use https, a tunnel to this machine, or add "

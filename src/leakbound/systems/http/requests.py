@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import partial, reduce
 from typing import cast
 from urllib.parse import quote
@@ -13,8 +12,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from leakbound.errors import TargetError
-from leakbound.models.openai.window import retry_after
-from leakbound.models.transport import HttpReply, Transport, TransportError
+from leakbound.models.http.transport import HttpReply, Transport, TransportError
 from leakbound.systems.calls import Caller
 from leakbound.systems.failures import RETRIED, NoAnswer
 from leakbound.systems.http.config import SLOT, HttpCall, is_one_a_row
@@ -71,7 +69,7 @@ def _require_ok(reply: HttpReply, call: HttpCall) -> None:
         f"the system at {call.shown} answered with status {status}; it must be 2xx.",
         f"status {status}",
         passes=status in RETRIED,
-        wait=retry_after(reply.header("retry-after"), datetime.now(UTC)),
+        wait=reply.wait,
     )
 
 

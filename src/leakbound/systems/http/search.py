@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from leakbound.errors import TargetError, UsageError
-from leakbound.models.blocking import run_blocking
-from leakbound.models.openai.hosts import is_loopback
-from leakbound.models.transport import HttpReply, Transport, TransportError, default_transport
+from leakbound.models.http.blocking import run_blocking
+from leakbound.models.http.hosts import is_exposed
+from leakbound.models.http.transport import HttpReply, Transport, TransportError, default_transport
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
 from leakbound.systems.http.requests import JSON_TYPE, filled
 from leakbound.systems.http.system import row_values
@@ -265,7 +265,7 @@ def _require_address(url: str, insecure: bool) -> None:
             "name, a password or a query, which may hold a key (it is not shown); put a key into "
             f"an environment variable and name that with --key-env, {BY_HAND}."
         )
-    if parts.scheme == "http" and not insecure and not is_loopback(url):
+    if not insecure and is_exposed(url):
         raise UsageError(
             f"{url} uses plain http to another machine, so anyone on the network path can read "
             "rows and key; use https, a tunnel to this machine, or --insecure if you trust the "

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from leakbound.errors import TargetError
-from leakbound.models.blocking import LoopThread
 from leakbound.models.content import text_only
-from leakbound.models.transport import HttpReply, Transport, default_transport
+from leakbound.models.http.blocking import LoopThread
+from leakbound.models.http.transport import HttpReply, Transport, default_transport
 from leakbound.systems.calls import Caller, CallOptions
 from leakbound.systems.failures import NoAnswer
 from leakbound.systems.http.config import HttpSystemConfig, PlantCall, read_http_config

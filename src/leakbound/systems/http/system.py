@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from leakbound.errors import TargetError
 from leakbound.models.content import join, text_only
-from leakbound.models.transport import HttpReply, Transport, default_transport
+from leakbound.models.http.transport import HttpReply, Transport, default_transport
 from leakbound.systems.callable import TOGETHER
 from leakbound.systems.calls import Caller, CallOptions
 from leakbound.systems.failures import NoAnswer

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from leakbound.errors import DataError, LeakboundError, findable, why_no_file
-from leakbound.models.hub import hub_host, is_reachable
+from leakbound.models.address import hub_host, is_reachable
 from leakbound.tasks.rows.delimited import csv_rows
 from leakbound.tasks.rows.image_folders import folder_rows
 from leakbound.tasks.rows.json_files import json_rows, jsonl_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.models.names import model_names
+from leakbound.models.address import model_names
 from leakbound.report.figures import COLORS, WIDTH, canvas, legend, svg
 from leakbound.report.frame import counted, facts
 from leakbound.report.pages import render

@@ -28,8 +28,7 @@ from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import StoreError, reason_of
 from leakbound.models import Local, Model
-from leakbound.models.address import open_shared
-from leakbound.models.names import model_names
+from leakbound.models.address import model_names, open_shared
 from leakbound_lab.studies.bundled import notes
 from leakbound_lab.studies.page import study_page, study_table
 from leakbound_lab.studies.record import StudyRecord, study_csv

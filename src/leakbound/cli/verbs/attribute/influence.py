@@ -45,8 +45,7 @@ from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import StoreError, UsageError, reason_of
 from leakbound.models import Endpoint, Local, Model
-from leakbound.models.address import open_shared, require_address
-from leakbound.models.names import model_names
+from leakbound.models.address import model_names, open_shared, require_address
 from leakbound.report.influence.page import influence_page
 from leakbound.report.influence.terminal import influence_summary, print_heat
 from leakbound.scaling import Cluster, rooted, spread

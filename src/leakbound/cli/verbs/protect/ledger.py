@@ -23,8 +23,8 @@ from leakbound.serving.ledger.inspection import (
     problems,
     report,
 )
-from leakbound.serving.ledger.prices import from_json
 from leakbound.serving.ledger.tables import GivenAnswer
+from leakbound.serving.ledger.units import from_json
 
 PRIVATE = "For operators only: who took part, and whose budget is spent, is private."
 

@@ -15,10 +15,10 @@ from itertools import islice
 from typing import cast
 
 import torch
+from transformers import DynamicCache, PreTrainedConfig
 from transformers.cache_utils import DynamicLayer
 
 from leakbound.models.local.hugging_face import CausalModel, KeysAndValues, ModelConfig
-from leakbound.models.local.prefix_cache import PrefixCache
 
 Ids = tuple[int, ...]
 SHARE = 16  # a shorter common prefix is not worth a separate pass or look-up
@@ -26,6 +26,28 @@ LOOK = 8  # number of latest rows with the same beginning that are compared to t
 STATES = 32  # the most batches that may continue, because each look-up searches all of them
 # with these types, positions change with the length of a row, so old keys cannot be reused
 GROWING_ROPE = ("dynamic", "longrope")
+
+
+class KeysMade(Exception):
+    """A pass for keys and values only has computed all of them."""
+
+
+class PrefixCache(DynamicCache):
+    """Keys and values of each layer. A pass without logits ends as soon as it has all of them."""
+
+    def __init__(self, config: ModelConfig | None = None) -> None:
+        super().__init__(config=cast(PreTrainedConfig | None, config))
+        self.only = False
+        self._last = len(self.layers) - 1  # -1 if layers are created on demand
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: object,
+        **more: object,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        found = super().update(key_states, value_states, layer_idx, *args, **more)
+        if self.only and layer_idx == self._last:
+            raise KeysMade
+        return found
 
 
 @dataclass(repr=False)
@@ -40,13 +62,11 @@ class State:
 
     @classmethod
     def uncached(cls, rows: list[Ids]) -> State:
-        """The state of rows that run whole."""
         nothing = torch.zeros(0, dtype=torch.long)
         return cls(rows, PrefixCache(), nothing, nothing, whole=True)
 
     @property
     def bytes(self) -> int:
-        """Bytes of the cache."""
         return sum(
             t.nbytes
             for layer in _layers(self.cache)
@@ -55,7 +75,6 @@ class State:
         )
 
     def repeat(self, count: int) -> None:
-        """Repeat a single row."""
         self.cache.batch_repeat_interleave(count)
         self.rows = self.rows * count
         self.mask, self.lengths = self.mask.repeat(count, 1), self.lengths.repeat(count)
@@ -80,12 +99,10 @@ class State:
         if not all(_is_plain(layer) and layer.is_initialized for layer in layers):
             return 0
         parts = self._parts(0)
-        same = len({(part.shape, part.device) for part in parts}) == 1
-        return (
-            len(parts) * parts[0].shape[0] * parts[0].shape[2] * parts[0].element_size()
-            if same
-            else 0
-        )
+        if len({(part.shape, part.device) for part in parts}) != 1:
+            return 0
+        heads, _, dim = parts[0].shape
+        return len(parts) * heads * dim * parts[0].element_size()
 
     def _parts(self, at: int) -> list[torch.Tensor]:
         return [t[at] for layer in _layers(self.cache) for t in (layer.keys, layer.values)]
@@ -120,7 +137,6 @@ class PrefixStore:
         )
 
     def clear(self) -> None:
-        """Drop everything."""
         self._rows: OrderedDict[KeptRow, None] = OrderedDict()
         self._marked: dict[int, dict[KeptRow, None]] = {}
         self._states: list[tuple[State, int]] = []  # with the bytes of each
@@ -129,7 +145,6 @@ class PrefixStore:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all stored keys and values."""
         last = self._handed_on
         own = last.block.nbytes if last is not None and last not in self._rows else 0
         return self._row_bytes + self._state_bytes + own
@@ -144,7 +159,6 @@ class PrefixStore:
         return PrefixMatch(last, length) if length >= max(SHARE, stored.length + 1) else stored
 
     def _find(self, ids: Ids) -> PrefixMatch:
-        """The match among the stored rows."""
         for mark in reversed(list(_marks(ids)) if self._rows else []):
             rows = islice(reversed(self._marked.get(mark, {})), LOOK)
             best = max(
@@ -158,10 +172,7 @@ class PrefixStore:
         return PrefixMatch()
 
     def put(self, state: State) -> None:
-        """Keep rows that are mostly new, or that extend a stored row.
-
-        The row that the previous pass kept for this one is dropped.
-        """
+        """Keep rows that are mostly new or extend a stored row, in place of what was handed on."""
         self._handed_on = None
         each = state.token_bytes if self.budget else 0
         fits = (self.budget - self._state_bytes) // each if each else 0
@@ -172,11 +183,7 @@ class PrefixStore:
                 self._add(KeptRow(ids[:length], state.block(at, length)))
 
     def hand_on(self, state: State, wanted: int | None) -> None:
-        """Keep the last row until the next `put`, because the next row shares most with it.
-
-        As much of it is kept as fits beside the batches and the stored row that is most like it.
-        Other rows are dropped to make room.
-        """
+        """Keep the last row as far as it fits until the next `put`, of a row that is like it."""
         self._handed_on = None
         each = state.token_bytes if self.budget else 0
         ids = state.rows[-1][:wanted] if each else ()
@@ -218,10 +225,7 @@ class PrefixStore:
                 del self._marked[mark]
 
     def _shrink(self, room: int = 0) -> None:
-        """Drop the least recently used rows until this many more bytes fit.
-
-        The row kept for the next pass is dropped last.
-        """
+        """Drop the least recently used rows, at last the handed-on one, until more bytes fit."""
         while self._rows and self.bytes + room > self.budget:
             self._drop(next(iter(self._rows)))
         if self.bytes + room > self.budget:
@@ -244,7 +248,8 @@ class PrefixStore:
         """Find the batch whose rows have grown into these rows."""
         for state, _ in reversed(self._states):
             if len(state.rows) == len(rows) and all(
-                _grown(a, b, keep) for a, b in zip(state.rows, rows, strict=True)
+                len(new) >= len(old) + keep and new[: len(old)] == old
+                for old, new in zip(state.rows, rows, strict=True)
             ):
                 return state
         return None
@@ -312,10 +317,6 @@ def _is_plain(layer: object) -> bool:
 
 def _layers(cache: PrefixCache) -> list[KeysAndValues]:
     return cast(list[KeysAndValues], list(cache.layers))
-
-
-def _grown(old: Ids, new: Ids, by: int) -> bool:
-    return len(new) >= len(old) + by and new[: len(old)] == old
 
 
 def _marks(ids: Ids) -> Iterator[int]:

@@ -43,11 +43,15 @@ def is_azure(url: str) -> bool:
 
 
 def is_host(name: str) -> bool:
-    """Whether a name is a possible host name."""
     try:
         return bool(name.encode("idna")) and not re.search(r"\s", name)
     except UnicodeError:
         return False
+
+
+def is_exposed(url: str) -> bool:
+    """Whether anyone on the network path can read the requests to an address."""
+    return urlsplit(url).scheme == "http" and not is_loopback(url)
 
 
 def is_loopback(url: str) -> bool:

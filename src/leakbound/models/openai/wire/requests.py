@@ -12,18 +12,18 @@ import numpy.typing as npt
 from leakbound.errors import TargetError
 from leakbound.models.chat import Chat
 from leakbound.models.content import Image, Parts, data_url
+from leakbound.models.http.post_json import Fault
 from leakbound.models.openai.account import Size
-from leakbound.models.openai.dialect import Dialect
 from leakbound.models.openai.endpoint import Capabilities
-from leakbound.models.openai.faults import Fault
-from leakbound.models.openai.generated import (
+from leakbound.models.openai.wire.dialect import OWN, Dialect
+from leakbound.models.openai.wire.generated import (
     FILTERED,
     LOST,
     Generated,
     choice_of,
     read_generated,
 )
-from leakbound.models.openai.scoring import (
+from leakbound.models.openai.wire.scoring import (
     align_echo,
     align_ids,
     align_prompt,
@@ -42,25 +42,26 @@ from leakbound.models.request import (
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-NONE_SHOWN: Mapping[str, object] = {}
+NO_TOKENS = "no log-probabilities of the next token"
 
 
 def next_tokens(reply: dict[str, JsonValue]) -> Mapping[str, object]:
-    """The most likely next tokens in a reply.
-
-    /completions has an object of values by token, /chat/completions has a list of entries.
-    llama.cpp writes the second form in both.
-    """
+    """The most likely next tokens: an object, or a list of entries as in chat (llama.cpp: both)."""
     choice = choice_of(reply)
     found = choice.get("logprobs")
     if isinstance(found, dict):
         if isinstance(found.get("top_logprobs"), list) and not found.get("content"):
             return _first(found["top_logprobs"])
         if found.get("content"):
-            return _of_entries(_first(found["content"]).get("top_logprobs"))
+            entries = _first(found["content"]).get("top_logprobs")
+            if not isinstance(entries, list):
+                raise Fault(NO_TOKENS)
+            # the likeliest comes first; tokens with the same text (a blank, a byte) cannot be
+            # distinguished
+            return dict(map(_named, reversed(entries)))
     if read_generated(reply).outcome != "text":
-        return NONE_SHOWN
-    raise Fault("no log-probabilities of the next token")
+        return {}
+    raise Fault(NO_TOKENS)
 
 
 def _first(value: object) -> dict[str, JsonValue]:
@@ -69,19 +70,12 @@ def _first(value: object) -> dict[str, JsonValue]:
         return {}
     if isinstance(value, list) and isinstance(value[0], dict):
         return value[0]
-    raise Fault("no log-probabilities of the next token")
-
-
-def _of_entries(entries: object) -> Mapping[str, object]:
-    if not isinstance(entries, list):
-        raise Fault("no log-probabilities of the next token")
-    # the likeliest comes first; tokens with the same text (a blank, a byte) cannot be distinguished
-    return dict(_named(entry) for entry in reversed(entries))
+    raise Fault(NO_TOKENS)
 
 
 def _named(entry: object) -> tuple[str, object]:
     if not isinstance(entry, dict) or "logprob" not in entry:
-        raise Fault("no log-probabilities of the next token")
+        raise Fault(NO_TOKENS)
     token = entry.get("token")
     if not isinstance(token, str):
         raise Fault("a token without text")
@@ -89,7 +83,6 @@ def _named(entry: object) -> tuple[str, object]:
 
 
 def embedding_of(reply: dict[str, JsonValue]) -> Floats:
-    """The embedding in a reply."""
     data = reply.get("data")
     one = data[0] if isinstance(data, list) and len(data) == 1 else None
     values = one.get("embedding") if isinstance(one, dict) else None
@@ -103,7 +96,6 @@ def embedding_of(reply: dict[str, JsonValue]) -> Floats:
 
 
 R = TypeVar("R", covariant=True)
-OWN = Dialect()
 Floats = npt.NDArray[np.float32]
 TEMPLATE = 64  # the most tokens that a chat template adds to a message; known ones add under 40
 
@@ -123,7 +115,6 @@ class HttpRequest(Generic[R]):
 def http_request_for(
     request: Request[object], model: str, can: Capabilities, dialect: Dialect = OWN
 ) -> HttpRequest[Generated | Floats]:
-    """The HTTP request for a request to a model."""
     if isinstance(request, Complete):
         return _completion(request, model, can, dialect)
     found = _scores(request, model, can)
@@ -160,20 +151,23 @@ def _completion(
     }
     if request.stop:
         body["stop"] = list(request.stop)
-    if can.seed and request.temperature > 0:
-        body["seed"] = _seed(request)
+    if can.seed and request.temperature > 0:  # it differs between draws and between prompts
+        body["seed"] = (prompt_seed(request.prompt) + request.draw) % (1 << 31)
+
+    def read(reply: dict[str, JsonValue]) -> Generated:
+        """The text before the first stop text, even if a server ignored it."""
+        found = read_generated(reply)
+        cuts = [at for stop in request.stop if (at := found.text.find(stop)) >= 0]
+        return replace(found, text=found.text[: min(cuts, default=None)])
+
     return HttpRequest(
         _path(request.prompt, can),
         dialect.applied(body),
         Size(_most(request.prompt), dialect.length or request.max_tokens),
-        lambda reply: _stopped(read_generated(reply), request.stop),
+        read,
         lambda: FILTERED,
         lambda: LOST,
     )
-
-
-def _stopped(found: Generated, stop: tuple[str, ...]) -> Generated:
-    return replace(found, text=_cut(found.text, stop))
 
 
 def _posed(prompt: Prompt, model: str, can: Capabilities) -> dict[str, object]:
@@ -209,15 +203,8 @@ def _sampling(tokens: int, temperature: float) -> dict[str, object]:
     return {"max_tokens": tokens, "temperature": temperature, "top_p": 1.0, "stream": False}
 
 
-def _seed(request: Complete) -> int:
-    """A seed from prompt and draw: it differs between draws and between prompts."""
-    return (prompt_seed(request.prompt) + request.draw) % (1 << 31)
-
-
 def _most(prompt: Prompt) -> int:
-    """The most tokens of a prompt: no tokenizer makes more tokens than bytes. An image counts as
-    the text that contains it.
-    """
+    """The most tokens of a prompt: at most its bytes, and for an image those of its data URL."""
     if isinstance(prompt, Chat):
         return sum(TEMPLATE + len(one.content.encode()) for one in prompt.messages)
     if isinstance(prompt, Parts):
@@ -286,8 +273,3 @@ def _next_token(request: ScoreLabels, model: str, can: Capabilities) -> HttpRequ
         lambda: first_token_scores({}, labels),
         lambda: first_token_scores({}, labels),
     )
-
-
-def _cut(text: str, stop: tuple[str, ...]) -> str:
-    """The text before the first stop text, even if a server ignored it."""
-    return text[: min((at for part in stop if (at := text.find(part)) >= 0), default=None)]

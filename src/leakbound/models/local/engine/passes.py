@@ -19,19 +19,20 @@ from dataclasses import replace
 import torch
 
 from leakbound.errors import TargetError
-from leakbound.models.local.budget import Budget, logit_bytes, token_bytes
-from leakbound.models.local.grouping import PASS, Group, Grouping, Wanted
-from leakbound.models.local.hugging_face import CausalModel, parameters_of, window_of
-from leakbound.models.local.prefix_cache import KeysMade, PrefixCache
-from leakbound.models.local.prefixes import (
+from leakbound.models.local.engine.budget import Budget, logit_bytes, token_bytes
+from leakbound.models.local.engine.grouping import PASS, Group, Grouping, Wanted
+from leakbound.models.local.engine.prefixes import (
     Ids,
+    KeysMade,
+    PrefixCache,
     PrefixMatch,
     PrefixStore,
     State,
     assemble,
     reusable,
 )
-from leakbound.models.local.sharing import ANY, Sharing
+from leakbound.models.local.engine.sharing import ANY, Sharing
+from leakbound.models.local.hugging_face import CausalModel, parameters_of, window_of
 
 LONGEST = 4096  # room is reserved for rows of this length, whatever their actual length
 
@@ -48,7 +49,6 @@ class OwnStates:
         return f"OwnStates(<private>, {self._count()} of {self.most})"
 
     def clear(self) -> None:
-        """Drop everything."""
         self._calls.clear()
 
     def take(self, rows: Sequence[Ids]) -> list[State | None]:
@@ -60,7 +60,6 @@ class OwnStates:
         return [None] * len(rows)
 
     def fits(self, rows: int) -> bool:
-        """Whether the states of a call are kept."""
         return 0 < rows <= self.most
 
     def hold(self, rows: Sequence[Ids], states: Sequence[State | None]) -> None:
@@ -87,10 +86,7 @@ class NotNumbers(TargetError):
 
 @contextmanager
 def sparing_others(group: Group) -> Iterator[None]:
-    """Let logits that are not numbers fail a batch, but not if the group runs alone.
-
-    Otherwise such a group would decide whether others are answered.
-    """
+    """Let a row that runs alone fail by itself: it must not decide whether others are answered."""
     try:
         yield
     except NotNumbers:
@@ -99,8 +95,6 @@ def sparing_others(group: Group) -> Iterator[None]:
 
 
 class Passes:
-    """Runs groups of rows through one model."""
-
     def __init__(self, model: CausalModel, budget: Budget, sharing: Sharing | None = None) -> None:
         self.model, self.budget = model, budget
         self.sharing = sharing or Sharing.of(model)
@@ -140,10 +134,7 @@ class Passes:
         owners: Sequence[int | None] = (),
         members: Sequence[int] | None = None,
     ) -> Iterator[Group]:
-        """Divide a batch into groups with a common prefix, and separate old rows from new ones.
-
-        A group stays within the token budget.
-        """
+        """Groups with a common prefix within the token budget, old rows apart from new ones."""
         tails = tails or [1] * len(rows)
         found = [self.store.find(r, len(r) - n).length for r, n in zip(rows, tails, strict=True)]
         wanted = Wanted(rows, tails, growth, found, self.store.budget > 0)
@@ -212,7 +203,6 @@ class Passes:
         return state
 
     def forget(self) -> None:
-        """Drop everything that is kept after a call."""
         self.store.clear()
         self.own.clear()
 
@@ -230,11 +220,7 @@ class Passes:
         return state
 
     def _extend(self, state: State, rows: list[Ids], keep: int) -> torch.Tensor:
-        """Run the tokens that the rows of a state lack, padded on the left and masked.
-
-        One pass runs as many tokens as the budget allows. The last pass contains all positions that
-        are kept, possibly none.
-        """
+        """Run the tokens that rows lack, padded left; the last pass has all kept positions."""
         device = self.model.device
         rest = [row[len(done) :] for row, done in zip(rows, state.rows, strict=True)]
         width = max(map(len, rest))
@@ -256,7 +242,6 @@ class Passes:
         return logits
 
     def step(self, state: State, tokens: list[int]) -> torch.Tensor:
-        """Append one token to every row."""
         grown = [(*row, token) for row, token in zip(state.rows, tokens, strict=True)]
         if state.whole:
             return self._run_whole(state, grown, 1)[:, -1]

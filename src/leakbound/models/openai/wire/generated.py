@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from leakbound._text import whole
-from leakbound.models.openai.faults import Fault
+from leakbound.models.http.post_json import Fault
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -55,7 +55,6 @@ LOST = Generated("", outcome="no_answer")  # for a prompt at which the endpoint 
 
 
 def choice_of(reply: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The only choice of a reply."""
     choices = reply.get("choices")
     if isinstance(choices, list) and len(choices) == 1 and isinstance(choices[0], dict):
         return choices[0]
@@ -63,7 +62,6 @@ def choice_of(reply: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def read_generated(reply: Mapping[str, JsonValue]) -> Generated:
-    """Read the reply of /chat/completions or /completions."""
     choice = choice_of(reply)
     ended = choice.get("finish_reason")
     if ended == "error":
@@ -149,8 +147,7 @@ def without_reasoning(text: str) -> tuple[str, str]:
 
 
 def _divided(text: str, opens: re.Pattern[str], closes: re.Pattern[str]) -> tuple[str, str]:
-    """(answer, reasoning) of a text with a mark. The answer follows the last closing mark, or, if
-    nothing follows it, precedes the first opening mark."""
+    """(answer, reasoning): the answer follows the last closing mark, or precedes the first mark."""
     ends = [*closes.finditer(text)]
     if not ends:
         answer, reasoning = _parted(text, opens)

@@ -78,14 +78,7 @@ class Dialect:
         return cls(values, tuple(dict.fromkeys(omit)), dict(_pairs(rename, "--rename")))
 
     def over(self, other: Dialect) -> Dialect:
-        """Combine two dialects; this one takes precedence.
-
-        Args:
-            other: The dialect for everything that this one does not set.
-
-        Returns:
-            The combined dialect.
-        """
+        """Combine two dialects; this one takes precedence."""
         mine = {*self.params, *self.omit, *self.rename}
         length = any(name in LENGTHS for name in self.params)
         kept = {
@@ -101,14 +94,7 @@ class Dialect:
         )
 
     def without(self, name: str) -> Dialect:
-        """The same dialect with a parameter left out.
-
-        Args:
-            name: The parameter.
-
-        Returns:
-            A dialect.
-        """
+        """The same dialect with a parameter left out."""
         return replace(self, omit=(*self.omit, name))
 
     @property
@@ -123,14 +109,9 @@ class Dialect:
         return "max_tokens" in self.omit and self.length is None
 
     def applied(self, body: Mapping[str, object], text: bool = True) -> dict[str, object]:
-        """Write a request in this dialect.
+        """The JSON object of a request in this dialect, from that in OpenAI's usual form.
 
-        Args:
-            body: JSON object of a request in OpenAI's usual form.
-            text: Whether it asks for a text; otherwise it asks for scores and generates one token.
-
-        Returns:
-            The request to send.
+        A request for scores, not for a text, generates one token whatever the dialect says.
         """
         named = {self._name(name): v for name, v in body.items() if name not in self.omit}
         added = {n: v for n, v in self.params.items() if text or n not in LENGTHS}
@@ -150,6 +131,9 @@ class Dialect:
         parts += [f"{name} is called {new}" for name, new in self.rename.items()]
         parts += [f"{name} is left out" for name in self.omit]
         return ", ".join(parts) or "as OpenAI's"
+
+
+OWN = Dialect()
 
 
 def _require_free(name: str) -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import aiohttp
 
-from leakbound.models.transport import MOST_BYTES, HttpReply, TransportError
+from leakbound.models.http.transport import MOST_BYTES, HttpReply, TransportError
 
 PIECE = 64 * 1024  # bytes read at once: less than a connection buffers
 
@@ -25,7 +25,6 @@ class AiohttpTransport:
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
     ) -> HttpReply:
-        """Send one request; see `Transport.send`."""
         try:
             async with self._session().request(
                 method,
@@ -55,7 +54,6 @@ class AiohttpTransport:
         return bytes(found)
 
     async def close(self) -> None:
-        """Close the connections of the running event loop; the next `send` opens new ones."""
         session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
             await session.close()
@@ -63,17 +61,15 @@ class AiohttpTransport:
     def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if loop not in self._sessions:
-            self._sessions[loop] = _new_session(self._connections, self._cookies)
+            self._sessions[loop] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._connections),
+                # hosts given as addresses may set cookies
+                cookie_jar=aiohttp.CookieJar(unsafe=True)
+                if self._cookies
+                else aiohttp.DummyCookieJar(),
+                trust_env=False,  # no proxies and no netrc of the environment
+            )
         return self._sessions[loop]
-
-
-def _new_session(connections: int, cookies: bool) -> aiohttp.ClientSession:
-    """Ignore proxies and netrc of the environment. Hosts given as addresses may set cookies."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=connections),
-        cookie_jar=aiohttp.CookieJar(unsafe=True) if cookies else aiohttp.DummyCookieJar(),
-        trust_env=False,
-    )
 
 
 @lru_cache(maxsize=16)

@@ -14,17 +14,23 @@ from leakbound.errors import BudgetExhausted, StoreError, UsageError
 from leakbound.privacy import Guarantee
 from leakbound.serving.ledger import tables
 from leakbound.serving.ledger.keys import KeyFile, Mark, keyed
-from leakbound.serving.ledger.postgres import PostgresStorage
-from leakbound.serving.ledger.prices import composed_epsilon, from_json, to_json
-from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage, unusable
+from leakbound.serving.ledger.storage import (
+    Database,
+    PostgresStorage,
+    SqliteStorage,
+    Storage,
+    unusable,
+)
 from leakbound.serving.ledger.units import (
     ACCURACY,
     Unit,
-    Unlimited,
     affordable_answers,
     choose_unit,
+    composed_epsilon,
     require_guarantee,
+    to_json,
     unit_named,
+    unit_of,
     whole_answers,
 )
 
@@ -55,14 +61,11 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """The payment for one answer."""
-
     state: BudgetState
     takes_part: tuple[bool, ...]
 
 
 def open_storage(address: str | Path) -> Storage:
-    """Open the storage of a ledger."""
     text = str(address)
     if text.startswith(("postgresql://", "postgres://")):
         return PostgresStorage(text)
@@ -142,7 +145,9 @@ class Ledger:
             values = self._same_budget(db, fresh=tables.head(db) == 0)
             self._require_key(values)
             self._require_newest(db, values)
-            self._note_move(values)
+            for mark in self.key_file.marks():
+                if mark.ledger == values["ledger"] and mark.address != self._storage.place:
+                    self.key_file.raise_to(replace(mark, address=self._storage.place))
 
     def __repr__(self) -> str:
         return f"Ledger({self.address!r}, epsilon={self.epsilon:g}, delta={self.delta:g})"
@@ -180,7 +185,10 @@ class Ledger:
                 unit = self._unit(db, values, first)
                 price = self._price(unit, guarantee)
                 self._require_budget(db, values, unit, price, dataset)
-                able = self._able(db, values, price, keys)
+                most = float(values["capacity"]) * (1 + ACCURACY)
+                spent = tables.spent_by(db, keys)
+                tables.open_accounts(db, [key for key in keys if key not in spent])
+                able = tuple(spent.get(key, 0.0) + price <= most for key in keys)
                 tables.charge(db, list(compress(keys, able)), price)
                 counts = sum(able), len(able) - sum(able)
                 number, tag = tables.add_answer(db, dataset, text, price, *counts)
@@ -194,27 +202,13 @@ class Ledger:
         return Spend(state, able)
 
     def state(self, dataset: str = DATASET) -> BudgetState:
-        """The answers given from a data set, and what remains of its budget.
-
-        Args:
-            dataset: The operator's name of the data set (public).
-
-        Returns:
-            Its state; zero if it has no answer.
-
-        Raises:
-            StoreError: If the ledger cannot be read.
-        """
+        """The answers given from a data set, and what remains of its budget."""
         with self._storage.transaction(write=False) as db:
             values = tables.total(db)
-            unit = unit_named(values["unit"]) if "unit" in values else Unlimited()
-            return self._state(db, values, unit, dataset)
+            return self._state(db, values, unit_of(values), dataset)
 
     def check(self, guarantee: Guarantee) -> None:
         """Refuse a guarantee that this ledger could never pay for. Nothing is spent.
-
-        Args:
-            guarantee: What an answer costs.
 
         Raises:
             UsageError: As `spend` does.
@@ -228,14 +222,7 @@ class Ledger:
                 self._price(unit_named(values["unit"]), guarantee)
 
     def answers_left(self, guarantee: Guarantee, dataset: str = DATASET) -> int | None:
-        """How many more answers from a data set the budget pays for.
-
-        Args:
-            guarantee: What each of them costs.
-            dataset: The operator's name of the data set (public).
-
-        Returns:
-            The number of answers; None if there is no limit.
+        """How many more answers from a data set the budget pays for; None for no limit.
 
         Raises:
             UsageError: If the guarantee cannot be counted in this ledger.
@@ -250,15 +237,7 @@ class Ledger:
         return whole_answers(float(values["capacity"]), spent, price)
 
     def describe(self, guarantee: Guarantee, dataset: str = DATASET) -> str:
-        """What the budget pays for, in one sentence for operators.
-
-        Args:
-            guarantee: What each answer costs.
-            dataset: The operator's name of the data set (public).
-
-        Returns:
-            A sentence, for example for the first lines of a server.
-        """
+        """What the budget pays for, in one sentence for operators."""
         left, state = self.answers_left(guarantee, dataset), self.state(dataset)
         if left is None:
             return f"No budget limits the answers; {state.answers} were given from {dataset!r}."
@@ -296,20 +275,11 @@ class Ledger:
         price = unit.price(guarantee)
         if price is None:
             raise UsageError(
-                f"the ledger {self.address!r} counts in {unit.name.partition(':')[0]}, which its "
+                f"the ledger {self.address!r} counts in {unit.kind}, which its "
                 "first answer chose, and the price of this one cannot be expressed in it: "
                 f"{guarantee.describe()}. Use another ledger (--ledger)."
             )
         return price
-
-    def _able(
-        self, db: Database, values: dict[str, str], price: float, keys: Sequence[str]
-    ) -> tuple[bool, ...]:
-        """Whether each record can pay. New records get an account."""
-        most = float(values["capacity"]) * (1 + ACCURACY)
-        spent = tables.spent_by(db, keys)
-        tables.open_accounts(db, [key for key in keys if key not in spent])
-        return tuple(spent.get(key, 0.0) + price <= most for key in keys)
 
     def _require_budget(
         self, db: Database, values: dict[str, str], unit: Unit, price: float, dataset: str
@@ -330,8 +300,7 @@ class Ledger:
     def _state(self, db: Database, values: dict[str, str], unit: Unit, dataset: str) -> BudgetState:
         answers, spent = tables.dataset(db, dataset)
         if math.isinf(self.epsilon):
-            counts = [(from_json(text), times) for text, times in tables.guarantees(db, dataset)]
-            epsilon = composed_epsilon(counts, self.delta)
+            epsilon = composed_epsilon(tables.guarantees(db, dataset), self.delta)
             return BudgetState(epsilon, math.inf, self.delta, answers)
         epsilon = unit.epsilon(spent, self.delta) if answers else 0.0
         left = max(0.0, math.nextafter(self.epsilon - epsilon, -math.inf))
@@ -343,11 +312,10 @@ class Ledger:
         if not self._storage.exists():
             self.key_file.create()
             self._require_not_lost()
-            check = keyed(self.key_file.secret(), KEY_CHECK)
             values = {
                 "schema_version": tables.VERSION,
                 "ledger": secrets.token_hex(16),
-                "key_check": check,
+                "key_check": keyed(self.key_file.secret(), KEY_CHECK),
                 "epsilon": repr(self.epsilon),
                 "delta": repr(self.delta),
             }
@@ -357,11 +325,7 @@ class Ledger:
             raise unusable(self.address, ValueError(damage))
 
     def _require_not_lost(self) -> None:
-        """Refuse a new ledger if an earlier one gave answers and is gone: that would give the
-        budget back.
-
-        The new address does not matter: a path or a server name has many spellings.
-        """
+        """Refuse a new ledger, at any address, if an earlier one that gave answers is gone."""
         lost = [mark for mark in self.key_file.marks() if not _is_there(mark)]
         if lost and not self._storage.exists():
             raise StoreError(
@@ -370,13 +334,6 @@ class Ledger:
                 "Restore it from a backup that holds all of them; if it was moved, open it where "
                 "it is now; or name another ledger (--ledger) with another key file (--ledger-key)."
             )
-
-    def _note_move(self, values: dict[str, str]) -> None:
-        """Record the current place of the ledger in the key file."""
-        place = self._storage.place
-        for mark in self.key_file.marks():
-            if mark.ledger == values["ledger"] and mark.address != place:
-                self.key_file.raise_to(replace(mark, address=place))
 
     def _require_key(self, values: dict[str, str]) -> None:
         self._secret = self.key_file.secret()

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from leakbound.models.local.budget import Budget
-from leakbound.models.local.prefixes import SHARE, Ids, alike
-from leakbound.models.local.sharing import Sharing
+from leakbound.models.local.engine.budget import Budget
+from leakbound.models.local.engine.prefixes import SHARE, Ids, alike
+from leakbound.models.local.engine.sharing import Sharing
 
 # an additional pass costs about as much as this many tokens: measured by bench/engine.py on a CPU;
 # a GPU runs this many in the time that it needs to read the weights once
@@ -32,8 +32,6 @@ class Group:
 
 @dataclass(frozen=True, repr=False)
 class Wanted:
-    """Rows to run."""
-
     rows: list[Ids]
     tails: list[int]
     growth: int
@@ -43,8 +41,6 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Cuts batches into groups."""
-
     sharing: Sharing
     budget: Budget
     token_bytes: int
@@ -52,7 +48,6 @@ class Grouping:
     per_pass: int
 
     def cut(self, wanted: Wanted, members: list[int]) -> Iterator[Group]:
-        """Group rows by common prefixes."""
         rows = wanted.rows
         order = sorted(members, key=lambda i: (self._class(len(rows[i]) + wanted.growth), rows[i]))
         group: list[int] = []
@@ -82,11 +77,7 @@ class Grouping:
         return Group(() if whole else wanted.rows[group[0]][:shared], group, whole=whole)
 
     def _joins(self, wanted: Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
-        """Whether a row joins a group, which cuts its common prefix from `shared` to `joint`.
-
-        It does not join if that breaks a budget, costs more than a separate group, or the row is
-        too long to share a pass with rows of other lengths.
-        """
+        """Whether a row joins a group and cuts its common prefix from `shared` to `joint`."""
         lengths = {len(wanted.rows[i]) for i in [*group, row]}
         longest, count = max(lengths), len(group) + 1
         if len(lengths) > 1 and longest + wanted.growth > self.sharing.ragged:
@@ -114,7 +105,6 @@ class Grouping:
 def equal_rows(
     rows: Sequence[Ids], tails: Sequence[int], owners: Sequence[int | None]
 ) -> dict[int, list[int]]:
-    """Find rows that need to run only once."""
     found: dict[tuple[int | None, Ids, int], list[int]] = {}
     for i, row in enumerate(rows):
         found.setdefault((owners[i] if owners else None, row, tails[i]), []).append(i)

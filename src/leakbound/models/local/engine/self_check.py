@@ -20,10 +20,10 @@ import torch
 import transformers
 
 from leakbound.errors import TargetError
-from leakbound.models.local.budget import MASK, Budget, token_bytes
+from leakbound.models.local.engine.budget import MASK, Budget, token_bytes
+from leakbound.models.local.engine.passes import Ids, NotNumbers, Passes
+from leakbound.models.local.engine.sharing import ANY, Sharing, windows
 from leakbound.models.local.hugging_face import CausalModel, window_of
-from leakbound.models.local.passes import Ids, NotNumbers, Passes
-from leakbound.models.local.sharing import ANY, Sharing, windows
 
 LENGTH = 48  # tokens of the longest row of a ragged batch: several blocks of stored rows
 KEPT = 2  # number of last positions whose logits are compared
@@ -56,16 +56,11 @@ def recalled(model: CausalModel, name: str, fingerprint: str) -> Sharing:
     """The outcome for a model that may have been checked before."""
     key = f"{fingerprint}-{model.device.type}-{transformers.__version__}-2"
     if key not in _known:
-        _known[key] = _stored(key) or _timed(model, name, key)
+        begin = time.process_time()
+        _known[key] = _stored(key) or check_sharing(model, name)
+        if time.process_time() - begin > SLOW:
+            _store(key, _known[key])
     return _known[key]
-
-
-def _timed(model: CausalModel, name: str, key: str) -> Sharing:
-    begin = time.process_time()
-    found = check_sharing(model, name)
-    if time.process_time() - begin > SLOW:
-        _store(key, found)
-    return found
 
 
 def check_sharing(model: CausalModel, name: str) -> Sharing:
@@ -81,20 +76,17 @@ def check_sharing(model: CausalModel, name: str) -> Sharing:
 def _candidates(model: CausalModel) -> Iterator[Sharing]:
     """Candidates from the fastest to plain passes of single rows, which need no check."""
     first = Sharing.of(model)
-    if first.ragged < min(first.cached, ANY) and not _affordable(model):
+    weights = sum(p.numel() for p in model.parameters())
+    passes = 4  # two rows longer than every window, each by itself and in the batch
+    work = passes * 2 * weights * _beyond(model)
+    affordable = work <= WORK.get(model.device.type, WORK["cpu"])
+    if first.ragged < min(first.cached, ANY) and not affordable:
         first = replace(first, cached=first.ragged)
     if first.ragged - GROWN >= LEAST:
         yield first
     yield replace(first, ragged=0)
     yield Sharing(0, 0)
     yield Sharing(0, 0, batched=False)
-
-
-def _affordable(model: CausalModel) -> bool:
-    """Whether rows longer than every window can be run now."""
-    weights = sum(p.numel() for p in model.parameters())
-    passes = 4  # two rows, each by itself and in the batch
-    return passes * 2 * weights * _beyond(model) <= WORK.get(model.device.type, WORK["cpu"])
 
 
 def _beyond(model: CausalModel) -> int:
@@ -112,11 +104,8 @@ def changes_nothing(model: CausalModel, sharing: Sharing, limit: float | None = 
 
 
 def _padded_limit(model: CausalModel) -> float | None:
-    """How much padding may change logits: in 16 bits, measured by the change without padding.
-
-    Otherwise the effects of ALiBi and of windows over slots on a small model could pass as
-    rounding.
-    """
+    """How much padding may change logits: in 16 bits, measured by the change without it."""
+    # else the effects of ALiBi and of windows on a small model could pass as rounding
     if model.dtype in CLOSE:
         return None
     rounding = ROUNDINGS * torch.finfo(model.dtype).eps
@@ -144,8 +133,6 @@ def _probes(model: CausalModel, sharing: Sharing) -> Iterator[list[list[Ids]]]:
 
 
 class _Rows:
-    """Rows of seeded token ids."""
-
     def __init__(self, model: CausalModel) -> None:
         self._high = min(model.config.get_text_config(decoder=True).vocab_size, 1 << 15)
         self._rng = torch.Generator().manual_seed(0)
@@ -170,10 +157,7 @@ class _Rows:
 
 
 def _off(model: CausalModel, sharing: Sharing, batches: list[list[Ids]]) -> float:
-    """Largest difference between the logits of growing rows and those of plain passes.
-
-    A batch fits into one group; its rows run in pieces.
-    """
+    """Largest difference of logits from plain passes, of rows that grow and run in pieces."""
     rows = max(map(len, batches))
     longest = max(len(row) for batch in batches for row in batch) + GROWN
     kept = 4 * rows * longest * token_bytes(model)
@@ -243,10 +227,7 @@ def _require_causal(model: CausalModel, name: str) -> None:
 
 
 def _later_limit(model: CausalModel) -> float | None:
-    """How much later tokens may change logits in 16 bits, if tokens share nothing.
-
-    None if they share experts or the scale of quantized numbers: such changes are rounding.
-    """
+    """How much later tokens may change logits in 16 bits; None if they share experts or scales."""
     config = vars(model.config.get_text_config(decoder=True))
     shares = "quantization_config" in vars(model.config) or any(
         "expert" in n for n in config if n[0] != "_"

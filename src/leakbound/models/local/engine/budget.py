@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 from leakbound.errors import UsageError
+from leakbound.models.local.engine.memory import container_limit, container_room, unread_weights
 from leakbound.models.local.hugging_face import CausalModel
-from leakbound.models.local.memory import container_limit, container_room, unread_weights
 
 # bytes of the widest activation of one pass on a CPU; larger ones do not fit its cache
 ACTIVATIONS = 16 << 20
@@ -27,8 +27,6 @@ LEAST = 64 << 20  # with less, nothing can be run
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Bytes and tokens that the engine may use."""
-
     kept: int
     flight: int
     tokens: int
@@ -40,19 +38,12 @@ class Budget:
 
     @classmethod
     def of(cls, model: CausalModel, memory: int | None = None) -> Budget:
-        """The budget for a loaded model.
-
-        The peak of the process stays below `memory`. Of what the weights leave, a quarter is kept
-        between calls, half is for the current batch, and the rest is for activations and masks.
-        """
+        """The budget that keeps the peak of the process, weights included, below `memory`."""
         wide = _widest(model) * model.dtype.itemsize
         if memory is None:
             free = _free(model.device) // 2
-            rows = (
-                2
-                * (getattr(model.config, "max_position_embeddings", 0) or 4096)
-                * token_bytes(model)
-            )
+            window = getattr(model.config, "max_position_embeddings", 0) or 4096
+            rows = 2 * window * token_bytes(model)
             kept = max(KEPT[0], min(rows, free // 8, KEPT[1]))
             return cls(
                 kept, max(KEPT[0], free // 2), _tokens(model.device, wide), max(KEPT[0], free // 8)
@@ -80,7 +71,6 @@ def require_memory(memory: int, used: int, device: torch.device) -> int:
 
 
 def resident() -> int | None:
-    """Bytes that the process currently holds in memory."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -93,14 +83,12 @@ def token_bytes(model: CausalModel) -> int:
     width = config.hidden_size  # of keys, if a configuration names no heads
     if getattr(config, "num_attention_heads", None):
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = heads * (
-            getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        )
+        each = getattr(config, "head_dim", None)
+        width = heads * (each or config.hidden_size // config.num_attention_heads)
     return int(2 * config.num_hidden_layers * width * model.dtype.itemsize)
 
 
 def logit_bytes(model: CausalModel) -> int:
-    """Bytes of the logits at one position."""
     return int(model.config.get_text_config(decoder=True).vocab_size * model.dtype.itemsize)
 
 
@@ -130,10 +118,7 @@ def _free(device: torch.device) -> int:
 
 
 def _used(model: CausalModel) -> int:
-    """Bytes that the process will hold after all weights, which may be memory-mapped, are read.
-
-    If the system does not report it, the bytes of the weights alone.
-    """
+    """Bytes that the process will hold once all weights, which may be memory-mapped, are read."""
     if model.device.type == "cuda":
         return int(torch.cuda.memory_allocated(model.device))
     held = resident()

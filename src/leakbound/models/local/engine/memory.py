@@ -33,10 +33,7 @@ def _groups(root: Path) -> Iterator[tuple[int, int]]:
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """Folders of the control groups of this process, and of the groups around them.
-
-    A container sees its own group as the outermost one, whatever path the host gives it.
-    """
+    """Folders of the control groups around this process; a container sees its own as outermost."""
     mount = root / "sys/fs/cgroup"
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -97,7 +94,6 @@ def weight_bytes(files: Iterable[Path], width: int) -> int:
 
 
 def _numbers(file: Path) -> int:
-    """The number of numbers in a weight file."""
     try:
         with file.open("rb") as stream:
             size = int.from_bytes(stream.read(8), "little")

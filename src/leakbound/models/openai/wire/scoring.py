@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import TargetError
-from leakbound.models.openai.faults import Fault
+from leakbound.models.http.post_json import Fault
 
 PART = "�"  # represents bytes that are not a whole character
 RUN = re.compile(f"{PART}+")
@@ -77,18 +77,14 @@ def _reached(pieces: Sequence[str], text: str, first_known: bool) -> list[Positi
 
 
 def _may_begin(token: Sequence[str], prompt: str, response: str) -> bool:
-    """Whether a response may begin with a token. A token of character parts may, if only the
-    response can have such parts there.
-    """
+    """Whether a response may begin with a token, which may hold parts of its first character."""
     if not token or not token[0].startswith(PART):
         return bool(token)
     return not response[:1].isascii() and prompt[-1:].isascii()
 
 
 def _ends(pieces: Sequence[str], begin: int, text: str, at: int, first_known: bool) -> list[int]:
-    """Where the text may end if a token begins at a position: after the first token that completes
-    it, or with the last token.
-    """
+    """Where the text may end: after the first token that completes it, or with the last token."""
     reached, found = frozenset({at}), []
     for end in range(begin + 1, len(pieces) + 1):
         reached = _behind(pieces[end - 1], reached, text)
@@ -136,7 +132,6 @@ ROUNDING = 1e-5  # how far above 0 the log-probability of a probability of 1 may
 
 
 def log_probability(value: object) -> float:
-    """Check a log-probability."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -150,10 +145,7 @@ def log_probability(value: object) -> float:
 def align_echo(
     tokens: Sequence[object], values: Sequence[object], prompt: str, response: str
 ) -> Floats:
-    """Scores of the tokens of a response, from the echo of prompt and response.
-
-    A token for the beginning of a text may come first, and more tokens may follow the response.
-    """
+    """Scores of a response from an echo, which may begin and end with further tokens."""
     texts = [token for token in tokens if isinstance(token, str)]
     if not len(texts) == len(tokens) == len(values):
         raise Fault("echoed tokens and values that do not match")
@@ -163,11 +155,7 @@ def align_echo(
 
 
 def align_prompt(entries: object, ids: object, prompt: str, response: str) -> Floats:
-    """Scores of the tokens of a response, from vLLM's `prompt_logprobs` of prompt and response.
-
-    The first token has no entry, so its text is unknown. A tokenizer may have put it before the
-    text, or it may be the beginning of the text. Tokens are therefore placed from the end.
-    """
+    """Scores from vLLM's `prompt_logprobs`, placed from the end: the first token has no text."""
     if not isinstance(entries, list) or not entries:
         raise Fault("no prompt log-probabilities")
     known = ids if isinstance(ids, list) and len(ids) == len(entries) else [None] * len(entries)
@@ -178,7 +166,6 @@ def align_prompt(entries: object, ids: object, prompt: str, response: str) -> Fl
 
 
 def _token(entry: object, token: object) -> tuple[str, object]:
-    """Text and value of the token at a position."""
     if not isinstance(entry, dict) or (token is None and len(entry) != 1):
         raise Fault("prompt log-probabilities of several tokens")
     found = next(iter(entry.values())) if token is None else entry.get(str(token))
@@ -215,11 +202,7 @@ def _under(entry: object, token: int) -> object:
 
 
 def first_token_scores(top: Mapping[str, object], labels: Sequence[str]) -> Floats:
-    """Scores of labels among the next tokens that the endpoint reports.
-
-    A label must be a reported token, with or without a leading blank. A token that only begins like
-    the label may belong to another word, while the label's own first token is not reported.
-    """
+    """Scores of labels that are reported next tokens, with or without a blank; else NaN."""
     tokens = [_shown_as(top, label) for label in labels]
     scores = [math.nan if token is None else log_probability(top[token]) for token in tokens]
     return np.array(scores, np.float32)

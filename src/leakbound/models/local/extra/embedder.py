@@ -13,6 +13,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
 from leakbound.errors import TargetError
+from leakbound.models.local.hugging_face import first_line
 from leakbound.models.request import Embed, Request
 
 if TYPE_CHECKING:
@@ -33,13 +34,11 @@ class SentenceEmbedder:
         self.encoder, self.name, self.fingerprint = encoder, name, fingerprint
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse other kinds of requests."""
         for request in requests:
             if not isinstance(request, Embed):
                 raise TargetError(f"{self.name} answers Embed only, not {type(request).__name__}.")
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Embed texts."""
         self.check(requests)
         texts = [request.text for request in requests]  # type: ignore[attr-defined]
         alone = any(request.alone for request in requests)  # type: ignore[attr-defined]
@@ -76,16 +75,10 @@ def load_embedder(address: str) -> SentenceEmbedder:
             model_kwargs={"dtype": torch.float32, "use_safetensors": True},
         )
     except (OSError, ValueError, RuntimeError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TargetError(
-            f"the embedding model {address!r} could not be loaded: {reason}"
+            f"the embedding model {address!r} could not be loaded: {first_line(error)}"
         ) from None
-    return SentenceEmbedder(
-        encoder, f"st/{address}", hashlib.sha256(_identity(address, encoder)).hexdigest()[:16]
-    )
-
-
-def _identity(address: str, encoder: SentenceTransformer) -> bytes:
-    """An identity from the embedding of a fixed text: it changes if the weights do noticeably."""
+    # the embedding of a fixed text changes if the weights do noticeably
     probe = np.asarray(encoder.encode(["one fixed text"], convert_to_numpy=True), np.float32)
-    return f"{address} {np.round(probe, 4).tolist()}".encode()
+    identity = f"{address} {np.round(probe, 4).tolist()}".encode()
+    return SentenceEmbedder(encoder, f"st/{address}", hashlib.sha256(identity).hexdigest()[:16])

@@ -13,16 +13,13 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound.errors import TargetError
-from leakbound.models.local.hugging_face import SequenceClassifier, Tokenizer
+from leakbound.models.local.hugging_face import SequenceClassifier, Tokenizer, first_line
 
 BATCH = 8  # pairs per pass: on a CPU, a full window of each needs a few hundred MB
 
 
 class Classifier:
-    """Probabilities of classes for pairs of texts.
-
-    If a pair does not fit the window, its longer text is truncated.
-    """
+    """Probabilities of classes for pairs of texts; of a long pair, the longer text is truncated."""
 
     def __init__(self, model: SequenceClassifier, tokenizer: Tokenizer, name: str) -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
@@ -31,27 +28,19 @@ class Classifier:
         self.window = int(getattr(model.config, "max_position_embeddings", 512)) - extra
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
-        """Probabilities of classes."""
         found = [self._batch(pairs[at : at + BATCH]) for at in range(0, len(pairs), BATCH)]
         return np.concatenate(found) if found else np.zeros((0, self.model.config.num_labels))
 
     def _batch(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
         first, second = ([pair[i] for pair in pairs] for i in (0, 1))
-        tokens = self.tokenizer(
-            first,
-            second,
-            return_tensors="pt",
-            padding=True,
-            truncation=True,
-            max_length=self.window,
-        )
+        how = {"return_tensors": "pt", "padding": True, "truncation": True}
+        tokens = self.tokenizer(first, second, max_length=self.window, **how)
         with torch.inference_mode():
             logits = self.model(**tokens.to(self.model.device)).logits
         return np.asarray(torch.softmax(logits.double(), -1).cpu().numpy())
 
 
 def load_classifier(address: str) -> Classifier:
-    """Load a sequence classifier."""
     local = Path(address).exists()
     if not local and address.startswith((".", "/", "~")):
         raise TargetError(
@@ -63,9 +52,9 @@ def load_classifier(address: str) -> Classifier:
         tokenizer = AutoTokenizer.from_pretrained(address, local_files_only=local)
         model = AutoModelForSequenceClassification.from_pretrained(address, local_files_only=local)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = first_line(error).rstrip(".:")
         raise TargetError(
-            f"the classifier {address!r} could not be loaded ({reason.rstrip('.:')}); give a "
+            f"the classifier {address!r} could not be loaded ({reason}); give a "
             "folder with config.json, tokenizer and weights of a classifier."
         ) from None
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))

@@ -1,6 +1,6 @@
 """How fast to send: an adaptive window, waits between retries, and when to give up.
 
-This module uses no clock and no network.
+Nothing here waits or sends.
 """
 
 from __future__ import annotations
@@ -30,21 +30,17 @@ class AdaptiveWindow:
 
     @property
     def free(self) -> bool:
-        """Whether there is room for one more."""
         return self.busy < int(self.size)
 
     def enter(self) -> int:
-        """Count a request that is being sent."""
         self.busy += 1
         self._sent += 1
         return self._sent
 
     def leave(self) -> None:
-        """Count a request that has ended in any way."""
         self.busy -= 1
 
     def grow(self) -> None:
-        """Count a request that succeeded."""
         step = 1 / self.size if self._halved else 1.0
         self.size = min(float(self.most), self.size + step)
 
@@ -55,14 +51,11 @@ class AdaptiveWindow:
 
 
 def backoff(tries: int) -> float:
-    """Wait before the next try: full jitter under a bound that doubles.
-
-    It changes no result, so the operating system's random source is used.
-    """
+    """Seconds before the next try: full jitter under a bound that doubles. Changes no result."""
     return random.SystemRandom().uniform(0.0, min(LONGEST, FIRST * 2.0 ** min(tries - 1, 30)))
 
 
-def retry_after(value: str | None, now: datetime) -> float | None:
+def retry_after(value: str | None, now: datetime | None = None) -> float | None:
     """The wait that a Retry-After header asks for.
 
     Examples:
@@ -76,16 +69,13 @@ def retry_after(value: str | None, now: datetime) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
-        seconds = _until(value, now)
+        try:
+            at = parsedate_to_datetime(value)
+        except (ValueError, OverflowError):
+            return None
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        seconds = (at - (now or datetime.now(UTC))).total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _until(date: str, now: datetime) -> float:
-    try:
-        found = parsedate_to_datetime(date)
-    except (ValueError, OverflowError):
-        return math.nan
-    return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - now).total_seconds()
 
 
 class ErrorBudget:
@@ -96,16 +86,13 @@ class ErrorBudget:
         self._last: deque[str | None] = deque(maxlen=last)
 
     def add(self, kind: str | None) -> None:
-        """Count a request that has ended."""
         self._last.append(kind)
 
     @property
     def kinds(self) -> Counter[str]:
-        """Failures among the last requests, by kind."""
         return Counter(kind for kind in self._last if kind is not None)
 
     @property
     def exhausted(self) -> bool:
-        """Whether it is time to give up."""
         failed = self.kinds.total()
         return failed >= self.least and failed > self.share * len(self._last)

@@ -23,6 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from leakbound.models.http.window import retry_after
+
 Failure = Literal[
     "timeout", "no connection", "a reply cut off", "a connection lost", "a reply too long"
 ]
@@ -42,8 +44,12 @@ class HttpReply:
         return f"HttpReply({self.status}, <private>)"
 
     def header(self, name: str) -> str | None:
-        """A header field."""
         return next((v for k, v in self.headers.items() if k.lower() == name), None)
+
+    @property
+    def wait(self) -> float | None:
+        """The seconds that the server asks to wait."""
+        return retry_after(self.header("retry-after"))
 
 
 class TransportError(Exception):
@@ -74,6 +80,6 @@ class Transport(Protocol):
 
 def default_transport(connections: int, cookies: bool = False) -> Transport:
     """A transport based on aiohttp, which is imported only here."""
-    from leakbound.models.aiohttp_transport import AiohttpTransport
+    from leakbound.models.http.aiohttp_transport import AiohttpTransport
 
     return AiohttpTransport(connections, cookies)

@@ -1,22 +1,21 @@
-"""One POST and its reply: a decoded JSON object, a Fault that may be temporary, or a refusal.
+"""One request and its reply: a decoded JSON object, a `Fault`, or a refusal.
 
-No text of the server is repeated, since it may contain the prompt.
+A fault may be temporary: the request is retried, and the fault does not become an answer. A refusal
+by a content filter is permanent: it is an answer. No text of the server is repeated, since it may
+contain the prompt.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 from leakbound.errors import Refused
-from leakbound.models.openai.dialect import OPTIONAL
-from leakbound.models.openai.faults import Fault, Filtered, Unsupported
-from leakbound.models.openai.hosts import is_azure
-from leakbound.models.openai.window import retry_after
-from leakbound.models.transport import HttpReply, Transport, TransportError
+from leakbound.models.http.hosts import is_azure, joined
+from leakbound.models.http.transport import HttpReply, Transport, TransportError
+from leakbound.models.openai.wire.dialect import OPTIONAL
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -51,50 +50,59 @@ UNSUPPORTED = (
 )
 
 
-def headers_for(key: str | None, url: str) -> dict[str, str]:
-    """Header fields of every request to an address."""
-    plain = {"content-type": "application/json"}
-    if not key:
-        return plain
-    return {"api-key" if is_azure(url) else "authorization": _sent(key, url), **plain}
+class Fault(Exception):
+    def __init__(
+        self, kind: str, busy: bool = False, wait: float | None = None, billed: bool = True,
+        of_prompt: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(kind)
+        self.kind, self.busy, self.wait, self.billed = kind, busy, wait, billed
+        self.of_prompt = of_prompt
 
 
-def _sent(key: str, url: str) -> str:
-    return key if is_azure(url) else f"Bearer {key}"
+class Filtered(Refused):
+    """The content filter of an endpoint refused a prompt."""
 
 
-async def post_json(
-    transport: Transport,
-    url: str,
-    headers: Mapping[str, str],
-    body: Mapping[str, object],
-    timeout: float,
-) -> dict[str, JsonValue]:
-    """Send a JSON object and read the reply."""
-    content = json.dumps(body).encode()
-    try:
-        reply = await transport.send("POST", url, headers, content, timeout)
-    except TransportError as error:
-        busy, sent = error.kind == "timeout", error.kind != "no connection"
-        raise Fault(error.kind, busy=busy, billed=sent) from None
-    return read_json(reply, url)
+class Unsupported(Refused):
+    def __init__(self, sentence: str, status: int, parameter: str) -> None:
+        super().__init__(sentence, status)
+        self.parameter = parameter
 
 
-def read_json(reply: HttpReply, url: str) -> dict[str, JsonValue]:
-    """The JSON object of a reply."""
-    _require_ok(reply, url)
-    return _decode(reply)
+class JsonAddress:
+    """One base URL of an endpoint, to which JSON is sent with the key (SECRET)."""
 
+    def __init__(self, transport: Transport, url: str, key: str | None, timeout: float) -> None:
+        self.transport, self.url, self._timeout = transport, url, timeout
+        self._headers = {"content-type": "application/json"}
+        if key:
+            self._headers |= (
+                {"api-key": key} if is_azure(url) else {"authorization": f"Bearer {key}"}
+            )
 
-def _require_ok(reply: HttpReply, url: str) -> None:
-    status = reply.status
-    if status == 200:
-        return
-    if status >= 500 or status in PASSING:
-        wait = retry_after(reply.header("retry-after"), datetime.now(UTC))
-        busy = status >= 500 or status in BUSY
-        raise Fault(f"HTTP {status}", busy, wait, billed=False, of_prompt=status == 500)
-    raise _refusal(status, url, _error(reply))
+    async def get(self, path: str) -> dict[str, JsonValue]:
+        """Raises TransportError, Fault or Refused."""
+        return await self._sent("GET", path, None)
+
+    async def post(self, path: str, body: Mapping[str, object]) -> dict[str, JsonValue]:
+        """Raises Fault or Refused."""
+        try:
+            return await self._sent("POST", path, json.dumps(body).encode())
+        except TransportError as error:
+            busy, sent = error.kind == "timeout", error.kind != "no connection"
+            raise Fault(error.kind, busy=busy, billed=sent) from None
+
+    async def _sent(self, method: str, path: str, body: bytes | None) -> dict[str, JsonValue]:
+        url = joined(self.url, path)
+        reply = await self.transport.send(method, url, self._headers, body, self._timeout)
+        status = reply.status
+        if status == 200:
+            return _decode(reply)
+        if status >= 500 or status in PASSING:
+            busy = status >= 500 or status in BUSY
+            raise Fault(f"HTTP {status}", busy, reply.wait, billed=False, of_prompt=status == 500)
+        raise _refusal(status, url, _error(reply))
 
 
 def _refusal(status: int, url: str, error: Mapping[str, JsonValue]) -> Refused:
@@ -115,13 +123,10 @@ def _is_filtered(status: int, codes: Sequence[JsonValue], error: Mapping[str, Js
     if status == 403:
         told = error.get("metadata")
         return isinstance(told, dict) and any(name in told for name in MODERATED)
-    return status == 400 and (any(code in FILTERS for code in codes) or _says_filtered(error))
-
-
-def _says_filtered(error: Mapping[str, JsonValue]) -> bool:
-    """LiteLLM's proxy reports a filter's refusal only in words, at the start of its message."""
-    message = str(error.get("message"))[:200]
-    return any(words in message for words in FILTER_WORDS)
+    # LiteLLM's proxy reports a filter's refusal only in words, at the start of its message
+    start = str(error.get("message"))[:200]
+    named = any(code in FILTERS for code in codes) or any(words in start for words in FILTER_WORDS)
+    return status == 400 and named
 
 
 def _sentence(status: int, url: str, kind: str, advice: str = MALFORMED) -> str:

@@ -10,18 +10,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 R = TypeVar("R")
+Closer = Callable[[], Awaitable[None]]
 LOG = logging.getLogger("leakbound.models")
 PATIENCE = 5.0  # seconds: cancelled work should end at once, and exiting must not hang
-
-
-async def _nothing() -> None:
-    """The default `at_end`, for a loop that has nothing to close."""
 
 
 class LoopThread:
     """An event loop in its own thread. It ends with this object at the latest."""
 
-    def __init__(self, name: str, at_end: Callable[[], Awaitable[None]] = _nothing) -> None:
+    def __init__(self, name: str, at_end: Closer | None = None) -> None:
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(_name_error)
         self._thread = threading.Thread(
@@ -48,11 +45,7 @@ class LoopThread:
 
 
 def run_blocking(work: Coroutine[object, object, R]) -> R:
-    """Run work in its own event loop and wait for it.
-
-    The loop runs in this thread. If this thread already runs a loop, as in a notebook, it runs in
-    another thread.
-    """
+    """Run work to its end in this thread; in another one if an event loop already runs here."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -67,8 +60,7 @@ def run_blocking(work: Coroutine[object, object, R]) -> R:
 
 
 def _name_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio would print of work that nobody waited for, without a word that may be private:
-    messages and arguments of the user's code."""
+    """Report work that nobody waited for, without a word of its error that may be private."""
     error = context.get("exception")
     ended = "did not end" if error is None else f"ended with {type(error).__name__}"
     LOG.warning(
@@ -87,7 +79,7 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
 def _end(
     loop: asyncio.AbstractEventLoop,
     thread: threading.Thread,
-    at_end: Callable[[], Awaitable[None]],
+    at_end: Closer | None,
     patience: float | None,
 ) -> None:
     """End a loop. If the loop's own thread drops the last reference, do not wait for it."""
@@ -96,12 +88,13 @@ def _end(
         thread.join(patience)
 
 
-async def _finish(loop: asyncio.AbstractEventLoop, at_end: Callable[[], Awaitable[None]]) -> None:
+async def _finish(loop: asyncio.AbstractEventLoop, at_end: Closer | None) -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
     try:
-        await at_end()
+        if at_end is not None:
+            await at_end()
     finally:
         loop.stop()

@@ -1,0 +1,3 @@
+"""Local models beside the engine: `load_embedder` for sentence embeddings, `load_classifier` for
+classifiers of pairs of texts.
+"""
