@@ -28,7 +28,7 @@ from leakbound.estimators import (
     Unconditional,
 )
 from leakbound.stats import Bonferroni, Split, accuracy_bound, clopper_pearson, gdp, one_run
-from leakbound.stats.unconditional import unconditional_mu
+from leakbound.stats.counts.unconditional import unconditional_mu
 
 EPSILONS, DELTAS, SIZES = (0.0, 0.25, 1.0, 4.0), (0.0, 1e-5, 0.1), (5, 20, 50)
 BOUNDARY = "randomised response on the boundary"

@@ -26,7 +26,7 @@ from leakbound.stats import (
     gdp,
     vote_band,
 )
-from leakbound.stats.unconditional import unconditional, unconditional_mu
+from leakbound.stats.counts.unconditional import unconditional, unconditional_mu
 
 SCENES = ((1.0, 0.0), (0.9, 0.02), (0.6, 0.1), (0.1, 0.1))
 NOISE = (0.3, 0.6, 1.2, 1.7)  # mu of one vote

@@ -25,7 +25,7 @@ from leakbound.estimators import (
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.privacy import Gaussian
 from leakbound.stats import BestOnSameData, Bonferroni, Split
-from leakbound.stats.votes import epsilon_in_reach
+from leakbound.stats.noise.votes import epsilon_in_reach
 
 PLAIN = TrialDesign(Claim(1.0, 1e-5), pairs=60)
 

@@ -36,8 +36,8 @@ from leakbound.models import Scripted
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, PureDP
 from leakbound.stats import Assumption, Power, VoteScores, clopper_pearson_power
 from leakbound.stats import EProcess as PlainEProcess
-from leakbound.stats.best_votes import BestVotes
-from leakbound.stats.discrete_votes import DiscreteBestVotes
+from leakbound.stats.noise.best_votes import BestVotes
+from leakbound.stats.noise.discrete_votes import DiscreteBestVotes
 from leakbound.stats.power import NO_POWER, Leak
 from leakbound.tasks import Example
 

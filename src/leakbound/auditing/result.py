@@ -33,7 +33,7 @@ from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.estimators.two_sided import accuracy_power
 from leakbound.privacy import Gaussian, Guarantee
 from leakbound.stats import BoundReading, Estimate, Power
-from leakbound.stats.low_fpr import RateAtFpr
+from leakbound.stats.curves.low_fpr import RateAtFpr
 
 __all__ = [
     "FACTORS", "VERSION", "AuditResult", "ClaimSource", "Finding", "GuaranteeData",

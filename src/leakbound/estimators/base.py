@@ -28,9 +28,9 @@ from leakbound.stats import (
     Split,
     ThresholdRule,
 )
+from leakbound.stats.noise.votes import KnownScores
 from leakbound.stats.power import PERFECT
-from leakbound.stats.votes import KnownScores
-from leakbound.stats.witness import StoredReply
+from leakbound.witness import StoredReply
 
 ROUNDING = 1e-6  # a calibrated guarantee equals the claim up to this relative error
 MOST_PAIRS = 4096  # most pairs for which a plan looks for a rejection; enough for claims up to 7

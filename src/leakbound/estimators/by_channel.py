@@ -8,7 +8,7 @@ from typing import ClassVar
 from leakbound.estimators.base import Bounds, Estimator, Observations, Reads, TrialDesign
 from leakbound.estimators.e_process import EProcess, EValues, Replayed, both_bounds
 from leakbound.stats import BoundReading, Estimate, Kind, Power
-from leakbound.stats.mixture import MixedEProcess
+from leakbound.stats.e_values.mixture import MixedEProcess
 from leakbound.tasks import ANSWER
 
 CONTAINED = (0.5,)  # threshold of the score of a text, which is whether it contains the canary

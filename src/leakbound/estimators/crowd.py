@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from leakbound.estimators.base import TrialDesign
 from leakbound.stats import Assumption, VoteScores
-from leakbound.stats.best_votes import BestVotes, best_chance
+from leakbound.stats.noise.best_votes import BestVotes, best_chance
 from leakbound.stats.power import Leak
 
 Floats = npt.NDArray[np.float64]

@@ -39,9 +39,9 @@ from leakbound.estimators.response import PlainTest, simulated_power
 from leakbound.estimators.witness import WitnessEvidence
 from leakbound.privacy import Guarantee
 from leakbound.stats import BoundReading, Estimate, Kind, Power
-from leakbound.stats.anytime import Evidence
-from leakbound.stats.mixture import MixedEProcess
-from leakbound.stats.votes import KnownScores
+from leakbound.stats.e_values.anytime import Evidence
+from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.noise.votes import KnownScores
 
 DIGITS = 9  # outputs that agree to this many decimals count as the same output
 MOST_CORRECTED = 12  # number of thresholds for a score minus the last noise

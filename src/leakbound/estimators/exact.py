@@ -19,7 +19,7 @@ from leakbound.estimators.base import (
     TrialDesign,
 )
 from leakbound.stats import BoundReading, Estimate, GaussianLaw, Kind, exact_privacy_loss
-from leakbound.stats.output_distributions import DiscreteGaussianLaw
+from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 
 KNOWN = 1024  # number of losses of different pairs in the cache
 GREEDY = "the model always gives the same answer to the same prompt"

@@ -14,7 +14,7 @@ from leakbound.estimators.base import Claim
 from leakbound.estimators.crowd import YesNo
 from leakbound.estimators.response import PlainTest, simulated_power
 from leakbound.stats import Power, clopper_pearson_power, one_run_power
-from leakbound.stats.unconditional import unconditional_power
+from leakbound.stats.counts.unconditional import unconditional_power
 
 RANDOM_GUESSING = "random-guessing"  # as --claim has it
 # accuracies of attacks for which the power is shown, from hardly better than a coin to strong

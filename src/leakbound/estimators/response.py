@@ -12,7 +12,7 @@ import numpy.typing as npt
 from leakbound.estimators.crowd import ImaginedPairs
 from leakbound.privacy import Guarantee
 from leakbound.stats import EProcess, Power
-from leakbound.stats.stakes import Moments, StakeRule, restake_points
+from leakbound.stats.e_values.stakes import Moments, StakeRule, restake_points
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

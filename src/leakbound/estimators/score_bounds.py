@@ -36,9 +36,9 @@ from leakbound.stats import (
     one_run,
     tpr_at_fpr,
 )
-from leakbound.stats.ranked import Ranked
-from leakbound.stats.thresholds import FromCounts
-from leakbound.stats.unconditional import unconditional, unconditional_mu
+from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.unconditional import unconditional, unconditional_mu
+from leakbound.stats.curves.thresholds import FromCounts
 
 DecidingName = Literal["e_process", "clopper_pearson", "unconditional", "one_run"]
 DECIDING: tuple[DecidingName, ...] = ("e_process", "clopper_pearson", "unconditional", "one_run")

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from leakbound.errors import UsageError
 from leakbound.estimators.base import PairedScores
 from leakbound.stats import BestOnSameData, Bonferroni, Fixed, Split, best_threshold
-from leakbound.stats.curves import clean_scores
-from leakbound.stats.ranked import Ranked
+from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.curves.curves import clean_scores
 
 Floats = npt.NDArray[np.float64]
 ScoreDesign = Literal["paired", "unpaired", "one_run"]

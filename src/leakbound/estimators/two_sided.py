@@ -27,8 +27,8 @@ from leakbound.estimators.e_process import WITNESS, EProcess, EValues, Replayed,
 from leakbound.estimators.random_guessing import guessing_power, of_one_side
 from leakbound.estimators.unconditional import Unconditional
 from leakbound.stats import BoundReading, Estimate, Kind, Power
-from leakbound.stats.mixture import MixedEProcess
-from leakbound.stats.votes import KnownScores
+from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.noise.votes import KnownScores
 
 Floats = npt.NDArray[np.float64]
 BOTH = "two-sided: that members score higher, and that they score lower, each with half the error"

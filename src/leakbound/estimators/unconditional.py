@@ -9,7 +9,11 @@ from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign, req
 from leakbound.estimators.clopper_pearson import limit_confidence
 from leakbound.estimators.error_counts import TrialLog, counted_pairs, require_separate_threshold
 from leakbound.stats import Bonferroni, Estimate, Kind, Power, bonferroni
-from leakbound.stats.unconditional import unconditional, unconditional_mu, unconditional_power
+from leakbound.stats.counts.unconditional import (
+    unconditional,
+    unconditional_mu,
+    unconditional_power,
+)
 
 PRACTICAL = 12.0  # above this epsilon, a rejection needs over 100,000 pairs, which no plan asks for
 

@@ -25,7 +25,7 @@ from leakbound.estimators.base import (
 )
 from leakbound.privacy import gdp_epsilon
 from leakbound.stats import Estimate, Kind, cut, vote_band
-from leakbound.stats.votes import epsilon_in_reach
+from leakbound.stats.noise.votes import epsilon_in_reach
 
 Floats = npt.NDArray[np.float64]
 

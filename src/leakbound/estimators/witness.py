@@ -11,9 +11,9 @@ import numpy.typing as npt
 from leakbound.estimators.base import ReplyPair, TrialDesign
 from leakbound.privacy import ApproxDP, Guarantee, gdp_epsilon
 from leakbound.stats import BoundReading
-from leakbound.stats.anytime import GRID
-from leakbound.stats.witness import WitnessProcess
-from leakbound.stats.witness.process import SCAN
+from leakbound.stats.e_values.anytime import GRID
+from leakbound.witness import WitnessProcess
+from leakbound.witness.process import SCAN
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.special import bdtr, bdtrc
 
 from leakbound.reproduce.values import Sample
-from leakbound.stats.rank_test import rank_test
+from leakbound.stats.counts.rank_test import rank_test
 
 Floats = npt.NDArray[np.float64]
 EXACT = "exact comparison"

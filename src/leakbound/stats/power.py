@@ -12,8 +12,8 @@ from scipy.special import bdtr
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.errors import UsageError
-from leakbound.stats.bounds import clopper_pearson
-from leakbound.stats.intervals import binomial_lower, binomial_upper
+from leakbound.stats.counts.bounds import clopper_pearson
+from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
 
 Floats = npt.NDArray[np.float64]
 LARGEST_CLAIM = 30.0  # a perfect attack needs about 4e13 pairs to reject it

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.stats.witness.features import ReplyFeatures
+from leakbound.witness.features import ReplyFeatures
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

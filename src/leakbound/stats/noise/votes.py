@@ -21,9 +21,9 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from leakbound._check import at_least, confidence_level, delta_value, positive
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee, gdp_epsilon
-from leakbound.stats.e_process import EProcess
+from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
+from leakbound.stats.e_values.e_process import EProcess
 from leakbound.stats.estimate import Estimate
-from leakbound.stats.intervals import binomial_lower, binomial_upper
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.stats.witness.corpus import Corpus, EncodedReply
-from leakbound.stats.witness.features import SCALARS
-from leakbound.stats.witness.order import OrderModel
+from leakbound.witness.corpus import Corpus, EncodedReply
+from leakbound.witness.features import SCALARS
+from leakbound.witness.order import OrderModel
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakbound.stats.witness import ReplyFacts
-from leakbound.stats.witness.corpus import Corpus
-from leakbound.stats.witness.features import SCALARS, blotted, features
-from leakbound.stats.witness.numerals import NUMBERS, STEPS, coarse, numbers_of, numerals_in
-from leakbound.stats.witness.order import OrderModel
-from leakbound.stats.witness.panel import Panel
-from leakbound.stats.witness.pool import POOL, PoolModel
+from leakbound.witness import ReplyFacts
+from leakbound.witness.corpus import Corpus
+from leakbound.witness.features import SCALARS, blotted, features
+from leakbound.witness.numerals import NUMBERS, STEPS, coarse, numbers_of, numerals_in
+from leakbound.witness.order import OrderModel
+from leakbound.witness.panel import Panel
+from leakbound.witness.pool import POOL, PoolModel
 
 WORDS = ("red", "blue", "green", "grey", "black")
 

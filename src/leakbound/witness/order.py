@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.stats.witness.corpus import EncodedReply
+from leakbound.witness.corpus import EncodedReply
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -21,9 +21,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.stats.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
-from leakbound.stats.witness.lexicon import COMMON_WORDS, NUMBER_WORDS, STATUS_MARKS
-from leakbound.stats.witness.numerals import ROW, numbers_of
+from leakbound.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
+from leakbound.witness.lexicon import COMMON_WORDS, NUMBER_WORDS, STATUS_MARKS
+from leakbound.witness.numerals import ROW, numbers_of
 
 StoredReply: TypeAlias = ReplyFacts | ReplyFeatures
 Json: TypeAlias = dict[str, Any]

@@ -8,8 +8,8 @@ from scipy.special import ndtr
 
 from leakbound._check import count, delta_value, positive
 from leakbound.errors import UsageError
-from leakbound.stats.bounds import gdp
-from leakbound.stats.curves import clean_scores
+from leakbound.stats.counts.bounds import gdp
+from leakbound.stats.curves.curves import clean_scores
 from leakbound.stats.estimate import Estimate
 
 Floats = npt.NDArray[np.float64]

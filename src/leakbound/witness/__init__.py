@@ -1,8 +1,8 @@
 """The learned witness: an e-process that learns which features of replies reveal the context."""
 
-from leakbound.stats.witness.features import ReplyFacts, ReplyFeatures
-from leakbound.stats.witness.process import WitnessProcess
-from leakbound.stats.witness.stored import (
+from leakbound.witness.features import ReplyFacts, ReplyFeatures
+from leakbound.witness.process import WitnessProcess
+from leakbound.witness.stored import (
     StoredReply,
     masked,
     reply_from_json,

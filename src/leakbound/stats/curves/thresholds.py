@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from leakbound._check import confidence_level, within
 from leakbound.errors import UsageError
-from leakbound.stats.curves import clean_scores, roc
+from leakbound.stats.curves.curves import clean_scores, roc
 from leakbound.stats.estimate import Estimate
 
 Floats = npt.NDArray[np.float64]

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Gaussian, NonPrivate, PureDP
-from leakbound.stats.witness import (
+from leakbound.testing.channels import CHANNELS, reply_pairs
+from leakbound.witness import (
     ReplyFacts,
     WitnessProcess,
     masked,
     reply_from_json,
     reply_to_json,
 )
-from leakbound.stats.witness.process import FIRST, RATES, SCAN, Portfolio, Record, plan_stakes
-from leakbound.testing.channels import CHANNELS, reply_pairs
+from leakbound.witness.process import FIRST, RATES, SCAN, Portfolio, Record, plan_stakes
 
 QUICK = ("refusal", "tool call", "latency")  # kinds of channel that make test looks at
 DELTA = 1e-5
@@ -107,7 +107,7 @@ def test_one_step_is_a_supermartingale(seed: int, epsilon: float, delta: float) 
 
 
 def _features(reply: ReplyFacts):  # type: ignore[no-untyped-def]
-    from leakbound.stats.witness.features import features
+    from leakbound.witness.features import features
 
     return features(reply)
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betainc, betaincinv
 
 from leakbound._check import confidence_level, delta_value
-from leakbound.stats.bounds import FRESH, IID, error_counts
+from leakbound.stats.counts.bounds import FRESH, IID, error_counts
 from leakbound.stats.estimate import Estimate
 
 NODES = 4000  # midpoints of the integral; its error is below 1e-4 of the posterior mass

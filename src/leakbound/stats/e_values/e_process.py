@@ -26,8 +26,8 @@ import numpy.typing as npt
 from leakbound._check import confidence_level, count
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, gdp_delta
-from leakbound.stats.anytime import AnytimeTest, Replay
-from leakbound.stats.stakes import Lines, Moments, StakeRule, restake_points
+from leakbound.stats.e_values.anytime import AnytimeTest, Replay
+from leakbound.stats.e_values.stakes import Lines, Moments, StakeRule, restake_points
 
 Floats = npt.NDArray[np.float64]
 # epsilon of the tangent lines of a mu-GDP claim, in units of mu, from total variation to the tail

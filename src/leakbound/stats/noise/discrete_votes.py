@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.privacy import discrete_gaussian_pmf
-from leakbound.stats.best_votes import BestVotes
-from leakbound.stats.output_distributions import DiscreteGaussianLaw
-from leakbound.stats.votes import VoteScores
+from leakbound.stats.noise.best_votes import BestVotes
+from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
+from leakbound.stats.noise.votes import VoteScores
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee
-from leakbound.stats.anytime import AnytimeTest, Evidence, Replay
+from leakbound.stats.e_values.anytime import AnytimeTest, Evidence, Replay
 
 Floats = npt.NDArray[np.float64]
 ROUNDING = 1e-12  # tolerance for the sum of the weights

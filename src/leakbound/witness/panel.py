@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.stats.witness.corpus import KINDS, Corpus, EncodedReply
-from leakbound.stats.witness.features import SCALARS
-from leakbound.stats.witness.pool import POOL, PoolModel
+from leakbound.witness.corpus import KINDS, Corpus, EncodedReply
+from leakbound.witness.features import SCALARS
+from leakbound.witness.pool import POOL, PoolModel
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

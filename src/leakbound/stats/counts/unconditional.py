@@ -34,8 +34,8 @@ from scipy.special import betainc, expit, gammaln, log_expit, logit
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.privacy import gdp_epsilon
-from leakbound.stats.bounds import FRESH, IID, IMPLIED, error_counts
-from leakbound.stats.claim_families import (
+from leakbound.stats.counts.bounds import FRESH, IID, IMPLIED, error_counts
+from leakbound.stats.counts.claim_families import (
     LARGEST,
     OUTWARDS,
     ApproxClaims,
@@ -46,8 +46,8 @@ from leakbound.stats.claim_families import (
     critical,
     log_likelihood_ratio,
 )
+from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
 from leakbound.stats.estimate import Estimate
-from leakbound.stats.intervals import binomial_lower, binomial_upper
 from leakbound.stats.power import PERFECT, Assumption
 
 Floats = npt.NDArray[np.float64]

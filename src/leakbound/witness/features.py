@@ -17,8 +17,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.stats.witness.lexicon import COMMON_WORDS, LANGUAGES, PATTERNS, WORD_LISTS
-from leakbound.stats.witness.numerals import numbers_of
+from leakbound.witness.lexicon import COMMON_WORDS, LANGUAGES, PATTERNS, WORD_LISTS
+from leakbound.witness.numerals import numbers_of
 
 _BLOT = "█"
 LONGEST_TOKEN = 40  # characters of a token that is a string

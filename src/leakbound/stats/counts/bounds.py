@@ -14,8 +14,8 @@ from scipy.special import ndtri
 from leakbound._check import confidence_level, count, delta_value
 from leakbound.errors import UsageError
 from leakbound.privacy import gdp_epsilon
+from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
 from leakbound.stats.estimate import Estimate
-from leakbound.stats.intervals import binomial_lower, binomial_upper
 
 IID = "trials are independent within each context"
 FRESH = "the threshold was not chosen on these trials"

@@ -14,10 +14,10 @@ from leakbound._check import at_least, confidence_level, count, delta_value
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.stats.estimate import Estimate
-from leakbound.stats.witness.corpus import Corpus
-from leakbound.stats.witness.features import SCALARS, ReplyFacts, ReplyFeatures, measured
-from leakbound.stats.witness.panel import Panel
-from leakbound.stats.witness.stored import is_public
+from leakbound.witness.corpus import Corpus
+from leakbound.witness.features import SCALARS, ReplyFacts, ReplyFeatures, measured
+from leakbound.witness.panel import Panel
+from leakbound.witness.stored import is_public
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
