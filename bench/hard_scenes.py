@@ -17,7 +17,6 @@ from scipy.special import ndtri
 from vote_scenes import shown, unconditional_bound
 
 from leakbound.estimators import (
-    AccuracyBound,
     Claim,
     ClopperPearson,
     EProcess,
@@ -27,6 +26,7 @@ from leakbound.estimators import (
     TrialDesign,
     Unconditional,
 )
+from leakbound.estimators.error_counts import AccuracyBound
 from leakbound.stats import Bonferroni, Split, accuracy_bound, clopper_pearson, gdp, one_run
 from leakbound.stats.counts.unconditional import unconditional_mu
 

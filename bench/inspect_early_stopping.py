@@ -25,8 +25,7 @@ from scipy.optimize import minimize
 from scipy.special import rel_entr
 from scipy.stats import binom
 
-from leakbound.estimators.crowd import YesNo
-from leakbound.estimators.response import PlainTest, rejection_times
+from leakbound.estimators.simulated_power import PlainTest, YesNo, rejection_times
 from leakbound.privacy import ApproxDP
 from leakbound.stats import Assumption, PlannedRateTest, binomial_upper
 from leakbound.stats.counts.rates import RateTest, _rejection_times

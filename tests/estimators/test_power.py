@@ -29,8 +29,13 @@ from leakbound.estimators import (
     TrialDesign,
     Unconditional,
 )
-from leakbound.estimators.crowd import Crowd, YesNo
-from leakbound.estimators.response import PlainTest, rejected_audits, simulated_power
+from leakbound.estimators.simulated_power import (
+    Crowd,
+    PlainTest,
+    YesNo,
+    rejected_audits,
+    simulated_power,
+)
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, PureDP

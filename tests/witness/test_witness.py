@@ -89,7 +89,7 @@ def test_one_step_is_a_supermartingale(seed: int, epsilon: float, delta: float) 
     rng = np.random.default_rng(seed)
     process = WitnessProcess(ApproxDP(epsilon, delta), horizon=50, scan=())
     observed(process, small_pairs(seed, FIRST + int(rng.integers(0, 20)), (0.6, 0.1)))
-    before = process.log_e_value
+    before = float(process.log_e_values[-1])
     replies = [ReplyFacts(text) for text in ("leak red", "blue", "no sorry", "leak - item", "42")]
     process._stake()
     test = process._tests[process.epsilon]
@@ -251,32 +251,32 @@ def test_the_canary_of_a_pair_may_be_a_feature() -> None:
     assert process.rejected
 
 
+def bound(process: WitnessProcess) -> float:
+    """The last claim of the scan up to which all are rejected."""
+    paths = process.scan_log_e_values()
+    rejected = itertools.takewhile(lambda e: paths[e].max() >= process.log_threshold, paths)
+    return max(rejected, default=0.0)
+
+
 def test_the_bound_is_below_the_truth_and_grows_with_the_leak() -> None:
     bounds = []
     for high in (0.3, 0.95):
         process = WitnessProcess(PureDP(0.25), horizon=150)
         observed(process, small_pairs(11, 150, (high, 0.1)))
-        found = process.epsilon_lower_bound()
-        assert found.kind == "lower_bound"
-        assert found.counts == {"pairs": 150}
-        assert (found.epsilon or 0.0) <= math.log(high / 0.1)
-        bounds.append(found.epsilon or 0.0)
+        bounds.append(bound(process))
+        assert bounds[-1] <= math.log(high / 0.1)
     assert bounds[1] >= 0.75
     assert bounds[1] > bounds[0]
 
 
 def test_a_silent_system_has_no_positive_bound_at_this_seed() -> None:
     process = observed(WitnessProcess(PureDP(0.25)), small_pairs(12, 100, (0.2, 0.2)))
-    assert process.epsilon_lower_bound().epsilon == 0.0
+    assert bound(process) == 0.0
     assert not process.rejected
 
 
 def test_claims_are_read_at_the_process_delta() -> None:
     process = observed(WitnessProcess(ApproxDP(0.25, DELTA)), small_pairs(5, 80, (0.9, 0.05)))
-    assert process.rejects(PureDP(0.2))  # by the next larger epsilon of the scan
-    assert process.rejects(ApproxDP(0.25, 1e-6))  # implies the same epsilon at 1e-5
-    assert not process.rejects(ApproxDP(0.25, 0.1))  # says nothing at 1e-5
-    assert not process.rejects(PureDP(50.0))
     assert set(process.scan_log_e_values()) == {*SCAN}
     assert process.rejected_at is not None
     gaussian = WitnessProcess(Gaussian(1.0, 4.0), delta=0.01, scan=())

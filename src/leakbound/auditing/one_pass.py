@@ -41,7 +41,7 @@ from leakbound.estimators import (
     TrialDesign,
 )
 from leakbound.estimators.by_channel import ByChannel
-from leakbound.estimators.profile import Profile, ProfileSum
+from leakbound.estimators.exact import Profile, ProfileSum
 from leakbound.stats import Estimate, NoiseFit
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import ANSWER, Aggregate, Vector, Votes, reply_of

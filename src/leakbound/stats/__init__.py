@@ -1,6 +1,12 @@
 """From scores to bounds. Arrays go in, result records come out. No I/O; numpy and scipy only."""
 
-from leakbound.stats.counts.bounds import accuracy_bound, accuracy_log_odds, clopper_pearson, gdp
+from leakbound.stats.counts.bounds import (
+    accuracy_bound,
+    accuracy_log_odds,
+    clopper_pearson,
+    gdp,
+    joint_beta,
+)
 from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
 from leakbound.stats.counts.one_run import (
     canaries_to_reject,
@@ -9,7 +15,6 @@ from leakbound.stats.counts.one_run import (
     right_to_reject,
 )
 from leakbound.stats.counts.planned_rates import PlannedRateTest, RateDesign
-from leakbound.stats.counts.posterior import joint_beta
 from leakbound.stats.counts.rank_test import rank_test, sign_test
 from leakbound.stats.counts.rates import (
     RateBounds,
@@ -41,7 +46,7 @@ from leakbound.stats.noise.output_distributions import (
     exact_privacy_loss,
     privacy_profile,
 )
-from leakbound.stats.noise.votes import RocBand, VoteScores, roc_band, vote_band
+from leakbound.stats.noise.votes import VoteScores
 from leakbound.stats.power import (
     Assumption,
     Power,
@@ -71,7 +76,6 @@ __all__ = [
     "RateDesign",
     "RatePlan",
     "RateTest",
-    "RocBand",
     "Split",
     "ThresholdRule",
     "VoteScores",
@@ -103,8 +107,6 @@ __all__ = [
     "resampled",
     "right_to_reject",
     "roc",
-    "roc_band",
     "sign_test",
     "tpr_at_fpr",
-    "vote_band",
 ]

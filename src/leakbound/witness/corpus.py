@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from leakbound.stats.arrays import Floats, Ints
 from leakbound.witness.features import ReplyFeatures
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 # kinds of strings; among strings that occur in the same replies, the earliest kind is kept
 KINDS = ("tool", "tools", "finish", "argument", "word", "mark", "opening", "first", "last",
          "bigram", "times", "run", "token", "whole", "line", "call", "calls", "gram",

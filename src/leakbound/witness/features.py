@@ -15,17 +15,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from leakbound.stats.arrays import Floats
 from leakbound.witness.lexicon import COMMON_WORDS, LANGUAGES, PATTERNS, WORD_LISTS
 from leakbound.witness.numerals import numbers_of
 
 _BLOT = "█"
 LONGEST_TOKEN = 40  # characters of a token that is a string
 LONGEST_RUN = 100  # of a run of marks, such as a bar
-LONGEST_WHOLE = 2000  # of a reply as a whole
-LONGEST_LINE = 200
-MOST_LINES = 12  # lines or sentences whose place counts
 MOST_TIMES = 6  # a word or mark that occurs more often counts as so many
 MOST_SKIPPED = 120  # words of which pairs that stand near each other are strings
 NEAR = (1, 2, 3, 4, 6)  # so many words apart
@@ -42,12 +39,7 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]{2,}")  # Thai
 
 
 def blotted(text: str, canary: str) -> str:
-    """A text without what repeats the canary.
-
-    Examples:
-        >>> blotted("Found “the blue heron”: yes, in the notes", "The blue heron of Oslo")
-        'Found “█”: yes, in the notes'
-    """
+    """A text without what repeats the canary."""
     known = {piece.lower() for piece in _PIECE.findall(canary)}
     kept, at = list[str](), 0
     for start, end in _repeats(text, known) if known else ():
@@ -74,6 +66,11 @@ def _repeats(text: str, known: set[str]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
+LONGEST_WHOLE = 2000  # of a reply as a whole
+LONGEST_LINE = 200
+MOST_LINES = 12  # lines or sentences whose place counts
+
+
 def layout_strings(
     text: str, words: Sequence[str], marks: Sequence[str], canary: str
 ) -> Iterator[str]:
@@ -98,7 +95,6 @@ def _of_text(text: str) -> Iterator[str]:
         yield from (f"skip:{a} … {b}" for a, b in zip(some, some[apart:], strict=False))
 
 
-Floats = npt.NDArray[np.float64]
 MOST_ARGUMENTS = 8  # arguments of a tool call that become strings; a call may hold a document
 LONGEST_VALUE = 40  # characters of an argument that are kept in its string
 MOST_CALLS = 20  # calls whose order is compared
@@ -113,12 +109,7 @@ _FOREIGN = tuple(code for code in LANGUAGES if code != "en")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReplyFacts:
-    """What an auditor sees of one reply (PRIVATE).
-
-    Examples:
-        >>> ReplyFacts("All good.", seconds=0.4)
-        ReplyFacts(<private>)
-    """
+    """What an auditor sees of one reply (PRIVATE)."""
 
     text: str
     seconds: float | None = None
@@ -142,12 +133,7 @@ class ReplyFeatures:
 
 
 def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
-    """Measure a reply.
-
-    Examples:
-        >>> "word:sorry" in features(ReplyFacts("Sorry, no.")).strings
-        True
-    """
+    """Measure a reply."""
     parts = _Parts.of(reply.text)
     tools = [_tool_name(call) for call in reply.tool_calls]
     values = _values(reply, parts, tools, canary)

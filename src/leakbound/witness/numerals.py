@@ -61,12 +61,7 @@ class Numeral:
 
 
 def numerals_in(text: str) -> list[Numeral]:
-    """Read the numerals of a text.
-
-    Examples:
-        >>> [one.value for one in numerals_in("97 % of 1,200 at 0.5, best -3e-2; 12 ms, 4/5")]
-        [0.97, 1200.0, 0.5, -0.03, 12.0, 0.8]
-    """
+    """Read the numerals of a text."""
     found = [*_NUMERAL.finditer(text)]
     ends = [0, *(one.end() for one in found)]
     gaps = [text[end : one.start()] for end, one in zip(ends, found, strict=False)]
@@ -96,12 +91,7 @@ def numbers_of(text: str, stored: bool = False) -> dict[str, float]:
 
 
 def coarse(value: float) -> float:
-    """What may be stored of a number whose text may not.
-
-    Examples:
-        >>> [coarse(one) for one in (0.973, 1.257, 52.31, 4821.0)]
-        [0.97, 1.26, 52.0, 4800.0]
-    """
+    """What may be stored of a number whose text may not."""
     return round(value, 2) if math.isnan(value) or abs(value) < 10 else float(f"{value:.1e}")
 
 

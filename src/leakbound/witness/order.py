@@ -7,19 +7,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from leakbound.stats.arrays import Floats, Ints
 from leakbound.witness.corpus import EncodedReply
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 MOST_KEYS = 24  # openings whose order is compared, which makes 276 pairs
 FEWEST = 4  # number of replies in which an opening must occur
 SHRINK = 6.0  # pseudo-replies without an order that are added to each pair of openings
-RARE = 0.8  # quantile of the score above which a reply more likely follows the rarer order
-SHARPNESS = 4.0  # slope of that membership, in standard deviations of the score
 ROUNDS = 4  # rounds of fitting members and orders in turn; more rounds change nothing
-SURE = 0.02  # smallest probability of either order of two openings
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +106,16 @@ def _both(count: int) -> tuple[Ints, Ints]:
     return np.triu_indices(count, 1)
 
 
+RARE = 0.8  # quantile of the score above which a reply more likely follows the rarer order
+SHARPNESS = 4.0  # slope of that membership, in standard deviations of the score
+
+
 def _members(score: Floats) -> Floats:
     distance = (score - np.quantile(score, RARE)) / (score.std() + 1e-9)
     return np.asarray(1 / (1 + np.exp(-SHARPNESS * distance)))
+
+
+SURE = 0.02  # smallest probability of either order of two openings
 
 
 def _odds(rare: Floats, usual: Floats) -> Floats:

@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from leakbound.stats.arrays import Bools, Floats, Ints
 from leakbound.witness.corpus import KINDS, Corpus, EncodedReply
 from leakbound.witness.features import SCALARS
 from leakbound.witness.pool import POOL, PoolModel
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 FEWEST = 4  # number of replies that must have, and must lack, a string that becomes a witness
 MOST_STRINGS = 1500  # strings that become witnesses; bounds the time for long replies
 MOST_SCORES = 20  # answers whose own scores become numbers

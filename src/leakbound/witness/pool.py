@@ -11,22 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from leakbound.stats.arrays import Floats, Ints
 from leakbound.witness.corpus import Corpus, EncodedReply
 from leakbound.witness.features import SCALARS
 from leakbound.witness.order import OrderModel
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 # numbers that others should explain: seconds by generated tokens and tool calls, tokens by text
 EXPLAINED = (("seconds", ("tokens", "tools")), ("seconds", ("chars", "tools")),
              ("tokens", ("words", "chars")))  # fmt: skip
 POOL = ("novelty", "mean_idf", "seconds_beyond_tokens", "seconds_beyond_chars",
         "tokens_beyond_words", "order", "order_sharp")  # fmt: skip
 ROUNDS = 5  # rounds of fitting a line and reweighting its errors in turn
-LEAST = 0.1  # smallest value that a line predicts, as a share of the median
-FEWEST = 8  # smallest number of replies for which a line is fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +61,10 @@ class PoolModel:
         rarity = np.log((self.replies + 1) / (seen + 1))
         sums = [np.bincount(owner, of, sizes.size) for of in (seen <= 1, rarity)]
         return np.asarray(np.stack(sums, 1) / np.maximum(sizes, 1)[:, None])
+
+
+LEAST = 0.1  # smallest value that a line predicts, as a share of the median
+FEWEST = 8  # smallest number of replies for which a line is fitted
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from leakbound._check import at_least, confidence_level, count, delta_value
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Guarantee
-from leakbound.stats.estimate import Estimate
+from leakbound.stats.arrays import Bools, Floats
+from leakbound.stats.e_values.anytime import EValueTest
 from leakbound.witness.corpus import Corpus
 from leakbound.witness.features import SCALARS, ReplyFacts, ReplyFeatures, measured
 from leakbound.witness.panel import Panel
@@ -141,13 +142,7 @@ class StakePlan:
 
 @lru_cache(maxsize=32)
 def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> StakePlan:
-    """Plan stakes that reach a level with high probability and early.
-
-    Examples:
-        >>> plan = plan_stakes(50, 0.25, 1e-5, 3.0)
-        >>> plan.share(50, 0.0, 0.05) < plan.share(50, 0.0, 0.9)
-        True
-    """
+    """Plan stakes that reach a level with high probability and early."""
     points = np.append(np.arange(LOWEST, level, STEP), level)
     payoffs, leak, noise = _outcomes(epsilon, delta)
     moves = _moves(points, payoffs)
@@ -206,8 +201,6 @@ def _blend(confidence: Floats) -> Floats:
     return blend
 
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 FIRST = 12  # number of pairs before the first stake; fewer pairs show nothing
 # claims whose rejection gives a lower bound on epsilon, in addition to the tested claim
 SCAN = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
@@ -218,35 +211,19 @@ UNITS = {
     "sentences": ("sentences", "longer", "shorter"), "tokens": ("tokens", "longer", "shorter"),
     "seconds": ("seconds", "slower", "faster"),
 }  # fmt: skip
-ASSUMES = ("pairs are independent, or drawn so that the claim holds for each given the past",)
 
 
-class WitnessProcess:
+class WitnessProcess(EValueTest):
     """Anytime-valid test of a claim on whole replies. It can be read and stopped after any pair.
 
     For any function g of a reply with values in [0, 1], (epsilon, delta)-DP implies
     E g(X) <= e^epsilon E g(Y) + delta for the replies X, Y of neighbouring contexts, and the same
     with X and Y exchanged. The process stakes on many such functions at once, each a threshold on a
-    number or the presence of a string. It learns from earlier pairs which ones separate the
-    contexts.
+    number or the presence of a string, which it learns from earlier pairs.
 
-    Guarantee:
-        If the claim holds for every pair given the past, it is rejected with probability at most
-        1 - confidence, at any stopping time. Witnesses, weights and stakes of a pair are functions
-        of earlier pairs only.
-
-    Reference:
-        Ville (1939); Waudby-Smith and Ramdas (JRSS B 2024).
-
-    Examples:
-        A system that refuses whenever the canary is in its context:
-
-        >>> from leakbound.privacy import PureDP
-        >>> process = WitnessProcess(PureDP(0.5), horizon=60, scan=())
-        >>> for _ in range(60):
-        ...     process.observe(ReplyFacts("I cannot answer that."), ReplyFacts("It is 12."))
-        >>> process.rejected
-        True
+    Guarantee: a claim that holds for every pair given the past is rejected with probability at most
+    1 - confidence, at any stopping time.
+    Reference: Ville (1939); Waudby-Smith and Ramdas (JRSS B 2024).
     """
 
     def __init__(
@@ -296,68 +273,13 @@ class WitnessProcess:
         return len(self._corpus) // 2
 
     @property
-    def e_value(self) -> float:
-        """Current evidence against the claim. Under the claim its expectation is at most 1."""
-        return math.exp(min(self.log_e_value, 700.0))  # e^700 is about the largest float
-
-    @property
-    def log_e_value(self) -> float:
-        """Logarithm of the current e-value."""
-        return self._tests[self.epsilon].log_e
-
-    @property
     def log_e_values(self) -> Floats:
         """(pairs,) logarithm of the e-value after each pair."""
         return np.array(self._tests[self.epsilon].path)
 
-    @property
-    def log_threshold(self) -> float:
-        """ln(1/alpha), the logarithm of the e-value at which the claim is rejected."""
-        return -math.log(1 - self.confidence)
-
-    @property
-    def rejected(self) -> bool:
-        """Whether the e-value has ever reached 1/alpha."""
-        return self._reached(self.epsilon)
-
-    @property
-    def rejected_at(self) -> int | None:
-        """Number of pairs after which the e-value first reached 1/alpha; None if it did not."""
-        over = np.flatnonzero(self.log_e_values >= self.log_threshold)
-        return int(over[0]) + 1 if over.size else None
-
-    def rejects(self, claim: Guarantee) -> bool:
-        """Whether the e-value of a claim has ever reached 1/alpha."""
-        implied = [e for e in self.scan if e >= claim.epsilon(self.delta)]
-        return bool(implied) and self._reached(implied[0])
-
     def scan_log_e_values(self) -> dict[float, Floats]:
         """The e-processes of all tested claims, to be combined with others."""
         return {epsilon: np.array(test.path) for epsilon, test in self._tests.items()}
-
-    def epsilon_lower_bound(self) -> Estimate:
-        """Largest epsilon in `scan` for which it and all smaller values in `scan` are rejected.
-
-        Guarantee:
-            Exceeds the true epsilon(delta) with probability at most 1 - confidence, at any
-            stopping time. The claims are nested, so to exceed the truth it would have to reject the
-            smallest true claim in `scan`.
-        """
-        bound = 0.0
-        for epsilon in self.scan:
-            if not self._reached(epsilon):
-                break
-            bound = epsilon
-        return Estimate(
-            method="witness",
-            kind="lower_bound",
-            epsilon=bound,
-            delta=self.delta,
-            confidence=self.confidence,
-            counts={"pairs": self.pairs},
-            assumptions=ASSUMES,
-            threshold="chosen before each pair from earlier pairs",
-        )
 
     def leaders(self, most: int = 5) -> tuple[tuple[str, float], ...]:
         """The witnesses with the largest shares of the next stake against the claim."""
@@ -395,9 +317,6 @@ class WitnessProcess:
             f"{shown}: {there:.0%} of the replies when the canary is there, "
             f"{elsewhere:.0%} of the others."
         )
-
-    def _reached(self, epsilon: float) -> bool:
-        return max(self._tests[epsilon].path, default=0.0) >= self.log_threshold
 
     def _stake(self) -> None:
         """Refit if it is due, and fix the stakes for the next pair."""

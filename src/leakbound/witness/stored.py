@@ -19,8 +19,8 @@ from dataclasses import asdict
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from leakbound.stats.arrays import Floats
 from leakbound.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
 from leakbound.witness.lexicon import COMMON_WORDS, NUMBER_WORDS, STATUS_MARKS
 from leakbound.witness.numerals import ROW, numbers_of
@@ -45,12 +45,7 @@ _ANSWER_MARK = "mark:."  # a mark that may follow an answer
 
 
 def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) -> ReplyFeatures:
-    """The parts of a reply that may be stored when its text may not.
-
-    Examples:
-        >>> masked(ReplyFacts("The code is 7, Mallory.")).strings
-        ('finish:None', 'mark:,', 'mark:.', 'word:#', 'word:is', 'word:the')
-    """
+    """The parts of a reply that may be stored when its text may not."""
     if isinstance(reply, ReplyFeatures):
         return reply
     whole = features(reply, canary)
@@ -61,12 +56,6 @@ def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) ->
 def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
     """Whether a system returns more than one of the answers: a longer text, other words or marks,
     tokens, a finish reason or tool calls.
-
-    Examples:
-        >>> [shows_more(ReplyFacts(text), ("yes", "no")) for text in ("Yes.", "yes 2", "no!")]
-        [False, True, True]
-        >>> shows_more(ReplyFacts("yes", tokens=1), ("yes", "no"))
-        True
     """
     if reply is None:
         return False
@@ -80,7 +69,7 @@ def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
     return longer or metadata or reasons != {"finish:None"}
 
 
-def _coarse(scalars: npt.NDArray[np.float64], text: str) -> npt.NDArray[np.float64]:
+def _coarse(scalars: Floats, text: str) -> Floats:
     kept = numbers_of(text, stored=True)
     each = zip(SCALARS, scalars.tolist(), strict=True)
     return np.array([kept.get(name, value) for name, value in each])

@@ -8,18 +8,22 @@ not have been chosen on them (see thresholds.py).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
-from scipy.special import ndtri
+import numpy as np
+from scipy.special import betainc, betaincinv, ndtri
 
 from leakbound._check import confidence_level, count, delta_value
 from leakbound.errors import UsageError
 from leakbound.privacy import gdp_epsilon
 from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
-from leakbound.stats.estimate import Estimate
+from leakbound.stats.estimate import IMPLIED, Estimate
 
 IID = "trials are independent within each context"
 FRESH = "the threshold was not chosen on these trials"
-IMPLIED = "the implied epsilon holds only if the mechanism is Gaussian"
+NODES = 4000  # midpoints of the integral over a posterior; its error is below 1e-4 of the mass
+TOLERANCE = 1e-9  # relative width at which bisection stops, far below the error of the integral
 
 
 def clopper_pearson(
@@ -66,7 +70,8 @@ def clopper_pearson(
     """
     counts = error_counts(tp, fn, fp, tn)
     delta_value(delta)
-    fpr, fnr = _rate_limits(counts, confidence)
+    alpha = (1 - confidence_level(confidence)) / 2
+    fpr, fnr = (float(binomial_upper(*of, alpha)) for of in ((fp, fp + tn), (fn, tp + fn)))
     value = max(0.0, _log_ratio(1 - fnr - delta, fpr), _log_ratio(1 - fpr - delta, fnr))
     details = {"fpr_upper": fpr, "fnr_upper": fnr}
     return Estimate(
@@ -115,14 +120,12 @@ def gdp(
         >>> round(found.mu, 3), found.epsilon
         (1.86, None)
     """
-    counts = error_counts(tp, fn, fp, tn)
-    delta_value(delta)
-    fpr, fnr = _rate_limits(counts, confidence)
+    found = clopper_pearson(tp, fn, fp, tn, delta, confidence, threshold)
+    fpr, fnr = found.details["fpr_upper"], found.details["fnr_upper"]
     mu = max(0.0, float(-ndtri(fnr) - ndtri(fpr))) if max(fpr, fnr) < 1 else 0.0
-    details = {"fpr_upper": fpr, "fnr_upper": fnr, "implied_epsilon": gdp_epsilon(mu, delta)}
-    return Estimate(
-        "gdp", "lower_bound", None, delta, confidence, counts, (IID, FRESH, IMPLIED), mu=mu,
-        threshold=threshold, details=details,
+    return replace(
+        found, method="gdp", epsilon=None, assumptions=(IID, FRESH, IMPLIED), mu=mu,
+        details={**found.details, "implied_epsilon": gdp_epsilon(mu, delta)},
     )  # fmt: skip
 
 
@@ -206,6 +209,63 @@ def accuracy_bound(
     )  # fmt: skip
 
 
+def joint_beta(
+    tp: int,
+    fn: int,
+    fp: int,
+    tn: int,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    threshold: str = "given",
+) -> Estimate:
+    """Credible lower bound on epsilon: epsilon exceeds it with posterior probability `confidence`.
+
+    The model is FPR ~ Beta(1/2 + fp, 1/2 + tn) and FNR ~ Beta(1/2 + fn, 1/2 + tp), independent
+    (Jeffreys priors). The two rates require more than epsilon if FPR + e^eps FNR < 1 - delta or
+    FNR + e^eps FPR < 1 - delta. The posterior mass of that region is an integral over the quantiles
+    of FPR. The bound is the (1 - confidence) quantile, found by bisection and rounded down.
+
+    Args:
+        tp: Canary-in trials called member.
+        fn: Canary-in trials called non-member.
+        fp: Canary-out trials called member.
+        tn: Canary-out trials called non-member.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Posterior probability, in (0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `credible`. It has no guaranteed coverage and decides no verdict.
+
+    Raises:
+        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
+            outside its range.
+
+    Reference:
+        Zanella-Béguelin et al., "Bayesian estimation of differential privacy" (ICML 2023).
+
+    Examples:
+        >>> round(joint_beta(tp=100, fn=0, fp=0, tn=100).epsilon, 1)
+        4.9
+    """
+    counts = error_counts(tp, fn, fp, tn)
+    delta_value(delta)
+    alpha = 1 - confidence_level(confidence)
+    rates = betaincinv(0.5 + fp, 0.5 + tn, (np.arange(NODES) + 0.5) / NODES)
+
+    def suffices(epsilon: float) -> float:
+        """Posterior probability that epsilon suffices."""
+        least = np.maximum(
+            (1 - delta - rates) * math.exp(-epsilon), 1 - delta - math.exp(epsilon) * rates
+        )
+        return 1 - float(betainc(0.5 + fn, 0.5 + tp, np.clip(least, 0.0, 1.0)).mean())
+
+    return Estimate(
+        "joint_beta", "credible", _quantile(suffices, alpha), delta, confidence, counts,
+        (IID, FRESH, "both error rates have independent Jeffreys priors"), threshold=threshold,
+    )  # fmt: skip
+
+
 def error_counts(tp: int, fn: int, fp: int, tn: int) -> dict[str, int]:
     """The four counts by name, checked."""
     counts = {
@@ -220,14 +280,6 @@ def error_counts(tp: int, fn: int, fp: int, tn: int) -> dict[str, int]:
     return counts
 
 
-def _rate_limits(counts: dict[str, int], confidence: float) -> tuple[float, float]:
-    """Simultaneous upper limits of FPR and FNR."""
-    alpha = (1 - confidence_level(confidence)) / 2
-    fpr = binomial_upper(counts["fp"], counts["fp"] + counts["tn"], alpha)
-    fnr = binomial_upper(counts["fn"], counts["tp"] + counts["fn"], alpha)
-    return float(fpr), float(fnr)
-
-
 def _log_ratio(top: float, bottom: float) -> float:
     if top <= 0:
         return -math.inf
@@ -239,3 +291,16 @@ def _check_guesses(correct: int, n: int) -> None:
         raise UsageError(
             f"correct is {correct} of n = {n}; it must be at most n, and n at least 1."
         )
+
+
+def _quantile(suffices: Callable[[float], float], alpha: float) -> float:
+    """Largest epsilon with suffices(epsilon) <= alpha; 0 if there is none."""
+    low, high = 0.0, 1.0
+    if suffices(0.0) > alpha:
+        return 0.0
+    while high < 500 and suffices(high) <= alpha:  # e^500 is still a float
+        low, high = high, 2 * high
+    while high - low > TOLERANCE * max(1.0, high):
+        middle = (low + high) / 2
+        low, high = (middle, high) if suffices(middle) <= alpha else (low, middle)
+    return low

@@ -7,19 +7,18 @@ drawn at random.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._check import whole, within
+from leakbound.stats.arrays import Bools, Floats, Ints
+from leakbound.stats.power import first_number
 
-Floats = npt.NDArray[np.float64]
 DRAWS = 9999
 
 
-@dataclass(frozen=True, slots=True)
-class Excess:
+class Excess(NamedTuple):
     """How far the first sample exceeds the second."""
 
     p_value: float
@@ -36,18 +35,10 @@ def excess_test(
     The statistic is the largest standardised excess over all thresholds, so a few very large values
     count as well as many slightly larger ones. It is compared with random divisions of the values.
 
-    Guarantee:
-        If all n + m values are exchangeable, the p-value is at most p with probability at most p.
-
-    Reference:
-        Phipson and Smyth 2010 (permutation p-values are never zero); Donoho and Jin 2004 (higher
-        criticism).
-
-    Examples:
-        >>> excess_test([9, 9, 9, 1, 1, 1], [1, 1, 1, 1, 1, 1]).threshold
-        9.0
-        >>> excess_test([1.0], [1.0]).p_value
-        1.0
+    Guarantee: if all n + m values are exchangeable, the p-value is at most p with probability at
+    most p.
+    Reference: Phipson and Smyth 2010 (permutation p-values are never zero); Donoho and Jin 2004
+    (higher criticism).
     """
     whole("draws", draws)
     values = np.concatenate([np.asarray(high, float), np.asarray(low, float)])
@@ -64,7 +55,7 @@ def excess_test(
     return Excess((1 + beaten) / (draws + 1), float(levels[at]), float(seen[at]), draws)
 
 
-def _scale(sizes: npt.NDArray[np.int64], first: int) -> tuple[Floats, Floats]:
+def _scale(sizes: Ints, first: int) -> tuple[Floats, Floats]:
     """Mean and standard deviation of how many of the first sample lie at or above each level."""
     above, total = np.cumsum(sizes)[:-1].astype(float), float(sizes.sum())
     share = first / total
@@ -72,7 +63,7 @@ def _scale(sizes: npt.NDArray[np.int64], first: int) -> tuple[Floats, Floats]:
     return above * share, np.sqrt(spread)
 
 
-def _standardised(counts: npt.NDArray[np.int64], scale: tuple[Floats, Floats]) -> Floats:
+def _standardised(counts: Ints, scale: tuple[Floats, Floats]) -> Floats:
     """(..., levels - 1): the excess at or above each level but the lowest."""
     mean, spread = scale
     found: Floats = (np.cumsum(counts, axis=-1)[..., :-1] - mean) / spread
@@ -82,14 +73,7 @@ def _standardised(counts: npt.NDArray[np.int64], scale: tuple[Floats, Floats]) -
 def smallest_excess(
     high: Sequence[float], low: Sequence[float], level: float, seed: int = 0, draws: int = DRAWS
 ) -> int | None:
-    """How many values would have to exceed all others for `excess_test` to reject.
-
-    Examples:
-        >>> smallest_excess([0.0] * 50, [0.0] * 50, level=0.05)
-        5
-        >>> smallest_excess([0.0], [0.0], level=0.05) is None
-        True
-    """
+    """How many values would have to exceed all others for `excess_test` to reject."""
     within("level", level, 0, 1)
     ordered = sorted(map(float, high))
     top = max([*ordered, *map(float, low)], default=0.0) + 1
@@ -100,26 +84,15 @@ def smallest_excess(
 
     if not ordered or not rejects(len(ordered)):
         return None
-    low_end, high_end = 0, len(ordered)
-    while high_end - low_end > 1:
-        middle = (low_end + high_end) // 2
-        low_end, high_end = (low_end, middle) if rejects(middle) else (middle, high_end)
-    return high_end
+    return first_number(rejects, 0, len(ordered))
 
 
 def conformal_p_values(scores: Sequence[float], reference: Sequence[float]) -> Floats:
     """Compare each score with those of a reference sample.
 
-    Guarantee:
-        A p-value of a record that is exchangeable with the reference records is at most p with
-        probability at most p.
-
-    Reference:
-        Bates, Candes, Lei, Romano and Sesia 2023.
-
-    Examples:
-        >>> conformal_p_values([5, 0], [0, 1, 2, 3]).tolist()
-        [0.2, 1.0]
+    Guarantee: a p-value of a record that is exchangeable with the reference records is at most p
+    with probability at most p.
+    Reference: Bates, Candes, Lei, Romano and Sesia 2023.
     """
     known = np.sort(np.asarray(reference, float))
     below = np.searchsorted(known, np.asarray(scores, float), side="left")
@@ -127,19 +100,12 @@ def conformal_p_values(scores: Sequence[float], reference: Sequence[float]) -> F
     return found
 
 
-def benjamini_hochberg(p_values: Sequence[float] | Floats, rate: float) -> npt.NDArray[np.bool_]:
+def benjamini_hochberg(p_values: Sequence[float] | Floats, rate: float) -> Bools:
     """Which hypotheses are rejected so that few of the rejections are false.
 
-    Guarantee:
-        The expected share of false rejections is at most `rate` for independent p-values and for
-        conformal ones of one reference sample.
-
-    Reference:
-        Benjamini and Hochberg 1995; Bates et al. 2023 (conformal p-values).
-
-    Examples:
-        >>> benjamini_hochberg([0.001, 0.9, 0.02], rate=0.05).tolist()
-        [True, False, True]
+    Guarantee: the expected share of false rejections is at most `rate` for independent p-values and
+    for conformal ones of one reference sample.
+    Reference: Benjamini and Hochberg 1995; Bates et al. 2023 (conformal p-values).
     """
     within("rate", rate, 0, 1)
     found = np.asarray(p_values, float)
@@ -148,5 +114,5 @@ def benjamini_hochberg(p_values: Sequence[float] | Floats, rate: float) -> npt.N
     ordered = np.sort(found)
     passed = np.flatnonzero(ordered <= rate * np.arange(1, len(found) + 1) / len(found))
     limit = ordered[passed[-1]] if len(passed) else -1.0
-    kept: npt.NDArray[np.bool_] = found <= limit
+    kept: Bools = found <= limit
     return kept

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
-Floats = npt.NDArray[np.float64]
+from leakbound.stats.arrays import Floats
+
 OUTWARDS = 1e-9  # relative margin, a thousand times the error of the inverse beta function
 
 

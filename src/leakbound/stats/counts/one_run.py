@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import bdtrc, expit, gammaln, log_expit
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value, within
 from leakbound.errors import UsageError
+from leakbound.stats.arrays import Floats
 from leakbound.stats.estimate import Estimate
+from leakbound.stats.power import first_number
 
 STEP = 0.1  # step of the scan; the claims are nested, so a coarse step costs only halvings
 GROWTH = 1.05  # ratio of successive numbers of canaries; bisection then refines the first hit
@@ -102,7 +103,7 @@ def right_to_reject(
     def rejects(right: int) -> bool:
         return _largest(m, m, right, delta, alpha) > epsilon
 
-    return _first(rejects, 0, m) if rejects(m) else None
+    return first_number(rejects, 0, m) if rejects(m) else None
 
 
 def one_run_power(
@@ -169,15 +170,7 @@ def canaries_to_reject(
         low, high = high, max(high + 1, int(high * GROWTH))
         if high > MOST_CANARIES:
             return None
-    return _first(rejects, low, high)
-
-
-def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The smallest number above `low` for which a monotone property, false at `low`, holds."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return first_number(rejects, low, high)
 
 
 def _largest(m: int, r: int, v: int, delta: float, alpha: float) -> float:
@@ -206,7 +199,7 @@ def _p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
     return min(1.0, tail + 2 * m * delta * worst * (1 + 1e-12))  # rounded up
 
 
-def _binomial(k: npt.NDArray[np.float64], r: int, epsilon: float) -> npt.NDArray[np.float64]:
+def _binomial(k: Floats, r: int, epsilon: float) -> Floats:
     """P(W = k) for W ~ Bin(r, e^eps/(1 + e^eps))."""
     choose = gammaln(r + 1) - gammaln(k + 1) - gammaln(r - k + 1)
     return np.asarray(np.exp(choose + k * log_expit(epsilon) + (r - k) * log_expit(-epsilon)))

@@ -19,28 +19,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-LONGEST = 2.5  # the most samples, in units of those that a fixed number takes
-MOST = 3000  # samples of the longest test: its tables take a second
-HALVINGS = 12  # of the interval of a bound
-WIDEST = 12.0  # logarithm of a likelihood ratio that no bound exceeds
-ROUNDING = 1e-9  # of a number of right answers at a bound
+from leakbound.stats.arrays import Floats, Ints
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
+class _Bounds(NamedTuple):
     """Likelihood ratios of the planned rate and the limit at which a test ends."""
 
     limit: float
@@ -100,6 +91,9 @@ class RateDesign:
     most: int
     power: float
     error: float
+
+
+ROUNDING = 1e-9  # of a number of right answers at a bound
 
 
 class PlannedRateTest:
@@ -217,6 +211,12 @@ class PlannedRateTest:
         return self._bounds.samples(rate if self.side == "above" else 1 - rate)
 
 
+LONGEST = 2.5  # the most samples, in units of those that a fixed number takes
+MOST = 3000  # samples of the longest test: its tables take a second
+HALVINGS = 12  # of the interval of a bound
+WIDEST = 12.0  # logarithm of a likelihood ratio that no bound exceeds
+
+
 @lru_cache(maxsize=64)
 def _bounds(limit: float, rate: float, power: float, alpha: float) -> _Bounds:
     """The earliest bound for giving up that leaves the power, and the lowest that rejects."""
@@ -224,9 +224,9 @@ def _bounds(limit: float, rate: float, power: float, alpha: float) -> _Bounds:
     early, late = -WIDEST, 0.0
     for _ in range(HALVINGS):
         middle = (early + late) / 2
-        enough = _rejecting(replace(endless, give_up=middle), alpha).power(rate) >= power
+        enough = _rejecting(endless._replace(give_up=middle), alpha).power(rate) >= power
         early, late = (middle, late) if enough else (early, middle)
-    return _rejecting(replace(endless, give_up=early), alpha)
+    return _rejecting(endless._replace(give_up=early), alpha)
 
 
 @lru_cache(maxsize=64)
@@ -254,9 +254,9 @@ def _rejecting(bounds: _Bounds, alpha: float) -> _Bounds:
     low, high = 0.0, -math.log(alpha)  # Ville's inequality holds for the likelihood ratio
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        valid = replace(bounds, reject=middle).power(bounds.limit) <= alpha
+        valid = bounds._replace(reject=middle).power(bounds.limit) <= alpha
         low, high = (low, middle) if valid else (middle, high)
-    return replace(bounds, reject=high)
+    return bounds._replace(reject=high)
 
 
 def _fixed(limit: float, rate: float, power: float, alpha: float) -> float:

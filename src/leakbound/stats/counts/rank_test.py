@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from leakbound.stats.arrays import Floats, Ints
+
 EXACT = 40  # most values for which the rank sum is enumerated, which takes milliseconds
 COUNTED = 2000  # most values of two kinds for which all choices are counted in integers
 CLOSE = 1e-9  # tolerance; sums of ranks are multiples of a half
@@ -99,7 +99,7 @@ def _upper_tail(ranks: Floats, chosen: int, found: float) -> float:
     return _normal(counts, chosen, found - step / 2)
 
 
-def _fisher(kinds: Floats, counts: npt.NDArray[np.int64], chosen: int, found: float) -> float:
+def _fisher(kinds: Floats, counts: Ints, chosen: int, found: float) -> float:
     """Two distinct values: the number of larger ones among the chosen is hypergeometric."""
     low, high = map(int, counts)
     larger = round((found - chosen * kinds[0]) / (kinds[1] - kinds[0]))
@@ -122,7 +122,7 @@ def _enumerated(ranks: Floats, chosen: int, found: float) -> float:
     return float(ways[chosen, least:].sum() / ways[chosen].sum())
 
 
-def _normal(counts: npt.NDArray[np.int64], chosen: int, found: float) -> float:
+def _normal(counts: Ints, chosen: int, found: float) -> float:
     """The normal approximation with its correction for ties."""
     total = int(counts.sum())
     ties = float((counts**3 - counts).sum())

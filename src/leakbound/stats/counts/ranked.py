@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from leakbound._check import within
 from leakbound.errors import UsageError
+from leakbound.stats.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +20,9 @@ class Ranked:
     The number of guesses is fixed before any score is seen. No guess is made about the other
     canaries.
 
-    Guarantee:
-        `one_run` holds for guesses that depend on all scores in any way.
-
-    Reference:
-        Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (NeurIPS 2023),
-        Algorithm 1.
-
-    Examples:
-        >>> Ranked(0.5).guesses([0.1, 0.9, 0.4, 0.5]).tolist()
-        [-1, 1, 0, 0]
-        >>> Ranked.named("rank:0.2").describe(100)
-        'none: the 10 highest and the 10 lowest of 100 scores are guessed'
+    Guarantee: `one_run` holds for guesses that depend on all scores in any way.
+    Reference: Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (NeurIPS
+    2023), Algorithm 1.
     """
 
     fraction: float = 0.5
@@ -51,7 +43,7 @@ class Ranked:
                 f"threshold is {text!r}; it must be rank, or rank with a share, such as rank:0.5."
             ) from None
 
-    def guesses(self, scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def guesses(self, scores: npt.ArrayLike) -> Ints:
         """Guesses about canaries. Among equal scores, the earlier one ranks higher."""
         order = np.argsort(-np.asarray(scores, float), kind="stable")
         each = self.each(len(order))

@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
+from leakbound.stats.arrays import Floats
+from leakbound.stats.e_values.anytime import EValueTest
 
-Floats = npt.NDArray[np.float64]
 SIDES = ("above", "below")
 LIMITS = np.arange(1000) / 1000  # rates that bounds scan, with three digits
 CHUNK = 50  # limits that are scanned at once; most scans end early if the rate is small
@@ -38,13 +39,10 @@ LEAST = 1e-6  # replaces the limit 0, which a single score above 0 refutes
 def log_e_values(scores: Floats, limit: npt.ArrayLike) -> Floats:
     """Evidence against "the rate is at most the limit", after each score.
 
-    Guarantee:
-        If each score, given the earlier ones, has an expectation of at most the limit, the e-value
-        ever reaches 1/alpha with probability at most alpha.
-
-    Reference:
-        Ville (1939); Robbins, "Statistical methods related to the law of the iterated logarithm"
-        (1970), for mixtures.
+    Guarantee: if each score, given the earlier ones, has an expectation of at most the limit, the
+    e-value ever reaches 1/alpha with probability at most alpha.
+    Reference: Ville (1939); Robbins, "Statistical methods related to the law of the iterated
+    logarithm" (1970), for mixtures.
     """
     low = np.maximum(np.asarray(limit, float), LEAST)
     angle, total = np.arcsin(np.sqrt(low)), np.full(np.broadcast(scores, low).shape, -np.inf)
@@ -55,7 +53,7 @@ def log_e_values(scores: Floats, limit: npt.ArrayLike) -> Floats:
     return np.asarray(total - math.log(len(SHARES)))
 
 
-class RateTest:
+class RateTest(EValueTest):
     """Tests whether a rate lies above or below a limit. It can be stopped after any sample.
 
     Args:
@@ -112,28 +110,6 @@ class RateTest:
     def log_e_values(self) -> Floats:
         """(n,) logarithm of the e-value after each score."""
         return log_e_values(self._scores, self.claimed)
-
-    @property
-    def e_value(self) -> float:
-        """Current evidence against the claim. Under the claim its expectation is at most 1."""
-        path = self.log_e_values
-        return math.exp(min(float(path[-1]), 700.0)) if path.size else 1.0  # e^700: largest float
-
-    @property
-    def rejected(self) -> bool:
-        """Whether the e-value has ever reached 1/alpha."""
-        return self.rejected_at is not None
-
-    @property
-    def rejected_at(self) -> int | None:
-        """Number of scores after which the claim was first rejected; None if it was not."""
-        over = np.flatnonzero(self.log_e_values >= self.log_threshold)
-        return int(over[0]) + 1 if over.size else None
-
-    @property
-    def log_threshold(self) -> float:
-        """ln(1/alpha): the logarithm of the e-value that rejects."""
-        return -math.log(1 - self.confidence)
 
     def limit_beyond(self) -> float:
         """The bound: the last limit, in steps of 0.001, that the rate was shown to lie beyond.

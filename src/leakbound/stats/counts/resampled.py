@@ -8,11 +8,11 @@ from scipy.special import ndtr
 
 from leakbound._check import count, delta_value, positive
 from leakbound.errors import UsageError
+from leakbound.stats.arrays import Floats, Ints
 from leakbound.stats.counts.bounds import gdp
 from leakbound.stats.curves.curves import clean_scores
 from leakbound.stats.estimate import Estimate
 
-Floats = npt.NDArray[np.float64]
 THRESHOLDS = 101  # number of thresholds tried, up to 3 sigma beyond the votes at both ends
 
 
@@ -80,9 +80,7 @@ def resampled(
     )  # fmt: skip
 
 
-def _above(
-    votes: Floats, tau: Floats, sigma: float, n: int, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
+def _above(votes: Floats, tau: Floats, sigma: float, n: int, rng: np.random.Generator) -> Ints:
     """(thresholds,) how many of n resampled noisy votes exceed each threshold."""
     values, weights = np.unique(votes, return_counts=True)
     chosen = rng.multinomial(n, weights / weights.sum())
@@ -94,7 +92,7 @@ def _above(
     return np.asarray(n - np.cumsum(counts)[:-1], np.int64)
 
 
-def _best(above: list[npt.NDArray[np.int64]], n: int, delta: float) -> tuple[float, float]:
+def _best(above: list[Ints], n: int, delta: float) -> tuple[float, float]:
     """mu and implied epsilon at the threshold with the best accuracy."""
     best = int(np.argmax(above[0] - above[1]))
     tp, fp = int(above[0][best]), int(above[1][best])

@@ -25,41 +25,183 @@ Kabaila (Statistics and Probability Letters 2003) for the order.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, expit, gammaln, log_expit, logit
+from scipy.special import betainc, expit, gammaln, log_expit, log_ndtr, logit, ndtri, xlogy
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.privacy import gdp_epsilon
-from leakbound.stats.counts.bounds import FRESH, IID, IMPLIED, error_counts
-from leakbound.stats.counts.claim_families import (
-    LARGEST,
-    OUTWARDS,
-    ApproxClaims,
-    Claims,
-    GaussianClaims,
-    Trials,
-    approximate_limit,
-    critical,
-    log_likelihood_ratio,
-)
+from leakbound.stats.arrays import Bools, Floats, Ints
+from leakbound.stats.counts.bounds import FRESH, IID, error_counts
 from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
-from leakbound.stats.estimate import Estimate
+from leakbound.stats.estimate import IMPLIED, Estimate
 from leakbound.stats.power import PERFECT, Assumption
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 NUISANCE_SHARE = 0.02  # share of alpha for the nuisance rates; Berger and Boos use 0.001 of 0.05
 RESOLUTION = 5e-4  # in epsilon and mu: the largest gap from a bound to the smallest kept claim
 CELLS = 4_000  # number of cells at which the search stops; the bound is then lower but still valid
-POINTS, LEVELS = 256, 17  # for a power: nuisance rates, and levels in each of three passes
-DOUBTFUL = 1e-3  # probability of an outcome above which a power computes its bound
 MOST_TRIALS = 2**62
 FINE = 1e-6  # tolerance for a logit of q, far below the resolution
+OUTWARDS = 1e-9  # margin of likelihood ratios and probabilities: 1,000 times their rounding error
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Numbers of trials: n canary-in with rate p of "member", and m canary-out with rate q."""
+
+    n: int
+    m: int
+
+
+class Claims(Protocol):
+    """A family of claims, ordered from strong to weak; all curves are non-decreasing."""
+
+    def smallest(self, p: Floats, q: Floats) -> Floats:
+        """The strongest claim that allows two rates."""
+
+    def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
+        """Largest log likelihood on the edge of a claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxClaims:
+    """(epsilon, delta)-DP for all epsilon."""
+
+    delta: float
+
+    def smallest(self, p: Floats, q: Floats) -> Floats:
+        """The larger epsilon of both directions."""
+        return np.maximum(self._direction(p, q), self._direction(-q, -p))
+
+    def _direction(self, p: Floats, q: Floats) -> Floats:
+        above = expit(p) - self.delta
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(above > 0, np.log(above) - log_expit(q), -np.inf)
+
+    def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
+        """Largest log likelihood on the edge of (epsilon, delta)-DP.
+
+        The edge consists of two line segments. Exchanging the two errors maps one to the other.
+        """
+        n, m = trials.n, trials.m
+        return np.maximum(
+            self._part(x, n - x, y, m - y, claim), self._part(m - y, y, n - x, x, claim)
+        )
+
+    def corner(self, epsilon: float) -> float:
+        """Where the two parts of the edge meet."""
+        return epsilon + math.log1p(self.delta * math.exp(-epsilon)) - math.log1p(-self.delta)
+
+    def edge(self, p: Floats, epsilon: float) -> Floats:
+        """The smallest q that a claim allows for a given p."""
+        first = math.exp(-epsilon) * (expit(p) - self.delta)
+        second_not = math.exp(epsilon) * expit(-p) + self.delta
+        q = np.where(second_not <= 1 - first, 1 - second_not, first)
+        q_not = np.where(second_not <= 1 - first, second_not, 1 - first)
+        tiny = expit(-LARGEST)
+        return np.asarray(np.log(np.maximum(q, tiny)) - np.log(np.maximum(q_not, tiny)))
+
+    def _part(self, x: Floats, x_not: Floats, y: Floats, y_not: Floats, claim: Floats) -> Floats:
+        """On p = e^epsilon q + delta, up to the corner where p = 1 - q."""
+        slope = np.exp(claim)
+
+        def rise(q: Floats) -> Floats:
+            p = slope * q + self.delta
+            return slope * (x / p - x_not / (1 - p)) + y / q - y_not / (1 - q)
+
+        corner = (1 - self.delta) / (1 + slope)
+        q = _peak(rise, np.zeros(np.broadcast(x, y, claim).shape), corner)
+        p = slope * q + self.delta
+        return np.asarray(xlogy(x, p) + xlogy(x_not, 1 - p) + xlogy(y, q) + xlogy(y_not, 1 - q))
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianClaims:
+    """mu-GDP for all mu."""
+
+    def smallest(self, p: Floats, q: Floats) -> Floats:
+        """Phi^-1(p) - Phi^-1(q)."""
+        return _normal_quantile(p) - _normal_quantile(q)
+
+    def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
+        """Largest log likelihood on p = Phi(a + mu), q = Phi(a)."""
+        x_not, y_not = trials.n - x, trials.m - y
+
+        def rise(a: Floats) -> Floats:
+            b = a + claim
+            return x * _mills(b) - x_not * _mills(-b) + y * _mills(a) - y_not * _mills(-a)
+
+        shape = np.broadcast(x, y, claim).shape
+        a = _peak(rise, np.full(shape, -LARGEST), LARGEST)
+        b = a + claim
+        return np.asarray(
+            x * log_ndtr(b) + x_not * log_ndtr(-b) + y * log_ndtr(a) + y_not * log_ndtr(-a)
+        )
+
+
+LARGEST = 40.0  # epsilon, mu or logit of a rate; no practical number of trials resolves larger ones
+PEAK_HALVINGS = 30  # find a maximum to 1e-9 of an interval's length, which is enough for its value
+
+
+def _normal_quantile(rate: Floats) -> Floats:
+    """Normal quantile of a rate that is given as a logit, computed from its smaller tail."""
+    return np.asarray(np.copysign(ndtri(expit(-np.abs(rate))), rate))
+
+
+def _mills(a: Floats) -> Floats:
+    """Derivative of ln Phi."""
+    return np.asarray(np.exp(-a * a / 2 - log_ndtr(a)) / math.sqrt(2 * math.pi))
+
+
+def _peak(rise: Callable[[Floats], Floats], low: Floats, high: npt.ArrayLike) -> Floats:
+    """Where a decreasing derivative changes sign; the nearer end if it does not."""
+    high = np.broadcast_to(np.asarray(high, float), low.shape)
+    for _ in range(PEAK_HALVINGS):
+        middle = (low + high) / 2
+        up = rise(middle) > 0
+        low, high = np.where(up, middle, low), np.where(up, high, middle)
+    return np.asarray((low + high) / 2)
+
+
+def log_likelihood_ratio(
+    x: Floats, y: Floats, trials: Trials, claims: Claims, claim: Floats
+) -> Floats:
+    """Twice the log likelihood ratio of unrestricted rates to the rates that a claim allows."""
+    n, m = trials.n, trials.m
+    free = _log_binomial(x, n) + _log_binomial(y, m)
+    with np.errstate(invalid="ignore"):
+        observed = claims.smallest(logit(x / n), logit(y / m))
+    inside = (x * m <= y * n) | (observed <= claim)
+    return np.where(inside, 0.0, 2 * (free - claims.log_likelihood(x, y, trials, claim)))
+
+
+def _log_binomial(x: Floats, n: int) -> Floats:
+    """Largest log likelihood of x successes in n trials, without the binomial coefficient."""
+    return np.asarray(xlogy(x, x / n) + xlogy(n - x, 1 - x / n))
+
+
+def critical(confidence: float) -> float:
+    """The ratio at which a claim is rejected. Its value cannot make a bound invalid."""
+    return float(ndtri(max(confidence, 0.75))) ** 2
+
+
+def approximate_limit(x: int, y: int, trials: Trials, claims: Claims, confidence: float) -> float:
+    """The largest claim that the likelihood ratio rejects. It orders the outcomes."""
+    low, high = 0.0, LARGEST
+    for _ in range(5):  # a resolution of 64^-5, below 1e-7 of the range
+        grid = np.linspace(low, high, 65)
+        ratio = log_likelihood_ratio(
+            np.asarray(float(x)), np.asarray(float(y)), trials, claims, grid
+        )
+        rejected = int((ratio >= critical(confidence)).sum())
+        if rejected == 0:
+            return low if low > 0 else 0.0
+        low, high = grid[rejected - 1], grid[min(rejected, 64)]
+    return low * (1 - OUTWARDS)
 
 
 def unconditional(
@@ -73,16 +215,9 @@ def unconditional(
 ) -> Estimate:
     """Lower bound on epsilon from an exact unconditional test of both error rates.
 
-    Guarantee:
-        Exceeds the true epsilon(delta) with probability at most 1 - confidence, for numbers of
-        trials fixed beforehand, under the relation between the two contexts.
-
-    Reference:
-        Barnard (1947); Buehler (1957); Berger and Boos (1994).
-
-    Examples:
-        >>> round(unconditional(tp=100, fn=0, fp=0, tn=100).epsilon, 2)  # Clopper-Pearson: 3.28
-        4.19
+    Guarantee: exceeds the true epsilon(delta) with probability at most 1 - confidence, for numbers
+    of trials fixed beforehand, under the relation between the two contexts.
+    Reference: Barnard (1947); Buehler (1957); Berger and Boos (1994).
     """
     counts = error_counts(tp, fn, fp, tn)
     value = _bound(counts, ApproxClaims(delta_value(delta)), confidence_level(confidence))
@@ -103,16 +238,9 @@ def unconditional_mu(
 ) -> Estimate:
     """Lower bound on mu from an exact unconditional test of both error rates.
 
-    Guarantee:
-        Exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence, for
-        numbers of trials fixed beforehand.
-
-    Reference:
-        Barnard (1947); Buehler (1957); Berger and Boos (1994).
-
-    Examples:
-        >>> round(unconditional_mu(tp=90, fn=10, fp=10, tn=90).mu, 1)  # Clopper-Pearson: 1.86
-        2.1
+    Guarantee: exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence,
+    for numbers of trials fixed beforehand.
+    Reference: Barnard (1947); Buehler (1957); Berger and Boos (1994).
     """
     counts = error_counts(tp, fn, fp, tn)
     delta_value(delta)
@@ -121,6 +249,9 @@ def unconditional_mu(
         "unconditional_mu", "lower_bound", None, delta, confidence, counts, (IID, FRESH, IMPLIED),
         mu=mu, threshold=threshold, details={"implied_epsilon": gdp_epsilon(mu, delta)},
     )  # fmt: skip
+
+
+DOUBTFUL = 1e-3  # probability of an outcome above which a power computes its bound
 
 
 def unconditional_power(
@@ -134,10 +265,6 @@ def unconditional_power(
     1/(1 + e^true_epsilon). The sum over both counts leaves out 1e-6 of their mass. A grid of
     nuisance rates decides whether an outcome rejects. If the grid does not settle it, the bound
     decides; if the probability of the outcome is below `DOUBTFUL`, it counts as no rejection.
-
-    Examples:
-        >>> round(unconditional_power(pairs=20, true_epsilon=3.0, epsilon=1.0), 2)
-        0.99
     """
     from scipy.stats import binom  # takes a second to import, and few audits need it
 
@@ -308,6 +435,9 @@ def _first_grid(box: _Box) -> Floats:
     if math.isinf(high):
         return np.asarray(np.r_[np.linspace(low, low + 20.0, 65), math.inf])
     return np.linspace(low, high, 33)
+
+
+POINTS, LEVELS = 256, 17  # for a power: nuisance rates, and levels in each of three passes
 
 
 def _rejects(

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from leakbound._check import within
 from leakbound.errors import UsageError
+from leakbound.stats.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 LEVELS = 400  # thresholds tried for a pair: the best one is within 0.3 points of the optimum
 
 
@@ -126,10 +126,6 @@ def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
     A threshold that is chosen and evaluated on the same scores overestimates the accuracy. Here the
     threshold for a pair is chosen without that pair. The shares can be compared between settings,
     pair by pair.
-
-    Examples:
-        >>> pair_accuracies([[1.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 0.0]])
-        array([1.  , 0.75])
     """
     above = _pairs_above(member, nonmember)
     right = (1 + above[0] - above[1]) / 2
@@ -142,10 +138,6 @@ def rates_without_each(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Float
 
     An estimate from all pairs and one without each of them tell how much each pair adds to it
     (the jackknife).
-
-    Examples:
-        >>> rates_without_each([[1.0], [1.0], [0.0]], [[0.0], [0.0], [0.0]])[[0, 3], 0].round(2)
-        array([0.67, 1.  ])
     """
     above = _pairs_above(member, nonmember)
     total, pairs = above.sum(1, keepdims=True), above.shape[1]
@@ -161,8 +153,9 @@ def _pairs_above(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
     every = np.sort(np.concatenate([m.ravel(), n.ravel()]))
     at = np.linspace(0, every.size - 1, min(LEVELS, every.size)).astype(int)
     levels = np.r_[-math.inf, np.unique(every[at])]
-    return np.array([[_shares_above(one, levels) for one in scores] for scores in (m, n)])
-
-
-def _shares_above(scores: Floats, levels: Floats) -> Floats:
-    return 1 - np.searchsorted(np.sort(scores), levels, side="right") / scores.size
+    return np.array(
+        [
+            [1 - np.searchsorted(np.sort(one), levels, "right") / one.size for one in s]
+            for s in (m, n)
+        ]
+    )

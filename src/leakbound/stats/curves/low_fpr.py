@@ -9,11 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import within
-
-Floats = npt.NDArray[np.float64]
-BLOCKS = 400  # largest number of blocks of pairs that are resampled
-RESAMPLES = 1000  # gives the ends of a 95 % interval to about a tenth of its width
-RATES = np.geomspace(1e-4, 1.0, 200)  # shares of canary-out scores above the thresholds tried
+from leakbound.stats.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +20,11 @@ class RateAtFpr:
     tpr: float
     low: float
     high: float
+
+
+BLOCKS = 400  # largest number of blocks of pairs that are resampled
+RESAMPLES = 1000  # gives the ends of a 95 % interval to about a tenth of its width
+RATES = np.geomspace(1e-4, 1.0, 200)  # shares of canary-out scores above the thresholds tried
 
 
 def rate_at_fpr(
@@ -37,15 +38,8 @@ def rate_at_fpr(
     reflects only the noise of the outputs of the pairs at hand. If each pair has one output, it is
     then [0, 1].
 
-    Guarantee:
-        None. The threshold is chosen on the same trials, which makes the rate optimistic.
-
-    Reference:
-        Carlini et al., "Membership inference attacks from first principles" (IEEE S&P 2022).
-
-    Examples:
-        >>> rate_at_fpr([[3.0], [3.0], [0.0]], [[0.0], [1.0], [0.0]], 0.01).tpr  # 2 of 3
-        0.666667
+    Guarantee: None. The threshold is chosen on the same trials, which makes the rate optimistic.
+    Reference: Carlini et al., "Membership inference attacks from first principles" (IEEE S&P 2022).
     """
     within("fpr", fpr, 0.0, 1.0)
     within("confidence", confidence, 0.0, 1.0)

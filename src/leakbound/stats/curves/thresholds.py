@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from leakbound._check import confidence_level, within
 from leakbound.errors import UsageError
+from leakbound.stats.arrays import Floats
 from leakbound.stats.curves.curves import clean_scores, roc
 from leakbound.stats.estimate import Estimate
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +146,16 @@ def bonferroni(
     each = 1 - (1 - confidence_level(confidence)) / len(rule.values)
     found = []
     for tau in rule.values:
-        tp, fp = int((m >= tau).sum()), int((n >= tau).sum())
-        text = f"{rule} (tau = {tau:g})"
-        found.append(estimator(tp, m.size - tp, fp, n.size - fp, delta, each, text))
+        cells = error_cells(m, n, tau)
+        found.append(estimator(*cells, delta, each, f"{rule} (tau = {tau:g})"))
     best = max(found, key=lambda e: (e.mu or 0.0, e.epsilon or 0.0))
     return replace(best, confidence=confidence)
+
+
+def error_cells(member: Floats, nonmember: Floats, tau: float) -> tuple[int, int, int, int]:
+    """(tp, fn, fp, tn) of the rule "member if score >= tau"."""
+    tp, fp = int((member >= tau).sum()), int((nonmember >= tau).sum())
+    return tp, member.size - tp, fp, nonmember.size - fp
 
 
 def best_threshold(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:

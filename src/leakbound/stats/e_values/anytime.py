@@ -15,21 +15,67 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._check import delta_value
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee, gdp_epsilon
-from leakbound.stats.estimate import Estimate
+from leakbound.stats.arrays import Bools, Floats
+from leakbound.stats.estimate import IMPLIED, Estimate
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 # claims that a bound scans: 1 % apart, up to 20; no practical number of pairs certifies more
 GRID = np.concatenate([[0.0], 0.01 * 1.01 ** np.arange(765)])
 CHUNK = 64  # claims tested at once; most scans end within the first few chunks
 CELLS = 4_000_000  # claims times pairs held at once; about 100 MB of gains and paths
 ASSUMES = ("pairs are independent, or drawn so that the claim holds for each given the past",)
-IMPLIED = "the implied epsilon holds only if the mechanism is Gaussian"
+CHOSEN = "chosen before each pair from earlier pairs"
+
+
+class EValueTest(ABC):
+    """A test of one claim by an e-value, which rejects once it reaches 1/alpha.
+
+    Attributes:
+        confidence: 1 - alpha, in (0, 1).
+    """
+
+    confidence: float
+
+    @property
+    @abstractmethod
+    def log_e_values(self) -> Floats:
+        """(n,) logarithm of the e-value after each pair, or each score of a rate."""
+
+    @property
+    def e_value(self) -> float:
+        """Current evidence against the claim. Under the claim its expectation is at most 1."""
+        path = self.log_e_values
+        return math.exp(min(float(path[-1]), 700.0)) if path.size else 1.0  # e^700: largest float
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the e-value has ever reached 1/alpha."""
+        path = self.log_e_values
+        if not path.size:
+            return False
+        return max(float(path.max()), float(path[-1]) + self._last) >= self.log_threshold
+
+    @property
+    def rejected_at(self) -> int | None:
+        """Number of pairs, or scores, after which the claim was first rejected; None if it was
+        not."""
+        over = np.flatnonzero(self.log_e_values >= self.log_threshold)
+        if over.size:
+            return int(over[0]) + 1
+        return self.log_e_values.size if self.rejected else None
+
+    @property
+    def log_threshold(self) -> float:
+        """ln(1/alpha), the logarithm of the e-value at which the claim is rejected."""
+        return -math.log(1 - self.confidence)
+
+    @property
+    def _last(self) -> float:
+        """Amount that is added to the logarithm after the last pair."""
+        return 0.0
 
 
 class Evidence(Protocol):
@@ -49,8 +95,8 @@ class Evidence(Protocol):
 Replay = Callable[[Evidence, Floats], Floats]
 
 
-class AnytimeTest(ABC):
-    """A test of one claim by an e-value. It can be read and stopped after any pair.
+class AnytimeTest(EValueTest):
+    """A test of a claim about pairs by an e-value. It can be read and stopped after any pair.
 
     Attributes:
         claim: Guarantee that is tested.
@@ -58,17 +104,11 @@ class AnytimeTest(ABC):
     """
 
     claim: Guarantee
-    confidence: float
 
     @property
     @abstractmethod
     def pairs(self) -> int:
         """Pairs seen so far."""
-
-    @property
-    @abstractmethod
-    def log_e_values(self) -> Floats:
-        """(pairs,) logarithm of the e-value after each pair."""
 
     @abstractmethod
     def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
@@ -93,38 +133,6 @@ class AnytimeTest(ABC):
             (C, pairs) logarithms of the e-value of each claim after each pair.
         """
 
-    @property
-    def e_value(self) -> float:
-        """Current evidence against the claim. Under the claim its expectation is at most 1."""
-        path = self.log_e_values
-        return math.exp(min(float(path[-1]), 700.0)) if path.size else 1.0  # e^700: largest float
-
-    @property
-    def rejected(self) -> bool:
-        """Whether the e-value has ever reached 1/alpha."""
-        path = self.log_e_values
-        if not path.size:
-            return False
-        return max(float(path.max()), float(path[-1]) + self._last) >= self.log_threshold
-
-    @property
-    def rejected_at(self) -> int | None:
-        """Number of pairs after which the claim was first rejected; None if it was not."""
-        over = np.flatnonzero(self.log_e_values >= self.log_threshold)
-        if over.size:
-            return int(over[0]) + 1
-        return self.pairs if self.rejected else None
-
-    @property
-    def log_threshold(self) -> float:
-        """ln(1/alpha), the logarithm of the e-value at which the claim is rejected."""
-        return -math.log(1 - self.confidence)
-
-    @property
-    def _last(self) -> float:
-        """Amount that is added to the logarithm after the last pair."""
-        return 0.0
-
     def epsilon_lower_bound(self, delta: float) -> Estimate:
         """Largest epsilon for which it and all smaller values are rejected at `delta`.
 
@@ -143,7 +151,10 @@ class AnytimeTest(ABC):
         """
         delta_value(delta)
         value = self._scan(lambda one, epsilons: one.epsilon_paths(epsilons, delta))
-        return self._estimate("e_process", value, delta, None, {}, ASSUMES)
+        return Estimate(
+            "e_process", "lower_bound", value, delta, self.confidence, {"pairs": self.pairs},
+            ASSUMES, threshold=CHOSEN,
+        )  # fmt: skip
 
     def mu_lower_bound(self, delta: float = 1e-5) -> Estimate:
         """Largest mu for which its mu-GDP claim and all smaller ones are rejected.
@@ -170,29 +181,10 @@ class AnytimeTest(ABC):
             )
         mu = self._scan(lambda one, mus: one.mu_paths(mus))
         implied = {"implied_epsilon": gdp_epsilon(mu, delta)}
-        return self._estimate("e_process_mu", None, delta, mu, implied, (*ASSUMES, IMPLIED))
-
-    def _estimate(
-        self,
-        method: str,
-        epsilon: float | None,
-        delta: float,
-        mu: float | None,
-        details: dict[str, float],
-        assumptions: tuple[str, ...],
-    ) -> Estimate:
         return Estimate(
-            method=method,
-            kind="lower_bound",
-            epsilon=epsilon,
-            delta=delta,
-            confidence=self.confidence,
-            counts={"pairs": self.pairs},
-            assumptions=assumptions,
-            mu=mu,
-            threshold="chosen before each pair from earlier pairs",
-            details=details,
-        )
+            "e_process_mu", "lower_bound", None, delta, self.confidence, {"pairs": self.pairs},
+            (*ASSUMES, IMPLIED), mu=mu, threshold=CHOSEN, details=implied,
+        )  # fmt: skip
 
     def _scan(self, paths: Replay) -> float:
         """The last rejected claim on the grid before the first one that is not rejected.

@@ -26,10 +26,10 @@ import numpy.typing as npt
 from leakbound._check import confidence_level, count
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, gdp_delta
+from leakbound.stats.arrays import Bools, Floats
 from leakbound.stats.e_values.anytime import AnytimeTest, Replay
 from leakbound.stats.e_values.stakes import Lines, Moments, StakeRule, restake_points
 
-Floats = npt.NDArray[np.float64]
 # epsilon of the tangent lines of a mu-GDP claim, in units of mu, from total variation to the tail
 TANGENTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0])
 # A smaller draw would reject all claims at once without evidence: at an e-value of 1, in 5 % of
@@ -174,29 +174,12 @@ class EProcess(AnytimeTest):
         return self._credit if self.pairs == self.horizon else 0.0
 
     def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
-        """Replay the pairs against claims of (epsilon, delta)-DP.
-
-        Args:
-            epsilons: (C,) claimed values, at least 0.
-            delta: Failure probability of all claims, in [0, 1).
-
-        Returns:
-            (C, pairs) logarithms of the e-value of each claim after each pair.
-        """
         return self._paths(Lines.of(epsilons[:, None], np.full((epsilons.size, 1), delta)))
 
     def mu_paths(self, mus: Floats) -> Floats:
-        """Replay the pairs against claims of mu-GDP.
-
-        Args:
-            mus: (C,) claimed values, at least 0.
-
-        Returns:
-            (C, pairs) logarithms of the e-value of each claim after each pair.
-        """
         return self._paths(_tangents(mus))
 
-    def _rejects(self, paths: Replay, claims: Floats) -> npt.NDArray[np.bool_]:
+    def _rejects(self, paths: Replay, claims: Floats) -> Bools:
         return self._reaches(paths(self, claims))
 
     def _paths(self, lines: Lines) -> Floats:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
 
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee
+from leakbound.stats.arrays import Bools, Floats
 from leakbound.stats.e_values.anytime import AnytimeTest, Evidence, Replay
 
-Floats = npt.NDArray[np.float64]
 ROUNDING = 1e-12  # tolerance for the sum of the weights
 
 
@@ -80,26 +79,9 @@ class MixedEProcess(AnytimeTest):
         return np.asarray(self._mean(lambda part: part.log_e_values[None])[0])
 
     def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
-        """Replay the pairs against claims of (epsilon, delta)-DP.
-
-        Args:
-            epsilons: (C,) claimed values, at least 0.
-            delta: Failure probability of all claims, in [0, 1).
-
-        Returns:
-            (C, pairs) logarithms of the mean e-value of each claim after each pair.
-        """
         return self._mean(lambda part: part.epsilon_paths(epsilons, delta))
 
     def mu_paths(self, mus: Floats) -> Floats:
-        """Replay the pairs against claims of mu-GDP.
-
-        Args:
-            mus: (C,) claimed values, at least 0.
-
-        Returns:
-            (C, pairs) logarithms of the mean e-value of each claim after each pair.
-        """
         return self._mean(lambda part: part.mu_paths(mus))
 
     def leading(self, replay: Callable[[Evidence], Floats]) -> str:
@@ -118,7 +100,7 @@ class MixedEProcess(AnytimeTest):
         }
         return max(shares, key=lambda name: float(shares[name]))
 
-    def _rejects(self, paths: Replay, claims: Floats) -> npt.NDArray[np.bool_]:
+    def _rejects(self, paths: Replay, claims: Floats) -> Bools:
         """Heaviest parts first. The sum only grows, so stop once every claim is rejected."""
         heaviest = sorted(self.parts.values(), key=lambda part: -part[0])
         mean = np.full((claims.size, self.pairs), -np.inf)

@@ -18,29 +18,16 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import softmax
 
 from leakbound.errors import UsageError
+from leakbound.stats.arrays import Floats, Ints
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-CAP = 0.99  # largest share of the admissible stake; at 1, a single loss would end the test for good
 BLOCK = 4096  # pairs whose moments or gains are held at once; bounds memory at about 100 MB
-STRIDE = 16  # neighbouring claims of a grid (1 % apart) that share a choice of line and threshold
-CAUTION = 20.0  # number of pairs at which the variance counts double; keeps early stakes small
-DOUBT = 2.0  # standard errors subtracted from the mean if the number of pairs is known in advance
-TINY = 1e-12  # least variance, so that constant scores do not divide by zero
 
 
 def restake_points() -> Iterator[int]:
-    """Numbers of pairs after which stakes change: after every pair at first, then every 8 %.
-
-    Examples:
-        >>> from itertools import islice
-        >>> list(islice(restake_points(), 16))
-        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18]
-    """
+    """Numbers of pairs after which stakes change: after every pair at first, then every 8 %."""
     at = 0
     while True:
         yield at
@@ -126,6 +113,13 @@ class Stakes:
                 "the stakes were chosen for."
             )
         return np.asarray(np.log1p(gains))
+
+
+CAP = 0.99  # largest share of the admissible stake; at 1, a single loss would end the test for good
+STRIDE = 16  # neighbouring claims of a grid (1 % apart) that share a choice of line and threshold
+CAUTION = 20.0  # number of pairs at which the variance counts double; keeps early stakes small
+DOUBT = 2.0  # standard errors subtracted from the mean if the number of pairs is known in advance
+TINY = 1e-12  # least variance, so that constant scores do not divide by zero
 
 
 class StakeRule:

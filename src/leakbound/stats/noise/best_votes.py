@@ -12,9 +12,8 @@ from scipy.special import ndtr
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
+from leakbound.stats.arrays import Floats, Ints
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 # Points of the integral over the noise of the count, in noise scales: the trapezoid rule is exact
 # to rounding for smooth functions that vanish at both ends.
 NOISE = np.linspace(-9.0, 9.0, 181)
@@ -26,13 +25,7 @@ BLOCK = 256  # histograms whose integrals are computed at once
 
 
 def best_chance(one: Floats, others: Floats, sigma: float, thresholds: Floats) -> Floats:
-    """P(one noisy count minus the largest other one >= threshold).
-
-    Examples:
-        >>> chances = best_chance(np.array([3.0]), np.array([[3.0]]), 1.0, np.zeros(1))
-        >>> round(float(chances[0, 0]), 9)
-        0.5
-    """
+    """P(one noisy count minus the largest other one >= threshold)."""
     found = np.empty((len(one), thresholds.size))
     for first in range(0, len(one), BLOCK):
         part = slice(first, first + BLOCK)
@@ -45,13 +38,7 @@ def best_chance(one: Floats, others: Floats, sigma: float, thresholds: Floats) -
 
 @dataclass(frozen=True, slots=True)
 class BestVotes:
-    """Probabilities that the noisy votes of one class exceed those of all others by a threshold.
-
-    Examples:
-        >>> xs, ys = BestVotes(4, 3, 1.0).support()
-        >>> bool((abs(xs - ys) < 0.7).all())  # one of four votes does not decide
-        True
-    """
+    """Probabilities that the noisy votes of one class exceed those of all others by a threshold."""
 
     partitions: int
     classes: int
@@ -76,11 +63,8 @@ class BestVotes:
     def chances(self, histograms: npt.ArrayLike) -> Floats:
         """Probabilities for given vote counts."""
         votes = np.asarray(histograms, float)
-        return best_chance(votes[:, 0], votes[:, 1:], self.sigma, self._margins)
-
-    @property
-    def _margins(self) -> Floats:
-        return np.zeros(1) if self.wins else self.thresholds
+        margins = np.zeros(1) if self.wins else self.thresholds
+        return best_chance(votes[:, 0], votes[:, 1:], self.sigma, margins)
 
     def expected(self) -> tuple[Floats, Floats]:
         """(x, y), each (K,): one vote for the class and none, if all others agree on another."""

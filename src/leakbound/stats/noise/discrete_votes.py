@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.privacy import discrete_gaussian_pmf
+from leakbound.stats.arrays import Floats
 from leakbound.stats.noise.best_votes import BestVotes
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.stats.noise.votes import VoteScores
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +20,6 @@ class DiscreteMargins(VoteScores):
     """Exact scores of the difference of two counts of votes with discrete noise.
 
     Construct it with `margin`. `sigma` belongs to the difference: sqrt(2) times that of one count.
-
-    Examples:
-        >>> scores = DiscreteMargins.margin(partitions=4, sigma=1.0)
-        >>> bool((scores.thresholds % 1 == 0.5).all())
-        True
     """
 
     @property
@@ -44,13 +38,7 @@ class DiscreteMargins(VoteScores):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteBestVotes(BestVotes):
-    """Probabilities that the votes of one class with discrete noise exceed those of all others.
-
-    Examples:
-        >>> scores = DiscreteBestVotes(4, 3, 1.0, wins=True)
-        >>> [round(float(chance[0]), 3) for chance in scores.expected()]
-        [0.084, 0.003]
-    """
+    """Probabilities that the votes of one class with discrete noise exceed those of all others."""
 
     def chances(self, histograms: npt.ArrayLike) -> Floats:
         """Probabilities for given vote counts."""
@@ -64,13 +52,7 @@ class DiscreteBestVotes(BestVotes):
 def discrete_difference_chances(
     law: DiscreteGaussianLaw, one: int, other: int, scale: float, levels: Floats
 ) -> Floats:
-    """Exceedance probabilities of the difference of two noisy counts.
-
-    Examples:
-        >>> law = DiscreteGaussianLaw(np.array([3.0, 3.0]), 1.0)
-        >>> round(float(discrete_difference_chances(law, 0, 1, 1.0, np.array([0.0, 1.0])).sum()), 9)
-        1.0
-    """
+    """Exceedance probabilities of the difference of two noisy counts."""
     noise = discrete_gaussian_pmf(law.sigma)
     mass = np.convolve(noise, noise)
     gap = np.arange(mass.size) - mass.size // 2 + law.mean[one] - law.mean[other]
@@ -94,11 +76,6 @@ def discrete_win_chance(law: DiscreteGaussianLaw, one: int) -> float:
     Every count gets an independent uniform priority; that of this count is t. Another count loses
     if it is smaller, or equal with a smaller priority. The resulting polynomial in t is integrated
     exactly.
-
-    Examples:
-        >>> law = DiscreteGaussianLaw(np.array([2.0, 2.0, 2.0]), 0.5)
-        >>> round(discrete_win_chance(law, 1), 9)
-        0.333333333
     """
     noise, steps = _noise(law)
     others = np.delete(law.mean, one)

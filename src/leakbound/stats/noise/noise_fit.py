@@ -17,14 +17,7 @@ from scipy.special import betainc, chdtr, chdtrc, ndtr, ndtri
 
 from leakbound._check import positive, within
 from leakbound.errors import UsageError
-
-Floats = npt.NDArray[np.float64]
-TESTS = 5  # shape, scale, centre, independence, repeats: the Bonferroni factor
-FEWEST = 8  # smallest number of draws with which one of five tests can reject at 1 %
-ROUNDING = 1000  # one equal value in this many is attributed to rounding of the outputs
-ON_GRID = 1e-9  # relative distance from the grid that still counts as on the grid
-TAILS = 10.0  # noise scales at which a grid is cut off; 1e-23 of the noise lies beyond
-MOST_STEPS = 100_000  # largest number of grid steps; values on a finer grid do not repeat
+from leakbound.stats.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +26,24 @@ class NoiseFit:
 
     Attributes:
         shape: p-value of the Kolmogorov-Smirnov test, by a bound that holds for every n.
+        draws: Number of draws.
         scale: p-value of the sum of squares (chi-square).
         centre: p-value of the mean (z).
         independence: p-value of the signs of neighbouring draws.
         repeats: 0 if the values are not on a grid and more than one in 1,000 repeats another;
             else 1.
         sigma_ratio: Ratio of measured to declared standard deviation.
-        draws: Number of draws.
         level: Error probability of `fits` over all five tests (Bonferroni).
         step: Step of the grid in the units of sigma; None if the values are not on a grid.
     """
 
     shape: float
+    draws: int
     scale: float
     centre: float
     independence: float
     repeats: float
     sigma_ratio: float
-    draws: int
     level: float
     step: float | None = None
 
@@ -67,16 +60,18 @@ class NoiseFit:
         return self.p_value > self.level
 
     def __str__(self) -> str:
+        grid = "" if self.step is None else f", on a grid of steps of {self.step:.3g}"
         verb = "follows" if self.fits else "does NOT follow"
         return (
             f"noise {verb} the declared distribution ({self.draws} draws, measured scale "
             f"{self.sigma_ratio:.3f} of the declared, "
-            f"p = {self.p_value:.2g}, level {self.level:g}{self._grid})"
+            f"p = {self.p_value:.2g}, level {self.level:g}{grid})"
         )
 
-    @property
-    def _grid(self) -> str:
-        return "" if self.step is None else f", on a grid of steps of {self.step:.3g}"
+
+TESTS = 5  # shape, scale, centre, independence, repeats: the Bonferroni factor
+FEWEST = 8  # smallest number of draws with which one of five tests can reject at 1 %
+ROUNDING = 1000  # one equal value in this many is attributed to rounding of the outputs
 
 
 def noise_goodness_of_fit(residuals: npt.ArrayLike, sigma: float, level: float = 0.01) -> NoiseFit:
@@ -122,13 +117,18 @@ def noise_goodness_of_fit(residuals: npt.ArrayLike, sigma: float, level: float =
 
 def _tested(z: Floats, smooth: Floats, level: float, step: float | None) -> NoiseFit:
     """All tests of values that are standard normal if the noise fits."""
-    square = float((smooth**2).sum())
+    square, repeats = float((smooth**2).sum()), z.size - np.unique(z).size
     return NoiseFit(
-        _shape(smooth), _two_sided(chdtr(z.size, square), chdtrc(z.size, square)),
+        _shape(smooth), z.shape[0], _two_sided(chdtr(z.size, square), chdtrc(z.size, square)),
         math.erfc(abs(float(smooth.sum())) / math.sqrt(2 * z.size)), _independence(smooth),
-        _repeats(z) if step is None else 1.0, math.sqrt(float((z**2).sum()) / z.size),
-        z.shape[0], level, step,
+        0.0 if step is None and repeats > z.size // ROUNDING else 1.0,
+        math.sqrt(float((z**2).sum()) / z.size), level, step,
     )  # fmt: skip
+
+
+ON_GRID = 1e-9  # relative distance from the grid that still counts as on the grid
+TAILS = 10.0  # noise scales at which a grid is cut off; 1e-23 of the noise lies beyond
+MOST_STEPS = 100_000  # largest number of grid steps; values on a finer grid do not repeat
 
 
 def _step(z: Floats) -> float | None:
@@ -166,7 +166,7 @@ def _smoothed(z: Floats, step: float, rounded: bool) -> Floats:
     return np.asarray(ndtri(np.clip(quantile, 1e-16, 1 - 1e-16)))
 
 
-def _rounded(at: npt.NDArray[np.int64], step: float) -> Floats:
+def _rounded(at: Ints, step: float) -> Floats:
     """P(the nearest multiple of the step is `at`), without cancellation in the upper tail."""
     low, high = (-np.abs(at) - 0.5) * step, (-np.abs(at) + 0.5) * step
     return np.asarray(ndtr(high) - ndtr(low))
@@ -212,8 +212,3 @@ def _coins(heads: int, n: int) -> float:
     low = 1.0 if heads >= n else float(betainc(n - heads, heads + 1, 0.5))
     high = 1.0 if heads <= 0 else float(betainc(heads, n - heads + 1, 0.5))
     return _two_sided(low, high)
-
-
-def _repeats(z: Floats) -> float:
-    """0 if there are more equal values than rounding explains, else 1."""
-    return 1.0 if z.size - np.unique(z).size <= z.size // ROUNDING else 0.0

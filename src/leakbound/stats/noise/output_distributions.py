@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._check import delta_value, within
 from leakbound.errors import UsageError
@@ -16,11 +15,8 @@ from leakbound.privacy import (
     gdp_delta,
     gdp_epsilon,
 )
+from leakbound.stats.arrays import Floats
 from leakbound.stats.estimate import Estimate
-
-Floats = npt.NDArray[np.float64]
-TOLERANCE = 1e-12  # width of a bisection: 10,000 times the rounding error of a float near 1
-LARGEST_EXPONENT = 700.0  # e^700 is about the largest float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +52,10 @@ class DiscreteGaussianLaw:
 
 
 OutputDistribution = GaussianLaw | CategoricalLaw | DiscreteGaussianLaw
+
+
+TOLERANCE = 1e-12  # width of a bisection: 10,000 times the rounding error of a float near 1
+LARGEST_EXPONENT = 700.0  # e^700 is about the largest float
 
 
 def exact_privacy_loss(
