@@ -22,7 +22,6 @@ from hard_scenes import DELTAS, SIZES, adaptive, boundary, exact_cells, scores
 from vote_scenes import NOISE, hard, tight
 
 TARGETS = {
-    "vote_band mu": (0.206, 0.412, 0.816, 1.123),
     "e_process mu": (0.244, 0.484, 0.930, 1.26),
     "e_process eps": (0.81, 1.37, 1.75, 1.80),
 }

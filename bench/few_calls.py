@@ -24,7 +24,7 @@ from vote_audits import default_audit, design, observed
 
 from leakbound.privacy import calibrate_gaussian, gdp_delta
 from leakbound.stats import VoteScores
-from leakbound.stats.stakes import Lines, StakeRule
+from leakbound.stats.e_values.stakes import Lines, StakeRule
 
 PARTITIONS, DELTA, BUDGET, SHARE = 10, 1e-5, 100, 0.9
 LIMIT = 4 * BUDGET

@@ -23,10 +23,10 @@ from witness import CLAIM, LEAK, SEED
 
 from leakbound.privacy import ApproxDP, calibrate_gaussian, gdp_delta
 from leakbound.stats import VoteScores
-from leakbound.stats.mixture import MixedEProcess
-from leakbound.stats.stakes import Lines, StakeRule
-from leakbound.stats.witness import ReplyFacts, WitnessProcess
-from leakbound.stats.witness.process import FIRST, Portfolio, Record, _Test, plan_stakes
+from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.e_values.stakes import Lines, StakeRule
+from leakbound.witness import ReplyFacts, WitnessProcess
+from leakbound.witness.process import FIRST, Portfolio, Record, _Test, plan_stakes
 
 PARTITIONS, PAIRS, HIT, ALARM = 4, 200, 0.9, 0.02
 GOALS = dict(zip(NOISE, (0.244, 0.484, 0.930, 1.26), strict=True))

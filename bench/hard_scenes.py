@@ -17,7 +17,6 @@ from scipy.special import ndtri
 from vote_scenes import shown, unconditional_bound
 
 from leakbound.estimators import (
-    AccuracyBound,
     Claim,
     ClopperPearson,
     EProcess,
@@ -27,8 +26,9 @@ from leakbound.estimators import (
     TrialDesign,
     Unconditional,
 )
+from leakbound.estimators.error_counts import AccuracyBound
 from leakbound.stats import Bonferroni, Split, accuracy_bound, clopper_pearson, gdp, one_run
-from leakbound.stats.unconditional import unconditional_mu
+from leakbound.stats.counts.unconditional import unconditional_mu
 
 EPSILONS, DELTAS, SIZES = (0.0, 0.25, 1.0, 4.0), (0.0, 1e-5, 0.1), (5, 20, 50)
 BOUNDARY = "randomised response on the boundary"

@@ -25,13 +25,12 @@ from scipy.optimize import minimize
 from scipy.special import rel_entr
 from scipy.stats import binom
 
-from leakbound.estimators.crowd import YesNo
-from leakbound.estimators.response import PlainTest, rejection_times
+from leakbound.estimators.simulated_power import PlainTest, YesNo, rejection_times
 from leakbound.privacy import ApproxDP
 from leakbound.stats import Assumption, PlannedRateTest, binomial_upper
+from leakbound.stats.counts.rates import RateTest, _rejection_times
+from leakbound.stats.counts.unconditional import unconditional_power
 from leakbound.stats.power import clopper_pearson_power
-from leakbound.stats.rates import RateTest, _rejection_times
-from leakbound.stats.unconditional import unconditional_power
 
 EPSILON, DELTA, CONFIDENCE = 1.0, 1e-5, 0.95
 AUDITS, POWER, MOST, LOOKS = 10_000, 0.9, 3000, 500

@@ -26,7 +26,6 @@ from leakbound.stats import (
     resampled,
     roc,
     tpr_at_fpr,
-    vote_band,
 )
 from leakbound.tasks import Votes
 
@@ -57,7 +56,6 @@ def estimators(rng: np.random.Generator) -> dict[str, Callable[[], object]]:
         "accuracy_log_odds": lambda: accuracy_log_odds(right, n),
         "accuracy_bound": lambda: accuracy_bound(right, n),
         "one_run": lambda: one_run(n, n, right, 1e-8),
-        "vote_band": lambda: vote_band(*votes, 4, SIGMA, DELTA),
         "bonferroni, 3 thresholds": lambda: bonferroni(
             gdp, member, nonmember, (0.0, 0.5, 1.0), DELTA
         ),

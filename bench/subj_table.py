@@ -28,21 +28,20 @@ PRIVATE: list[dict[str, Any]] = [
 def main() -> None:
     model = open_model("pocket")
     print(
-        "| system | claim ε (δ = 1e-5) | paired trials | model calls | ε ≥ | μ ≥ | μ ≥, votes "
-        "and noise distribution known | guaranteed μ | verdict |"
+        "| system | claim ε (δ = 1e-5) | paired trials | model calls | ε ≥ | μ ≥ | guaranteed μ | "
+        "verdict |"
     )
-    print("| --- " * 9 + "|")
+    print("| --- " * 8 + "|")
     for kind in UNDEFENDED + PRIVATE:
         rows = {"data": sys.argv[1], "labels": LABELS}
         spec = make_spec({**rows, "pairs": 40, "seed": 12, **kind})
         r, _ = run_audit(prepare(spec, model), Path("runs/subj"))
         mu = "none" if r.guarantee.mu is None else f"{r.guarantee.mu:.3f}"
-        votes = next((cut(e.mu, 3) for e in r.estimates if e.method == "vote_band"), "–")
         print(
             f"| {system_name(r)} | {r.claim.epsilon:g} | {r.counts['pairs']} | "
             f"{r.counts['model_calls']} | "
             f"{cut(r.bound.epsilon)} | "
-            f"{cut(r.mu_bound.mu, 3)} | {votes} | {mu} | {verdict_text(r.verdict)} |",
+            f"{cut(r.mu_bound.mu, 3)} | {mu} | {verdict_text(r.verdict)} |",
             flush=True,
         )
 

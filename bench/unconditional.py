@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.stats import binom
 
 from leakbound.stats import Estimate, clopper_pearson, gdp
-from leakbound.stats.unconditional import unconditional, unconditional_mu
+from leakbound.stats.counts.unconditional import unconditional, unconditional_mu
 
 RATES = ((1.0, 0.0), (0.9, 0.1), (0.9, 0.5), (0.6, 0.1), (0.5, 0.02), (0.3, 0.05))
 CLAIMS = (0.0, 0.5, 1.0, 2.0, 4.0)

@@ -25,7 +25,7 @@ from leakbound.mechanisms import (
 from leakbound.models import NextLogits, Request
 from leakbound.models.wrappers import Wrapper
 from leakbound.stats import CategoricalLaw
-from leakbound.stats.best_votes import best_chance
+from leakbound.stats.noise.best_votes import best_chance
 
 DELTA, EPSILONS = 1e-5, (1.0, 2.0, 4.0, 8.0)
 NO_NOISE = float("inf")

@@ -24,9 +24,8 @@ from leakbound.stats import (
     bonferroni,
     clopper_pearson,
     gdp,
-    vote_band,
 )
-from leakbound.stats.unconditional import unconditional, unconditional_mu
+from leakbound.stats.counts.unconditional import unconditional, unconditional_mu
 
 SCENES = ((1.0, 0.0), (0.9, 0.02), (0.6, 0.1), (0.1, 0.1))
 NOISE = (0.3, 0.6, 1.2, 1.7)  # mu of one vote
@@ -88,10 +87,6 @@ class VoteScene:
         epsilon, mu = observer.bounds()
         return {"e_process eps": epsilon.epsilon or 0.0, "e_process mu": mu.mu or 0.0}
 
-    def band(self, votes: Votes) -> Found:
-        found = vote_band(votes.member, votes.nonmember, self.partitions, 1 / self.mu, self.delta)
-        return {"vote_band eps": found.epsilon or 0.0, "vote_band mu": found.mu or 0.0}
-
     def counted(self, votes: Votes) -> Found:
         """Bounds from one output of each context."""
         tp, _, _, tn = cells = votes.cells()
@@ -122,7 +117,7 @@ class VoteScene:
 
     def fast(self, rng: Rng, index: int) -> Found:
         votes = self.draw(rng)
-        return {**self.counted(votes), **self.outputs(votes), **self.band(votes)}
+        return {**self.counted(votes), **self.outputs(votes)}
 
     def slow(self, rng: Rng, index: int) -> Found:
         votes = self.draw(rng)
@@ -130,7 +125,7 @@ class VoteScene:
 
     def hard(self, rng: Rng, index: int) -> Found:
         votes = self.draw(rng)
-        return {**self.band(votes), **self.default(votes, rng, early=bool(index % 2))}
+        return self.default(votes, rng, early=bool(index % 2))
 
 
 def unconditional_bound(tp: int, fn: int, fp: int, tn: int, delta: float) -> float:

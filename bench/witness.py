@@ -22,7 +22,7 @@ from scipy.stats import beta
 from witness_holdout import HOLDOUT, holdout_pairs
 
 from leakbound.privacy import ApproxDP
-from leakbound.stats.witness import StoredReply, WitnessProcess, masked
+from leakbound.witness import StoredReply, WitnessProcess, masked
 
 CLAIM, DELTA = 0.25, 1e-5
 LEAK, SILENT = (RATE_IN, RATE_OUT), 0.2

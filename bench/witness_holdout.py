@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from leakbound.stats.witness.features import ReplyFacts
+from leakbound.witness.features import ReplyFacts
 
 __all__ = ["HOLDOUT", "holdout_pairs"]
 

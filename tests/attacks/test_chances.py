@@ -10,7 +10,7 @@ from leakbound.attacks.chances import margin_chances
 from leakbound.attacks.protocols import RenderedQuery, Score
 from leakbound.mechanisms import EmbeddingMean, ReportNoisyMax
 from leakbound.stats import CategoricalLaw, GaussianLaw
-from leakbound.stats.best_votes import BestVotes, best_chance
+from leakbound.stats.noise.best_votes import BestVotes, best_chance
 from leakbound.tasks import Outputs, Query, Vector, Votes
 
 ANSWERS = ("yes", "no")

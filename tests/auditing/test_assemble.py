@@ -71,16 +71,6 @@ def test_a_score_needs_a_pair_beside_those_that_teach_it() -> None:
         )
 
 
-@pytest.mark.parametrize("estimator", ["vote_band"])
-def test_bounds_of_one_release_are_refused_for_several(estimator: str) -> None:
-    with pytest.raises(UsageError, match="--answers 1"):
-        prepare(
-            make_spec({**VOTES, "shots": 10, "estimator": estimator, "answers": 2}),
-            model(),
-            rows=DATA,
-        )
-
-
 @pytest.mark.parametrize("early", [True, False])
 def test_an_early_end_leaves_confidence_to_the_anytime_valid_bound_only(
     tmp_path: Path, early: bool

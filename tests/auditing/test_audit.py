@@ -20,13 +20,13 @@ from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.auditing.verdict import conclude
 from leakbound.errors import DataError, StoreError, TargetError, UsageError
 from leakbound.estimators import (
-    AccuracyLogOdds,
     Claim,
     ClopperPearson,
     Observations,
     PairedScores,
     TrialDesign,
 )
+from leakbound.estimators.error_counts import AccuracyLogOdds
 from leakbound.models import Counted, Scripted
 from leakbound.privacy import Gaussian
 from leakbound.report import page, summary
@@ -144,7 +144,7 @@ def test_other_questions_of_the_same_answers_ask_nothing(
     asked = counted.calls
     for other in (
         {"epsilon": 4},
-        {"estimator": "vote_band"},
+        {"estimator": "unconditional"},
         {"threshold": "bonferroni"},
         {"score": "predicted_member", "background_copies": 0},
     ):
@@ -178,7 +178,6 @@ def test_votes_and_laws_give_bounds_of_their_own(
     assert by_method["exact"].mu == pytest.approx(mu)
     assert by_method["exact"].epsilon == pytest.approx(4)
     assert 0.9 * mu < (by_method["e_process_mu"].mu or 0) <= mu
-    assert 0.5 * mu < (by_method["vote_band"].mu or 0) <= mu
     assert record.profile is not None
     at_claim = record.profile.worst[record.profile.epsilon.index(4.0)]
     assert at_claim == pytest.approx(1e-5, rel=1e-3)
@@ -235,11 +234,11 @@ def test_threshold_rules(
         for e in run(rows, leaky, tmp_path, pairs=40, **options).estimates
         if e.counts.keys() != {"pairs"}
     ]
-    assert {e.method for e in found} - {"vote_band"} == methods
+    assert {e.method for e in found} == methods
     name = {"0.5": "fixed at 0.5", "split:0.3": "split: chosen on the first 30%"}.get(
         threshold, "best"
     )
-    assert all(name in e.threshold for e in found if e.method != "vote_band")
+    assert all(name in e.threshold for e in found)
 
 
 def test_an_early_stop_needs_no_threshold(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
@@ -490,7 +489,6 @@ def test_bad_options_get_a_sentence(values: dict[str, Any], sentence: str) -> No
     ("values", "sentence"),
     [
         ({"threshold": "best", "estimator": "clopper_pearson"}, "gives no valid bound"),
-        ({"estimator": "vote_band"}, "needs votes under Gaussian noise"),
         ({"mechanism": "report_noisy_max", "delta": 0}, "Gaussian noise needs a delta above 0"),
     ],
 )

@@ -15,9 +15,9 @@ from leakbound.estimators import Claim, Observations, PairedScores, TrialDesign
 from leakbound.estimators.by_channel import ByChannel, channel_design
 from leakbound.estimators.witness import WitnessEvidence
 from leakbound.report import page, summary
-from leakbound.stats.mixture import MixedEProcess
-from leakbound.stats.witness import ReplyFacts
+from leakbound.stats.e_values.mixture import MixedEProcess
 from leakbound.tasks import Context
+from leakbound.witness import ReplyFacts
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from agent_system import LEAKS, AgentSystem

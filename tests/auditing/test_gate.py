@@ -70,7 +70,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Prepared, 
         "thrice": audited(out / "thrice", pairs=40, answers=3, epsilon=0.1, **COUNTED, **NEARLY),
         "noisy": audited(out, pairs=60, mechanism="report_noisy_max", epsilon=4.0),
         "votes": audited(
-            out, pairs=60, mechanism="report_noisy_max", epsilon=4.0, estimator="vote_band"
+            out, pairs=60, mechanism="report_noisy_max", epsilon=4.0, estimator="unconditional"
         ),
     }
 
@@ -174,7 +174,7 @@ def test_too_little_power_is_inconclusive(runs: Runs) -> None:
     assert power(runs["votes"][1], 2.0) is None
     assert outcome(runs, "votes", 4.0, min_power=0.5) == "inconclusive"
     why = check_gate(runs["votes"][1], Gate(4.0, min_power=0.5)).why
-    assert "No power is known for this design with vote_band; run a pilot" in why
+    assert "No power is known for this design with unconditional; run a pilot" in why
     assert NO_POWER in runs["votes"][1].warnings
 
 

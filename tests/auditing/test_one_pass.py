@@ -181,7 +181,7 @@ def test_a_resumed_run_that_ends_early_reads_nothing_beyond_its_end(
 
 
 @pytest.mark.parametrize("partitions", [2, 4])
-@pytest.mark.parametrize("estimator", ["e_process", "vote_band", "clopper_pearson"])
+@pytest.mark.parametrize("estimator", ["e_process", "unconditional", "clopper_pearson"])
 def test_what_is_reported_is_read_from_the_mechanism_that_ran(
     rows: Context, leaky: Scripted, tmp_path: Path, partitions: int, estimator: str
 ) -> None:

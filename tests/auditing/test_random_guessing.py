@@ -22,7 +22,14 @@ from leakbound.auditing.recompute import Recomputed, recompute
 from leakbound.auditing.refusals import unsupported_claim
 from leakbound.auditing.spec import load_spec, make_spec
 from leakbound.errors import UsageError
-from leakbound.estimators import ClopperPearson, EProcess, Observations, PairedScores, TrialDesign
+from leakbound.estimators import (
+    ClopperPearson,
+    EProcess,
+    Exact,
+    Observations,
+    PairedScores,
+    TrialDesign,
+)
 from leakbound.estimators.two_sided import two_sided
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.report import summary
@@ -162,7 +169,7 @@ def test_flags_state_the_claim(tmp_path: Path) -> None:
     [
         ({"epsilon": 1.0}, "epsilon is given too"),
         ({"delta": 0.0}, "delta is given too"),
-        ({"estimator": "vote_band"}, "use --estimator e_process, clopper_pearson"),
+        ({"estimator": Exact()}, "use --estimator e_process, clopper_pearson"),
         ({"assume_hit": 0.9}, "assume_hit"),
         ({"channels": ("answer",)}, "leave --channel out"),
         ({"claim": "guessing"}, "'random-guessing'"),

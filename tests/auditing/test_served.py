@@ -12,6 +12,8 @@ from leakbound_lab.planted.served_defects import SERVED_DEFECTS, FreshNoise
 
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.build import Handed
+from leakbound.estimators import EProcess
+from leakbound.estimators.base import Reads
 from leakbound.gating.gate import Gate, check_gate
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
@@ -75,6 +77,14 @@ class HiddenForgottenNoise(ForgottenNoise):
         return Outputs(ForgottenNoise.release(self, aggregate, draws, rng).answers)
 
 
+@dataclass(frozen=True, slots=True)
+class Trusting(EProcess):
+    """Reads the declared distribution alone."""
+
+    name: ClassVar[str] = "trusting"
+    reads: ClassVar[frozenset[Reads]] = frozenset({"chances"})
+
+
 @pytest.mark.parametrize(
     ("kind", "access", "said"),
     [
@@ -93,9 +103,11 @@ def test_an_estimator_that_trusts_the_noise_finds_no_violation_only_where_the_no
     """It found no violation, and the gate passed, beside a test of the noise with p = 0."""
     mechanism = kind.calibrated(1.0, 1e-5, partitions=4)
     given = {"pairs": 24, "epsilon": 1, "simulations": 1000, "access": access}
-    given["estimator"] = "vote_band"
     ready = prepare(
-        make_spec(given), leaky, rows=rows, handed=Handed(mechanism=mechanism, task=TASK)
+        make_spec(given),
+        leaky,
+        rows=rows,
+        handed=Handed(mechanism=mechanism, task=TASK, estimator=Trusting()),
     )
     result = run_audit(ready, tmp_path)[0]
     assert (result.verdict, result.reason) == ("inconclusive", "declared_noise")

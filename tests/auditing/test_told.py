@@ -13,9 +13,9 @@ from leakbound.auditing.controls import p_values_of
 from leakbound.auditing.told import Apart, RepliesTold, Told
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Claim
-from leakbound.stats.witness import ReplyFacts, StoredReply, masked
-from leakbound.stats.witness.features import SCALARS, ReplyFeatures, features
-from leakbound.stats.witness.numerals import NUMBERS
+from leakbound.witness import ReplyFacts, StoredReply, masked
+from leakbound.witness.features import SCALARS, ReplyFeatures, features
+from leakbound.witness.numerals import NUMBERS
 
 PAIRS = 30
 ONLY_IN_PAIRS = {"answer": Apart(None, in_pairs=True)}

@@ -74,7 +74,7 @@ def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
     (folder / "sweep.yaml").write_text(
         "mechanism: report_noisy_max\npairs: 5\nshots: 4\nmechanism.partitions: 2\n"
         "simulations: 2000\n"
-        "grid:\n  epsilon: [1, 2]\n  estimator: [e_process, vote_band]\n"
+        "grid:\n  epsilon: [1, 2]\n  estimator: [e_process, unconditional]\n"
     )
     command = (
         "sweep",
@@ -120,15 +120,16 @@ def test_points_that_cannot_be_run_are_refused_or_listed(folder: Path) -> None:
         *LEAKY[:6],
         "--shots",
         "3",
+        "--stop-when-rejected",
         "--grid",
-        "estimator=e_process,vote_band",
+        "estimator=e_process,unconditional",
         "--out",
         "some",
     )
     code, _, err = cli(folder, *grid)
     assert code == 2
     assert "1 of 2 points of the sweep cannot be run" in err
-    assert "estimator=vote_band: vote_band needs votes under Gaussian noise" in err
+    assert "estimator=unconditional: stop_when_rejected needs an anytime-valid estimator" in err
     assert not (folder / "calls.txt").exists()
     code, out, _ = cli(folder, *grid, "--skip-invalid")
     assert code == 1

@@ -29,15 +29,20 @@ from leakbound.estimators import (
     TrialDesign,
     Unconditional,
 )
-from leakbound.estimators.crowd import Crowd, YesNo
-from leakbound.estimators.response import PlainTest, rejected_audits, simulated_power
+from leakbound.estimators.simulated_power import (
+    Crowd,
+    PlainTest,
+    YesNo,
+    rejected_audits,
+    simulated_power,
+)
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, PureDP
 from leakbound.stats import Assumption, Power, VoteScores, clopper_pearson_power
 from leakbound.stats import EProcess as PlainEProcess
-from leakbound.stats.best_votes import BestVotes
-from leakbound.stats.discrete_votes import DiscreteBestVotes
+from leakbound.stats.noise.best_votes import BestVotes
+from leakbound.stats.noise.discrete_votes import DiscreteBestVotes
 from leakbound.stats.power import NO_POWER, Leak
 from leakbound.tasks import Example
 

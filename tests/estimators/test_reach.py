@@ -7,8 +7,8 @@ import pytest
 
 from leakbound.estimators import EProcess, TrialDesign
 from leakbound.estimators.base import Claim, ReplyPair
-from leakbound.estimators.reach import reach_of_replies
-from leakbound.stats.witness import ReplyFacts
+from leakbound.estimators.witness import reach_of_replies
+from leakbound.witness import ReplyFacts
 
 WORDS = ["open", "desk", "red", "late", "card", "note", "door", "lamp", "book", "tree"]
 

@@ -10,7 +10,7 @@ from leakbound.estimators import ScoredTrials, score_bounds
 from leakbound.estimators.random_guessing import ACCURACIES, guessing_power
 from leakbound.estimators.scored_trials import choose_threshold
 from leakbound.stats import BestOnSameData, Bonferroni, Fixed, Split, clopper_pearson
-from leakbound.stats.ranked import Ranked
+from leakbound.stats.counts.ranked import Ranked
 
 SEEN = np.r_[np.ones(90), np.zeros(10)], np.r_[np.ones(10), np.zeros(90)]
 

@@ -12,7 +12,7 @@ from leakbound.errors import UsageError
 from leakbound.mechanisms import ProductOfExperts, ReportNoisyMax, build_mechanism
 from leakbound.mechanisms.parts.contextual_calibration import CONTENT_FREE
 from leakbound.models import Complete, ScoreLabels, Scripted
-from leakbound.stats.best_votes import best_chance
+from leakbound.stats.noise.best_votes import best_chance
 from leakbound.tasks import Example, Job, Query, Task, Vector, Votes
 
 TASK = Task("colours", ("red", "blue", "green"))

@@ -58,9 +58,7 @@ def test_a_plain_class_with_every_member_is_a_mechanism() -> None:
 
 
 def test_estimators_read_the_noise_of_votes_of_any_class() -> None:
-    prepared = prepare_call(
-        ROWS * 4, mechanism=plain(), task=CHOICE, pairs=20, estimator="vote_band"
-    )
+    prepared = prepare_call(ROWS * 4, mechanism=plain(), task=CHOICE, pairs=20)
     assert prepared.trial_design.sigma == 2.0
     with pytest.raises(UsageError, match=r"vote_noise of Plain is 0; it must be a VoteNoise"):
         require_mechanism(plain(vote_noise=0))

@@ -77,7 +77,7 @@ def wide_sweep() -> SweepRecord:
     first = found.points[0]
     other = first.model_copy(update={
         "changes": {"epsilon": 1, "mechanism.partitions": 3}, "pairs": 24, "model_calls": 72,
-        "bound": replace(first.bound, method="vote_band"),
+        "bound": replace(first.bound, method="unconditional"),
     })  # fmt: skip
     return found.model_copy(update={"points": (other, *found.points[1:])})
 

@@ -60,7 +60,7 @@ def point() -> SweepPoint:
 def sixty(point: SweepPoint) -> SweepRecord:
     grid = {
         "epsilon": (1, 2, 4, 8, 16),
-        "estimator": ("e_process", "clopper_pearson", "vote_band"),
+        "estimator": ("e_process", "clopper_pearson", "unconditional"),
         "mechanism.partitions": (2, 4),
     }
     points = [
@@ -271,7 +271,7 @@ def test_in_a_browser(browser: Any, sixty: SweepRecord, tmp_path: Path, scheme: 
     assert [float(text) for text in browser.execute_script(shown, table, column)] == up[::-1]
 
     box = browser.find_element("css selector", "input[type=search]")
-    box.send_keys("estimator=vote_band partitions=4")
+    box.send_keys("estimator=unconditional partitions=4")
     assert browser.find_element("css selector", "output").text == "10 of 60 points shown"
     assert len(browser.execute_script(shown, table, column)) == 10
 

@@ -8,7 +8,7 @@ from leakbound_lab.reproduce.claim_tests import compare
 from leakbound_lab.reproduce.values import Sample
 
 from leakbound.stats import gdp, roc
-from leakbound.stats.curves import pair_accuracies, rates_without_each
+from leakbound.stats.curves.curves import pair_accuracies, rates_without_each
 
 
 def best(member: np.ndarray, nonmember: np.ndarray) -> float:

@@ -11,7 +11,7 @@ import pytest
 from leakbound.errors import UsageError
 from leakbound.privacy import Gaussian
 from leakbound.stats import EProcess, MixedEProcess
-from leakbound.stats.stakes import Stakes
+from leakbound.stats.e_values.stakes import Stakes
 
 CLAIM = Gaussian(0.5, 1.0)
 

@@ -17,7 +17,7 @@ from leakbound.errors import UsageError
 from leakbound.estimators import ClopperPearson, TrialDesign, Unconditional
 from leakbound.estimators.base import Claim
 from leakbound.stats import Assumption, Bonferroni, clopper_pearson, gdp
-from leakbound.stats.unconditional import (
+from leakbound.stats.counts.unconditional import (
     NUISANCE_SHARE,
     RESOLUTION,
     unconditional,

@@ -11,7 +11,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.sweeping import load_sweep
 from leakbound.sweeping.record import SweepRecord
 
-EPSILONS, ESTIMATORS = [1, 2, 4, 8], ["e_process", "clopper_pearson", "vote_band"]
+EPSILONS, ESTIMATORS = [1, 2, 4, 8], ["e_process", "clopper_pearson", "unconditional"]
 
 
 def test_twelve_points_make_the_calls_of_one(sweeps: Any, tmp_path: Any) -> None:
@@ -29,7 +29,7 @@ def test_twelve_points_make_the_calls_of_one(sweeps: Any, tmp_path: Any) -> None
 
 def test_every_point_equals_its_own_audit(sweeps: Any, tmp_path: Any) -> None:
     other = type(sweeps)(tmp_path / "other", sweeps.base["data"])
-    record = sweeps.run({"epsilon": [1, 8], "estimator": ["e_process", "vote_band"]})
+    record = sweeps.run({"epsilon": [1, 8], "estimator": ["e_process", "unconditional"]})
     apart = [
         other.run(
             {"epsilon": [p.changes["epsilon"]], "estimator": [p.changes["estimator"]]}
@@ -121,7 +121,7 @@ def test_an_interrupted_sweep_keeps_its_points_and_goes_on(sweeps: Any, tmp_path
 def test_invalid_points_are_all_named_before_the_first_call(sweeps: Any) -> None:
     grid = {
         "mechanism.partitions": [3, 7],
-        "estimator": ["e_process", "vote_band"],
+        "estimator": ["e_process", "unconditional"],
         "query": ["membership", "repeat"],
     }
     with pytest.raises(UsageError) as refused:
@@ -168,7 +168,7 @@ def test_two_models_are_never_open_at_once(sweeps: Any) -> None:
 
 def test_utility_is_collected_once_and_lies_between_its_references(sweeps: Any) -> None:
     record = sweeps.run(
-        {"epsilon": [0.1, 1, 8], "estimator": ["e_process", "vote_band"]}, queries=6
+        {"epsilon": [0.1, 1, 8], "estimator": ["e_process", "unconditional"]}, queries=6
     )
     used = [point.utility for point in record.points if point.utility is not None]
     assert len(used) == 6

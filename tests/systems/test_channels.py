@@ -11,11 +11,11 @@ import pytest
 from leakbound.auditing import make_spec
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
-from leakbound.stats.witness import ReplyFacts
 from leakbound.systems import Reply, SystemMechanism, load_http_system, traced
 from leakbound.systems.channels import separated
 from leakbound.systems.replies import as_reply
 from leakbound.tasks import GeneratedText, Job, Query, Task, channel_of, packed, unpacked
+from leakbound.witness import ReplyFacts
 
 SECRET = "the gate code is 4711"
 ANSWER = {

@@ -20,8 +20,6 @@ from leakbound.auditing.tried import tried_sentence
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.privacy import PureDP
-from leakbound.stats.witness import ReplyFacts, ReplyFeatures, WitnessProcess, masked
-from leakbound.stats.witness.features import SCALARS
 from leakbound.systems import Reply, SystemMechanism
 from leakbound.systems.replies import METADATA, as_reply
 from leakbound.tasks import (
@@ -37,6 +35,8 @@ from leakbound.tasks import (
     reply_of,
     unpacked,
 )
+from leakbound.witness import ReplyFacts, ReplyFeatures, WitnessProcess, masked
+from leakbound.witness.features import SCALARS
 
 TASK = Task("t", ("a", "b"))
 JOB = Job((Example("private kite", "a"),), Query("q"))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
-from leakbound.stats.best_votes import best_chance
+from leakbound.stats.noise.best_votes import best_chance
 
 Floats = npt.NDArray[np.float64]
 LARGEST = 50.0  # epsilon beyond which no number of pairs in use certifies anything

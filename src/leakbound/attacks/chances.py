@@ -9,13 +9,13 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from leakbound.stats import CategoricalLaw, GaussianLaw
-from leakbound.stats.best_votes import best_chance
-from leakbound.stats.discrete_votes import (
+from leakbound.stats.noise.best_votes import best_chance
+from leakbound.stats.noise.discrete_votes import (
     discrete_difference_chances,
     discrete_margin_chances,
     discrete_win_chance,
 )
-from leakbound.stats.output_distributions import DiscreteGaussianLaw
+from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Outputs
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from leakbound.attacks.retrieval.score import DocumentScore
 from leakbound.attacks.texts import output_texts, share_in_order
 from leakbound.errors import UsageError
 from leakbound.stats import Fixed, GaussianLaw, OutputDistribution, Split, ThresholdRule
-from leakbound.stats.output_distributions import DiscreteGaussianLaw
-from leakbound.stats.votes import VoteScores
+from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
+from leakbound.stats.noise.votes import VoteScores
 from leakbound.tasks import Access, Outputs
 
 

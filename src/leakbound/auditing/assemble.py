@@ -40,7 +40,7 @@ from leakbound.estimators.e_process import EValues
 from leakbound.estimators.two_sided import TwoSidedEValues
 from leakbound.models.wrappers import computation_of
 from leakbound.stats import BestOnSameData, Bonferroni, BoundReading, Estimate, NoiseFit, Split
-from leakbound.stats.low_fpr import rate_at_fpr
+from leakbound.stats.curves.low_fpr import rate_at_fpr
 from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Mechanism, Query
 

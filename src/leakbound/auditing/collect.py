@@ -13,8 +13,8 @@ from leakbound.auditing.chain import LATE
 from leakbound.auditing.design import Controls, Pair
 from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.models import Cached, Counted, Distinct, Model, require
-from leakbound.stats.witness import masked
 from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task, reply_of
+from leakbound.witness import masked
 
 Progress = Callable[[int, int], None]
 

@@ -15,8 +15,8 @@ from scipy.special import gammaincc
 from leakbound.estimators import PairedScores
 from leakbound.estimators.base import ReplyPair
 from leakbound.stats import rank_test
-from leakbound.stats.witness import StoredReply
-from leakbound.stats.witness.features import SCALARS, measured
+from leakbound.witness import StoredReply
+from leakbound.witness.features import SCALARS, measured
 
 Floats = npt.NDArray[np.float64]
 LEVEL = 0.05  # p-value at which the positive control counts as seen, shared by all tests of it

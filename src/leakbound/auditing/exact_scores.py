@@ -8,9 +8,9 @@ from __future__ import annotations
 from leakbound.attacks import RenderedQuery, Score
 from leakbound.auditing.spec import AuditSpec
 from leakbound.stats import VoteScores
-from leakbound.stats.best_votes import BestVotes
-from leakbound.stats.discrete_votes import DiscreteBestVotes, DiscreteMargins
-from leakbound.stats.votes import KnownScores
+from leakbound.stats.noise.best_votes import BestVotes
+from leakbound.stats.noise.discrete_votes import DiscreteBestVotes, DiscreteMargins
+from leakbound.stats.noise.votes import KnownScores
 from leakbound.tasks import Mechanism, Task
 from leakbound.tasks.mechanism import exactness_of
 

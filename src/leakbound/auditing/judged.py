@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from leakbound.auditing.result import Finding
-from leakbound.stats.witness.features import ReplyFeatures
 from leakbound.tasks import Aggregate, Mechanism
+from leakbound.witness.features import ReplyFeatures
 
 REFUSES_ALL = "judge_refuses_all"
 

@@ -25,7 +25,7 @@ METHODS = {
     "vote_band": ("vote_band",),
     "joint_votes": ("joint_votes",),
 }
-RETIRED = {"joint_votes": "vote_band"}  # what it was the better of, at half of the error
+RETIRED = {"joint_votes": "e_process", "vote_band": "e_process"}  # estimators that are no more
 ONLY_MU = ("gdp", "e_process_mu")  # their epsilon is implied by mu, and no bound by itself
 PARTITIONED = ("report_noisy_max", "embedding_mean", "keyword_mean", "synthetic_shots")
 SAME = (

@@ -41,11 +41,11 @@ from leakbound.estimators import (
     TrialDesign,
 )
 from leakbound.estimators.by_channel import ByChannel
-from leakbound.estimators.profile import Profile, ProfileSum
+from leakbound.estimators.exact import Profile, ProfileSum
 from leakbound.stats import Estimate, NoiseFit
-from leakbound.stats.witness import shows_more
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import ANSWER, Aggregate, Vector, Votes, reply_of
+from leakbound.witness import shows_more
 
 REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
 BLOCK = 512  # pairs read from the store at once

@@ -12,7 +12,7 @@ from leakbound.auditing.told import Told, tells_alone
 from leakbound.auditing.verdict import Verdict
 from leakbound.estimators import Bounds, EProcess, Estimator, TrialDesign
 from leakbound.estimators.by_channel import channel_design
-from leakbound.estimators.reach import reach_of_replies
+from leakbound.estimators.witness import reach_of_replies
 from leakbound.stats import Estimate
 from leakbound.tasks import ANSWER
 

@@ -28,12 +28,12 @@ from leakbound.auditing.trial_views import TrialView
 from leakbound.auditing.tried import tried_sentence
 from leakbound.auditing.verdict import Claim, Reason, Verdict, mu_bound
 from leakbound.estimators import Bounds, Estimator, TrialDesign
-from leakbound.estimators.profile import Profile
+from leakbound.estimators.exact import Profile
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.estimators.two_sided import accuracy_power
 from leakbound.privacy import Gaussian, Guarantee
 from leakbound.stats import BoundReading, Estimate, Power
-from leakbound.stats.low_fpr import RateAtFpr
+from leakbound.stats.curves.low_fpr import RateAtFpr
 
 __all__ = [
     "FACTORS", "VERSION", "AuditResult", "ClaimSource", "Finding", "GuaranteeData",

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from leakbound.stats import roc
-from leakbound.stats.anytime import AnytimeTest
+from leakbound.stats.e_values.anytime import AnytimeTest
 
 Floats = npt.NDArray[np.float64]
 POINTS = 200  # of a curve: more than a figure of 700 pixels can show

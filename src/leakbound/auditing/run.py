@@ -18,7 +18,7 @@ from leakbound.auditing.result import AuditResult
 from leakbound.auditing.store import RunStore
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model
-from leakbound.stats.curves import pair_accuracies, rates_without_each
+from leakbound.stats.curves.curves import pair_accuracies, rates_without_each
 
 Progress = Callable[[int, int], None]
 

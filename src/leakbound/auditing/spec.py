@@ -22,7 +22,7 @@ from leakbound.errors import UsageError, unknown_name
 from leakbound.estimators import ESTIMATORS, threshold_rule
 from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Fixed
-from leakbound.stats.ranked import Ranked
+from leakbound.stats.counts.ranked import Ranked
 from leakbound.tasks.named_tasks import NAMED_TASKS
 from leakbound.tasks.rows.datasets import TASKS
 

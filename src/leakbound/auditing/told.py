@@ -14,10 +14,10 @@ from leakbound.auditing.verdict import Obstacle
 from leakbound.estimators import Estimator, Observations
 from leakbound.estimators.base import Claim, ReplyPair
 from leakbound.stats import rank_test, sign_test
-from leakbound.stats.witness.corpus import Corpus
-from leakbound.stats.witness.features import SCALARS, ReplyFeatures, measured
-from leakbound.stats.witness.pool import POOL, PoolModel
 from leakbound.tasks import ANSWER
+from leakbound.witness.corpus import Corpus
+from leakbound.witness.features import SCALARS, ReplyFeatures, measured
+from leakbound.witness.pool import POOL, PoolModel
 
 # A smaller change of a rate shows no canary: of 20 records that match nothing, a search index that
 # returns 2 shows each in a tenth of the replies, and any record that matches in all.

@@ -7,8 +7,6 @@ To add one, write a class (see `Estimator`), and add a line here or an entry poi
 from __future__ import annotations
 
 from leakbound._catalogue import Catalogue
-from leakbound.estimators.accuracy_bound import AccuracyBound
-from leakbound.estimators.accuracy_log_odds import AccuracyLogOdds
 from leakbound.estimators.base import (
     Bounds,
     Claim,
@@ -20,28 +18,30 @@ from leakbound.estimators.base import (
     require_deciding,
     threshold_rule,
 )
-from leakbound.estimators.clopper_pearson import ClopperPearson
 from leakbound.estimators.e_process import EProcess
+from leakbound.estimators.error_counts import (
+    AccuracyBound,
+    AccuracyLogOdds,
+    ClopperPearson,
+    JointBeta,
+    Unconditional,
+)
 from leakbound.estimators.exact import Exact
-from leakbound.estimators.joint_beta import JointBeta
 from leakbound.estimators.score_bounds import ScoreBounds, score_bounds
 from leakbound.estimators.scored_trials import ScoredTrials
-from leakbound.estimators.unconditional import Unconditional
-from leakbound.estimators.votes import VoteBand
 
 __all__ = [
-    "ESTIMATORS", "REPORTED", "AccuracyBound", "AccuracyLogOdds", "Bounds", "Claim",
-    "ClopperPearson", "EProcess", "Estimator", "Exact", "JointBeta", "Observations",
+    "ESTIMATORS", "REPORTED", "Bounds", "Claim",
+    "ClopperPearson", "EProcess", "Estimator", "Exact", "Observations",
     "Observer", "PairedScores", "ScoreBounds", "ScoredTrials", "TrialDesign", "Unconditional",
-    "VoteBand", "require_deciding", "score_bounds", "threshold_rule",
+    "require_deciding", "score_bounds", "threshold_rule",
 ]  # fmt: skip
 
 ESTIMATORS: Catalogue[Estimator] = Catalogue(
     "the estimator",
     "leakbound.estimators",
-    (EProcess, ClopperPearson, VoteBand, Unconditional),
+    (EProcess, ClopperPearson, Unconditional),
 )
 REPORTED: tuple[Estimator, ...] = (
-    EProcess(), ClopperPearson(), AccuracyBound(), JointBeta(), AccuracyLogOdds(), VoteBand(),
-    Exact(),
+    EProcess(), ClopperPearson(), AccuracyBound(), JointBeta(), AccuracyLogOdds(), Exact(),
 )  # fmt: skip  # every result has the estimates of these, if they can read the design

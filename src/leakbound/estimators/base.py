@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._check import delta_value, epsilon_value
 from leakbound.errors import UsageError
@@ -28,15 +27,15 @@ from leakbound.stats import (
     Split,
     ThresholdRule,
 )
-from leakbound.stats.power import PERFECT
-from leakbound.stats.votes import KnownScores
-from leakbound.stats.witness import StoredReply
+from leakbound.stats.arrays import Floats
+from leakbound.stats.noise.votes import KnownScores
+from leakbound.stats.power import PERFECT, least_number
+from leakbound.witness import StoredReply
 
 ROUNDING = 1e-6  # a calibrated guarantee equals the claim up to this relative error
 MOST_PAIRS = 4096  # most pairs for which a plan looks for a rejection; enough for claims up to 7
 RULES = "a number, 'split', 'split:0.3', 'bonferroni' or 'best'"
 T = TypeVar("T")
-Floats = npt.NDArray[np.float64]
 Reads = Literal["trials", "chances", "votes", "distribution", "text", "replies", "channels"]
 Distribution = OutputDistribution | None
 ReplyPair = tuple[StoredReply | None, StoredReply | None]
@@ -212,6 +211,17 @@ class TrialDesign:
             Number of pairs; 0 unless the rule splits them.
         """
         return int(pairs * self.rule.fraction) if isinstance(self.rule, Split) else 0
+
+    def untested_pairs(self, pairs: int) -> int:
+        """Number of pairs, out of the first `pairs`, that train the score or choose its threshold.
+
+        Args:
+            pairs: Number of collected pairs.
+
+        Returns:
+            Number of pairs, which enter no error count.
+        """
+        return max(self.pilot, self.threshold_pairs(pairs))
 
     def require_pairs(self) -> None:
         """Refuse a design that leaves no pair to choose a threshold on, or no pair to test.
@@ -465,15 +475,7 @@ class Estimator(Protocol):
         def enough(pairs: int) -> bool:
             return exceeds(self.largest_certifiable(start, pairs), design)
 
-        low, high = 0, 1
-        while not enough(high):
-            low, high = high, 2 * high
-            if low >= MOST_PAIRS:
-                return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        return least_number(enough, MOST_PAIRS)
 
 
 def exceeds(bounds: Bounds, design: TrialDesign) -> bool:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from leakbound.estimators.base import Bounds, Estimator, Observations, Reads, TrialDesign
-from leakbound.estimators.e_process import EProcess, EValues, Replayed, both_bounds
-from leakbound.stats import BoundReading, Estimate, Kind, Power
-from leakbound.stats.mixture import MixedEProcess
+from leakbound.estimators.base import Observations, Reads, TrialDesign
+from leakbound.estimators.e_process import EValues, PairedEValues, Replayed, SequentialTest
+from leakbound.stats import BoundReading
+from leakbound.stats.e_values.mixture import MixedEProcess
 from leakbound.tasks import ANSWER
 
 CONTAINED = (0.5,)  # threshold of the score of a text, which is whether it contains the canary
 
 
 @dataclass(frozen=True, slots=True)
-class ByChannel(Estimator):
+class ByChannel(SequentialTest):
     """Tests every channel with a separate e-process, and all channels together by their mean.
 
     With k channels, the e-value of a single channel rejects at k/alpha, so the statements about
@@ -30,26 +30,15 @@ class ByChannel(Estimator):
     """
 
     name: ClassVar[str] = "by_channel"
-    kind: ClassVar[Kind] = "lower_bound"
-    anytime: ClassVar[bool] = True
-    simultaneous: ClassVar[bool] = False
-    reads: ClassVar[frozenset[Reads]] = frozenset({"trials", "chances", "replies", "channels"})
+    reads: ClassVar[frozenset[Reads]] = SequentialTest.reads | {"channels"}
 
     def begin(self, design: TrialDesign) -> ChannelEValues:
         """E-processes before the first pair."""
         return ChannelEValues(design)
 
-    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds if every reply tells the contexts apart, in one channel only."""
-        return EProcess().largest_certifiable(channel_design(design), pairs)
-
-    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
-        """Probability of a rejection if the answer leaks, as given by `EProcess.power`."""
-        return EProcess().power(channel_design(design), pairs, leak)
-
-    def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Smallest number of tested pairs for which a perfect attack on one channel rejects."""
-        return EProcess().pairs_needed(channel_design(design))
+    def single(self, design: TrialDesign) -> TrialDesign:
+        """Design of the trials of one channel: that of the answer."""
+        return channel_design(design)
 
 
 def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
@@ -62,7 +51,7 @@ def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
     return replace(own, levels=CONTAINED, noise_levels=(), known=None)
 
 
-class ChannelEValues:
+class ChannelEValues(PairedEValues):
     """The e-processes of one audit, by channel."""
 
     def __init__(self, design: TrialDesign) -> None:
@@ -81,15 +70,6 @@ class ChannelEValues:
         """Update each channel with its part of the next pairs."""
         for name, part in self.parts.items():
             part.observe(observations.channels[name])
-
-    @property
-    def rejected(self) -> bool:
-        """Whether the mean of the e-values has ever reached 1/alpha."""
-        return self.process.rejected
-
-    def bounds(self) -> tuple[Estimate, Estimate]:
-        """Lower bounds on epsilon(delta) and on mu for all channels together."""
-        return both_bounds(self)
 
     def reading(self, replay: Replayed) -> BoundReading:
         """What carries the evidence against one claim, in the channel that carries most of it."""

@@ -17,12 +17,12 @@ once, its single answer does.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound import stats
 from leakbound.estimators.base import (
@@ -34,14 +34,19 @@ from leakbound.estimators.base import (
     Reads,
     TrialDesign,
 )
-from leakbound.estimators.crowd import Crowd, ImaginedPairs, YesNo, thinned
-from leakbound.estimators.response import PlainTest, simulated_power
+from leakbound.estimators.simulated_power import (
+    Crowd,
+    PairSimulator,
+    PlainTest,
+    YesNo,
+    simulated_power,
+    thinned,
+)
 from leakbound.estimators.witness import WitnessEvidence
-from leakbound.privacy import Guarantee
 from leakbound.stats import BoundReading, Estimate, Kind, Power
-from leakbound.stats.anytime import Evidence
-from leakbound.stats.mixture import MixedEProcess
-from leakbound.stats.votes import KnownScores
+from leakbound.stats.arrays import Floats
+from leakbound.stats.e_values.anytime import Evidence
+from leakbound.stats.e_values.mixture import MixedEProcess
 
 DIGITS = 9  # outputs that agree to this many decimals count as the same output
 MOST_CORRECTED = 12  # number of thresholds for a score minus the last noise
@@ -103,7 +108,6 @@ def _above(scores: Floats, thresholds: Floats) -> Floats:
     return np.where(np.isnan(scores)[:, None], 0.5, known)
 
 
-Floats = npt.NDArray[np.float64]
 Played = tuple[Floats, Floats]
 Replayed = Callable[[Evidence], Floats]
 # Weight of the parts that read outputs, next to the declared distribution. The exact part gives up
@@ -113,56 +117,24 @@ RELEASED = 0.12
 WITNESS = 0.5  # weight of the learned witness next to a score; it is unknown which will see more
 
 
-@dataclass(frozen=True, slots=True)
-class EProcess(Estimator):
-    """Tests a Gaussian guarantee that implies the claim, else the claim, by e-values over levels.
+class SequentialTest(Estimator):
+    """Tests the claim or the guarantee by e-processes, all of which are as that of `single`."""
 
-    The score of a pair at a threshold is the probability that an output is at or above it.
-
-    Guarantee: each bound holds with the stated confidence at any stopping time.
-    Reference: Waudby-Smith and Ramdas 2023; Ville's inequality.
-    """
-
-    name: ClassVar[str] = "e_process"
+    __slots__ = ()
     kind: ClassVar[Kind] = "lower_bound"
     anytime: ClassVar[bool] = True
     simultaneous: ClassVar[bool] = False
     reads: ClassVar[frozenset[Reads]] = frozenset({"trials", "chances", "replies"})
 
-    def check(self, design: TrialDesign) -> None:
-        """Refuse a claim that no trial could reject.
-
-        Args:
-            design: Design of the trials.
-
-        Raises:
-            UsageError: If the claim is too large to be tested.
-        """
-        self.begin(design)
-
-    def begin(self, design: TrialDesign) -> EValues:
-        """An e-process before the first pair.
-
-        Args:
-            design: Design of the trials.
-
-        Returns:
-            An observer with bounds on epsilon and on mu.
-        """
-        return EValues(design)
+    def single(self, design: TrialDesign) -> TrialDesign:
+        """Design of one of its e-processes, with the share of the error that it may spend alone."""
+        return design
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds if every output tells the contexts apart.
-
-        Args:
-            design: Design of the trials.
-            pairs: Number of collected pairs.
-
-        Returns:
-            Bounds of an e-process whose canary-in scores are all 1 and canary-out scores all 0.
-        """
-        perfect = self.begin(design)
-        perfect.play(self.tested_pairs(design, pairs), *_perfect(design))
+        """The bounds if every output tells the contexts apart, in one of the e-processes: its
+        canary-in scores are all 1, and its canary-out scores all 0."""
+        perfect = EValues(self.single(design))
+        perfect.play(self.tested_pairs(design, pairs), *_perfect(perfect.design))
         epsilon, mu = perfect.bounds()
         return Bounds(epsilon.epsilon or 0.0, mu.mu or 0.0)
 
@@ -172,40 +144,45 @@ class EProcess(Estimator):
         If the Gaussian guarantee of noisy votes is tested, the actual noise is smaller than the
         declared noise by the factor `leak`. A system that says yes or no leaks accordingly. If a
         claim is tested, the system answers like randomised response at `leak` times the claimed
-        epsilon.
-
-        Args:
-            design: Design of the trials.
-            pairs: Number of collected pairs.
-            leak: True mu in units of the guaranteed one, or epsilon in units of the claimed one.
-
-        Returns:
-            Probability that the guarantee or the claim is rejected by the part of the e-process
-            that sees most of such a leak. None if an output comes neither from noisy votes nor from
-            a single answer of a system.
+        epsilon. Only the part of the e-process that sees most of such a leak is simulated. None if
+        an output comes neither from noisy votes nor from a single answer of a system.
         """
-        scene, weight = _imagined(design, leak)
+        one = self.single(design)
+        scene, weight = _imagined(one, leak)
         if scene is None:
             return None
-        test = PlainTest(
-            design.tested, design.confidence, design.claim.delta, design.horizon, weight
-        )
+        test = PlainTest(one.tested, one.confidence, one.claim.delta, one.horizon, weight)
         return simulated_power(test, self.tested_pairs(design, pairs), scene)
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Smallest number of tested pairs with which a perfect attack leads to a rejection.
-
-        Args:
-            design: Design of the trials.
-
-        Returns:
-            The number of pairs; None above a few thousand.
-        """
-        early = replace(design, early_stop=True)
-        return self.begin(early).rejected_at(MOST_PAIRS, *_perfect(design))
+        """Smallest number of tested pairs with which a perfect attack leads to a rejection, in one
+        of the e-processes. None above a few thousand."""
+        early = replace(self.single(design), early_stop=True)
+        return EValues(early).rejected_at(MOST_PAIRS, *_perfect(early))
 
 
-def _imagined(design: TrialDesign, leak: float) -> tuple[ImaginedPairs | None, float]:
+@dataclass(frozen=True, slots=True)
+class EProcess(SequentialTest):
+    """Tests a Gaussian guarantee that implies the claim, else the claim, by e-values over levels.
+
+    The score of a pair at a threshold is the probability that an output is at or above it.
+
+    Guarantee: each bound holds with the stated confidence at any stopping time.
+    Reference: Waudby-Smith and Ramdas 2023; Ville's inequality.
+    """
+
+    name: ClassVar[str] = "e_process"
+
+    def check(self, design: TrialDesign) -> None:
+        """Refuse a claim that no trial could reject."""
+        self.begin(design)
+
+    def begin(self, design: TrialDesign) -> EValues:
+        """An e-process before the first pair."""
+        return EValues(design)
+
+
+def _imagined(design: TrialDesign, leak: float) -> tuple[PairSimulator | None, float]:
     """Scores of pairs of a leaking system, and the weight of the part that sees the leak."""
     if design.hypotheses[0] == "guarantee" and design.served:
         return Crowd.of(design, leak), RELEASED / (2 if design.draws > 1 else 1)
@@ -223,7 +200,45 @@ def _perfect(design: TrialDesign) -> tuple[Played, Played]:
     return released, released if design.known is None else design.known.expected()
 
 
-class EValues:
+class PairedEValues(ABC):
+    """E-values of one audit: the bounds of a mixture, and what carries them."""
+
+    design: TrialDesign
+
+    @property
+    @abstractmethod
+    def process(self) -> MixedEProcess:
+        """The mixture of all e-values."""
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        """Lower bounds on epsilon(delta) and on mu, with what carries that of the tested
+        hypothesis."""
+        least = 1e-12  # mu implies no finite epsilon at delta 0; mu itself does not depend on delta
+        process, delta = self.process, self.design.claim.delta
+        epsilon = process.epsilon_lower_bound(delta)
+        mu = process.mu_lower_bound(max(delta, least))
+        if not process.pairs:
+            return epsilon, mu
+
+        def replay(part: Evidence) -> Floats:
+            if self.design.hypotheses[0] == "guarantee":
+                return part.mu_paths(np.array([mu.mu]))
+            return part.epsilon_paths(np.array([epsilon.epsilon]), delta)
+
+        reading = self.reading(replay)
+        return replace(epsilon, reading=reading), replace(mu, reading=reading)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the e-value has ever reached 1/alpha."""
+        return self.process.rejected
+
+    @abstractmethod
+    def reading(self, replay: Replayed) -> BoundReading:
+        """What carries the evidence against one claim."""
+
+
+class EValues(PairedEValues):
     """The e-process of one audit: a mixture over the declared distribution and actual outputs.
 
     The first pair determines which parts there are. This depends on what the mechanism declares,
@@ -232,9 +247,14 @@ class EValues:
 
     def __init__(self, design: TrialDesign) -> None:
         self.design, self._tested, self._draws = design, design.tested, 1
-        self.process = self._mixture({"score": 1.0})
+        self._mixed = self._mixture({"score": 1.0})
         self._few = thinned(design.thresholds)
         self._columns = ServedColumns(self._few, np.asarray(design.levels, float))
+
+    @property
+    def process(self) -> MixedEProcess:
+        """The mixture of its parts."""
+        return self._mixed
 
     def _mixture(self, weights: Mapping[str, float]) -> MixedEProcess:
         parts = {name: (weight, self._part(name, weight)) for name, weight in weights.items()}
@@ -243,8 +263,15 @@ class EValues:
     def _part(self, name: str, weight: float) -> stats.EProcess | WitnessEvidence:
         if name == "witness":
             return WitnessEvidence(self.design, self._tested, weight)
-        known = self.design.known if name == "exact" else None
-        return plain_test(self.design, self._tested, known)
+        design, known = self.design, self.design.known if name == "exact" else None
+        return stats.EProcess(
+            self._tested,
+            design.confidence,
+            support=None if known is None else known.support(),
+            expected=None if known is None else known.expected(),
+            deltas=(design.claim.delta,),
+            horizon=design.horizon,
+        )
 
     def observe(self, observations: Observations) -> None:
         """Update the e-value with the next pairs. Pilot pairs are ignored."""
@@ -256,7 +283,7 @@ class EValues:
         chances = None if chances is None else chances.part(pairs)
         if not self.process.pairs:
             self._draws = simulated.member[0].size
-            self.process = self._mixture(_weights(self.design, chances, trial, self._draws))
+            self._mixed = self._mixture(_weights(self.design, chances, trial, self._draws))
         self._read(observations, pairs)
         if "simulated" in self.process.parts:
             self._feed("simulated", _shares(simulated, self._few))
@@ -289,29 +316,15 @@ class EValues:
             raise TypeError(f"{name} is {type(part).__name__}, which is fed elsewhere.")
         return part
 
-    def extend(self, member: Floats, nonmember: Floats) -> None:
-        """Update the e-value with pairs that look the same to every part."""
-        if len(member):
-            self._feed("score", PairedScores(member, nonmember))
-
     def play(self, pairs: int, released: Played, declared: Played) -> None:
         """Update the e-value with equal pairs of a hypothetical mechanism."""
         if not pairs:
             return
         if not self.process.pairs:
-            self.process = self._mixture(_planned(self.design))
+            self._mixed = self._mixture(_planned(self.design))
         for name in self.process.parts:
             x, y = declared if name == "exact" else released
             self._feed(name, PairedScores(np.tile(x, (pairs, 1)), np.tile(y, (pairs, 1))))
-
-    @property
-    def rejected(self) -> bool:
-        """Whether the e-value has ever reached 1/alpha."""
-        return self.process.rejected
-
-    def bounds(self) -> tuple[Estimate, Estimate]:
-        """Lower bounds on epsilon(delta) and on mu."""
-        return both_bounds(self)
 
     def reading(self, replay: Replayed) -> BoundReading:
         """What carries the evidence against one claim."""
@@ -331,46 +344,6 @@ class EValues:
             self.play(some, released, declared)
             left -= some
         return self.process.rejected_at
-
-
-class _Read(Protocol):
-    @property
-    def design(self) -> TrialDesign: ...
-    @property
-    def process(self) -> MixedEProcess: ...
-    def reading(self, replay: Replayed) -> BoundReading: ...
-
-
-def both_bounds(seen: _Read) -> tuple[Estimate, Estimate]:
-    """Lower bounds on epsilon(delta) and on mu, with what carries that of the tested hypothesis."""
-    least = 1e-12  # mu implies no finite epsilon at delta 0; mu itself does not depend on delta
-    delta = seen.design.claim.delta
-    epsilon = seen.process.epsilon_lower_bound(delta)
-    mu = seen.process.mu_lower_bound(max(delta, least))
-    if not seen.process.pairs:
-        return epsilon, mu
-
-    def replay(part: Evidence) -> Floats:
-        if seen.design.hypotheses[0] == "guarantee":
-            return part.mu_paths(np.array([mu.mu]))
-        return part.epsilon_paths(np.array([epsilon.epsilon]), delta)
-
-    reading = seen.reading(replay)
-    return replace(epsilon, reading=reading), replace(mu, reading=reading)
-
-
-def plain_test(
-    design: TrialDesign, tested: Guarantee, known: KnownScores | None = None
-) -> stats.EProcess:
-    """A single e-process for the hypothesis that a design tests."""
-    return stats.EProcess(
-        tested,
-        design.confidence,
-        support=None if known is None else known.support(),
-        expected=None if known is None else known.expected(),
-        deltas=(design.claim.delta,),
-        horizon=design.horizon,
-    )
 
 
 def _shares(scores: PairedScores, thresholds: Floats) -> PairedScores:

@@ -1,35 +1,207 @@
-"""Error counts of single outputs at one threshold, shared by the estimators of error rates."""
+"""Estimators that count errors of single outputs at one threshold, and differ in their formulas."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from leakbound.errors import UsageError
-from leakbound.estimators.base import Observations, PairedScores, TrialDesign
-from leakbound.stats import BestOnSameData, Bonferroni, Fixed, best_threshold
+from leakbound.estimators.base import (
+    Bounds,
+    Estimator,
+    Observations,
+    PairedScores,
+    Reads,
+    TrialDesign,
+    require_fixed_size,
+)
+from leakbound.stats import (
+    BestOnSameData,
+    Bonferroni,
+    Estimate,
+    Fixed,
+    Kind,
+    Power,
+    accuracy_bound,
+    accuracy_log_odds,
+    best_threshold,
+    bonferroni,
+    clopper_pearson,
+    clopper_pearson_power,
+    gdp,
+    joint_beta,
+)
+from leakbound.stats.counts.unconditional import (
+    unconditional,
+    unconditional_mu,
+    unconditional_power,
+)
+from leakbound.stats.curves.thresholds import FromCounts, error_cells
+from leakbound.stats.power import least_number
+
+# above this epsilon, a rejection needs more than 100,000 pairs, which no plan asks for
+PRACTICAL = 12.0
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorCounts:
-    """Right and wrong guesses at one threshold."""
+class Statistic(NamedTuple):
+    """What error counts say: formulas for epsilon and mu, and the power of that for epsilon.
 
-    tp: int
-    fn: int
-    fp: int
-    tn: int
-    threshold: str
+    A formula without a companion for mu needs a single threshold.
+    """
+
+    epsilon: FromCounts
+    mu: FromCounts | None = None
+    power: Callable[..., float] | None = None
 
     @property
-    def cells(self) -> tuple[int, int, int, int]:
-        """(tp, fn, fp, tn)."""
-        return self.tp, self.fn, self.fp, self.tn
+    def formulas(self) -> tuple[FromCounts, ...]:
+        """That for epsilon, and that for mu if there is one."""
+        return (self.epsilon,) if self.mu is None else (self.epsilon, self.mu)
 
-    @property
-    def guesses(self) -> tuple[int, int]:
-        """(right guesses, all guesses)."""
-        return self.tp + self.tn, sum(self.cells)
+
+def by_accuracy(
+    tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str
+) -> Estimate:
+    """`accuracy_bound` from error counts."""
+    return accuracy_bound(tp + tn, tp + fn + fp + tn, delta, confidence, threshold)
+
+
+def by_log_odds(
+    tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str
+) -> Estimate:
+    """`accuracy_log_odds` from error counts."""
+    return accuracy_log_odds(tp + tn, tp + fn + fp + tn, delta, threshold)
+
+
+@dataclass(frozen=True)
+class CountEstimator(Estimator):
+    """Estimates from error counts of one output per context, by the formulas of a statistic."""
+
+    kind: ClassVar[Kind] = "lower_bound"
+    anytime: ClassVar[bool] = False
+    simultaneous: ClassVar[bool] = True
+    reads: ClassVar[frozenset[Reads]] = frozenset({"trials"})
+    statistic: ClassVar[Statistic]
+
+    def check(self, design: TrialDesign) -> None:
+        """Refuse early stopping, and rules under which the counts give no valid bound."""
+        if self.kind != "point_estimate":
+            require_fixed_size(self, design)
+        if self.statistic.mu is None and isinstance(design.rule, Bonferroni):
+            raise UsageError(
+                f"{self.name} needs a single threshold, but the rule tries several; use "
+                "--threshold split, or --estimator clopper_pearson."
+            )
+        if self.kind != "point_estimate" and isinstance(design.rule, BestOnSameData):
+            raise UsageError(
+                "a threshold chosen on the tested trials gives no valid bound; use --threshold "
+                "split or bonferroni."
+            )
+
+    def begin(self, design: TrialDesign) -> TrialLog:
+        """An observer that counts errors."""
+        return TrialLog(design, self.statistic)
+
+    def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
+        """Number of pairs that are counted: all if they choose the threshold themselves, else those
+        that neither train the score nor choose its threshold."""
+        best = isinstance(design.rule, BestOnSameData)
+        return pairs if best else max(0, pairs - design.untested_pairs(pairs))
+
+    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
+        """The estimates if every guess is right."""
+        n, mu = self.tested_pairs(design, pairs), self.statistic.mu
+        if not n:
+            return Bounds(0.0, None if mu is None else 0.0)
+        given = (n, 0, 0, n, design.claim.delta, limit_confidence(design), "")
+        epsilon = self.statistic.epsilon(*given).epsilon or 0.0
+        return Bounds(epsilon, None if mu is None else mu(*given).mu or 0.0)
+
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
+        """Probability that the bound on epsilon exceeds the claim, if the system leaks like
+        randomised response. None if an output is not a single answer of a system."""
+        if self.statistic.power is None or not design.one_answer:
+            return None
+        claim, tested = design.claim, self.tested_pairs(design, pairs)
+        true, each = leak * claim.epsilon, limit_confidence(design)
+        given = (tested, true, claim.epsilon, claim.delta, each, design.assumption)
+        return Power(self.statistic.power(*given))
+
+    def pairs_needed(self, design: TrialDesign) -> int | None:
+        """Smallest number of tested pairs whose bound exceeds the claim if every guess is right.
+        None for claims that no practical number of pairs rejects."""
+        claim, each = design.claim, limit_confidence(design)
+
+        def enough(pairs: int) -> bool:
+            best = self.statistic.epsilon(pairs, 0, 0, pairs, claim.delta, each, "")
+            return (best.epsilon or 0.0) > claim.epsilon
+
+        return None if claim.epsilon > PRACTICAL else least_number(enough)
+
+
+class ClopperPearson(CountEstimator):
+    """Bounds on epsilon and mu from error counts of one output per context.
+
+    Guarantee: both bounds hold together with the stated confidence, for any mechanism, for
+    a number of pairs fixed beforehand and a threshold not chosen on the tested trials.
+    Reference: Jagielski et al. 2020; Nasr et al. 2023 (mu).
+    """
+
+    name: ClassVar[str] = "clopper_pearson"
+    statistic: ClassVar[Statistic] = Statistic(clopper_pearson, gdp, clopper_pearson_power)
+
+
+class Unconditional(CountEstimator):
+    """Bounds on epsilon and mu from error counts, with both error rates tested together.
+
+    The bounds are tighter than those of `clopper_pearson`, which covers the two rates separately.
+
+    Guarantee: each bound holds with the stated confidence, for any mechanism, for a number
+    of pairs fixed beforehand and a threshold not chosen on the tested trials.
+    Reference: Barnard 1947; Buehler 1957; Berger and Boos 1994.
+    """
+
+    name: ClassVar[str] = "unconditional"
+    simultaneous: ClassVar[bool] = False
+    statistic: ClassVar[Statistic] = Statistic(unconditional, unconditional_mu, unconditional_power)
+
+
+# Formulas of the estimators that may decide, by name.
+STATISTICS = {one.name: one.statistic for one in (ClopperPearson, Unconditional)}
+
+
+# Those below are reported beside the estimator that decides.
+class AccuracyBound(CountEstimator):
+    """A bound from the accuracy of the guesses."""
+
+    name: ClassVar[str] = "accuracy_bound"
+    statistic: ClassVar[Statistic] = Statistic(by_accuracy)
+
+
+class JointBeta(CountEstimator):
+    """A credible bound, which holds under a prior and not at a confidence."""
+
+    name: ClassVar[str] = "joint_beta"
+    kind: ClassVar[Kind] = "credible"
+    statistic: ClassVar[Statistic] = Statistic(joint_beta)
+
+
+class AccuracyLogOdds(CountEstimator):
+    """A point estimate from the accuracy of the guesses; a perfect attack gives infinity."""
+
+    name: ClassVar[str] = "accuracy_log_odds"
+    kind: ClassVar[Kind] = "point_estimate"
+    statistic: ClassVar[Statistic] = Statistic(by_log_odds)
+
+
+def limit_confidence(design: TrialDesign) -> float:
+    """Confidence of the limits at one threshold; higher than the bound's if several are tried."""
+    if not isinstance(design.rule, Bonferroni):
+        return design.confidence
+    return 1 - (1 - design.confidence) / len(design.rule.values or design.levels)
 
 
 class TrialLog:
@@ -37,8 +209,9 @@ class TrialLog:
 
     rejected = False
 
-    def __init__(self, design: TrialDesign) -> None:
-        self.design, self._choosing = design, design.threshold_pairs(design.pairs)
+    def __init__(self, design: TrialDesign, statistic: Statistic) -> None:
+        self.design, self.statistic = design, statistic
+        self._choosing = design.threshold_pairs(design.pairs)
         self._trials: list[PairedScores] = []
         self._simulated: list[PairedScores] = []
 
@@ -54,28 +227,27 @@ class TrialLog:
         """(pairs,) scores of all trials so far."""
         return _joined(self._trials)
 
-    @property
-    def tested(self) -> PairedScores:
-        """Scores of the trials after those that train the score or choose its threshold."""
-        return self.trials.part(slice(self._first_tested(len(self.trials)), None))
-
-    def counts(self) -> ErrorCounts | None:
-        """Errors at the threshold of the design's rule."""
-        rule, trials = self.design.rule, self.trials
-        if isinstance(rule, BestOnSameData):
-            tau = best_threshold(trials.member, trials.nonmember)
-            return _count(trials, tau, f"{rule} (tau = {tau:g})")
+    def bounds(self) -> tuple[Estimate, ...]:
+        """The estimates; none if no threshold could be chosen."""
+        trials, rule, claim = self.trials, self.design.rule, self.design.claim
+        tested = trials.part(slice(self.design.untested_pairs(len(trials)), None))
+        formulas, stated = self.statistic.formulas, (claim.delta, self.design.confidence)
+        if isinstance(rule, Bonferroni):
+            given = (tested.member, tested.nonmember, rule.values or self.design.levels, *stated)
+            return tuple(bonferroni(formula, *given) for formula in formulas)
         if isinstance(rule, Fixed):
-            return _count(self.tested, rule.value, str(rule))
-        chosen = self.design.threshold_pairs(len(trials))
-        if chosen < 1:
-            return None
-        pilot = _joined(self._simulated).part(slice(chosen))
-        tau = best_threshold(pilot.member, pilot.nonmember)
-        return _count(self.tested, tau, f"{rule} (tau = {tau:g})")
-
-    def _first_tested(self, pairs: int) -> int:
-        return max(self.design.threshold_pairs(pairs), self.design.pilot)
+            tau, threshold = rule.value, str(rule)
+        else:
+            best = isinstance(rule, BestOnSameData)
+            tested = trials if best else tested
+            chosen = slice(self.design.threshold_pairs(len(trials)))
+            choosing = trials if best else _joined(self._simulated).part(chosen)
+            if not len(choosing):
+                return ()
+            tau = best_threshold(choosing.member, choosing.nonmember)
+            threshold = f"{rule} (tau = {tau:g})"
+        cells = error_cells(tested.member, tested.nonmember, tau)
+        return tuple(f(*cells, *stated, threshold) for f in formulas) if len(tested) else ()
 
 
 def _joined(parts: list[PairedScores]) -> PairedScores:
@@ -85,34 +257,3 @@ def _joined(parts: list[PairedScores]) -> PairedScores:
         nonmember = np.concatenate([part.nonmember for part in parts])
         parts[:] = [PairedScores(member, nonmember)]
     return parts[0] if parts else PairedScores(np.zeros(0), np.zeros(0))
-
-
-def _count(trials: PairedScores, tau: float, threshold: str) -> ErrorCounts | None:
-    if not len(trials):
-        return None
-    tp, fp = int((trials.member >= tau).sum()), int((trials.nonmember >= tau).sum())
-    return ErrorCounts(tp, len(trials) - tp, fp, len(trials) - fp, threshold)
-
-
-def counted_pairs(design: TrialDesign, pairs: int) -> int:
-    """Number of pairs that enter the counts."""
-    return max(0, pairs - max(design.pilot, design.threshold_pairs(pairs)))
-
-
-def require_one_threshold(name: str, design: TrialDesign) -> None:
-    """Refuse a rule under which the counts at one threshold give no valid bound."""
-    if isinstance(design.rule, Bonferroni):
-        raise UsageError(
-            f"{name} needs a single threshold, but the rule tries several; use --threshold split, "
-            "or --estimator clopper_pearson."
-        )
-    require_separate_threshold(design)
-
-
-def require_separate_threshold(design: TrialDesign) -> None:
-    """Refuse a threshold that is chosen on the tested trials."""
-    if isinstance(design.rule, BestOnSameData):
-        raise UsageError(
-            "a threshold chosen on the tested trials gives no valid bound; use --threshold split "
-            "or bonferroni."
-        )

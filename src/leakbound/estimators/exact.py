@@ -1,27 +1,38 @@
-"""The exact privacy loss of pairs with known output distributions. Nothing is sampled."""
+"""Exact privacy losses and profiles of pairs with known output distributions."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Generic
 
 import numpy as np
 
 from leakbound.errors import UsageError
 from leakbound.estimators.base import (
     Bounds,
-    Distribution,
     DistributionPair,
     Estimator,
     Observations,
     Reads,
+    T,
     TrialDesign,
 )
-from leakbound.stats import BoundReading, Estimate, GaussianLaw, Kind, exact_privacy_loss
-from leakbound.stats.output_distributions import DiscreteGaussianLaw
+from leakbound.stats import (
+    BoundReading,
+    Estimate,
+    GaussianLaw,
+    Kind,
+    OutputDistribution,
+    exact_privacy_loss,
+    privacy_profile,
+)
+from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 
-KNOWN = 1024  # number of losses of different pairs in the cache
+KNOWN = 1024  # number of values of different pairs in the cache
+WIDEST = 20.0  # larger claims are plotted up to twice this epsilon; delta is 0 there in doubles
+POINTS = 41  # points of a curve: 20 steps from 0 to the claim, so the claim is one of them
 GREEDY = "the model always gives the same answer to the same prompt"
 
 
@@ -40,62 +51,25 @@ class Exact(Estimator):
     reads: ClassVar[frozenset[Reads]] = frozenset({"distribution"})
 
     def check(self, design: TrialDesign) -> None:
-        """Refuse several outputs per trial, because a distribution is for one output.
-
-        Args:
-            design: Design of the trials.
-
-        Raises:
-            UsageError: If a trial has several outputs.
-        """
+        """Refuse several outputs per trial, because a distribution is for one output."""
         if design.answers > 1:
             raise UsageError("exact needs one output per trial; use --answers 1.")
 
     def begin(self, design: TrialDesign) -> _Losses:
-        """An observer that keeps the losses.
-
-        Args:
-            design: Design of the trials.
-
-        Returns:
-            An observer with one estimate, or none if a distribution is not known.
-        """
+        """An observer with one estimate, or none if a distribution is not known."""
         return _Losses(design.claim.delta)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """All pairs, because a loss needs no threshold.
-
-        Args:
-            design: Design of the trials.
-            pairs: Number of collected pairs.
-
-        Returns:
-            The same number.
-        """
+        """All pairs, because a loss needs no threshold."""
         return pairs
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """Nothing limits the loss of a pair.
-
-        Args:
-            design: Design of the trials.
-            pairs: Number of collected pairs.
-
-        Returns:
-            Infinity, with at least one pair.
-        """
+        """Infinity, with at least one pair: nothing limits its loss."""
         most = math.inf if pairs else 0.0
         return Bounds(most, most)
 
     def pairs_needed(self, design: TrialDesign) -> int:
-        """One pair is enough.
-
-        Args:
-            design: Design of the trials.
-
-        Returns:
-            1.
-        """
+        """One pair is enough."""
         return 1
 
 
@@ -105,41 +79,24 @@ class _Losses:
     rejected = False
 
     def __init__(self, delta: float) -> None:
-        self._delta, self._known = delta, dict[tuple[bytes, bytes], Estimate]()
-        self._worst: Estimate | None = None
-        self._losses: list[float] = []
-        self._complete = True
+        self._found = PairValues(lambda one, other: exact_privacy_loss(one, other, delta))
+        self._losses: list[Estimate | None] = []
 
     def observe(self, observations: Observations) -> None:
         """Add the losses of the next pairs."""
-        for pair in observations.distributions:
-            self._add(pair)
-
-    def _add(self, pair: DistributionPair) -> None:
-        one, other = pair
-        if one is None or other is None:
-            self._complete = False
-            return
-        key = distribution_key(one), distribution_key(other)
-        if key not in self._known:
-            if len(self._known) >= KNOWN:
-                self._known.clear()
-            self._known[key] = exact_privacy_loss(one, other, self._delta)
-        found = self._known[key]
-        self._losses.append(found.epsilon or 0.0)
-        if self._worst is None or self._losses[-1] > (self._worst.epsilon or 0.0):
-            self._worst = found
+        self._losses += map(self._found.of, observations.distributions)
 
     def bounds(self) -> tuple[Estimate, ...]:
         """The worst pair."""
-        if self._worst is None or not self._complete:
+        known = [one for one in self._losses if one is not None]
+        if not known or len(known) < len(self._losses):
             return ()
-        losses = np.array(self._losses)
+        losses = np.array([one.epsilon or 0.0 for one in known])
+        worst = known[int(losses.argmax())]
         details = {
             "mean_epsilon": float(np.mean(losses)),
             "pairs_without_loss": float(np.sum(losses == 0)),
         }
-        worst = self._worst
         return (
             replace(
                 worst,
@@ -152,10 +109,64 @@ class _Losses:
         )
 
 
-def distribution_key(distribution: Distribution) -> bytes:
-    """Key that identifies a distribution, so that each pair of distributions is computed once."""
-    if distribution is None:
-        return b""
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """delta(epsilon) of the pairs."""
+
+    epsilon: tuple[float, ...]
+    mean: tuple[float, ...]
+    worst: tuple[float, ...]
+
+
+class ProfileSum:
+    """The profile of the pairs so far, from epsilon 0 to twice the claim."""
+
+    def __init__(self, claimed: float) -> None:
+        self._grid = np.linspace(0.0, 2 * min(claimed, WIDEST), POINTS)
+        self._total, self._worst = np.zeros(POINTS), np.zeros(POINTS)
+        self._pairs, self._complete = 0, True
+        self._found = PairValues(
+            lambda one, other: np.array([privacy_profile(one, other, float(e)) for e in self._grid])
+        )
+
+    def observe(self, observations: Observations) -> None:
+        """Add the profiles of the next pairs."""
+        for pair in observations.distributions:
+            curve = self._found.of(pair)
+            if curve is None:
+                self._complete = False
+                return
+            self._total, self._worst = self._total + curve, np.maximum(self._worst, curve)
+            self._pairs += 1
+
+    def profile(self) -> Profile | None:
+        """The profile of all pairs so far, with twelve decimal places, rounded up."""
+        if not self._pairs or not self._complete:
+            return None
+        curves = (self._grid, self._total / self._pairs, self._worst)
+        return Profile(*(tuple(math.ceil(float(v) * 1e12) / 1e12 for v in c) for c in curves))
+
+
+class PairValues(Generic[T]):
+    """A value of each pair of distributions, computed once for equal pairs."""
+
+    def __init__(self, compute: Callable[[OutputDistribution, OutputDistribution], T]) -> None:
+        self._compute, self._known = compute, dict[tuple[bytes, bytes], T]()
+
+    def of(self, pair: DistributionPair) -> T | None:
+        """The value of a pair; None if a distribution is not known."""
+        one, other = pair
+        if one is None or other is None:
+            return None
+        key = _key(one), _key(other)
+        if key not in self._known:
+            if len(self._known) >= KNOWN:
+                self._known.clear()
+            self._known[key] = self._compute(one, other)
+        return self._known[key]
+
+
+def _key(distribution: OutputDistribution) -> bytes:
     if isinstance(distribution, GaussianLaw | DiscreteGaussianLaw):
         sigma = np.float64(distribution.sigma).tobytes()
         return sigma + np.asarray(distribution.mean, float).tobytes()

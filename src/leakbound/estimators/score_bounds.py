@@ -12,6 +12,11 @@ import numpy as np
 from leakbound.errors import UsageError
 from leakbound.estimators.base import Claim, Observations, PairedScores, TrialDesign
 from leakbound.estimators.e_process import EProcess
+from leakbound.estimators.error_counts import (
+    STATISTICS,
+    by_accuracy,
+    by_log_odds,
+)
 from leakbound.estimators.scored_trials import (
     ChosenThreshold,
     ScoredTrials,
@@ -24,8 +29,6 @@ from leakbound.stats import (
     Estimate,
     Fixed,
     Split,
-    accuracy_bound,
-    accuracy_log_odds,
     auroc,
     auroc_standard_error,
     binomial_lower,
@@ -36,9 +39,9 @@ from leakbound.stats import (
     one_run,
     tpr_at_fpr,
 )
-from leakbound.stats.ranked import Ranked
-from leakbound.stats.thresholds import FromCounts
-from leakbound.stats.unconditional import unconditional, unconditional_mu
+from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.unconditional import unconditional, unconditional_mu
+from leakbound.stats.curves.thresholds import FromCounts, error_cells
 
 DecidingName = Literal["e_process", "clopper_pearson", "unconditional", "one_run"]
 DECIDING: tuple[DecidingName, ...] = ("e_process", "clopper_pearson", "unconditional", "one_run")
@@ -120,8 +123,8 @@ class ScoreBounds:
             design = _design(self.counts["pairs"], self.levels, self.delta, self.confidence, False)
             return EProcess().largest_certifiable(design, self.counts["pairs"]).epsilon
         tried = 1 if self.estimate(method).threshold == self.threshold else len(self.levels)
-        of = clopper_pearson if method == "clopper_pearson" else unconditional
-        return of(n, 0, 0, m, self.delta, 1 - (1 - self.confidence) / tried).epsilon or 0.0
+        perfect = (n, 0, 0, m, self.delta, 1 - (1 - self.confidence) / tried, "")
+        return STATISTICS[method].epsilon(*perfect).epsilon or 0.0
 
 
 def score_bounds(
@@ -173,12 +176,12 @@ def score_bounds(
     chosen, tested = choose_threshold(trials.shuffled(seed), _plain(rule))
     counts = _counts(trials, tested)
     design = _design(counts["pairs"], chosen.levels, delta, confidence, trials.in_order)
-    from_counts = list(_from_counts(tested, chosen, delta, confidence))
-    left_out = dict((*_left_out(tested, chosen), ("one_run", NOT_ONE_RUN)))
+    counted, left_out = _from_counts(tested, chosen, delta, confidence)
     return ScoreBounds(
         trials.design, delta, confidence, counts, chosen.text, chosen.levels,
         None if trials.in_order else seed,
-        (*_e_process(tested.pairs, design, chosen), *from_counts), left_out, _rates(trials),
+        (*_e_process(tested.pairs, design, chosen), *counted), {**left_out, "one_run": NOT_ONE_RUN},
+        _rates(trials),
     )  # fmt: skip
 
 
@@ -215,48 +218,35 @@ def _e_process(
         yield replace(one, threshold=few, assumptions=(*one.assumptions, IN_ORDER))
 
 
-def _methods(trials: ScoredTrials) -> Iterator[tuple[str, FromCounts, str | None]]:
-    """Methods that use error counts, and why they do not fit the design (None if they fit)."""
-    together = WITHIN_PAIR if trials.design == "paired" else None
-    yield from (("clopper_pearson", clopper_pearson, None), ("gdp", gdp, None))
-    yield "unconditional", unconditional, together
-    yield "unconditional_mu", unconditional_mu, together
-    yield "joint_beta", joint_beta, together
-
-
 def _from_counts(
     trials: ScoredTrials, chosen: ChosenThreshold, delta: float, confidence: float
-) -> Iterator[Estimate]:
-    """Estimates from error counts, by the methods that fit."""
-    apart = [
-        (name, method) for name, method, why in _methods(trials)
-        if why is None and not (chosen.tau is None and name == "joint_beta")
-    ]  # fmt: skip
-    if chosen.tau is None:
-        given = (trials.member, trials.nonmember, chosen.levels, delta, confidence)
-        yield from (bonferroni(method, *given) for _, method in apart)
-        return
-    tp, fp = (int((side >= chosen.tau).sum()) for side in (trials.member, trials.nonmember))
+) -> tuple[list[Estimate], dict[str, str]]:
+    """Estimates from error counts, and why the other methods do not fit."""
     n, m = trials.sizes
-    cells = (tp, n - tp, fp, m - fp, delta, confidence, chosen.text)
-    yield from (method(*cells) for _, method in apart)
-    right = (tp + m - fp, n + m)
-    if trials.design == "unpaired" and n == m:
-        yield accuracy_bound(*right, delta, confidence, chosen.text)
-    if n == m:
-        yield accuracy_log_odds(*right, delta, chosen.text)
-
-
-def _left_out(trials: ScoredTrials, chosen: ChosenThreshold) -> Iterator[tuple[str, str]]:
-    for name, _, why in _methods(trials):
-        if why is not None:
-            yield name, why
-        elif chosen.tau is None and name == "joint_beta":
-            yield name, ONE_THRESHOLD
-    if trials.design == "paired":
-        yield "accuracy_bound", WITHIN_PAIR
-    elif chosen.tau is None or trials.sizes[0] != trials.sizes[1]:
-        yield "accuracy_bound", ONE_THRESHOLD if chosen.tau is None else UNEQUAL
+    paired = WITHIN_PAIR if trials.design == "paired" else None
+    several = ONE_THRESHOLD if chosen.tau is None else None
+    unequal = UNEQUAL if n != m else None
+    methods: tuple[tuple[FromCounts, str, str | None], ...] = (
+        (clopper_pearson, "clopper_pearson", None),
+        (gdp, "gdp", None),
+        (unconditional, "unconditional", paired),
+        (unconditional_mu, "unconditional_mu", paired),
+        (joint_beta, "joint_beta", paired or several),
+        (by_accuracy, "accuracy_bound", paired or several or unequal),
+        (by_log_odds, "", several or unequal),
+    )
+    left_out = {name: why for _, name, why in methods if name and why is not None}
+    fitting = (formula for formula, _, why in methods if why is None)
+    if chosen.tau is None:
+        tried = (trials.member, trials.nonmember, chosen.levels, delta, confidence)
+        return [bonferroni(formula, *tried) for formula in fitting], left_out
+    given = (
+        *error_cells(trials.member, trials.nonmember, chosen.tau),
+        delta,
+        confidence,
+        chosen.text,
+    )
+    return [formula(*given) for formula in fitting], left_out
 
 
 def _of_one_run(

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.errors import UsageError
 from leakbound.estimators.base import PairedScores
 from leakbound.stats import BestOnSameData, Bonferroni, Fixed, Split, best_threshold
-from leakbound.stats.curves import clean_scores
-from leakbound.stats.ranked import Ranked
+from leakbound.stats.arrays import Floats
+from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.curves.curves import clean_scores
 
-Floats = npt.NDArray[np.float64]
 ScoreDesign = Literal["paired", "unpaired", "one_run"]
 ScoreRule = Fixed | Split | Bonferroni | BestOnSameData | Ranked
 FINITE = 1e300  # replaces infinite scores, between which there is no midpoint
@@ -130,8 +129,7 @@ def choose_threshold(
 ) -> tuple[ChosenThreshold, ScoredTrials]:
     """Choose a threshold, and remove the trials that chose it.
 
-    Guarantee:
-        The threshold does not depend on any returned trial.
+    Guarantee: the threshold does not depend on any returned trial.
     """
     if isinstance(rule, Fixed):
         return ChosenThreshold(rule.value, (rule.value,), str(rule)), trials

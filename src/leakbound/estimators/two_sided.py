@@ -9,9 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from leakbound.errors import UsageError
 from leakbound.estimators.base import (
     Bounds,
@@ -22,20 +19,26 @@ from leakbound.estimators.base import (
     Reads,
     TrialDesign,
 )
-from leakbound.estimators.clopper_pearson import ClopperPearson
-from leakbound.estimators.e_process import WITNESS, EProcess, EValues, Replayed, both_bounds
+from leakbound.estimators.e_process import (
+    WITNESS,
+    EProcess,
+    EValues,
+    PairedEValues,
+    Replayed,
+    SequentialTest,
+)
+from leakbound.estimators.error_counts import ClopperPearson, CountEstimator, Unconditional
 from leakbound.estimators.random_guessing import guessing_power, of_one_side
-from leakbound.estimators.unconditional import Unconditional
 from leakbound.stats import BoundReading, Estimate, Kind, Power
-from leakbound.stats.mixture import MixedEProcess
-from leakbound.stats.votes import KnownScores
+from leakbound.stats.arrays import Floats
+from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.noise.votes import KnownScores
 
-Floats = npt.NDArray[np.float64]
 BOTH = "two-sided: that members score higher, and that they score lower, each with half the error"
 
 
 @dataclass(frozen=True, slots=True)
-class TwoSidedEProcess(Estimator):
+class TwoSidedEProcess(SequentialTest):
     """Tests each side with an e-process, and decides by the mean of their e-values.
 
     Guarantee: each bound holds with the stated confidence at any stopping time.
@@ -44,34 +47,30 @@ class TwoSidedEProcess(Estimator):
     """
 
     name: ClassVar[str] = "two_sided"
-    kind: ClassVar[Kind] = "lower_bound"
-    anytime: ClassVar[bool] = True
-    simultaneous: ClassVar[bool] = False
-    reads: ClassVar[frozenset[Reads]] = EProcess.reads
 
     def begin(self, design: TrialDesign) -> TwoSidedEValues:
         """E-processes before the first pair."""
         return TwoSidedEValues(design)
 
-    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds if every output tells the contexts apart, on one side."""
-        return EProcess().largest_certifiable(_one_side(design), pairs)
+    def single(self, design: TrialDesign) -> TrialDesign:
+        """Design of the trials of one side."""
+        return _one_side(design)
 
-    def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Smallest number of tested pairs with which a perfect attack leads to a rejection."""
-        return EProcess().pairs_needed(_one_side(design))
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
+        """None: a claim of epsilon 0 has no multiples. See `accuracy_power`."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class TwoSidedCounts(Estimator):
     """Bounds from error counts at one threshold, for the side with the higher bound."""
 
-    inner: ClopperPearson | Unconditional
+    inner: CountEstimator
     name: ClassVar[str] = "two_sided"
-    kind: ClassVar[Kind] = "lower_bound"
-    anytime: ClassVar[bool] = False
+    kind: ClassVar[Kind] = CountEstimator.kind
+    anytime: ClassVar[bool] = CountEstimator.anytime
     simultaneous: ClassVar[bool] = False
-    reads: ClassVar[frozenset[Reads]] = ClopperPearson.reads
+    reads: ClassVar[frozenset[Reads]] = CountEstimator.reads
 
     def check(self, design: TrialDesign) -> None:
         """Refuse designs that `inner` cannot read."""
@@ -92,18 +91,7 @@ class TwoSidedCounts(Estimator):
 
 
 def two_sided(estimator: Estimator) -> Estimator:
-    """The two-sided form of an estimator.
-
-    Guarantee:
-        See each two-sided estimator.
-
-    Reference:
-        leakbound: neighbouring contexts are symmetric.
-
-    Examples:
-        >>> two_sided(EProcess()).name
-        'two_sided'
-    """
+    """The two-sided form of an estimator: neighbouring contexts are symmetric."""
     if isinstance(estimator, EProcess):
         return TwoSidedEProcess()
     if isinstance(estimator, ClopperPearson | Unconditional):
@@ -117,18 +105,8 @@ def two_sided(estimator: Estimator) -> Estimator:
 def accuracy_power(
     estimator: Estimator, design: TrialDesign, pairs: int
 ) -> tuple[tuple[float, Power], ...]:
-    """Probability that attacks with given accuracies reject random guessing.
-
-    Guarantee:
-        See `guessing_power`.
-
-    Reference:
-        See `guessing_power`.
-
-    Examples:
-        >>> accuracy_power(EProcess(), TrialDesign(None), 100)
-        ()
-    """
+    """Probability that attacks with given accuracies reject random guessing; see
+    `guessing_power`."""
     if not isinstance(estimator, TwoSidedEProcess | TwoSidedCounts) or not design.one_answer:
         return ()
     tested = estimator.tested_pairs(design, pairs)
@@ -138,7 +116,7 @@ def accuracy_power(
     return guessing_power("e_process", tested, design.confidence, scored, design.early_stop)
 
 
-class TwoSidedEValues:
+class TwoSidedEValues(PairedEValues):
     """The e-processes of both sides of one audit."""
 
     def __init__(self, design: TrialDesign) -> None:
@@ -157,14 +135,9 @@ class TwoSidedEValues:
         self._higher.observe(observations)
         self._lower.observe(_exchanged(observations))
 
-    @property
-    def rejected(self) -> bool:
-        """Whether the mean of the e-values has ever reached 1/alpha."""
-        return self.process.rejected
-
     def bounds(self) -> tuple[Estimate, ...]:
-        """Lower bounds on epsilon(delta) and on mu."""
-        return tuple(map(_noted, both_bounds(self)))
+        """Lower bounds, which say that they are two-sided."""
+        return tuple(map(_noted, super().bounds()))
 
     def reading(self, replay: Replayed) -> BoundReading:
         """What carries the evidence against one claim, on the side that carries most of it."""
@@ -189,7 +162,10 @@ class _BothCounts:
     def bounds(self) -> tuple[Estimate, ...]:
         """Bounds on epsilon and on mu, each for the side with the higher bound."""
         both = zip(*(side.bounds() for side in self._sides), strict=True)
-        stronger = (max(pair, key=_value) for pair in both)
+        stronger = (
+            max(pair, key=lambda one: (one.mu if one.epsilon is None else one.epsilon) or 0.0)
+            for pair in both
+        )
         return tuple(_noted(replace(one, confidence=self.design.confidence)) for one in stronger)
 
 
@@ -237,10 +213,6 @@ def _exchanged(seen: Observations) -> Observations:
 
 def _turned(scores: PairedScores | None) -> PairedScores | None:
     return None if scores is None else PairedScores(scores.nonmember, scores.member)
-
-
-def _value(bound: Estimate) -> float:
-    return (bound.mu if bound.epsilon is None else bound.epsilon) or 0.0
 
 
 def _noted(bound: Estimate) -> Estimate:

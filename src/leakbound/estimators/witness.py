@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import cycle, islice
 
 import numpy as np
-import numpy.typing as npt
 
-from leakbound.estimators.base import ReplyPair, TrialDesign
+from leakbound.estimators.base import (
+    Bounds,
+    Estimator,
+    Observations,
+    PairedScores,
+    ReplyPair,
+    TrialDesign,
+)
 from leakbound.privacy import ApproxDP, Guarantee, gdp_epsilon
 from leakbound.stats import BoundReading
-from leakbound.stats.anytime import GRID
-from leakbound.stats.witness import WitnessProcess
-from leakbound.stats.witness.process import SCAN
-
-Floats = npt.NDArray[np.float64]
+from leakbound.stats.arrays import Floats
+from leakbound.stats.e_values.anytime import GRID
+from leakbound.witness import WitnessProcess
+from leakbound.witness.process import SCAN
 
 
 class WitnessEvidence:
@@ -26,8 +33,7 @@ class WitnessEvidence:
     The tested claim itself is replaced by the next larger one on the grid of bounds. If that is
     rejected, the bound exceeds the claim.
 
-    Guarantee:
-        Under a claim, its e-values have an expectation of at most 1 at any stopping time.
+    Guarantee: under a claim, its e-values have an expectation of at most 1 at any stopping time.
     """
 
     def __init__(self, design: TrialDesign, tested: Guarantee, weight: float) -> None:
@@ -88,3 +94,29 @@ def _just_above(claim: ApproxDP) -> ApproxDP:
 @lru_cache(maxsize=4096)  # all channels of a system use the same grid of claims
 def _implied(mu: float, delta: float) -> float:
     return gdp_epsilon(mu, delta)
+
+
+def reach_of_replies(
+    design: TrialDesign, estimator: Estimator, pairs: int, shown: Sequence[tuple[ReplyPair, str]]
+) -> Bounds:
+    """The bounds if the replies of every pair differ as those of the controls do.
+
+    A witness has to learn what a score knows from the start, so it certifies less with as many
+    pairs. A system that leaks by its failures alone shows no score anything.
+    """
+    tested = estimator.tested_pairs(design, pairs) - len(shown)
+    if tested <= 0 or not shown:
+        return Bounds(0.0, 0.0)
+    shorter = replace(design, pairs=max(1, design.pairs - len(shown)), first_look=None)
+    values, silent, drawn = estimator.begin(shorter), np.zeros(tested), np.zeros((tested, 1))
+    values.observe(
+        Observations(
+            design.pilot,
+            tested,
+            trial_scores=PairedScores(silent, silent),
+            simulated_scores=PairedScores(drawn, drawn),
+            reply_pairs=tuple(islice(cycle(shown), tested)),
+        )
+    )
+    epsilon, mu = values.bounds()
+    return Bounds(epsilon.epsilon or 0.0, mu.mu or 0.0)

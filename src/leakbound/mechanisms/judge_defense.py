@@ -11,8 +11,8 @@ from leakbound.mechanisms.parts.base import answer_each
 from leakbound.mechanisms.parts.single import Undefended, as_aggregate
 from leakbound.mechanisms.parts.wording import JUDGE, REFUSAL
 from leakbound.models import Complete, Model
-from leakbound.stats.witness.features import ReplyFacts
 from leakbound.tasks import Aggregate, Job, Query, Task
+from leakbound.witness.features import ReplyFacts
 
 # Tokens of a verdict: "leak" or "safe" after a quote or a space. A truncated verdict is not a clear
 # "safe", so the answer is refused.

@@ -25,7 +25,7 @@ from leakbound.privacy import (
     calibrate_discrete_gaussian,
     calibrate_gaussian,
 )
-from leakbound.stats.output_distributions import DiscreteGaussianLaw
+from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import (
     Access,
     Aggregate,

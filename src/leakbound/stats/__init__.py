@@ -1,36 +1,22 @@
 """From scores to bounds. Arrays go in, result records come out. No I/O; numpy and scipy only."""
 
-from leakbound.stats.bounds import accuracy_bound, accuracy_log_odds, clopper_pearson, gdp
-from leakbound.stats.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
-from leakbound.stats.e_process import EProcess
-from leakbound.stats.estimate import BoundReading, Estimate, Kind, beside, cut
-from leakbound.stats.intervals import binomial_lower, binomial_upper
-from leakbound.stats.mixture import MixedEProcess
-from leakbound.stats.noise_fit import NoiseFit, noise_goodness_of_fit
-from leakbound.stats.one_run import (
+from leakbound.stats.counts.bounds import (
+    accuracy_bound,
+    accuracy_log_odds,
+    clopper_pearson,
+    gdp,
+    joint_beta,
+)
+from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
+from leakbound.stats.counts.one_run import (
     canaries_to_reject,
     one_run,
     one_run_power,
     right_to_reject,
 )
-from leakbound.stats.output_distributions import (
-    CategoricalLaw,
-    GaussianLaw,
-    OutputDistribution,
-    exact_privacy_loss,
-    privacy_profile,
-)
-from leakbound.stats.planned_rates import PlannedRateTest, RateDesign
-from leakbound.stats.posterior import joint_beta
-from leakbound.stats.power import (
-    Assumption,
-    Power,
-    clopper_pearson_power,
-    largest_certifiable_epsilon,
-    pairs_to_reject,
-)
-from leakbound.stats.rank_test import rank_test, sign_test
-from leakbound.stats.rates import (
+from leakbound.stats.counts.planned_rates import PlannedRateTest, RateDesign
+from leakbound.stats.counts.rank_test import rank_test, sign_test
+from leakbound.stats.counts.rates import (
     RateBounds,
     RatePlan,
     RateTest,
@@ -38,8 +24,9 @@ from leakbound.stats.rates import (
     plan_rate,
     rate_bounds,
 )
-from leakbound.stats.resampled import resampled
-from leakbound.stats.thresholds import (
+from leakbound.stats.counts.resampled import resampled
+from leakbound.stats.curves.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
+from leakbound.stats.curves.thresholds import (
     BestOnSameData,
     Bonferroni,
     Fixed,
@@ -48,7 +35,25 @@ from leakbound.stats.thresholds import (
     best_threshold,
     bonferroni,
 )
-from leakbound.stats.votes import RocBand, VoteScores, roc_band, vote_band
+from leakbound.stats.e_values.e_process import EProcess
+from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.estimate import BoundReading, Estimate, Kind, beside, cut
+from leakbound.stats.noise.noise_fit import NoiseFit, noise_goodness_of_fit
+from leakbound.stats.noise.output_distributions import (
+    CategoricalLaw,
+    GaussianLaw,
+    OutputDistribution,
+    exact_privacy_loss,
+    privacy_profile,
+)
+from leakbound.stats.noise.votes import VoteScores
+from leakbound.stats.power import (
+    Assumption,
+    Power,
+    clopper_pearson_power,
+    largest_certifiable_epsilon,
+    pairs_to_reject,
+)
 
 __all__ = [
     "Assumption",
@@ -71,7 +76,6 @@ __all__ = [
     "RateDesign",
     "RatePlan",
     "RateTest",
-    "RocBand",
     "Split",
     "ThresholdRule",
     "VoteScores",
@@ -103,8 +107,6 @@ __all__ = [
     "resampled",
     "right_to_reject",
     "roc",
-    "roc_band",
     "sign_test",
     "tpr_at_fpr",
-    "vote_band",
 ]

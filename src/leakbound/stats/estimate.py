@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["lower_bound", "point_estimate", "credible"]
+IMPLIED = "the implied epsilon holds only if the mechanism is Gaussian"
 MOST_DIGITS = 16  # decimal places of a float near 1
 WORDS = {
     "score": "the score of the attack",

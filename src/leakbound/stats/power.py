@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import bdtr
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.errors import UsageError
-from leakbound.stats.bounds import clopper_pearson
-from leakbound.stats.intervals import binomial_lower, binomial_upper
+from leakbound.stats.arrays import Floats
+from leakbound.stats.counts.bounds import clopper_pearson
+from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
 
-Floats = npt.NDArray[np.float64]
 LARGEST_CLAIM = 30.0  # a perfect attack needs about 4e13 pairs to reject it
 LARGEST_EXPONENT = 700.0  # e^700 is about the largest float
 NO_POWER = "No power is known for this design; run a pilot."
@@ -164,14 +164,27 @@ def pairs_to_reject(epsilon: float, delta: float = 0.0, confidence: float = 0.95
             f"epsilon is {epsilon!r}; no practical number of pairs rejects a claim above "
             f"{LARGEST_CLAIM:g}."
         )
-    low, high = 0, 1
-    while largest_certifiable_epsilon(high, delta, confidence) <= epsilon:
-        low, high = high, 2 * high
+    found = least_number(lambda n: largest_certifiable_epsilon(n, delta, confidence) > epsilon)
+    return int(found or 0)
+
+
+def first_number(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The smallest number above `low` for which a monotone property, false at `low` and true at
+    `high`, holds."""
     while high - low > 1:
         middle = (low + high) // 2
-        enough = largest_certifiable_epsilon(middle, delta, confidence) > epsilon
-        low, high = (low, middle) if enough else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
+
+
+def least_number(enough: Callable[[int], bool], most: float = math.inf) -> int | None:
+    """The smallest number of pairs that is enough; None if the power of two `most` is not."""
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > most:
+            return None
+    return first_number(enough, high // 2, high)
 
 
 def clopper_pearson_power(

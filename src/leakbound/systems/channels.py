@@ -15,9 +15,9 @@ from pathlib import Path
 
 from leakbound._text import whole
 from leakbound.errors import UsageError
-from leakbound.stats.witness import ReplyFacts
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import ANSWER, GeneratedText
+from leakbound.witness import ReplyFacts
 
 ALL, SECONDS, TOOL_CALLS = "all", "seconds", "tool_calls"
 TAKEN = frozenset({ALL, ANSWER, SECONDS, TOOL_CALLS})

@@ -20,7 +20,6 @@ from leakbound.models import Model
 from leakbound.models.content import text_only
 from leakbound.models.http.blocking import run_blocking
 from leakbound.privacy import Guarantee, NonPrivate
-from leakbound.stats.witness import ReplyFacts
 from leakbound.systems.callable import Answerer, as_system
 from leakbound.systems.calls import Caller, CallOptions, Paced
 from leakbound.systems.channels import SECONDS, separated
@@ -46,6 +45,7 @@ from leakbound.tasks import (
     Vector,
 )
 from leakbound.tasks.mechanism import Exactness
+from leakbound.witness import ReplyFacts
 
 _Asked = tuple[Job, str, int]  # with the text of its query, and its draw
 LOST = Reply("", finish_reason="error")  # what a user sees of a call without an answer

@@ -12,9 +12,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.stats.witness import ReplyFacts, StoredReply
 from leakbound.tasks.example import Context
 from leakbound.tasks.task import Query
+from leakbound.witness import ReplyFacts, StoredReply
 
 Floats = npt.NDArray[np.float64]
 ANSWER = "answer"  # the channel that every system has

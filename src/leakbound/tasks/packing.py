@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
-from leakbound.stats.witness import StoredReply, reply_from_json, reply_to_json
 from leakbound.tasks.outputs import Aggregate, GeneratedText, Vector, Votes
+from leakbound.witness import StoredReply, reply_from_json, reply_to_json
 
 Json: TypeAlias = dict[str, Any]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from leakbound.privacy import ApproxDP, BoundedRange, DiscreteGaussian, Gaussian, Guarantee
 from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution, exact_privacy_loss
-from leakbound.stats.output_distributions import DiscreteGaussianLaw
+from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Aggregate, Job, Mechanism, Query
 from leakbound.testing.conformance_parts import (
     TWO,

@@ -10,7 +10,7 @@ from leakbound.auditing.subject import Subject
 from leakbound.auditing.verdict import Claim
 from leakbound.estimators.random_guessing import guessing_power, of_one_side
 from leakbound.stats import Assumption, Power, canaries_to_reject, one_run, one_run_power
-from leakbound.stats.ranked import Ranked
+from leakbound.stats.counts.ranked import Ranked
 
 
 def plan_one_run(prepared: PreparedOneRun) -> Plan:

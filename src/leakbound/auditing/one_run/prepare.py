@@ -22,7 +22,7 @@ from leakbound.auditing.spec import AuditSpec
 from leakbound.auditing.verdict import Claim
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee, self_compose
-from leakbound.stats.ranked import Ranked
+from leakbound.stats.counts.ranked import Ranked
 from leakbound.systems import SystemMechanism
 from leakbound.systems.stores.shared import require_store
 from leakbound.tasks import Context, Example, Mechanism, Query, Task

@@ -48,7 +48,7 @@ from leakbound.estimators.two_sided import BOTH
 from leakbound.models.content import readable, without
 from leakbound.privacy import NonPrivate
 from leakbound.stats import Estimate, Fixed, Power, beside, cut, one_run, rank_test
-from leakbound.stats.ranked import Ranked
+from leakbound.stats.counts.ranked import Ranked
 from leakbound.tasks import Outputs, Vector
 
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind

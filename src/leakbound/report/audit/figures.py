@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from leakbound.auditing import AuditResult
     from leakbound.auditing.result_curves import EValuePath
-    from leakbound.estimators.profile import Profile
+    from leakbound.estimators.exact import Profile
     from leakbound.stats import Estimate
 
 LEAST_DELTA = 1e-12  # where the logarithmic axis of delta ends

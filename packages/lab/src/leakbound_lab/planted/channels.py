@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from leakbound.stats.witness.features import ReplyFacts
 from leakbound.tasks import Context
+from leakbound.witness.features import ReplyFacts
 
 MANY = 1 << 30  # replies; nobody asks for more
 

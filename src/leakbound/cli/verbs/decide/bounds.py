@@ -30,7 +30,7 @@ from leakbound.gating.score_files import Columns, read_scores
 from leakbound.gating.score_verdict import Seen, conclude_guessing, conclude_scores, seen_by
 from leakbound.report.words import KINDS, verdict_text
 from leakbound.stats import Bonferroni, Power, Split, cut
-from leakbound.stats.ranked import Ranked
+from leakbound.stats.counts.ranked import Ranked
 
 EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 FILE = click.Path(path_type=Path)

@@ -24,9 +24,9 @@ from leakbound.cli.verbs.audit.plan import described, unasked_model
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
-from leakbound.stats.witness import ReplyFacts
 from leakbound.systems.http.config import sent_rows
 from leakbound.tasks import Job, Query, Votes, reply_of
+from leakbound.witness import ReplyFacts
 
 KINDS = {
     "words": "answers with the words that a query allows, so the membership query fits",

@@ -1,0 +1,7 @@
+"""From counts of right and wrong guesses to bounds: on epsilon and mu, or on a rate.
+
+Every bound is exact at any number of trials. `bounds.clopper_pearson` covers both error rates
+separately, `unconditional.unconditional` both together, and `one_run.one_run` reads one system with
+many canaries. `rates.RateTest` and `planned_rates.PlannedRateTest` follow a single rate score by
+score, and `rank_test.rank_test` and `exchangeability.excess_test` compare two samples.
+"""

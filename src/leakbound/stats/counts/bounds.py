@@ -1,0 +1,306 @@
+"""Lower bounds and point estimates from counts of right and wrong guesses.
+
+tp and fn count trials of the canary-in context that were called member and non-member; fp and tn
+count those of the canary-out context. Trials are assumed to be independent, and the threshold must
+not have been chosen on them (see thresholds.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import betainc, betaincinv, ndtri
+
+from leakbound._check import confidence_level, count, delta_value
+from leakbound.errors import UsageError
+from leakbound.privacy import gdp_epsilon
+from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
+from leakbound.stats.estimate import IMPLIED, Estimate
+
+IID = "trials are independent within each context"
+FRESH = "the threshold was not chosen on these trials"
+NODES = 4000  # midpoints of the integral over a posterior; its error is below 1e-4 of the mass
+TOLERANCE = 1e-9  # relative width at which bisection stops, far below the error of the integral
+
+
+def clopper_pearson(
+    tp: int,
+    fn: int,
+    fp: int,
+    tn: int,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    threshold: str = "given",
+) -> Estimate:
+    """Lower bound on epsilon from Clopper-Pearson limits on both error rates.
+
+    The larger of ln((TPR_lo - delta)/FPR_hi) and ln((TNR_lo - delta)/FNR_hi), but at least 0. Each
+    error rate gets an error of (1 - confidence)/2, so both limits hold together. The bound is
+    always finite: a perfect attack on n trials certifies the most that n trials can show.
+
+    Args:
+        tp: Canary-in trials called member.
+        fn: Canary-in trials called non-member.
+        fp: Canary-out trials called member.
+        tn: Canary-out trials called non-member.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `lower_bound`, for any mechanism.
+
+    Raises:
+        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
+            outside its range.
+
+    Guarantee:
+        Exceeds the true epsilon(delta) with probability at most 1 - confidence, under the
+        relation between the two contexts.
+
+    Reference:
+        Jagielski, Ullman and Oprea (NeurIPS 2020); Nasr et al. (IEEE S&P 2021).
+
+    Examples:
+        >>> round(clopper_pearson(tp=100, fn=0, fp=0, tn=100).epsilon, 3)
+        3.281
+    """
+    counts = error_counts(tp, fn, fp, tn)
+    delta_value(delta)
+    alpha = (1 - confidence_level(confidence)) / 2
+    fpr, fnr = (float(binomial_upper(*of, alpha)) for of in ((fp, fp + tn), (fn, tp + fn)))
+    value = max(0.0, _log_ratio(1 - fnr - delta, fpr), _log_ratio(1 - fpr - delta, fnr))
+    details = {"fpr_upper": fpr, "fnr_upper": fnr}
+    return Estimate(
+        "clopper_pearson", "lower_bound", value, delta, confidence, counts, (IID, FRESH),
+        threshold=threshold, details=details,
+    )  # fmt: skip
+
+
+def gdp(
+    tp: int,
+    fn: int,
+    fp: int,
+    tn: int,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    threshold: str = "given",
+) -> Estimate:
+    """Lower bound on mu of Gaussian DP: Phi^-1(1 - FNR_hi) - Phi^-1(FPR_hi), but at least 0.
+
+    Args:
+        tp: Canary-in trials called member.
+        fn: Canary-in trials called non-member.
+        fp: Canary-out trials called member.
+        tn: Canary-out trials called non-member.
+        delta: Failure probability at which `details["implied_epsilon"]` is stated, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `lower_bound` on mu. Its `epsilon` is None. The epsilon that mu implies
+        is a bound only if the mechanism is Gaussian, and it rejects no (epsilon, delta) claim.
+
+    Raises:
+        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
+            outside its range.
+
+    Guarantee:
+        Exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence.
+
+    Reference:
+        XL; Nasr et al., "Tight auditing of differentially private machine learning" (USENIX
+        Security 2023).
+
+    Examples:
+        >>> found = gdp(tp=90, fn=10, fp=10, tn=90)
+        >>> round(found.mu, 3), found.epsilon
+        (1.86, None)
+    """
+    found = clopper_pearson(tp, fn, fp, tn, delta, confidence, threshold)
+    fpr, fnr = found.details["fpr_upper"], found.details["fnr_upper"]
+    mu = max(0.0, float(-ndtri(fnr) - ndtri(fpr))) if max(fpr, fnr) < 1 else 0.0
+    return replace(
+        found, method="gdp", epsilon=None, assumptions=(IID, FRESH, IMPLIED), mu=mu,
+        details={**found.details, "implied_epsilon": gdp_epsilon(mu, delta)},
+    )  # fmt: skip
+
+
+def accuracy_log_odds(
+    correct: int, n: int, delta: float = 0.0, threshold: str = "given"
+) -> Estimate:
+    """Point estimate ln((a - delta)/(1 - a)) from the accuracy a = correct/n.
+
+    It is infinite for a perfect attack, even with few trials. Never compare it with a claim.
+
+    Args:
+        correct: Right guesses, at most n.
+        n: Guesses, at least 1.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `point_estimate`, without confidence.
+
+    Raises:
+        UsageError: If the counts are inconsistent or delta lies outside its range.
+
+    Reference:
+        CL.
+
+    Examples:
+        >>> accuracy_log_odds(correct=10, n=10).epsilon
+        inf
+    """
+    _check_guesses(correct, n)
+    delta_value(delta)
+    a = correct / n
+    value = math.inf if correct == n else max(0.0, _log_ratio(a - delta, 1 - a))
+    return Estimate(
+        "accuracy_log_odds", "point_estimate", value, delta, None, {"correct": correct, "n": n},
+        ("the accuracy on these trials is taken as the true accuracy",), threshold=threshold,
+    )  # fmt: skip
+
+
+def accuracy_bound(
+    correct: int, n: int, delta: float = 0.0, confidence: float = 0.95, threshold: str = "given"
+) -> Estimate:
+    """Lower bound on epsilon from the number of right guesses, half of them about members.
+
+    Under (epsilon, delta)-DP a guess is right with probability at most
+    (e^epsilon + delta)/(1 + e^epsilon). Hence epsilon >= ln((a - delta)/(1 - a)), where a is the
+    one-sided Clopper-Pearson lower limit of the accuracy. At delta = 0 this is the largest epsilon
+    with P[Bin(n, e^eps/(1 + e^eps)) >= correct] <= 1 - confidence. Unequal rates in the two
+    contexts only make the tail lighter (Hoeffding 1956).
+
+    Args:
+        correct: Right guesses, at most n.
+        n: Guesses, at least 1, the same number for each context.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `lower_bound`, at least 0.
+
+    Raises:
+        UsageError: If the counts are inconsistent, or delta or confidence lies outside its range.
+
+    Guarantee:
+        Exceeds the true epsilon(delta) with probability at most 1 - confidence.
+
+    Reference:
+        CL; Steinke, Nasr and Jagielski (NeurIPS 2023) for the binomial tail.
+
+    Examples:
+        >>> round(accuracy_bound(correct=100, n=100).epsilon, 3)
+        3.493
+    """
+    _check_guesses(correct, n)
+    delta_value(delta)
+    a = float(binomial_lower(correct, n, 1 - confidence_level(confidence)))
+    return Estimate(
+        "accuracy_bound", "lower_bound", max(0.0, _log_ratio(a - delta, 1 - a)), delta, confidence,
+        {"correct": correct, "n": n}, (IID, FRESH, "equal numbers of member and non-member trials"),
+        threshold=threshold,
+    )  # fmt: skip
+
+
+def joint_beta(
+    tp: int,
+    fn: int,
+    fp: int,
+    tn: int,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    threshold: str = "given",
+) -> Estimate:
+    """Credible lower bound on epsilon: epsilon exceeds it with posterior probability `confidence`.
+
+    The model is FPR ~ Beta(1/2 + fp, 1/2 + tn) and FNR ~ Beta(1/2 + fn, 1/2 + tp), independent
+    (Jeffreys priors). The two rates require more than epsilon if FPR + e^eps FNR < 1 - delta or
+    FNR + e^eps FPR < 1 - delta. The posterior mass of that region is an integral over the quantiles
+    of FPR. The bound is the (1 - confidence) quantile, found by bisection and rounded down.
+
+    Args:
+        tp: Canary-in trials called member.
+        fn: Canary-in trials called non-member.
+        fp: Canary-out trials called member.
+        tn: Canary-out trials called non-member.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Posterior probability, in (0, 1).
+        threshold: How the threshold was chosen, for the record.
+
+    Returns:
+        An estimate of kind `credible`. It has no guaranteed coverage and decides no verdict.
+
+    Raises:
+        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
+            outside its range.
+
+    Reference:
+        Zanella-Béguelin et al., "Bayesian estimation of differential privacy" (ICML 2023).
+
+    Examples:
+        >>> round(joint_beta(tp=100, fn=0, fp=0, tn=100).epsilon, 1)
+        4.9
+    """
+    counts = error_counts(tp, fn, fp, tn)
+    delta_value(delta)
+    alpha = 1 - confidence_level(confidence)
+    rates = betaincinv(0.5 + fp, 0.5 + tn, (np.arange(NODES) + 0.5) / NODES)
+
+    def suffices(epsilon: float) -> float:
+        """Posterior probability that epsilon suffices."""
+        least = np.maximum(
+            (1 - delta - rates) * math.exp(-epsilon), 1 - delta - math.exp(epsilon) * rates
+        )
+        return 1 - float(betainc(0.5 + fn, 0.5 + tp, np.clip(least, 0.0, 1.0)).mean())
+
+    return Estimate(
+        "joint_beta", "credible", _quantile(suffices, alpha), delta, confidence, counts,
+        (IID, FRESH, "both error rates have independent Jeffreys priors"), threshold=threshold,
+    )  # fmt: skip
+
+
+def error_counts(tp: int, fn: int, fp: int, tn: int) -> dict[str, int]:
+    """The four counts by name, checked."""
+    counts = {
+        name: count(name, value)
+        for name, value in zip(("tp", "fn", "fp", "tn"), (tp, fn, fp, tn), strict=True)
+    }
+    for side, total in (("member", tp + fn), ("non-member", fp + tn)):
+        if total == 0:
+            raise UsageError(
+                f"there are no {side} trials; a bound needs at least one trial of each context."
+            )
+    return counts
+
+
+def _log_ratio(top: float, bottom: float) -> float:
+    if top <= 0:
+        return -math.inf
+    return math.inf if bottom <= 0 else math.log(top / bottom)
+
+
+def _check_guesses(correct: int, n: int) -> None:
+    if count("n", n) == 0 or count("correct", correct) > n:
+        raise UsageError(
+            f"correct is {correct} of n = {n}; it must be at most n, and n at least 1."
+        )
+
+
+def _quantile(suffices: Callable[[float], float], alpha: float) -> float:
+    """Largest epsilon with suffices(epsilon) <= alpha; 0 if there is none."""
+    low, high = 0.0, 1.0
+    if suffices(0.0) > alpha:
+        return 0.0
+    while high < 500 and suffices(high) <= alpha:  # e^500 is still a float
+        low, high = high, 2 * high
+    while high - low > TOLERANCE * max(1.0, high):
+        middle = (low + high) / 2
+        low, high = (middle, high) if suffices(middle) <= alpha else (low, middle)
+    return low

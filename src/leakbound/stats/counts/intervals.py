@@ -1,0 +1,63 @@
+"""Exact binomial confidence limits, rounded outwards.
+
+Reference: Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of
+the binomial" (Biometrika 1934).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaincinv
+
+from leakbound.stats.arrays import Floats
+
+OUTWARDS = 1e-9  # relative margin, a thousand times the error of the inverse beta function
+
+
+def binomial_upper(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -> Floats:
+    """One-sided upper confidence limit of a probability.
+
+    Args:
+        successes: Numbers of successes k; any shape.
+        trials: Numbers of trials n >= k; any shape that broadcasts.
+        alpha: Error probability of the limit, in (0, 1).
+
+    Returns:
+        The largest p with P[Bin(n, p) <= k] >= alpha; 1 where k = n or n = 0.
+
+    Guarantee:
+        The true probability exceeds the limit with probability at most alpha, at any n.
+
+    Reference:
+        Clopper and Pearson (1934).
+
+    Examples:
+        >>> round(float(binomial_upper(0, 100, 0.05)), 4)  # 1 - 0.05 ** (1 / 100)
+        0.0295
+    """
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    inside = (k < n) & (n > 0)
+    raw = betaincinv(np.where(inside, k + 1, 1.0), np.where(inside, n - k, 1.0), 1 - alpha)
+    return np.where(inside, np.minimum(raw * (1 + OUTWARDS), 1.0), 1.0)
+
+
+def binomial_lower(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -> Floats:
+    """One-sided lower confidence limit of a probability.
+
+    Args:
+        successes: Numbers of successes k; any shape.
+        trials: Numbers of trials n >= k; any shape that broadcasts.
+        alpha: Error probability of the limit, in (0, 1).
+
+    Returns:
+        The smallest p with P[Bin(n, p) >= k] >= alpha; 0 where k = 0.
+
+    Guarantee:
+        The true probability lies below the limit with probability at most alpha, at any n.
+
+    Reference:
+        Clopper and Pearson (1934).
+    """
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    return np.clip(1 - binomial_upper(n - k, n, alpha), 0.0, 1.0)

@@ -1,0 +1,205 @@
+"""Auditing in one run: many canaries in one system, each in or out by an independent fair coin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import bdtrc, expit, gammaln, log_expit
+
+from leakbound._check import confidence_level, count, delta_value, epsilon_value, within
+from leakbound.errors import UsageError
+from leakbound.stats.arrays import Floats
+from leakbound.stats.estimate import Estimate
+from leakbound.stats.power import first_number
+
+STEP = 0.1  # step of the scan; the claims are nested, so a coarse step costs only halvings
+GROWTH = 1.05  # ratio of successive numbers of canaries; bisection then refines the first hit
+MOST_CANARIES = 1_000_000  # far more questions than an audit puts to a store
+HALVINGS = 40  # 0.1 / 2^40 is below the rounding error of a bound
+ASSUMES = (
+    "every canary is in or out by an independent fair coin",
+    "the guarantee covers each canary given all others",
+    "guesses are made without knowing the coins",
+)
+
+
+def one_run(
+    canaries: int, guesses: int, correct: int, delta: float = 0.0, confidence: float = 0.95
+) -> Estimate:
+    """Lower bound on epsilon from one run over many canaries.
+
+    Under (epsilon, delta)-DP, with W ~ Bin(guesses, e^eps/(1 + e^eps)):
+    P(right guesses >= v) <= P(W >= v) + 2 canaries delta max_i P(v - i <= W < v)/i. The bound is
+    the largest epsilon for which the right side, at it and at all smaller values of a scan, is at
+    most 1 - confidence. It is rounded down. The guesses may depend on each other in any way.
+
+    Args:
+        canaries: Number of canaries m, each in or out by an independent fair coin.
+        guesses: Number of canaries that were guessed, from 1 to m. It is fixed beforehand.
+        correct: Number of right guesses.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+
+    Returns:
+        An estimate of kind `lower_bound`, for the whole run of m canaries.
+
+    Raises:
+        UsageError: Unless correct <= guesses <= canaries and guesses >= 1.
+
+    Guarantee:
+        Exceeds the true epsilon(delta) of the run under `add_remove` with probability at most
+        1 - confidence (`replace_one` if a fixed record takes the place of an absent canary).
+
+    Reference:
+        Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (NeurIPS 2023),
+        Theorem 5.2.
+
+    Examples:
+        >>> round(one_run(canaries=100, guesses=100, correct=100).epsilon, 3)
+        3.493
+    """
+    m, r, v = count("canaries", canaries), count("guesses", guesses), count("correct", correct)
+    delta_value(delta)
+    alpha = 1 - confidence_level(confidence)
+    if not (0 < r <= m and v <= r):
+        raise UsageError(
+            f"{v} correct of {r} guesses on {m} canaries; they must satisfy correct <= guesses <= "
+            "canaries, guesses >= 1."
+        )
+    return Estimate(
+        "one_run", "lower_bound", _largest(m, r, v, delta, alpha), delta, confidence,
+        {"canaries": m, "guesses": r, "correct": v}, ASSUMES,
+    )  # fmt: skip
+
+
+def right_to_reject(
+    canaries: int, epsilon: float, delta: float = 0.0, confidence: float = 0.95
+) -> int | None:
+    """Smallest number of right guesses, one for each canary, whose bound exceeds a claim.
+
+    Args:
+        canaries: Number of canaries m, at least 1.
+        epsilon: Claimed epsilon of the whole run, at least 0.
+        delta: Its delta, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+
+    Returns:
+        A number from 1 to m; None if m right guesses are too few.
+
+    Raises:
+        UsageError: If an argument lies outside its range.
+
+    Examples:
+        >>> right_to_reject(100, 3.0), right_to_reject(100, 4.0)
+        (99, None)
+    """
+    m, alpha = count("canaries", canaries), 1 - confidence_level(confidence)
+    within("canaries", m, 1, MOST_CANARIES)
+    epsilon_value(epsilon)
+    delta_value(delta)
+
+    def rejects(right: int) -> bool:
+        return _largest(m, m, right, delta, alpha) > epsilon
+
+    return first_number(rejects, 0, m) if rejects(m) else None
+
+
+def one_run_power(
+    canaries: int, right: float, epsilon: float, delta: float = 0.0, confidence: float = 0.95
+) -> float:
+    """Probability that one run rejects a claim if guesses are right independently of each other.
+
+    Args:
+        canaries: Number of canaries m, at least 1, each guessed.
+        right: Probability that a guess is right, in [0, 1].
+        epsilon: Claimed epsilon of the whole run, at least 0.
+        delta: Its delta, in [0, 1).
+        confidence: Confidence of the bound, in (0, 1).
+
+    Returns:
+        The exact probability: the upper tail of Bin(m, right).
+
+    Raises:
+        UsageError: If an argument lies outside its range.
+
+    Examples:
+        >>> round(one_run_power(100, 0.99, 2.0), 3), one_run_power(100, 1.0, 4.0)
+        (1.0, 0.0)
+    """
+    needed = right_to_reject(canaries, epsilon, delta, confidence)
+    if not 0 <= right <= 1:
+        raise UsageError(f"right is {right!r}; it must be a probability from 0 to 1.")
+    return 0.0 if needed is None else float(bdtrc(needed - 1, canaries, right))
+
+
+def canaries_to_reject(
+    claim: Callable[[int], tuple[float, float]],
+    confidence: float = 0.95,
+    guesses: Callable[[int], int] = lambda canaries: canaries,
+) -> int | None:
+    """Smallest number of canaries with which a perfect attack rejects a claim.
+
+    Args:
+        claim: Maps a number of canaries to (epsilon, delta) of the whole run. A claim about one
+            answer grows with the number of canaries.
+        confidence: Confidence of the bound, in (0, 1).
+        guesses: Maps a number of canaries to the number of guesses; all are guessed by default.
+
+    Returns:
+        A number of canaries, at least 2; None if a million are too few.
+
+    Raises:
+        UsageError: If `confidence` lies outside its range.
+
+    Examples:
+        >>> canaries_to_reject(lambda canaries: (4.0, 0.0))
+        166
+        >>> canaries_to_reject(lambda canaries: (1.0 * canaries, 0.0)) is None
+        True
+    """
+    alpha = 1 - confidence_level(confidence)
+
+    def rejects(m: int) -> bool:
+        (epsilon, delta), made = claim(m), guesses(m)
+        return delta < 1 and _p_value(m, made, made, epsilon, delta) <= alpha
+
+    low, high = 1, 2
+    while not rejects(high):
+        low, high = high, max(high + 1, int(high * GROWTH))
+        if high > MOST_CANARIES:
+            return None
+    return first_number(rejects, low, high)
+
+
+def _largest(m: int, r: int, v: int, delta: float, alpha: float) -> float:
+    """Scan upwards in steps, then bisect. The scan never passes a claim that is not rejected."""
+    if v == 0 or _p_value(m, r, v, 0.0, delta) > alpha:
+        return 0.0
+    low = 0.0
+    while _p_value(m, r, v, low + STEP, delta) <= alpha:
+        low += STEP
+    high = low + STEP
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _p_value(m, r, v, middle, delta) <= alpha else (low, middle)
+    return low
+
+
+def _p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
+    """Largest probability of v or more right guesses under (epsilon, delta)-DP."""
+    tail = float(bdtrc(v - 1, r, expit(epsilon)))
+    if delta == 0:
+        return tail
+    window = min(v, 100 + 20 * math.isqrt(r))  # beyond it the mean over i is at most 1/window
+    below = _binomial(v - 1 - np.arange(window, dtype=float), r, epsilon).cumsum()
+    means = below / np.arange(1, window + 1)
+    worst = max(float(means.max()), 1 / window if window < v else 0.0)
+    return min(1.0, tail + 2 * m * delta * worst * (1 + 1e-12))  # rounded up
+
+
+def _binomial(k: Floats, r: int, epsilon: float) -> Floats:
+    """P(W = k) for W ~ Bin(r, e^eps/(1 + e^eps))."""
+    choose = gammaln(r + 1) - gammaln(k + 1) - gammaln(r - k + 1)
+    return np.asarray(np.exp(choose + k * log_expit(epsilon) + (r - k) * log_expit(-epsilon)))

@@ -1,0 +1,161 @@
+"""ROC curves and their summaries. Higher scores mean member; ties count half in the AUROC."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound._check import within
+from leakbound.errors import UsageError
+from leakbound.stats.arrays import Floats
+
+LEVELS = 400  # thresholds tried for a pair: the best one is within 0.3 points of the optimum
+
+
+def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
+    """Check scores and flatten them."""
+    array = np.array(scores, float).ravel()
+    if array.size == 0:
+        raise UsageError(f"{name} holds no scores; it needs at least one.")
+    if np.isnan(array).any():
+        raise UsageError(
+            f"{name} holds {int(np.isnan(array).sum())} NaN scores; drop or repair the trials "
+            "they come from."
+        )
+    return array
+
+
+def roc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """The ROC curve of every rule "member if score >= threshold".
+
+    Args:
+        member: Scores of the canary-in context; any shape.
+        nonmember: Scores of the canary-out context; any shape.
+
+    Returns:
+        (fpr, tpr, threshold), each (points,), from (0, 0) to (1, 1), with thresholds in descending
+        order from infinity.
+
+    Raises:
+        UsageError: If a context has no score, or one is NaN.
+
+    Examples:
+        >>> fpr, tpr, threshold = roc([2.0, 3.0], [1.0, 2.0])
+        >>> fpr.tolist(), tpr.tolist()
+        ([0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0])
+    """
+    m, n = clean_scores("member", member), clean_scores("nonmember", nonmember)
+    m.sort()
+    n.sort()
+    values = np.unique(np.concatenate([m, n]))[::-1]
+    tp, fp = (1 - np.searchsorted(scores, values) / scores.size for scores in (m, n))
+    return np.r_[0.0, fp], np.r_[0.0, tp], np.r_[math.inf, values]
+
+
+def auroc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:
+    """Area under the ROC curve: P(member score > non-member score) + P(equal)/2.
+
+    Args:
+        member: Scores of the canary-in context; any shape.
+        nonmember: Scores of the canary-out context; any shape.
+
+    Returns:
+        A point estimate in [0, 1].
+
+    Raises:
+        UsageError: If a context has no score, or one is NaN.
+
+    Examples:
+        >>> auroc([2.0, 3.0], [1.0, 2.0])
+        0.875
+    """
+    fpr, tpr, _ = roc(member, nonmember)
+    return float(np.trapezoid(tpr, fpr))
+
+
+def auroc_standard_error(area: float, members: int, nonmembers: int) -> float:
+    """Standard error of an AUROC.
+
+    Args:
+        area: The AUROC, in [0, 1].
+        members: Number of scores of the canary-in context, at least 1.
+        nonmembers: Number of scores of the canary-out context, at least 1.
+
+    Returns:
+        The standard error, at least 0.
+
+    Raises:
+        UsageError: If the area lies outside [0, 1].
+
+    Reference:
+        Hanley and McNeil (Radiology 1982).
+    """
+    within("area", area, 0.0, 1.0)
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    spread = area * (1 - area) + (members - 1) * (q1 - area**2) + (nonmembers - 1) * (q2 - area**2)
+    return math.sqrt(max(0.0, spread) / (members * nonmembers))
+
+
+def tpr_at_fpr(member: npt.ArrayLike, nonmember: npt.ArrayLike, fpr: float) -> float:
+    """Largest observed true-positive rate with a false-positive rate of at most `fpr`.
+
+    Args:
+        member: Scores of the canary-in context; any shape.
+        nonmember: Scores of the canary-out context; any shape.
+        fpr: False-positive rate in [0, 1].
+
+    Returns:
+        A point estimate in [0, 1].
+
+    Raises:
+        UsageError: If a context has no score, one is NaN, or `fpr` lies outside [0, 1].
+
+    Reference:
+        Carlini et al., "Membership inference attacks from first principles" (IEEE S&P 2022).
+    """
+    within("fpr", fpr, 0.0, 1.0)
+    x, y, _ = roc(member, nonmember)
+    return float(y[x <= fpr].max())
+
+
+def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
+    """Share of right guesses about each pair, at the threshold that is best for the other pairs.
+
+    A threshold that is chosen and evaluated on the same scores overestimates the accuracy. Here the
+    threshold for a pair is chosen without that pair. The shares can be compared between settings,
+    pair by pair.
+    """
+    above = _pairs_above(member, nonmember)
+    right = (1 + above[0] - above[1]) / 2
+    others = right.sum(0) - right if len(right) > 1 else right
+    return np.asarray(right[np.arange(len(right)), others.argmax(1)])
+
+
+def rates_without_each(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
+    """Rates of all pairs, and of all but one, each at the threshold with the best accuracy.
+
+    An estimate from all pairs and one without each of them tell how much each pair adds to it
+    (the jackknife).
+    """
+    above = _pairs_above(member, nonmember)
+    total, pairs = above.sum(1, keepdims=True), above.shape[1]
+    left = total - above if pairs > 1 else above
+    means = np.concatenate([total / pairs, left / max(1, pairs - 1)], 1)
+    best = (means[0] - means[1]).argmax(1)
+    return np.asarray(means[:, np.arange(pairs + 1), best].T)
+
+
+def _pairs_above(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
+    """(2, pairs, levels) share of each context's scores above each level."""
+    m, n = np.asarray(member, float), np.asarray(nonmember, float)
+    every = np.sort(np.concatenate([m.ravel(), n.ravel()]))
+    at = np.linspace(0, every.size - 1, min(LEVELS, every.size)).astype(int)
+    levels = np.r_[-math.inf, np.unique(every[at])]
+    return np.array(
+        [
+            [1 - np.searchsorted(np.sort(one), levels, "right") / one.size for one in s]
+            for s in (m, n)
+        ]
+    )

@@ -1,0 +1,181 @@
+"""How a decision threshold is chosen, as a value: it decides whether a bound is valid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound._check import confidence_level, within
+from leakbound.errors import UsageError
+from leakbound.stats.arrays import Floats
+from leakbound.stats.curves.curves import clean_scores, roc
+from leakbound.stats.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Member if score >= value. The value is chosen before any trial is seen.
+
+    Attributes:
+        value: The threshold.
+
+    Raises:
+        UsageError: If the value is NaN.
+    """
+
+    value: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.value != self.value:
+            raise UsageError("value is NaN; it must be a number.")
+
+    def __str__(self) -> str:
+        return f"fixed at {self.value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Chosen on the first pairs, which no bound then uses.
+
+    Attributes:
+        fraction: Share of the pairs that choose the threshold, in [0.01, 0.9].
+
+    Raises:
+        UsageError: If the fraction lies outside its range.
+    """
+
+    fraction: float = 0.2
+
+    def __post_init__(self) -> None:
+        within("fraction", self.fraction, 0.01, 0.9)
+
+    def __str__(self) -> str:
+        return f"split: chosen on the first {self.fraction:.0%} of the pairs, which enter no bound"
+
+
+@dataclass(frozen=True, slots=True)
+class BestOnSameData:
+    """Chosen on the tested trials. Valid for point estimates only, never for a bound."""
+
+    def __str__(self) -> str:
+        return "best on the tested data (point estimates only)"
+
+
+@dataclass(frozen=True, slots=True)
+class Bonferroni:
+    """Every one of k predefined thresholds is tried, each at confidence 1 - alpha/k.
+
+    Attributes:
+        values: The thresholds. If empty, the levels of the score are used.
+
+    Raises:
+        UsageError: If a value is NaN.
+    """
+
+    values: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(value == value for value in self.values):
+            raise UsageError("Bonferroni got a threshold that is NaN; it must be a number.")
+
+    def __str__(self) -> str:
+        return (
+            f"best of {len(self.values) or 'several'} thresholds fixed beforehand, each at its "
+            "share of the error (Bonferroni)"
+        )
+
+
+ThresholdRule = Fixed | Split | Bonferroni | BestOnSameData
+
+
+class FromCounts(Protocol):
+    """A bound from error counts, such as `clopper_pearson` or `gdp`."""
+
+    def __call__(
+        self, tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str, /
+    ) -> Estimate:
+        """The bound from counts of right and wrong guesses; see `clopper_pearson`."""
+
+
+def bonferroni(
+    estimator: FromCounts,
+    member: npt.ArrayLike,
+    nonmember: npt.ArrayLike,
+    thresholds: Sequence[float],
+    delta: float,
+    confidence: float = 0.95,
+) -> Estimate:
+    """The best bound over thresholds fixed beforehand.
+
+    Each of the k bounds is taken at confidence 1 - (1 - confidence)/k, so all hold together.
+
+    Args:
+        estimator: The bound from error counts, `clopper_pearson` or `gdp`.
+        member: Scores of the canary-in context; "member" if score >= threshold.
+        nonmember: Scores of the canary-out context.
+        thresholds: At least one threshold, fixed before the scores were seen.
+        delta: Failure probability at which epsilon is stated, in [0, 1).
+        confidence: Confidence of the best bound, in (0, 1).
+
+    Returns:
+        The bound with the largest mu if the estimator gives one, else with the largest epsilon.
+
+    Raises:
+        UsageError: If there is no threshold, or a score or threshold is NaN.
+
+    Guarantee:
+        Exceeds the truth with probability at most 1 - confidence (Bonferroni).
+
+    Examples:
+        >>> from leakbound.stats import clopper_pearson
+        >>> found = bonferroni(clopper_pearson, [1.0] * 99, [0.0] * 99, [0.2, 0.5], delta=0.0)
+        >>> found.confidence, round(found.epsilon, 2)
+        (0.95, 3.1)
+    """
+    rule = Bonferroni(tuple(thresholds))
+    if not rule.values:
+        raise UsageError(
+            "bonferroni got no thresholds; it needs at least one, chosen before the trials were "
+            "seen."
+        )
+    m, n = clean_scores("member", member), clean_scores("nonmember", nonmember)
+    each = 1 - (1 - confidence_level(confidence)) / len(rule.values)
+    found = []
+    for tau in rule.values:
+        cells = error_cells(m, n, tau)
+        found.append(estimator(*cells, delta, each, f"{rule} (tau = {tau:g})"))
+    best = max(found, key=lambda e: (e.mu or 0.0, e.epsilon or 0.0))
+    return replace(best, confidence=confidence)
+
+
+def error_cells(member: Floats, nonmember: Floats, tau: float) -> tuple[int, int, int, int]:
+    """(tp, fn, fp, tn) of the rule "member if score >= tau"."""
+    tp, fp = int((member >= tau).sum()), int((nonmember >= tau).sum())
+    return tp, member.size - tp, fp, nonmember.size - fp
+
+
+def best_threshold(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:
+    """The threshold with the best balanced accuracy, halfway to the next lower score.
+
+    Args:
+        member: Scores of the canary-in context; any shape.
+        nonmember: Scores of the canary-out context; any shape.
+
+    Returns:
+        The threshold, in the gap between two scores.
+
+    Raises:
+        UsageError: If a context has no score, or one is NaN.
+
+    Examples:
+        >>> best_threshold([3.0, 4.0], [0.0, 1.0])
+        2.0
+    """
+    fpr, tpr, thresholds = roc(member, nonmember)
+    best = 1 + int(np.argmax((tpr - fpr)[1:]))
+    below = thresholds[best + 1] if best + 1 < thresholds.size else thresholds[best]
+    return float((thresholds[best] + below) / 2)

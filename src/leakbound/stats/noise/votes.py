@@ -1,0 +1,189 @@
+"""Exact scores of votes: probabilities of what noisy votes exceed. The noise is integrated out.
+
+The statistic is K + N(0, sigma^2) with K an integer. For a noisy histogram count with noise s, K is
+the number of votes for the class and sigma = s. The margin "yes minus no" of two noisy counts is
+N(yes - no, 2 s^2), so sigma = s sqrt(2). Votes tell nothing of the sampler, so these scores cannot
+detect a broken noise source (see `noise_goodness_of_fit`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from leakbound._check import positive
+from leakbound.errors import UsageError
+from leakbound.privacy import Guarantee
+from leakbound.stats.arrays import Floats
+from leakbound.stats.e_values.e_process import EProcess
+
+# Thresholds around both ends of the votes, in noise scales. The canary moves one vote there. The
+# best threshold for mu lies near the end. For epsilon at a small delta, it lies up to 4.5 scales
+# beyond the end.
+SHIFTS = tuple(np.sort([*np.arange(-4.5, 5.0, 0.5), -0.2, 0.2]).tolist())
+
+
+def _whole_partitions(partitions: int) -> int:
+    if isinstance(partitions, bool) or int(partitions) != partitions or partitions < 1:
+        raise UsageError(f"partitions is {partitions!r}; it must be a whole number of at least 1.")
+    return int(partitions)
+
+
+class KnownScores(Protocol):
+    """Scores whose exceedance probabilities are known exactly, and the values a pair can take."""
+
+    @property
+    def thresholds(self) -> Floats:
+        """(K,) thresholds of the score, fixed before any output is seen."""
+
+    def support(self) -> tuple[Floats, Floats] | None:
+        """(xs, ys), each (states, K): their convex hull contains the probabilities of every pair.
+
+        None if any pair of probabilities is allowed for.
+        """
+
+    def expected(self) -> tuple[Floats, Floats]:
+        """(x, y), each (K,): a typical pair, assumed before any data."""
+
+
+@dataclass(frozen=True, slots=True)
+class VoteScores:
+    """Exact scores of votes for an e-process: P(value + N(0, sigma^2) > threshold).
+
+    Attributes:
+        low: Smallest value before noise.
+        high: Largest value before noise.
+        sigma: Standard deviation of the noise, in the units of the values, above 0.
+        move: Largest difference between the two values of one pair (1 for a count, 2 for a margin)
+            if the contexts share every partition that the canary does not touch; None if they do
+            not.
+
+    Raises:
+        UsageError: If low >= high, sigma is not above 0, or `move` is below 1.
+
+    Examples:
+        >>> scores = VoteScores.count(partitions=4, sigma=1.0)
+        >>> scores.exceedance([0, 1]).shape == (2, scores.thresholds.size)
+        True
+    """
+
+    low: int
+    high: int
+    sigma: float
+    move: int | None = None
+
+    def __post_init__(self) -> None:
+        positive("sigma", self.sigma)
+        if self.low >= self.high or (self.move is not None and self.move < 1):
+            raise UsageError("vote scores need low < high, and a move that is None or at least 1.")
+
+    @classmethod
+    def count(cls, partitions: int, sigma: float, shared: bool = True) -> VoteScores:
+        """Scores of the noisy votes for one class.
+
+        Args:
+            partitions: Number of partitions T, at least 1; the values are 0..T.
+            sigma: Standard deviation of the noise, in votes.
+            shared: Whether both contexts of a pair share the partitions that the canary does not
+                touch.
+
+        Returns:
+            The scores.
+
+        Raises:
+            UsageError: If an argument lies outside its range.
+        """
+        return cls(0, _whole_partitions(partitions), sigma, 1 if shared else None)
+
+    @classmethod
+    def margin(cls, partitions: int, sigma: float, shared: bool = True) -> VoteScores:
+        """Scores of the noisy votes for one class minus those for another.
+
+        Args:
+            partitions: Number of partitions T, at least 1; the values are -T..T.
+            sigma: Standard deviation of the noise on each count, in votes.
+            shared: Whether both contexts of a pair share the partitions that the canary does not
+                touch.
+
+        Returns:
+            The scores.
+
+        Raises:
+            UsageError: If an argument lies outside its range.
+        """
+        top = _whole_partitions(partitions)
+        return cls(-top, top, sigma * math.sqrt(2), 2 if shared else None)
+
+    @property
+    def thresholds(self) -> Floats:
+        """(K,) thresholds halfway between values and around both ends."""
+        step = self.move or 1
+        ends = (self.low + step / 2, self.high - step / 2)
+        beside = [end + self.sigma * shift for end in ends for shift in SHIFTS]
+        inner = np.linspace(*ends, min(9, (self.high - self.low) // step))
+        return np.unique(np.round([*beside, *inner], 9))
+
+    def exceedance(self, values: npt.ArrayLike) -> Floats:
+        """P(value + noise > threshold).
+
+        Args:
+            values: Values before noise; any shape.
+
+        Returns:
+            Probabilities, in the shape of `values` with (K,) appended.
+        """
+        return np.asarray(
+            ndtr((np.asarray(values, float)[..., None] - self.thresholds) / self.sigma)
+        )
+
+    def support(self) -> tuple[Floats, Floats]:
+        """(xs, ys), each (states, K): scores whose convex hull contains those of every pair.
+
+        Payoffs are linear in both scores. If the values of a pair move freely, the four corners
+        determine the smallest gain of a stake. Otherwise each value with its largest differences
+        does, because smaller differences lie in between.
+        """
+        if self.move is None:
+            ends = np.array([self.low, self.high])
+            return self.exceedance(np.repeat(ends, 2)), self.exceedance(np.tile(ends, 2))
+        values = np.arange(self.low, self.high + 1)
+        least, most = (
+            np.clip(values + move, self.low, self.high) for move in (-self.move, self.move)
+        )
+        x = self.exceedance(values)
+        return np.vstack([x, x]), np.vstack([self.exceedance(least), self.exceedance(most)])
+
+    def process(
+        self, claim: Guarantee, confidence: float = 0.95, horizon: int | None = None
+    ) -> EProcess:
+        """An e-process on these scores.
+
+        Its first stakes expect that one partition notices the canary while all others vote against
+        it.
+
+        Args:
+            claim: Guarantee to be tested.
+            confidence: 1 - alpha, in (0, 1).
+            horizon: Planned number of pairs; None if it is not known.
+
+        Returns:
+            The e-process, before the first pair.
+
+        Raises:
+            UsageError: If an argument lies outside its range.
+        """
+        return EProcess(
+            claim, confidence, self.support(), expected=self.expected(), horizon=horizon
+        )
+
+    def expected(self) -> tuple[Floats, Floats]:
+        """(x, y), each (K,): one partition notices the canary while the others vote against it.
+
+        This pair guides the first stakes.
+        """
+        return self.exceedance(self.low + (self.move or 1)), self.exceedance(self.low)

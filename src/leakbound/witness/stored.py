@@ -1,0 +1,120 @@
+"""What a run stores of a reply: the whole reply, or its measurements without its words.
+
+An interrupted run resumes from what it stored, so the witness never sees more than that. If the
+text is not stored, the witness sees the measurements, which are computed from the whole reply
+before it is dropped, and the strings that are on public lists, in alphabetical order. These are
+words such as "sorry" and "the" in seven languages and "approved" in English, punctuation and common
+signs, how often each of them occurs, runs of such signs, and the usual finish reasons. Of the
+numbers that the text shows, some are kept, to two digits (`numerals.coarse`). Tool names, other
+words, their order and anything derived from them, including hashes, are not stored: a hash under a
+key that the run holds could confirm a guess.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from leakbound.stats.arrays import Floats
+from leakbound.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
+from leakbound.witness.lexicon import COMMON_WORDS, NUMBER_WORDS, STATUS_MARKS
+from leakbound.witness.numerals import ROW, numbers_of
+
+StoredReply: TypeAlias = ReplyFacts | ReplyFeatures
+Json: TypeAlias = dict[str, Any]
+# finish reasons of the common chat APIs; any other reason might hold private text
+FINISH_REASONS = frozenset({
+    "None", "stop", "length", "content_filter", "tool_calls", "function_call", "end_turn",
+    "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn", "safety", "eos", "error",
+})  # fmt: skip
+OTHER_REASON = "finish:other"
+_WORDS = COMMON_WORDS | {"#"}
+_MARKS = frozenset({*string.punctuation, *STATUS_MARKS, "\n"})
+PUBLIC = frozenset({
+    *(f"word:{word}" for word in _WORDS), *(f"mark:{mark}" for mark in _MARKS),
+    *(f"finish:{reason}" for reason in FINISH_REASONS),
+})  # fmt: skip
+_COUNTED = _WORDS | _MARKS
+PUBLIC_KEPT = PUBLIC | {OTHER_REASON}
+_ANSWER_MARK = "mark:."  # a mark that may follow an answer
+
+
+def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) -> ReplyFeatures:
+    """The parts of a reply that may be stored when its text may not."""
+    if isinstance(reply, ReplyFeatures):
+        return reply
+    whole = features(reply, canary)
+    scores = {name: whole.scores[name] for name in answers if name in whole.scores}
+    return ReplyFeatures(_coarse(whole.scalars, reply.text), _public(whole.strings), (), scores)
+
+
+def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
+    """Whether a system returns more than one of the answers: a longer text, other words or marks,
+    tokens, a finish reason or tool calls.
+    """
+    if reply is None:
+        return False
+    found = features(reply) if isinstance(reply, ReplyFacts) else reply
+    numbers = dict(zip(SCALARS, found.scalars.tolist(), strict=True))
+    reasons = {text for text in found.strings if text.startswith("finish:")}
+    known = {_ANSWER_MARK, *(text for one in answers for text in features(ReplyFacts(one)).strings)}
+    said = {text for text in found.strings if text.startswith(("word:", "mark:"))}
+    longer = numbers["chars"] > max(map(len, answers), default=0) + 1 or not said <= known
+    metadata = not math.isnan(numbers["tokens"]) or numbers["tools"] > 0
+    return longer or metadata or reasons != {"finish:None"}
+
+
+def _coarse(scalars: Floats, text: str) -> Floats:
+    kept = numbers_of(text, stored=True)
+    each = zip(SCALARS, scalars.tolist(), strict=True)
+    return np.array([kept.get(name, value) for name, value in each])
+
+
+def _public(strings: Sequence[str]) -> tuple[str, ...]:
+    """Those on public lists, sorted; no words for numbers where they may spell a code."""
+    kept = {OTHER_REASON if s.startswith("finish:") and s not in PUBLIC else s for s in strings}
+    numbers = {text for text in kept if _word_of(text) in NUMBER_WORDS}
+    public = {text for text in kept if is_public(text)}
+    return tuple(sorted(public - (numbers if len(numbers) >= ROW else set())))
+
+
+def _word_of(text: str) -> str:
+    """The word of "word:two" and of "times:two 3"."""
+    kind, _, rest = text.partition(":")
+    return {"word": rest, "times": rest.partition(" ")[0]}.get(kind, "")
+
+
+def is_public(text: str) -> bool:
+    """Whether a string of a reply is on the public lists."""
+    if text in PUBLIC_KEPT:
+        return True
+    kind, _, rest = text.partition(":")
+    if kind == "run":
+        return _MARKS.issuperset(rest.replace(" ", ""))
+    return kind == "times" and rest.partition(" ")[0] in _COUNTED
+
+
+def reply_to_json(reply: StoredReply) -> Json:
+    """A reply as JSON values."""
+    if isinstance(reply, ReplyFacts):
+        return {name: value for name, value in asdict(reply).items() if value not in (None, ())}
+    numbers = zip(SCALARS, reply.scalars.tolist(), strict=True)
+    return {
+        "numbers": {name: None if math.isnan(v) else v for name, v in numbers if v != 0},
+        "strings": list(reply.strings),
+        "scores": dict(reply.scores),
+    }
+
+
+def reply_from_json(found: Mapping[str, Any]) -> StoredReply:
+    """The reply that JSON values represent."""
+    if "numbers" not in found:
+        return ReplyFacts(**{**found, "tool_calls": tuple(found.get("tool_calls", ()))})
+    numbers = [found["numbers"].get(name, 0.0) for name in SCALARS]
+    scalars = np.array([math.nan if value is None else value for value in numbers], float)
+    return ReplyFeatures(scalars, tuple(found["strings"]), (), dict(found["scores"]))
