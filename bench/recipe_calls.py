@@ -27,7 +27,7 @@ import numpy as np
 from recipe_models import REAL, Asked, Counting, Tally
 
 from leakbound.auditing import AuditResult
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.run import collection_plan
 from leakbound.auditing.store import EvidenceRow
 from leakbound.models import Model, open_model

@@ -98,7 +98,7 @@ class PrivacyAudit:
         options: AuditOptions,
     ) -> AuditResult:
         from leakbound.api.audits import prepare_call
-        from leakbound.auditing.prepare import open_models
+        from leakbound.auditing.build import open_models
         from leakbound.auditing.run import run_audit
         from leakbound.auditing.system_calls import runner_of
 
@@ -143,8 +143,8 @@ class PrivacyAudit:
         """The model that the stored trials are of, not opened; one whose tokenizer makes canaries
         is opened, and not asked.
         """
+        from leakbound.auditing.build import open_models
         from leakbound.auditing.merge import kept_model, needs_tokenizer
-        from leakbound.auditing.prepare import open_models
         from leakbound.errors import StoreError
 
         if needs_tokenizer(spec):

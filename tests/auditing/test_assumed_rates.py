@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
+from leakbound.auditing.build import Handed
 from leakbound.auditing.plan import plan
-from leakbound.auditing.prepare import Handed, Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.cli import main
 from leakbound.cli.options import overrides, spec_from
 from leakbound.cli.plan_command import described
@@ -179,7 +180,7 @@ def test_the_plan_states_the_power_against_the_claim_for_all_that_a_trial_sees()
     spec = make_spec({"query": "differential", "estimator": "clopper_pearson", "epsilon": 2,
                       "shots": 10, "pairs": 40})  # fmt: skip
     twice = prepare(spec, Scripted(), rows=rows, handed=replace(NAMED, mechanism=system))
-    assert "true ε = 4 " in described(plan(twice), twice.claim)
+    assert "true ε = 4 " in described(plan(twice), twice.trial_design.claim)
 
 
 def test_the_plan_prints_assumption_and_interval() -> None:

@@ -24,7 +24,7 @@ from leakbound.auditing.chain import row_digest
 from leakbound.auditing.collect import run_serial
 from leakbound.auditing.keys import keyed
 from leakbound.auditing.merge import merge
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.run import collection_plan, replay_only, run_shard
 from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.cli import main

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import leakbound
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.plan import plan
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.result import Finding
 from leakbound.errors import UsageError
 from leakbound.estimators import Bounds

@@ -16,7 +16,7 @@ from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing import design as design_module
 from leakbound.auditing import store as store_module
 from leakbound.auditing.build import Handed
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.release import CONTROL_DRAWS
 from leakbound.auditing.run import collection_plan
 from leakbound.auditing.store import RunStore

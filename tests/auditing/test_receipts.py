@@ -21,7 +21,7 @@ from in_process import run
 from leakbound.auditing import chain, load_result, make_spec, prepare, run_audit
 from leakbound.auditing.commitments import COMMITMENT, commit, read_commitment
 from leakbound.auditing.keys import keyed
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.verify import verify_run
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Scripted

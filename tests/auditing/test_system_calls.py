@@ -16,7 +16,7 @@ import leakbound
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.build import open_models
 from leakbound.auditing.cluster import on_cluster
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.pytest_plugin import PrivacyAudit

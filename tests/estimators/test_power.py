@@ -287,7 +287,7 @@ def test_a_plan_says_where_no_power_is_known(design: dict[str, Any], known: bool
     prepared = prepare(spec, Scripted(complete=lambda prompt: "a"), rows=rows)
     planned = plan(prepared)
     assert bool(planned.power) == known
-    assert (NO_POWER in described(planned, prepared.claim)) != known
+    assert (NO_POWER in described(planned, prepared.trial_design.claim)) != known
 
 
 def test_results_of_version_1_hold_the_power_of_single_answers_alone() -> None:

@@ -32,7 +32,8 @@ from leakbound.auditing.design import relation_of
 from leakbound.auditing.one_run import plan_one_run, prepare_one_run, run_one_run
 from leakbound.auditing.plan import Plan
 from leakbound.auditing.plan import plan as plan_prepared
-from leakbound.auditing.prepare import Prepared, prepare
+from leakbound.auditing.prepare import prepare
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.rows import public_task, require_public
 from leakbound.auditing.spec import COMPONENTS, make_spec
 from leakbound.auditing.system_calls import runner_of

@@ -17,7 +17,7 @@ from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.obstacles import obstacles, only_in_bulk, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
 from leakbound.auditing.plain import read_scores
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.reach import largest_of, learned, reach_sentence
 from leakbound.auditing.result import (
     AuditResult,

@@ -5,35 +5,34 @@ and whether a second text, which takes the place of copies, is answered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from leakbound.attacks import EitherText
 from leakbound.attacks.background_copies import VoteContexts, edge_copies
 from leakbound.auditing.design import Copies
+from leakbound.auditing.prepared import Parts, Prepared
+from leakbound.auditing.store import EvidenceRow
+from leakbound.auditing.trial_design import trial_design
 from leakbound.errors import UsageError
+from leakbound.estimators import TrialDesign
 from leakbound.models.content import readable
 from leakbound.tasks import Context, Votes
-
-if TYPE_CHECKING:
-    from leakbound.auditing.prepare import Prepared
-    from leakbound.auditing.store import EvidenceRow
 
 PartitionIndices = tuple[tuple[int, ...], ...]
 ANSWERED = 0.5  # share of the partitions with the second text that have to say yes to it
 
 
-def background_copies(prepared: Prepared) -> Copies:
+def background_copies(audit: Parts) -> Copies:
     """The copies of the canary's text in both contexts, chosen before any model call."""
-    wanted, parts = prepared.spec.design.background_copies, _parts(prepared)
+    wanted, parts = audit.spec.design.background_copies, _parts(audit)
     if isinstance(wanted, int):
-        _require_parts(wanted, parts, prepared.mechanism.name)
+        _require_parts(wanted, parts, audit.mechanism.name)
         return Copies(wanted, parts)
-    black_box = prepared.attack.access == "black_box"
-    query = prepared.attack.query
+    black_box = audit.attack.access == "black_box"
+    query = audit.attack.query
     none = query.free or isinstance(query, EitherText)  # its second text takes their place
     if len(parts) < 2 or none or not (wanted or black_box):
         return Copies()
-    return Copies(_chosen(prepared, parts), parts)
+    return Copies(_chosen(audit, parts), parts)
 
 
 def worst_case_sentence(copies: Copies) -> str:
@@ -70,10 +69,10 @@ def _holding(prepared: Prepared, context: Context, text: str) -> int:
     return sum(any(text in readable(context[at].input) for at in part) for part in parts)
 
 
-def _parts(prepared: Prepared) -> PartitionIndices:
+def _parts(audit: Parts) -> PartitionIndices:
     """Of the canary-in context, which has one example more if the canary is added."""
-    added = prepared.attack.insertion == "add"
-    return prepared.mechanism.disjoint_parts(prepared.spec.design.shots + added)
+    added = audit.attack.insertion == "add"
+    return audit.mechanism.disjoint_parts(audit.spec.design.shots + added)
 
 
 def _require_parts(copies: int, parts: PartitionIndices, name: str) -> None:
@@ -89,13 +88,13 @@ def _require_parts(copies: int, parts: PartitionIndices, name: str) -> None:
         )
 
 
-def _chosen(prepared: Prepared, parts: PartitionIndices) -> int:
+def _chosen(audit: Parts, parts: PartitionIndices) -> int:
     """On edge where mu is tested or the noise is not known, else where epsilon is largest."""
-    trials, answers = prepared.trial_design, prepared.task.answers(prepared.pairs[0].asked.query)
-    first, sigma = _member_first(prepared, answers), _known_sigma(prepared, parts, answers)
-    if sigma is None or _tests_mu(prepared):
+    trials, answers = trial_design(audit), audit.task.answers(audit.pairs[0].asked.query)
+    first, sigma = _member_first(audit, answers), _known_sigma(audit, parts, answers)
+    if sigma is None or _tests_mu(audit, trials):
         return edge_copies(len(parts), first)
-    reads = prepared.estimator.reads
+    reads = audit.estimator.reads
     return VoteContexts(len(parts), sigma, len(answers) + 1).best_copies(
         trials.claim.delta,
         max(1, trials.pairs - trials.pilot),
@@ -105,27 +104,24 @@ def _chosen(prepared: Prepared, parts: PartitionIndices) -> int:
     )
 
 
-def _member_first(prepared: Prepared, answers: tuple[str, ...]) -> bool:
-    asked = prepared.pairs[0].asked
+def _member_first(audit: Parts, answers: tuple[str, ...]) -> bool:
+    asked = audit.pairs[0].asked
     if asked.nonmember is None:
         return True
     return answers.index(asked.member) < answers.index(asked.nonmember)
 
 
-def _known_sigma(
-    prepared: Prepared, parts: PartitionIndices, answers: tuple[str, ...]
-) -> float | None:
+def _known_sigma(audit: Parts, parts: PartitionIndices, answers: tuple[str, ...]) -> float | None:
     """The noise on each count, if the mechanism declares what it releases of counted votes."""
     counts = (1, len(parts) - 1, *(0 for _ in answers[1:]))
-    noise = prepared.mechanism.vote_noise
+    noise = audit.mechanism.vote_noise
     if noise is None or noise.whole:
         return None
-    known = prepared.mechanism.output_distribution(Votes(counts))
+    known = audit.mechanism.output_distribution(Votes(counts))
     return None if known is None else noise.sigma
 
 
-def _tests_mu(prepared: Prepared) -> bool:
-    trials = prepared.trial_design
+def _tests_mu(audit: Parts, trials: TrialDesign) -> bool:
     if trials.hypotheses[0] == "claim":
         return False
-    return prepared.estimator.largest_certifiable(trials, 1 + trials.pilot).mu is not None
+    return audit.estimator.largest_certifiable(trials, 1 + trials.pilot).mu is not None

@@ -11,7 +11,7 @@ from functools import partial
 from leakbound.auditing.build import build_mechanism
 from leakbound.auditing.collect import Batch, Batches, BatchRunner, CollectionPlan
 from leakbound.auditing.design import Controls, Pair
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.spec import AuditSpec
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Model, Unopened

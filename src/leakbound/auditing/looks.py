@@ -8,8 +8,7 @@ from pathlib import Path
 
 from leakbound.auditing.folder import runs_beside
 from leakbound.auditing.intact import EditedEvidence, looks_of
-from leakbound.auditing.look_key import look_key
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.errors import StoreError, UsageError
 
 
@@ -66,7 +65,7 @@ def earlier_looks(folder: Path, prepared: Prepared) -> dict[str, int]:
     """Results that were computed from the same paired trials before, as `looks_beside` counts
     them.
     """
-    return looks_beside(folder, look_key(prepared))
+    return looks_beside(folder, prepared.manifest["looks"])
 
 
 def looks_beside(folder: Path, key: str) -> dict[str, int]:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from leakbound.attacks import CANARIES
+from leakbound.auditing.build import open_models
 from leakbound.auditing.collect import CollectionPlan, late_left
 from leakbound.auditing.folder import VERSION, Settings, read_manifest, require_current
 from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
-from leakbound.auditing.prepare import Prepared, open_models, prepare
+from leakbound.auditing.prepare import prepare
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.result import AuditResult
 from leakbound.auditing.run import collection_plan, write_result
 from leakbound.auditing.spec import AuditSpec, make_spec

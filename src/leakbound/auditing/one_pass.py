@@ -23,7 +23,7 @@ from leakbound.auditing.controls import ControlCheck, check_controls
 from leakbound.auditing.design import Pair
 from leakbound.auditing.judged import withheld_by
 from leakbound.auditing.looks import Looks
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.release import Releaser
 from leakbound.auditing.state_check import StateCheck
 from leakbound.auditing.store import EvidenceRow, RunStore
@@ -113,7 +113,8 @@ class OnePass:
         self.observers = dict(_begun(prepared.estimator, self.design))
         self.tally, self.first = Tally(withheld_by(prepared.mechanism)), list[Pair]()
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False
-        self.told = RepliesTold(prepared.two_sided, self.design.claim)
+        self._two_sided = prepared.spec.decision.claim is not None
+        self.told = RepliesTold(self._two_sided, self.design.claim)
         known = any(isinstance(estimator, Exact) for estimator in self.observers)
         self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
         self._releaser = _releaser(prepared, self.design, [*self.observers])
@@ -244,9 +245,7 @@ class OnePass:
         shown = [(reply_of(row.member), reply_of(row.nonmember)) for _, row in batch]
         read = self.design.replies and "replies" in self.prepared.estimator.reads
         replies = shown if read else []
-        return check_controls(
-            scores, self.prepared.ignores_context, replies, self.prepared.two_sided
-        )
+        return check_controls(scores, self.prepared.ignores_context, replies, self._two_sided)
 
     def channel_controls(self) -> dict[str, ControlCheck]:
         """What the stored control pairs show in each channel."""

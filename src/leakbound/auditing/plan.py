@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from leakbound._notebook import card
 from leakbound.auditing.collect import CollectionPlan
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.run import collection_plan
 from leakbound.auditing.subject import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
@@ -74,7 +74,7 @@ def plan(prepared: Prepared) -> Plan:
 
 
 def _subject(prepared: Prepared) -> Subject:
-    claim, spec, mechanism = prepared.claim, prepared.spec, prepared.mechanism
+    claim, spec, mechanism = prepared.trial_design.claim, prepared.spec, prepared.mechanism
     each = spec.decision.each[0]
     return Subject(
         system=full_name(mechanism.name, spec.flat()["mechanism"]),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from itertools import chain
-from pathlib import Path
 
-from leakbound._version import __version__
-from leakbound.attacks import Attack, ScoredAttack
+from leakbound.attacks import Attack
 from leakbound.auditing.background import background_copies
 from leakbound.auditing.build import (
     Handed,
@@ -22,13 +19,18 @@ from leakbound.auditing.build import (
 )
 from leakbound.auditing.channels import deciding, with_channels
 from leakbound.auditing.collect import check
-from leakbound.auditing.design import Controls, Pairs, design, relation_of
+from leakbound.auditing.design import design
 from leakbound.auditing.documents import documents_and_task
-from leakbound.auditing.exact_scores import known_scores, simulated_draws
-from leakbound.auditing.folder import run_folder
 from leakbound.auditing.guessing import of_named_claim
-from leakbound.auditing.look_key import look_key
-from leakbound.auditing.post_hoc import collection_settings
+from leakbound.auditing.identity import (
+    manifest_of,
+    questions_of,
+    run_name,
+    same_trials_key,
+    settings_without_places,
+    sources_of,
+)
+from leakbound.auditing.prepared import Parts, Prepared
 from leakbound.auditing.refusals import (
     require_evidence,
     require_relation,
@@ -39,213 +41,15 @@ from leakbound.auditing.rows import public_fields, public_task, require_public, 
 from leakbound.auditing.shared_store import beside_store, split_rows, with_documents
 from leakbound.auditing.spec import AuditSpec, Design
 from leakbound.auditing.state_check import repeated_share
-from leakbound.auditing.store import Settings, run_id
-from leakbound.auditing.verdict import Claim
+from leakbound.auditing.trial_design import cost_of, trial_design
 from leakbound.errors import UsageError
-from leakbound.estimators import Estimator, TrialDesign, threshold_rule
+from leakbound.estimators import TrialDesign, require_deciding
 from leakbound.models import Model, Scripted, may_change
-from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
-from leakbound.stats import Assumption, ThresholdRule
-from leakbound.systems import SharedStore, SystemMechanism
-from leakbound.systems.channels import ALL
-from leakbound.systems.left_sessions import end_left_sessions
+from leakbound.privacy import self_compose
+from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Example, Mechanism, PublicManifest, Task, require_mechanism
 from leakbound.tasks.datasets import fingerprint
 from leakbound.tasks.mechanism import exactness_of
-
-__all__ = ["Handed", "Prepared", "open_models", "prepare"]
-
-PLACES = frozenset({"data", "data_dir", "encoding"})  # the rows themselves have a fingerprint
-MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more change no direction
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """An audit that has passed every check that needs no model call."""
-
-    spec: AuditSpec
-    task: Task
-    mechanism: Mechanism
-    attack: ScoredAttack
-    estimator: Estimator
-    model: Model
-    pairs: Pairs
-    data: str
-    handed: tuple[str, ...] = ()
-    inferred: bool = False
-
-    @property
-    def public(self) -> PublicManifest:
-        """The public facts that were fixed before a row was read."""
-        fields = public_fields(self.spec.design)
-        return PublicManifest.of(self.task, self.mechanism, self.model, fields=fields)
-
-    @property
-    def two_sided(self) -> bool:
-        """Whether scores may be higher or lower with the canary: random guessing is claimed."""
-        return self.spec.decision.claim is not None
-
-    @property
-    def rule(self) -> ThresholdRule:
-        """How the threshold is chosen."""
-        return threshold_rule(self.spec.decision.threshold, self.attack.score.threshold)
-
-    @property
-    def answers(self) -> int:
-        """Answers that a trial sees: outputs of one context, or one to each question of a query."""
-        return self.spec.design.answers * self.pairs[0].asked.query.calls
-
-    @property
-    def claim(self) -> Claim:
-        """What is claimed of all answers that a trial sees: k answers cost (k ε, k δ)."""
-        k, (epsilon, delta) = self.answers, self.spec.decision.each
-        delta = min(1 - 1e-12, k * delta)  # a delta of 1 would claim nothing
-        return Claim(k * epsilon, delta, relation_of(self.spec.attack.insertion))
-
-    @property
-    def cost(self) -> Guarantee:
-        """What one answer to the query spends."""
-        return self.mechanism.cost(self.task, self.pairs[0].asked.query)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What the mechanism guarantees for as many answers to this query."""
-        return self_compose(self.cost, self.answers)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the accountant knows before any trial."""
-        return unsupported_claim(self.spec, self_compose(self.cost, 1))  # equal Gaussians as one
-
-    @property
-    def exact_decides(self) -> bool:
-        """Whether the exact loss of a pair is that of the system, not only given what was drawn."""
-        return exactness_of(self.mechanism) == "full"
-
-    @property
-    def controls(self) -> Controls:
-        """The control pairs (PRIVATE)."""
-        return self.pairs.controls(0 if self.ignores_context else self.spec.design.controls)
-
-    @property
-    def late_controls(self) -> Controls | None:
-        """Those that are asked after the last pair, where what answers may have changed by then."""
-        return self.controls.late(0) if self._may_change and len(self.controls) else None
-
-    @property
-    def _may_change(self) -> bool:
-        return may_change(self.model) if self.mechanism.needs else True
-
-    def close(self) -> None:
-        """Wait for sessions that were left, and take the documents out of a shared store."""
-        system = self.mechanism.system if isinstance(self.mechanism, SystemMechanism) else None
-        try:
-            end_left_sessions()
-        finally:
-            if isinstance(system, SharedStore):
-                system.close()
-
-    @property
-    def ignores_context(self) -> bool:
-        """Whether the mechanism guarantees 0-DP: then no attack can, or has to, see anything."""
-        own = not isinstance(self.mechanism, SystemMechanism)  # nobody looked into a system
-        return own and self.cost.epsilon(0.0) == 0
-
-    @property
-    def pilot(self) -> int:
-        """Paired trials that only fit the score; they enter no bound."""
-        pairs = self.spec.design.pairs
-        return max(1, min(pairs // 5, MOST_PILOT)) if self.attack.score.learns else 0
-
-    @property
-    def trial_design(self) -> TrialDesign:
-        """What an estimator may know before the first model call, read from what will run."""
-        spec, mechanism, named = self.spec, self.mechanism, self.spec.attack.channels
-        voters, noise = mechanism.voters(spec.design.shots), mechanism.vote_noise
-        return TrialDesign(
-            claim=self.claim,
-            guarantee=self.guarantee,
-            confidence=spec.decision.confidence,
-            pairs=spec.design.pairs,
-            pilot=self.pilot,
-            levels=tuple(self.attack.score.levels(voters).tolist()),
-            rule=self.rule,
-            early_stop=spec.decision.stop_when_rejected,
-            answers=spec.design.answers,
-            sigma=None if noise is None or noise.whole else noise.sigma,
-            voters=None if isinstance(mechanism, SystemMechanism) else voters,
-            two_answers=self.pairs[0].asked.nonmember is not None,
-            known=known_scores(mechanism, self.attack.score, self.pairs[0].asked, spec, self.task),
-            noise_levels=tuple(self._noise_levels(voters)),
-            served=bool(mechanism.needs) and not isinstance(self.cost, NonPrivate),
-            replies=self._shows_replies or bool(spec.attack.channels),
-            channels=() if named is None or ALL in named else named,
-            draws=simulated_draws(mechanism, spec),
-            copies=self.pairs.copies.count,
-            assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
-        )
-
-    @property
-    def _shows_replies(self) -> bool:
-        """Whether users see free texts; metadata beside labels show in the control replies."""
-        system = isinstance(self.mechanism, SystemMechanism)
-        return self.attack.query.free and (system or isinstance(self.cost, NonPrivate))
-
-    def _noise_levels(self, voters: int) -> list[float]:
-        mu = self.cost.mu if isinstance(self.cost, Gaussian) else None
-        return list(self.attack.score.noise_levels(voters, mu).tolist())
-
-    @property
-    def identity(self) -> Settings:
-        """What makes two runs the same run."""
-        return {"spec": self._settings(PLACES), "evidence": self.evidence, **self._sources}
-
-    @property
-    def manifest(self) -> Settings:
-        """What the run folder says of itself: its identity, and what a merge needs beside it."""
-        flat, named = self.spec.flat(), {"looks": look_key(self), "handed": list(self.handed)}
-        beside = {key: flat[key] for key in sorted(PLACES)}
-        beside |= {"claim_source": self.spec.claim_source, "may_change": self._may_change}
-        return {**self.identity, "beside": beside, **named}
-
-    @property
-    def evidence(self) -> str:
-        """Names what is collected, so that runs over the same answers share them; empty: never."""
-        return self.questions if self.mechanism.needs else ""
-
-    @property
-    def questions(self) -> str:
-        """Names what is asked and kept, so that other runs may reuse the answers."""
-        query = self.pairs[0].asked.query
-        settings = collection_settings(self._settings(PLACES), self.mechanism, self.task, query)
-        settings |= {"background_copies": self.pairs.copies.count}
-        return run_id("evidence", {"spec": settings, **self._sources})
-
-    def _settings(self, without: frozenset[str]) -> Settings:
-        return {key: value for key, value in self.spec.flat().items() if key not in without}
-
-    @property
-    def _objects(self) -> str:
-        """What the spec does not tell: the task where it was handed over."""
-        return repr(self.task) if "task" in self.handed else ""
-
-    @property
-    def _sources(self) -> dict[str, str]:
-        return {
-            "system": self.mechanism.name + self.mechanism.source + self._objects,
-            "data": self.data, "model": self.model.fingerprint, "version": __version__,
-        }  # fmt: skip
-
-    @property
-    def name(self) -> str:
-        """Readable name of the run; it does not depend on private rows."""
-        plain = re.sub(r"\W+", "_", self.mechanism.name).strip("_")
-        public = {k: v for k, v in self.identity.items() if k not in ("data", "evidence")}
-        return run_id(f"{plain}-{self.attack.query.name}", public)
-
-    def folder(self, out: Path) -> Path:
-        """Where the run is, or will be."""
-        return run_folder(out, self.name, self.data)
 
 
 def prepare(
@@ -256,22 +60,8 @@ def prepare(
     handed: Handed | None = None,
     opener: Callable[[AuditSpec], Model] = open_models,
 ) -> Prepared:
-    """Load, design and check.
-
-    Args:
-        spec: The parameters of the audit.
-        model: The opened model; None: the one that the spec names.
-        rows: Examples (PRIVATE); None: those that the spec names.
-        handed: Other objects that take the place of what the spec names.
-        opener: Makes the model where none is handed over and the mechanism needs one; it is called
-            after the cheaper checks.
-
-    Returns:
-        An audit that may start.
-
-    Raises:
-        LeakboundError: Before the first model call, for whatever can be known to be wrong.
-    """
+    """Load, design and check; `opener` makes a model that is not handed over, once the cheaper
+    checks have passed."""
     if spec.design.layout == "one_run":
         raise UsageError(
             "a one_run design has no paired trials; run it by itself with leakbound audit, or use "
@@ -297,16 +87,54 @@ def prepare(
     pairs = design(
         sources, task, attack, spec.design.pairs, shots, spec.design.seed, repeated, beside=beside
     )
-    prepared = Prepared(
+    parts = Parts(
         spec, task, mechanism, attack, estimator, opened, pairs,
-        fingerprint(_sources_of(data, attack)), handed=unnamed_parts(given, spec),
+        data=fingerprint(_sources_of(data, attack)), handed=unnamed_parts(given, spec),
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
-    require_relation(prepared)
-    prepared = replace(prepared, pairs=pairs.with_copies(background_copies(prepared)))
+    require_relation(parts)
+    parts = replace(parts, pairs=pairs.with_copies(background_copies(parts)))
+    return _checked(_filled(parts, trial_design(parts)))
+
+
+def _filled(parts: Parts, trials: TrialDesign) -> Prepared:
+    """What later stages need of an audit, as values."""
+    spec, task, mechanism, model = parts.spec, parts.task, parts.mechanism, parts.model
+    cost, changes = cost_of(parts), may_change(model) if mechanism.needs else True
+    # nobody looked into a system
+    ignores = not isinstance(mechanism, SystemMechanism) and cost.epsilon(0.0) == 0
+    controls = parts.pairs.controls(0 if ignores else spec.design.controls)
+    objects = repr(task) if "task" in parts.handed else ""
+    sources = sources_of(mechanism, parts.data, model.fingerprint, objects)
+    questions = questions_of(parts, sources)
+    evidence = questions if mechanism.needs else ""
+    identity = {"spec": settings_without_places(spec), "evidence": evidence, **sources}
+    said = {"claim_source": spec.claim_source, "may_change": changes}
+    return Prepared(
+        **{field.name: getattr(parts, field.name) for field in fields(parts)},
+        controls=controls,
+        late_controls=controls.late(0) if changes and len(controls) else None,
+        trial_design=trials,
+        public=PublicManifest.of(task, mechanism, model, fields=public_fields(spec.design)),
+        warnings=unsupported_claim(spec, self_compose(cost, 1)),  # equal Gaussians as one
+        ignores_context=ignores,
+        exact_decides=exactness_of(mechanism) == "full",
+        name=run_name(mechanism, parts.attack.query.name, identity),
+        identity=identity,
+        manifest=manifest_of(spec, identity, same_trials_key(parts), parts.handed, **said),
+        questions=questions,
+        evidence=evidence,
+    )
+
+
+def _checked(prepared: Prepared) -> Prepared:
+    """An audit whose prompts fit, and that can give a bound."""
     late = () if prepared.late_controls is None else prepared.late_controls.late(1)
-    check(task, mechanism, chain(prepared.pairs, prepared.controls, late), opened)
+    asked = chain(prepared.pairs, prepared.controls, late)
+    check(prepared.task, prepared.mechanism, asked, prepared.model)
     require_evidence(prepared)
+    prepared.trial_design.require_pairs()
+    require_deciding(prepared.estimator, prepared.trial_design)
     return prepared
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from leakbound.attacks import Given
 from leakbound.auditing.design import relation_of
+from leakbound.auditing.prepared import Parts, Prepared
 from leakbound.auditing.spec import AuditSpec, Design
+from leakbound.auditing.trial_design import cost_of
 from leakbound.errors import UsageError
-from leakbound.estimators import require_deciding
 from leakbound.estimators.base import ROUNDING
 from leakbound.mechanisms.single import Undefended
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate
 from leakbound.systems import SystemMechanism
-
-if TYPE_CHECKING:
-    from leakbound.auditing.prepare import Prepared
 
 
 def unsupported_claim(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
@@ -57,14 +53,14 @@ def require_used_counts(design: Design) -> None:
         )
 
 
-def require_relation(prepared: Prepared) -> None:
+def require_relation(parts: Parts) -> None:
     """Contexts must differ as the guarantee says; other relations are not comparable."""
-    guarantee, insertion = prepared.cost, prepared.spec.attack.insertion
+    guarantee, insertion = cost_of(parts), parts.spec.attack.insertion
     relation = relation_of(insertion)
     if not isinstance(guarantee, NonPrivate) and guarantee.relation != relation:
         other = "add" if guarantee.relation == "add_remove" else "replace"
         raise UsageError(
-            f"{prepared.mechanism.name} is guaranteed under {guarantee.relation}, and insertion "
+            f"{parts.mechanism.name} is guaranteed under {guarantee.relation}, and insertion "
             f"{insertion} changes contexts by {relation}; use --insertion {other}."
         )
 
@@ -77,9 +73,6 @@ def require_evidence(prepared: Prepared) -> None:
         _require_fresh_answers(prepared)
     if shape.store_text == "none":
         _require_no_text(prepared)
-    trials = prepared.trial_design
-    trials.require_pairs()
-    require_deciding(prepared.estimator, trials)
 
 
 def _require_fresh_answers(prepared: Prepared) -> None:

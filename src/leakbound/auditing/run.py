@@ -13,7 +13,7 @@ from leakbound.auditing.commitments import with_commitment
 from leakbound.auditing.folder import stored_on
 from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.result import AuditResult
 from leakbound.auditing.store import RunStore
 from leakbound.errors import StoreError, UsageError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, run_serial
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.errors import UsageError
 from leakbound.models import Model
 from leakbound.systems import CallOptions, SystemMechanism

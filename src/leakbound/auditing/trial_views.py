@@ -14,7 +14,7 @@ from leakbound.stats import Fixed, ThresholdRule
 from leakbound.tasks import Example, Job
 
 if TYPE_CHECKING:
-    from leakbound.auditing.prepare import Prepared
+    from leakbound.auditing.prepared import Prepared
 
 LOOKED_AT = 100  # trials among which those that are shown are found
 EACH = 4  # trials that are shown where the attack was right, and where it was not

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from leakbound.auditing import AuditResult, AuditSpec, prepare, run_audit
+from leakbound.auditing.build import open_models
 from leakbound.auditing.one_run import prepare_one_run, run_one_run
-from leakbound.auditing.prepare import open_models
 from leakbound.auditing.run import run_shard
 from leakbound.auditing.store import write_private
 from leakbound.auditing.system_calls import SystemRunner

@@ -19,7 +19,7 @@ from leakbound.auditing.ahead import run_ahead
 from leakbound.auditing.cluster import on_cluster
 from leakbound.auditing.collect import BatchRunner
 from leakbound.auditing.merge import kept_model
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.run import replay_only
 from leakbound.auditing.spec import AuditSpec
 from leakbound.auditing.system_calls import SystemRunner

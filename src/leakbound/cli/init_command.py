@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.build import open_models
 from leakbound.auditing.plan import plan
-from leakbound.auditing.prepare import Prepared, open_models
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.rows import public_fields
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.init_fields import FoundFields, found_fields
@@ -114,7 +115,8 @@ def command(
     planned, following = plan(prepared), f"leakbound audit --config {out}"
     files = [out, *([system_file(out)] if target.file else [])]
     listed = " and ".join(map(str, files))
-    say(f"\n{described(planned, prepared.claim)}\n\nWritten: {listed}\nNext: {following}")
+    said = described(planned, prepared.trial_design.claim)
+    say(f"\n{said}\n\nWritten: {listed}\nNext: {following}")
     emit({
         "config": out, "answers": kind, "settings": kept_settings(prepared, kind, target.settings),
         "plan": planned, "next": following,

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.spec import Design
 
 COMMENTS = {

@@ -11,11 +11,12 @@ import click
 
 from leakbound._install import install_hint
 from leakbound.auditing import AuditSpec, prepare
+from leakbound.auditing.build import open_models
 from leakbound.auditing.commitments import commit as commit_to
 from leakbound.auditing.one_run import plan_one_run, prepare_one_run
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import Plan, plan
-from leakbound.auditing.prepare import Prepared, open_models
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.subject import first_line
 from leakbound.auditing.verdict import Claim
 from leakbound.cli.endpoint_options import endpoint_options
@@ -96,7 +97,7 @@ def command(
     if spec.design.layout == "one_run":
         return _one_run(spec, commit)
     prepared = prepare(spec, opener=partial(_opened, endpoint=endpoint))
-    claim, cost = prepared.claim, prepared.mechanism.cost(prepared.task, Query("-"))
+    claim, cost = prepared.trial_design.claim, prepared.mechanism.cost(prepared.task, Query("-"))
     planned = plan(prepared)
     click.echo(described(planned, claim))
     named = spec.decision.claim is not None  # a claim of 0 is no budget

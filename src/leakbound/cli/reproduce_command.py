@@ -11,8 +11,8 @@ from typing import TypeVar
 import click
 
 from leakbound.auditing import AuditSpec
+from leakbound.auditing.build import open_models
 from leakbound.auditing.folder import make_folder
-from leakbound.auditing.prepare import open_models
 from leakbound.auditing.store import write_private
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.help_pages import cli_command

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from leakbound.auditing.build import open_models
 from leakbound.auditing.config_file import read_config
-from leakbound.auditing.prepare import open_models
 from leakbound.auditing.spec import flat_keys, merge_keys
 from leakbound.cli.beside_system import require_no_system_options, require_taken_by_system
 from leakbound.cli.collect_options import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leakbound.auditing import AuditResult, AuditSpec, make_spec, prepare, run_audit
 from leakbound.auditing.build import build_mechanism, open_models
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.rows import load_data
 from leakbound.auditing.spec import flat_keys, merge_keys
 from leakbound.auditing.store import EvidenceRow, RunStore

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from leakbound.auditing.prepare import Handed, Prepared, prepare
+from leakbound.auditing.build import Handed
+from leakbound.auditing.prepare import prepare
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.spec import AuditSpec
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Model

@@ -12,7 +12,8 @@ from pydantic import JsonValue
 from leakbound._version import __version__
 from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, run_serial
 from leakbound.auditing.folder import make_folder
-from leakbound.auditing.prepare import Prepared, prepare
+from leakbound.auditing.prepare import prepare
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.run import run_audit
 from leakbound.auditing.store import write_private
 from leakbound.errors import Interrupted, LeakboundError

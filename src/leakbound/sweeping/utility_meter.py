@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from leakbound.auditing.post_hoc import collection_settings
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.seeds import generator
 from leakbound.auditing.store import run_id
 from leakbound.errors import LeakboundError

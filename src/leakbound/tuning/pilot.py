@@ -16,7 +16,7 @@ import numpy as np
 from leakbound.attacks.queries import GivenQuery
 from leakbound.auditing.collect import check
 from leakbound.auditing.design import Pair, label_order
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.release import simulated_scores
 from leakbound.auditing.store import EvidenceRow
 from leakbound.errors import LeakboundError, StoreError, UsageError, reason_of

@@ -16,7 +16,9 @@ import yaml
 from leakbound._check import whole
 from leakbound._version import __version__
 from leakbound.attacks import QUERIES, AuditQuery, GivenQuery, IfThenExplicit, templates
-from leakbound.auditing.prepare import Handed, Prepared, open_models, prepare
+from leakbound.auditing.build import Handed, open_models
+from leakbound.auditing.prepare import prepare
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.rows import load_data
 from leakbound.auditing.spec import AuditSpec, make_spec
 from leakbound.auditing.store import run_id, write_private

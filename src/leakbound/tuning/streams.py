@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from leakbound.auditing.design import Pair, design
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.seeds import Purpose, generator
 from leakbound.errors import UsageError
 from leakbound.tasks import Context

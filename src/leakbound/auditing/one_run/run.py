@@ -67,7 +67,7 @@ def run_one_run(
 
 def _looks(prepared: PreparedOneRun, folder: Path) -> Looks:
     """Earlier results from the same canaries; refused where one had another number of them."""
-    found = Looks(looks_beside(folder, prepared.look_key))
+    found = Looks(looks_beside(folder, prepared.manifest["looks"]))
     canaries = len(prepared.design.canaries)
     if sizes := found.other_sizes(canaries):
         raise UsageError(

@@ -21,7 +21,8 @@ from leakbound.auditing.chain import LATE
 from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
-from leakbound.auditing.prepare import Prepared, prepare
+from leakbound.auditing.prepare import prepare
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.release import trials
 from leakbound.auditing.run import collection_plan, write_result
 from leakbound.auditing.spec import make_spec

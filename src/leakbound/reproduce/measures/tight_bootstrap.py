@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.store import EvidenceRow
 from leakbound.reproduce.context import AuditKeys, RecipeContext
 from leakbound.reproduce.measures.tight import EPSILONS, PARTITIONS, PER_PARTITION, views

@@ -1,51 +1,89 @@
-"""What makes two results two looks at the same paired trials: the pairs, and who answers."""
+"""Names of a run: its identity, its manifest, what it asks, and which paired trials those are."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import inspect
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from types import CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from leakbound._version import __version__
 from leakbound.auditing.folder import Settings, run_id
+from leakbound.auditing.post_hoc import collection_settings
+from leakbound.auditing.prepared import Parts
+from leakbound.auditing.spec import AuditSpec
 from leakbound.systems import AsyncCallableSystem, CallableSystem, SystemMechanism
-from leakbound.tasks import Example
+from leakbound.tasks import Example, Mechanism
 from leakbound.tasks.datasets import fingerprint
 
-if TYPE_CHECKING:
-    from leakbound.auditing.prepare import Prepared
-
+PLACES = frozenset({"data", "data_dir", "encoding"})  # the rows themselves have a fingerprint
 ANY = (1.0, 1e-5)  # a claim that stands for all: which pairs there are does not depend on it
 DIGITS = 16
 
 
-def look_key(prepared: Prepared) -> str:
+def settings_without_places(spec: AuditSpec) -> Settings:
+    """The keys of a spec, without where the data lie."""
+    return {key: value for key, value in spec.flat().items() if key not in PLACES}
+
+
+def sources_of(mechanism: Mechanism, data: str, model: str, objects: str = "") -> Settings:
+    """What a run is of; `objects` is what no spec tells."""
+    system = mechanism.name + mechanism.source + objects
+    return {"system": system, "data": data, "model": model, "version": __version__}
+
+
+def manifest_of(
+    spec: AuditSpec, identity: Settings, key: str, handed: tuple[str, ...], **beside: object
+) -> Settings:
+    """What a run folder says of itself: its identity, and what a merge needs beside it."""
+    flat = spec.flat()
+    places = {key: flat[key] for key in sorted(PLACES)}
+    return {**identity, "beside": places | beside, "looks": key, "handed": list(handed)}
+
+
+def run_name(mechanism: Mechanism, query: str, identity: Settings) -> str:
+    """Readable name of a run; it does not depend on private rows."""
+    plain = re.sub(r"\W+", "_", mechanism.name).strip("_")
+    public = {k: v for k, v in identity.items() if k not in ("data", "evidence")}
+    return run_id(f"{plain}-{query}", public)
+
+
+def questions_of(parts: Parts, sources: Settings) -> str:
+    """Names what is asked and kept, so that other runs may reuse the answers."""
+    settings, query = settings_without_places(parts.spec), parts.pairs[0].asked.query
+    kept = collection_settings(settings, parts.mechanism, parts.task, query)
+    kept |= {"background_copies": parts.pairs.copies.count}
+    return run_id("evidence", {"spec": kept, **sources})
+
+
+def same_trials_key(parts: Parts) -> str:
     """Names the paired trials of an audit, so that every result from them is counted.
 
     How they are collected, stored and checked (batches, control pairs, texts that are kept, the
     state check) changes no pair, and so has no part in the name. Nor has the state of a system that
     is handed over as an object: its pairs are asked again, and it may give the same answers.
     """
-    first = prepared.pairs[0]
+    first = parts.pairs[0]
     asked = (*first.member.context, *first.nonmember.context, Example(first.asked.query.text, ""))
     drawn = {
-        "data": prepared.data,
-        "seed": prepared.spec.design.seed,
+        "data": parts.data,
+        "seed": parts.spec.design.seed,
         "first_pair": fingerprint(asked),
     }
-    return run_id("looks", drawn | _who(prepared))
+    return run_id("looks", drawn | _who(parts))
 
 
-def _who(prepared: Prepared) -> Settings:
-    mechanism, task = prepared.mechanism, prepared.task
-    known: Settings = {"name": mechanism.name, "model": prepared.model.fingerprint}
+def _who(parts: Parts) -> Settings:
+    mechanism, task = parts.mechanism, parts.task
+    known: Settings = {"name": mechanism.name, "model": parts.model.fingerprint}
     if isinstance(mechanism, SystemMechanism):
-        named = prepared.spec.system.address is not None
+        named = parts.spec.system.address is not None
         return known | {"source": source_of(mechanism, named)}
-    early = mechanism.noise_in_collect(task, prepared.pairs[0].asked.query)
+    early = mechanism.noise_in_collect(task, parts.pairs[0].asked.query)
     fixed = mechanism if early else mechanism.recalibrated(*ANY)
     source = _code(type(mechanism)) if mechanism.source else ""  # "": of this package
     return known | {"source": source, "mechanism": fixed.to_config(), "task": repr(task)}
