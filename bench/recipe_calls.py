@@ -27,8 +27,8 @@ import numpy as np
 from recipe_models import REAL, Asked, Counting, Tally
 
 from leakbound.auditing import AuditResult
+from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.run import collection_plan
 from leakbound.auditing.store import EvidenceRow
 from leakbound.models import Model, open_model
 from leakbound.reproduce import Recipe, RecipeContext, Scale, load_recipes
@@ -65,13 +65,13 @@ class CountingContext(RecipeContext):
         prepared = self.prepared(self.spec(*keys))
         self._collect(prepared)
         with self.tally.paused():
-            plan = collection_plan(prepared)
+            plan = CollectionPlan.of(prepared)
             rows = [row for first in plan.batches() for row in plan.ask(first, prepared.model).rows]
         return prepared, [row for row in rows if row.pair >= 0]
 
     def _collect(self, prepared: Prepared) -> None:
         """Ask what no audit has asked before: audits of the same questions share the answers."""
-        plan, questions = collection_plan(prepared), prepared.questions
+        plan, questions = CollectionPlan.of(prepared), prepared.questions
         for first in (*plan.batches(), *plan.late_batches()):
             batch = questions, first, len(plan.pairs_of(first))
             if batch not in self.batches:

@@ -17,15 +17,15 @@ from zlib import crc32
 
 import pytest
 from conftest import said
+from leakbound.auditing.keys import keyed
 
 import leakbound
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run_audit
 from leakbound.auditing.chain import row_digest
-from leakbound.auditing.collect import run_serial
-from leakbound.auditing.keys import keyed
+from leakbound.auditing.collect import CollectionPlan, replay_only, run_serial
 from leakbound.auditing.merge import merge
 from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.run import collection_plan, replay_only, run_shard
+from leakbound.auditing.run import run_shard
 from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.cli import main
 from leakbound.errors import StoreError, UsageError
@@ -158,7 +158,7 @@ def test_a_chain_that_was_rebuilt_does_not_fit_the_result(
     _, folder = finished(rows, leaky, tmp_path / "runs")
     prepared, silent = ready(rows, leaky), Scripted(complete=lambda prompt: "no", name="leaky")
     store = RunStore(tmp_path / "other", prepared.manifest)
-    plan = collection_plan(prepared)
+    plan = CollectionPlan.of(prepared)
     for first in plan.batches():
         batch = plan.ask(first, silent)
         store.add(batch.first, batch.rows, batch.calls)
@@ -179,7 +179,7 @@ def test_the_head_of_a_result_does_not_depend_on_how_it_was_collected(
 ) -> None:
     prepared, heads = ready(rows, leaky), {}
     for name, order in (("up", (-4, 0, 4, 8)), ("down", (8, 4, 0, -4))):
-        store, plan = RunStore(tmp_path / name, prepared.manifest), collection_plan(prepared)
+        store, plan = RunStore(tmp_path / name, prepared.manifest), CollectionPlan.of(prepared)
         for first in order:
             batch = plan.ask(first, leaky)
             store.add(batch.first, batch.rows, batch.calls)

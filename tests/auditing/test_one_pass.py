@@ -16,9 +16,9 @@ from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing import design as design_module
 from leakbound.auditing import store as store_module
 from leakbound.auditing.build import Handed
+from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.release import CONTROL_DRAWS
-from leakbound.auditing.run import collection_plan
 from leakbound.auditing.store import RunStore
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
@@ -151,7 +151,7 @@ def test_a_resumed_run_does_everything_once(
     alone, _ = run_audit(prepared, tmp_path / "alone")
     store = RunStore(tmp_path / prepared.name, prepared.manifest)
     for first in (-CONTROLS, -CONTROLS + SIZE, *stored):
-        batch = collection_plan(prepared).ask(first, leaky)
+        batch = CollectionPlan.of(prepared).ask(first, leaky)
         store.add(batch.first, batch.rows, batch.calls)
     SEEN.clear()
     result, _ = run_audit(prepared, tmp_path)

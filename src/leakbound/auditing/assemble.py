@@ -11,9 +11,9 @@ from leakbound.auditing.channel_verdicts import channel_results
 from leakbound.auditing.channels import ChannelResult, untested_channels
 from leakbound.auditing.controls import ControlCheck
 from leakbound.auditing.declared_noise import noise_obstacles
+from leakbound.auditing.folder import DIGITS, key_id, keyed
 from leakbound.auditing.guessing import unshown_sentence
 from leakbound.auditing.judged import judge_finding, withheld_by
-from leakbound.auditing.keys import DIGITS, key_id, keyed
 from leakbound.auditing.obstacles import obstacles, only_in_bulk, state_sentence
 from leakbound.auditing.one_pass import OnePass, Tally
 from leakbound.auditing.plain import read_scores
@@ -113,7 +113,7 @@ def assemble(seen: OnePass, calls: int) -> AuditResult:
             *_judged(seen),
         ),
         warnings=(
-            *seen.looks.warnings(prepared),
+            *(() if estimator.anytime else seen.prior.several("paired trials")),
             *_alike(prepared.mechanism, seen.tally),
             *(() if power or guessing else (NO_POWER,)),
         ),
@@ -293,7 +293,7 @@ def _counts(seen: OnePass, tested: int, calls: int, simulated: PairedScores) -> 
         "unparsable_answers": sum(seen.tally.unreadable),
         "simulated_outputs": int(simulated.member.size + simulated.nonmember.size),
         "background_copies": prepared.pairs.copies.count,
-        "looks": len(seen.looks),
+        "looks": len(seen.prior),
         **_withheld(seen),
     }
 

@@ -11,7 +11,9 @@ from leakbound.attacks import RenderedQuery
 from leakbound.attacks.redaction import repeated
 from leakbound.auditing.chain import LATE
 from leakbound.auditing.design import Controls, Pair
+from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.errors import StoreError
 from leakbound.models import Cached, Counted, Distinct, Model, require
 from leakbound.stats.witness import masked
 from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task, reply_of
@@ -57,6 +59,15 @@ class CollectionPlan:
     controls: Sequence[Pair] = ()
     late: Controls | None = None
     _last: dict[int, tuple[Pair, ...]] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> CollectionPlan:
+        """What the run of an audit asks."""
+        shape = prepared.spec.design
+        return cls(
+            prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
+            shape.store_text == "all", prepared.controls, prepared.late_controls,
+        )  # fmt: skip
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:
         """The pairs of one batch."""
@@ -136,6 +147,14 @@ BatchRunner = Callable[[CollectionPlan, Model, Sequence[int]], Batches]
 def run_serial(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
     """Ask the given model, one batch after the other."""
     return (questions.ask(first, model) for first in batches)
+
+
+def replay_only(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+    """Refuse to call a model: a replayed audit finds its outputs in its run."""
+    raise StoreError(
+        f"{len(batches)} of {len(plan.batches())} batches are not kept, and --replay asks no "
+        "model; run the audit without it, or give the --cache that has their answers."
+    )
 
 
 def collect(

@@ -16,12 +16,13 @@ from leakbound.auditing.chain import text_digest
 from leakbound.auditing.folder import (
     Settings,
     damaged,
+    keyed,
     make_folder,
+    make_key,
     stable_json,
     stored_on,
     write_private,
 )
-from leakbound.auditing.keys import keyed, make_key
 from leakbound.auditing.result import AuditResult
 from leakbound.errors import UsageError
 

@@ -9,8 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from leakbound.auditing import chain
-from leakbound.auditing.folder import TRIALS, VERSION, is_run, newer, require_current
-from leakbound.auditing.keys import KEY, is_keyed
+from leakbound.auditing.folder import KEY, TRIALS, VERSION, is_keyed, is_run, newer, require_current
 from leakbound.errors import StoreError, findable
 
 ADVICE = "Restore the file from a copy, or collect again with --fresh or another --out."
@@ -53,7 +52,7 @@ def require_intact(folder: Path, pairs: int, head: str, record: bytes) -> None:
         )
 
 
-def looks_of(folder: Path) -> dict[str, int]:
+def results_of(folder: Path) -> dict[str, int]:
     """Results that were computed from the evidence of a run."""
     if not (folder / TRIALS).is_file():
         return {}

@@ -10,12 +10,11 @@ from leakbound.attacks import CANARIES
 from leakbound.auditing.build import open_models
 from leakbound.auditing.collect import CollectionPlan, late_left
 from leakbound.auditing.folder import VERSION, Settings, read_manifest, require_current
-from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
 from leakbound.auditing.prepare import prepare
 from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.result import AuditResult
-from leakbound.auditing.run import collection_plan, write_result
+from leakbound.auditing.run import open_run, write_result
 from leakbound.auditing.spec import AuditSpec, make_spec
 from leakbound.auditing.store import RunStore
 from leakbound.errors import StoreError, UsageError
@@ -37,15 +36,13 @@ def merge(
     prepared = prepare(spec, opener=known)
     _require_same(prepared, manifest)
     shards = [RunStore(folder, manifest) for folder in folders]  # before anything is written
-    store = RunStore(prepared.folder(out), prepared.manifest)
+    joined = RunStore(prepared.folder(out), prepared.manifest)
     for shard in shards:
-        store.join(shard)
-    asked = collection_plan(prepared)
-    _require_whole(asked, store)
-    looks = Looks(earlier_looks(store.folder, prepared))
-    looks.require_fixed_size(prepared)
-    store.note_looks(looks.pairs)
-    return write_result(OnePass(prepared, store, asked, looks)), store.folder
+        joined.join(shard)
+    asked = CollectionPlan.of(prepared)
+    _require_whole(asked, joined)
+    store, prior = open_run(prepared, out, reuse=False)
+    return write_result(OnePass(prepared, store, asked, prior)), store.folder
 
 
 def _spec_of(manifest: Manifest) -> AuditSpec:

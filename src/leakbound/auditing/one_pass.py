@@ -22,7 +22,7 @@ from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.controls import ControlCheck, check_controls
 from leakbound.auditing.design import Pair
 from leakbound.auditing.judged import withheld_by
-from leakbound.auditing.looks import Looks
+from leakbound.auditing.looks import PriorResults
 from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.release import Releaser
 from leakbound.auditing.state_check import StateCheck
@@ -105,10 +105,10 @@ class OnePass:
     """
 
     def __init__(
-        self, prepared: Prepared, store: RunStore, plan: CollectionPlan, looks: Looks
+        self, prepared: Prepared, store: RunStore, plan: CollectionPlan, prior: PriorResults
     ) -> None:
-        self.prepared, self.store, self._plan, self.looks = prepared, store, plan, looks
-        first_look = looks.first(len(prepared.pairs))
+        self.prepared, self.store, self._plan, self.prior = prepared, store, plan, prior
+        first_look = prior.first(len(prepared.pairs))
         self.design, self._ready = replace(prepared.trial_design, first_look=first_look), False
         self.observers = dict(_begun(prepared.estimator, self.design))
         self.tally, self.first = Tally(withheld_by(prepared.mechanism)), list[Pair]()
@@ -287,7 +287,7 @@ class OnePass:
     def estimates(self) -> dict[Estimator, tuple[Estimate, ...]]:
         """What every estimator says of the pairs so far."""
         planned = len(self.prepared.pairs)
-        whole = self.seen == planned and not self.looks.other_sizes(planned)
+        whole = self.seen == planned and not self.prior.other_sizes(planned)
         found = {one: observer.bounds() for one, observer in self.observers.items()}
         for one in found:
             if isinstance(one, Exact) and not self.prepared.exact_decides:

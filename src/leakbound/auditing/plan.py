@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from leakbound._notebook import card
 from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.run import collection_plan
 from leakbound.auditing.subject import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.estimators.two_sided import accuracy_power
@@ -88,7 +87,7 @@ def _subject(prepared: Prepared) -> Subject:
 
 def _predicted(prepared: Prepared) -> tuple[int, float | None]:
     """(calls, US dollars) in one pass over the pairs."""
-    asked = collection_plan(prepared)
+    asked = CollectionPlan.of(prepared)
     if not prepared.mechanism.needs:
         batches = [*asked.batches(), *asked.late_batches()]
         return sum(pair.calls for first in batches for pair in asked.pairs_of(first)), None

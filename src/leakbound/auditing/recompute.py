@@ -9,19 +9,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from leakbound.auditing.assemble import assemble
+from leakbound.auditing.collect import CollectionPlan
 from leakbound.auditing.controls import ControlCheck
-from leakbound.auditing.folder import TRIALS, Settings, read_manifest
-from leakbound.auditing.intact import looks_of
-from leakbound.auditing.keys import KEY
+from leakbound.auditing.folder import KEY, TRIALS, Settings, read_manifest
 from leakbound.auditing.load import load_result
-from leakbound.auditing.looks import Looks
 from leakbound.auditing.merge import unopened
 from leakbound.auditing.one_pass import OnePass
 from leakbound.auditing.one_run.prepare import prepare_one_run
 from leakbound.auditing.one_run.result import assemble_one_run
 from leakbound.auditing.prepare import prepare
 from leakbound.auditing.result import AuditResult
-from leakbound.auditing.run import collection_plan
 from leakbound.auditing.spec import AuditSpec, make_spec
 from leakbound.auditing.store import RunStore
 from leakbound.errors import LeakboundError, StoreError, UsageError
@@ -105,7 +102,7 @@ def _computed(spec: AuditSpec, folder: Path, manifest: Settings) -> AuditResult:
     if spec.design.layout == "one_run":
         one_run = prepare_one_run(spec)
         _require_same(one_run.manifest, manifest)
-        return assemble_one_run(one_run, RunStore(folder, _identity(folder)), _looks(folder))
+        return assemble_one_run(one_run, *RunStore.open(folder, _identity(folder)))
     seen = _seen(spec, folder, manifest)
     return assemble(seen, seen.store.calls(seen.seen))
 
@@ -114,14 +111,10 @@ def _seen(spec: AuditSpec, folder: Path, manifest: Settings) -> OnePass:
     """A pass over all stored pairs of a copy."""
     prepared = prepare(spec, opener=lambda spec: unopened(spec, manifest))
     _require_same(prepared.manifest, manifest)
-    store = RunStore(folder, _identity(folder))
-    seen = OnePass(prepared, store, collection_plan(prepared), _looks(folder))
+    store, prior = RunStore.open(folder, _identity(folder))
+    seen = OnePass(prepared, store, CollectionPlan.of(prepared), prior)
     seen()
     return seen
-
-
-def _looks(folder: Path) -> Looks:
-    return Looks({name: n for name, n in looks_of(folder).items() if name != folder.name})
 
 
 def _identity(folder: Path) -> Settings:

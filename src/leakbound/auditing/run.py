@@ -10,13 +10,12 @@ from leakbound.auditing.ahead import run_ahead
 from leakbound.auditing.assemble import assemble
 from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, collect
 from leakbound.auditing.commitments import with_commitment
-from leakbound.auditing.folder import stored_on
-from leakbound.auditing.looks import Looks, earlier_looks
+from leakbound.auditing.looks import PriorResults
 from leakbound.auditing.one_pass import OnePass
 from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.result import AuditResult
 from leakbound.auditing.store import RunStore
-from leakbound.errors import StoreError, UsageError
+from leakbound.errors import UsageError
 from leakbound.models import Model
 from leakbound.stats.curves import pair_accuracies, rates_without_each
 
@@ -52,10 +51,9 @@ def run_audit(
         LeakboundError: If the model cannot be asked, the run cannot be stored or was changed, or
             the estimator needs a number of pairs that no earlier result has preceded.
     """
-    looks = Looks(earlier_looks(prepared.folder(out), prepared), own_test)
-    day = stored_on(prepared.folder(out), prepared.evidence)
-    store, plan = _opened(prepared, out, reuse, looks), collection_plan(prepared)
-    seen, asked = OnePass(prepared, store, plan, looks), _Asked(ask)
+    store, prior = open_run(prepared, out, reuse, own_test)
+    plan = CollectionPlan.of(prepared)
+    seen, asked = OnePass(prepared, store, plan, prior), _Asked(ask)
     try:
         collect(plan, prepared.model, store, ask=asked, progress=progress, stop=seen)
     finally:
@@ -65,8 +63,8 @@ def run_audit(
         simulated = seen.tally.simulated()
         scores = simulated.member, simulated.nonmember
         result.know_pairs(pair_accuracies(*scores), rates_without_each(*scores))
-    if day and not asked.batches:
-        result.know_stored(day)
+    if prior.day and not asked.batches:
+        result.know_stored(prior.day)
     return result, store.folder
 
 
@@ -96,28 +94,13 @@ def run_shard(
             "stop_when_rejected looks at all pairs in their order, and a shard sees every Nth "
             "batch; leave one of the two out."
         )
-    looks = Looks(earlier_looks(prepared.folder(out), prepared))
-    store = _opened(prepared, out, reuse, looks)
+    store, _ = open_run(prepared, out, reuse)
     try:
-        collect(collection_plan(prepared), prepared.model, store, shard, ask, progress)
+        collect(CollectionPlan.of(prepared), prepared.model, store, shard, ask, progress)
     finally:
         prepared.close()
     store.belongs_to(*shard)
     return store.folder
-
-
-def collection_plan(prepared: Prepared) -> CollectionPlan:
-    """What a run asks, batch by batch."""
-    shape = prepared.spec.design
-    return CollectionPlan(
-        prepared.task,
-        prepared.mechanism,
-        prepared.pairs,
-        shape.batch_pairs,
-        shape.store_text == "all",
-        prepared.controls,
-        prepared.late_controls,
-    )
 
 
 def write_result(seen: OnePass) -> AuditResult:
@@ -132,18 +115,14 @@ def write_result(seen: OnePass) -> AuditResult:
     return result
 
 
-def replay_only(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-    """Refuse to call a model: a replayed audit finds its outputs in its run."""
-    raise StoreError(
-        f"{len(batches)} of {len(plan.batches())} batches are not kept, and --replay asks no "
-        "model; run the audit without it, or give the --cache that has their answers."
-    )
-
-
-def _opened(prepared: Prepared, out: Path, reuse: bool, looks: Looks) -> RunStore:
-    looks.require_fixed_size(prepared)
-    store = RunStore(prepared.folder(out), prepared.manifest)
-    store.note_looks(looks.pairs)
+def open_run(
+    prepared: Prepared, out: Path, reuse: bool, own_test: bool = False
+) -> tuple[RunStore, PriorResults]:
+    pairs, shape = len(prepared.pairs), prepared.spec.design
+    store, prior = RunStore.open(
+        prepared.folder(out), prepared.manifest, own_test,
+        lambda prior: prior.require_fixed_size(prepared.estimator, pairs),
+    )  # fmt: skip
     if reuse:
-        store.adopt(prepared.spec.design.batch_pairs, prepared.spec.design.pairs)
-    return store
+        store.adopt(shape.batch_pairs, shape.pairs)
+    return store, prior

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -21,6 +21,7 @@ from leakbound.auditing.folder import (
     VERSION,
     Settings,
     damaged,
+    make_key,
     read_manifest,
     require_current,
     run_id,
@@ -29,7 +30,7 @@ from leakbound.auditing.folder import (
     write_private,
 )
 from leakbound.auditing.intact import has_tables, no_sqlite_errors, require_chain, result_in
-from leakbound.auditing.keys import make_key
+from leakbound.auditing.looks import PriorResults, prior_results
 from leakbound.errors import StoreError, reason_of
 from leakbound.tasks import Aggregate
 from leakbound.tasks import packed as _packed
@@ -115,6 +116,22 @@ class RunStore:
                 f"the run folder {str(folder)!r} cannot be used ({reason_of(error)}); choose "
                 "another with --out."
             ) from None
+
+    @classmethod
+    def open(
+        cls, path: Path, identity: Settings, own_test: bool = False,
+        require: Callable[[PriorResults], None] = lambda prior: None,
+    ) -> tuple[RunStore, PriorResults]:  # fmt: skip
+        """The run at a path, made where there is none, and results from the same trials before it.
+
+        Looks, chain, record and key are verified here, once. `require` may refuse earlier results
+        before anything is written.
+        """
+        prior = prior_results(path, identity, own_test)
+        require(prior)
+        store = cls(path, identity)
+        store.note_looks(prior.pairs)
+        return store, prior
 
     def _manifest(self, identity: Settings) -> None:
         path = self.folder / "manifest.json"

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from leakbound.auditing import chain
 from leakbound.auditing.commitments import COMMITMENT, Commitment, read_commitment
-from leakbound.auditing.folder import TRIALS, Settings, stable_json
+from leakbound.auditing.folder import DIGITS, TRIALS, Settings, is_keyed, keyed, stable_json
 from leakbound.auditing.intact import has_tables, is_unfinished, reading
-from leakbound.auditing.keys import DIGITS, is_keyed, keyed
 from leakbound.errors import StoreError, UsageError
 
 FILES = ("manifest.json", "record.json")

@@ -17,10 +17,9 @@ import click
 
 from leakbound.auditing.ahead import run_ahead
 from leakbound.auditing.cluster import on_cluster
-from leakbound.auditing.collect import BatchRunner
+from leakbound.auditing.collect import BatchRunner, replay_only
 from leakbound.auditing.merge import kept_model
 from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.run import replay_only
 from leakbound.auditing.spec import AuditSpec
 from leakbound.auditing.system_calls import SystemRunner
 from leakbound.cli.help_pages import in_section

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.auditing.controls import ControlCheck
+from leakbound.auditing.folder import DIGITS, key_id, keyed
 from leakbound.auditing.guessing import above_guessing, unshown_sentence
-from leakbound.auditing.keys import DIGITS, key_id, keyed
-from leakbound.auditing.looks import Looks
+from leakbound.auditing.looks import PriorResults
 from leakbound.auditing.obstacles import lost_controls
 from leakbound.auditing.one_run.design import FEWEST, PlantedCanary
 from leakbound.auditing.one_run.plan import (
@@ -205,7 +205,7 @@ class _Guessed:
     rule: ThresholdKind
 
 
-def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) -> AuditResult:
+def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResults) -> AuditResult:
     """The result of a run whose answers are all stored."""
     rows = {row.pair: row for row in (*store.controls(), *store.evidence())}
     controls, tested = (
@@ -242,7 +242,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) ->
             "unparsable_answers": unreadable,
             "simulated_outputs": len(tested.scores),
             "background_copies": 0,
-            "looks": len(looks),
+            "looks": len(prior),
         },
         decided_by=(bound.method,),
         estimates=tuple(
@@ -254,7 +254,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) ->
         example_prompt=_example(prepared),
         power=_power(prepared, claim),
         guessing_power=_rounded(accuracies_of_run(prepared)),
-        warnings=(*looks.several("canaries"), *prepared.warnings),
+        warnings=(*prior.several("canaries"), *prepared.warnings),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
         provenance=provenance(

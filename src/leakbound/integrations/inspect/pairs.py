@@ -19,12 +19,11 @@ from leakbound.auditing import AuditResult
 from leakbound.auditing.assemble import assemble
 from leakbound.auditing.chain import LATE
 from leakbound.auditing.collect import CollectionPlan
-from leakbound.auditing.looks import Looks, earlier_looks
 from leakbound.auditing.one_pass import OnePass
 from leakbound.auditing.prepare import prepare
 from leakbound.auditing.prepared import Prepared
 from leakbound.auditing.release import trials
-from leakbound.auditing.run import collection_plan, write_result
+from leakbound.auditing.run import write_result
 from leakbound.auditing.spec import make_spec
 from leakbound.auditing.store import EvidenceRow, RunStore
 from leakbound.errors import StoreError, UsageError
@@ -87,7 +86,7 @@ def prepared_audit(settings: str, model: str) -> Prepared:
 def pair_samples(settings: str, model: str) -> list[PairSample]:
     """Control pairs, then paired trials, then late control pairs: one sample each."""
     prepared = prepared_audit(settings, model)
-    plan = collection_plan(prepared)
+    plan = CollectionPlan.of(prepared)
     return [
         _sample(prepared, plan, settings, pair) for pair in (*plan.batches(), *plan.late_batches())
     ]
@@ -109,7 +108,7 @@ def _name(number: int) -> str:
 
 def ask_pair(prepared: Prepared, number: int, model: Model) -> PairAnswers:
     """Ask both contexts of a pair."""
-    batch = collection_plan(prepared).ask(number, model)
+    batch = CollectionPlan.of(prepared).ask(number, model)
     return PairAnswers(batch.rows[0], batch.calls)
 
 
@@ -118,7 +117,7 @@ def trial_values(prepared: Prepared, answers: PairAnswers) -> dict[str, float]:
     score, seed = prepared.attack.score, prepared.spec.design.seed
     if score.learns:
         return {}
-    pairs = collection_plan(prepared).pairs_of(answers.row.pair)
+    pairs = CollectionPlan.of(prepared).pairs_of(answers.row.pair)
     found = trials(prepared.task, prepared.mechanism, score, pairs, [answers.row], seed)
     return {"canary_in": float(found.member[0]), "canary_out": float(found.nonmember[0])}
 
@@ -134,9 +133,9 @@ class RunningAudit:
         self.settings, self.model = settings, model
         folder = self._kept_nowhere() if out is None else out
         self.prepared = prepared_audit(settings, model)
-        looks = Looks(earlier_looks(self.prepared.folder(folder), self.prepared))
-        self.store = RunStore(self.prepared.folder(folder), self.prepared.manifest)
-        self._seen = OnePass(self.prepared, self.store, collection_plan(self.prepared), looks)
+        run = self.prepared.folder(folder)
+        self.store, prior = RunStore.open(run, self.prepared.manifest)
+        self._seen = OnePass(self.prepared, self.store, CollectionPlan.of(self.prepared), prior)
         self._had = dict[int, PairAnswers]()
 
     def _kept_nowhere(self) -> Path:
