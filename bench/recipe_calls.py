@@ -27,9 +27,9 @@ import numpy as np
 from recipe_models import REAL, Asked, Counting, Tally
 
 from leakbound.auditing import AuditResult
-from leakbound.auditing.collect import CollectionPlan
-from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.store import EvidenceRow
+from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.models import Model, open_model
 from leakbound.reproduce import Recipe, RecipeContext, Scale, load_recipes
 from leakbound.reproduce.context import AuditKeys

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from limits import PATIENCE, expires
 
-from leakbound.auditing import ahead, make_spec, prepare, run_audit
-from leakbound.auditing.collect import run_serial
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.auditing.collect import prefetch as ahead
+from leakbound.auditing.collect.collect import run_serial
 from leakbound.errors import Refused
 from leakbound.models import Complete, Endpoint, Scripted
 from leakbound.models.openai import OpenAIModel

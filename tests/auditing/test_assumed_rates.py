@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
-from leakbound.auditing.build import Handed
 from leakbound.auditing.plan import plan
-from leakbound.auditing.prepared import Prepared
+from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.cli import main
 from leakbound.cli.options import overrides, spec_from
 from leakbound.cli.plan_command import described

@@ -17,16 +17,15 @@ from zlib import crc32
 
 import pytest
 from conftest import said
-from leakbound.auditing.keys import keyed
 
 import leakbound
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run_audit
-from leakbound.auditing.chain import row_digest
-from leakbound.auditing.collect import CollectionPlan, replay_only, run_serial
-from leakbound.auditing.merge import merge
-from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.run import run_shard
-from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.collect.collect import CollectionPlan, replay_only, run_serial
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.shards import merge, run_shard
+from leakbound.auditing.store.chain import row_digest
+from leakbound.auditing.store.folder import keyed
+from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.cli import main
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Counted, Scripted

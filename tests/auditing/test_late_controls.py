@@ -14,16 +14,15 @@ from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run_audit
-from leakbound.auditing.build import Handed
-from leakbound.auditing.chain import LATE
-from leakbound.auditing.collect import Batches, CollectionPlan, run_serial
-from leakbound.auditing.controls import ControlCheck
-from leakbound.auditing.looks import PriorResults
-from leakbound.auditing.merge import _require_late, merge
-from leakbound.auditing.one_pass import OnePass
+from leakbound.auditing.collect.collect import Batches, CollectionPlan, run_serial
+from leakbound.auditing.design.pairs import LATE
+from leakbound.auditing.observe.controls import ControlCheck
+from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.plan import plan
-from leakbound.auditing.run import run_shard
-from leakbound.auditing.store import RunStore
+from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.shards import _require_late, merge, run_shard
+from leakbound.auditing.store.prior_results import PriorResults
+from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import StoreError, TargetError
 from leakbound.models import (
     Answers,

@@ -13,13 +13,13 @@ import pytest
 
 import leakbound
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
-from leakbound.auditing import design as design_module
-from leakbound.auditing import store as store_module
-from leakbound.auditing.build import Handed
-from leakbound.auditing.collect import CollectionPlan
-from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.release import CONTROL_DRAWS
-from leakbound.auditing.store import RunStore
+from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.design import pairs as design_module
+from leakbound.auditing.observe.release import CONTROL_DRAWS
+from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.store import run_store as store_module
+from leakbound.auditing.store.run_store import RunStore
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 from leakbound.tasks import Context, GaussianLaw, Outputs, Votes

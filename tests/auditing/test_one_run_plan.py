@@ -11,8 +11,8 @@ from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
 from leakbound.auditing import make_spec
-from leakbound.auditing.build import Handed
 from leakbound.auditing.one_run import PreparedOneRun, prepare_one_run, run_one_run
+from leakbound.auditing.prepare.build import Handed
 from leakbound.cli.main import main
 from leakbound.errors import StoreError, UsageError
 from leakbound.gating.gate import Gate, check_gate

@@ -18,11 +18,12 @@ import pytest
 from conftest import said
 from in_process import run
 
-from leakbound.auditing import chain, load_result, make_spec, prepare, run_audit
-from leakbound.auditing.commitments import COMMITMENT, commit, read_commitment
-from leakbound.auditing.keys import keyed
-from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.verify import verify_run
+from leakbound.auditing import load_result, make_spec, prepare, run_audit
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.receipts.verify import verify_run
+from leakbound.auditing.store import chain
+from leakbound.auditing.store.commitments import COMMITMENT, commit, read_commitment
+from leakbound.auditing.store.folder import keyed
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Scripted
 from leakbound.tasks import Context

@@ -13,8 +13,8 @@ import pytest
 
 import leakbound
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run_audit
-from leakbound.auditing.export import config_text
-from leakbound.auditing.merge import kept_model, merge
+from leakbound.auditing.result.export import config_text
+from leakbound.auditing.shards import kept_model, merge
 from leakbound.errors import StoreError
 from leakbound.gating.gate import Gate, check_gate
 from leakbound.models import Scripted

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import leakbound
 from leakbound.auditing import make_spec, prepare, run_audit
-from leakbound.auditing.collect import CollectionPlan, replay_only
-from leakbound.auditing.run import run_shard
-from leakbound.auditing.store import RunStore
+from leakbound.auditing.collect.collect import CollectionPlan, replay_only
+from leakbound.auditing.shards import run_shard
+from leakbound.auditing.store.run_store import RunStore
 from leakbound.cli import main
 from leakbound.errors import StoreError
 from leakbound.models import Answers, Cached, Counted, Scripted, Unopened

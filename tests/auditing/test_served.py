@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
-from leakbound.auditing.build import Handed
+from leakbound.auditing.prepare.build import Handed
 from leakbound.gating.gate import Gate, check_gate
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted

@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
-from leakbound.auditing.collect import Batches, CollectionPlan, run_serial
-from leakbound.auditing.merge import merge
-from leakbound.auditing.run import run_shard
+from leakbound.auditing.collect.collect import Batches, CollectionPlan, run_serial
+from leakbound.auditing.shards import merge, run_shard
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model
 from leakbound.tasks import Votes

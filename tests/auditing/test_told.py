@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakbound.auditing.controls import p_values_of
-from leakbound.auditing.told import Apart, RepliesTold, Told
+from leakbound.auditing.observe.controls import p_values_of
+from leakbound.auditing.observe.reply_separation import Apart, RepliesTold, Told
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Claim
 from leakbound.stats.witness import ReplyFacts, StoredReply, masked

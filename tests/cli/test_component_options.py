@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from leakbound._catalogue import Catalogue
-from leakbound.auditing import spec
+from leakbound.auditing.spec import audit_spec as spec
 from leakbound.cli import component_options, options
 from leakbound.cli.plan_command import command as plan_command
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from leakbound.auditing import make_spec, prepare
-from leakbound.auditing.load import load_result
 from leakbound.auditing.plan import plan
+from leakbound.auditing.receipts.load import load_result
 from leakbound.cli.plan_command import described
 from leakbound.errors import UsageError
 from leakbound.estimators import (

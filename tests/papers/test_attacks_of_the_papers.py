@@ -10,7 +10,7 @@ import pytest
 from leakbound.attacks import IfThenExplicit, InputOutput, ZeroShotSignals
 from leakbound.attacks.templates import SIGNAL_MEMBER, SIGNAL_NONMEMBER
 from leakbound.auditing import make_spec, prepare, run_audit
-from leakbound.auditing.spec import flat_keys
+from leakbound.auditing.spec.audit_spec import flat_keys
 from leakbound.mechanisms import EmbeddingMean
 from leakbound.models import Scripted
 from leakbound.reproduce import RecipeContext, load_recipes

@@ -16,7 +16,7 @@ from commands import cli
 from conftest import said
 
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
-from leakbound.auditing.verdict import Verdict
+from leakbound.auditing.decide.verdict import Verdict
 from leakbound.errors import UsageError
 from leakbound.models import Scripted
 from leakbound.report.cyclonedx import cyclonedx

@@ -8,7 +8,7 @@ import pytest
 from tiny_models import save_tiny_text_model, save_tiny_vision_model
 
 from leakbound.auditing import AuditSpec
-from leakbound.auditing.build import open_models
+from leakbound.auditing.prepare.build import open_models
 from leakbound.models import Model
 from leakbound.reproduce import RecipeContext, Reproduction, Scale, load_recipes, run_names
 

@@ -9,7 +9,7 @@ import pytest
 from stores import DISPOSABLE, documents
 
 import leakbound
-from leakbound.auditing.tried import tried_sentence
+from leakbound.auditing.result.attack_coverage import tried_sentence
 from leakbound.errors import TargetError, UsageError
 from leakbound.systems import as_system
 from leakbound.systems.adapters import IndexStore, adapted

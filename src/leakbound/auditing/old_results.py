@@ -6,9 +6,9 @@ import math
 from typing import Any, TypeAlias
 
 from leakbound.attacks import SCORES
-from leakbound.auditing.result import power_of
-from leakbound.auditing.rows import load_data
-from leakbound.auditing.spec import Design
+from leakbound.auditing.prepare.rows import load_data
+from leakbound.auditing.result.audit_result import power_of
+from leakbound.auditing.spec.audit_spec import Design
 from leakbound.estimators import ESTIMATORS, Claim, Estimator, TrialDesign, threshold_rule
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate
 from leakbound.stats import BestOnSameData, Bonferroni, Fixed, Split

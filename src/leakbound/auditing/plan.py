@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leakbound._notebook import card
-from leakbound.auditing.collect import CollectionPlan
-from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.subject import Subject, full_name
+from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.result.subject import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.estimators.two_sided import accuracy_power
 from leakbound.models import Priced

@@ -10,7 +10,7 @@ from typing import get_args
 
 import click
 
-from leakbound.auditing.recompute import trial_scores
+from leakbound.auditing.receipts.recompute import trial_scores
 from leakbound.cli.finished_runs import given_runs
 from leakbound.cli.guessing_lines import guessing_lines
 from leakbound.cli.help_pages import cli_command

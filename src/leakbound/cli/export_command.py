@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import yaml
 
-from leakbound.auditing.export import config_text
+from leakbound.auditing.result.export import config_text
 from leakbound.cli.finished_runs import one_result
 from leakbound.cli.help_pages import SETTINGS, subcommand
 from leakbound.cli.output import emit

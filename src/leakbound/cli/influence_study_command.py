@@ -16,7 +16,7 @@ from leakbound.attribution.bundled import notes
 from leakbound.attribution.studies import STUDIES, Run, run_study, runs_of, truncated
 from leakbound.attribution.study_record import StudyRecord, study_csv
 from leakbound.attribution.study_utility import Judges
-from leakbound.auditing.store import write_private
+from leakbound.auditing.store.folder import write_private
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.influence_options import (
     addresses,

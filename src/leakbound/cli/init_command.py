@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from leakbound.auditing import make_spec, prepare
-from leakbound.auditing.build import open_models
 from leakbound.auditing.plan import plan
-from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.rows import public_fields
+from leakbound.auditing.prepare.build import open_models
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.prepare.rows import public_fields
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.init_fields import FoundFields, found_fields
 from leakbound.cli.init_files import config_text, kept_settings

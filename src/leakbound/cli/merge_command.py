@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing.merge import merge
+from leakbound.auditing.shards import merge
 from leakbound.cli.audit_command import finish
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.sweep_command import finish_sweep

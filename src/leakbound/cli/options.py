@@ -14,9 +14,16 @@ import yaml
 
 from leakbound._catalogue import Component, option_types
 from leakbound.auditing import AuditSpec
-from leakbound.auditing.config_file import read_config, yaml_value
-from leakbound.auditing.presets import PRESETS, with_preset
-from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, make_spec, merge_keys
+from leakbound.auditing.spec.audit_spec import (
+    COMPONENTS,
+    GROUPS,
+    KEYS,
+    flat_keys,
+    make_spec,
+    merge_keys,
+)
+from leakbound.auditing.spec.config_file import read_config, yaml_value
+from leakbound.auditing.spec.presets import PRESETS, with_preset
 from leakbound.cli.beside_system import require_no_system_options, require_taken_by_system
 from leakbound.cli.help_pages import in_section
 from leakbound.cli.model_options import require_taken

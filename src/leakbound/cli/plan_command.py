@@ -11,14 +11,13 @@ import click
 
 from leakbound._install import install_hint
 from leakbound.auditing import AuditSpec, prepare
-from leakbound.auditing.build import open_models
-from leakbound.auditing.commitments import commit as commit_to
 from leakbound.auditing.one_run import plan_one_run, prepare_one_run
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import Plan, plan
-from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.subject import first_line
-from leakbound.auditing.verdict import Claim
+from leakbound.auditing.prepare.build import open_models
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.result.subject import first_line
+from leakbound.auditing.store.commitments import commit as commit_to
 from leakbound.cli.endpoint_options import endpoint_options
 from leakbound.cli.guessing_lines import guessing_lines
 from leakbound.cli.help_pages import cli_command
@@ -27,6 +26,7 @@ from leakbound.cli.options import spec_from, spec_options
 from leakbound.cli.output import emit
 from leakbound.cli.screen import say
 from leakbound.errors import UsageError
+from leakbound.estimators import Claim
 from leakbound.models import Endpoint, Model, Scripted
 from leakbound.models.address import lacks_torch
 from leakbound.privacy import Guarantee, NonPrivate, Subsampled, leaves

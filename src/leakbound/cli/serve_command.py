@@ -14,7 +14,7 @@ import click
 
 from leakbound._catalogue import options_of
 from leakbound._install import install_hint
-from leakbound.auditing.build import build_served
+from leakbound.auditing.prepare.build import build_served
 from leakbound.cli.answer_command import answering_options, open_private, read_private
 from leakbound.cli.help_pages import cli_command
 from leakbound.cli.ledger_options import Accounts

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing.build import open_models
-from leakbound.auditing.config_file import read_config
-from leakbound.auditing.spec import flat_keys, merge_keys
+from leakbound.auditing.prepare.build import open_models
+from leakbound.auditing.spec.audit_spec import flat_keys, merge_keys
+from leakbound.auditing.spec.config_file import read_config
 from leakbound.cli.beside_system import require_no_system_options, require_taken_by_system
 from leakbound.cli.collect_options import (
     CollectOptions,

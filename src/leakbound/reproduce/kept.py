@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from leakbound._version import __version__
-from leakbound.auditing.store import write_private
+from leakbound.auditing.store.folder import write_private
 from leakbound.reproduce.context import RecipeContext
 from leakbound.reproduce.recipe import Recipe
 from leakbound.reproduce.values import MeasuredValue

@@ -10,10 +10,11 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from leakbound._notebook import card
-from leakbound.auditing.result import AuditResult, GuaranteeData
-from leakbound.auditing.subject import ClaimSource
-from leakbound.auditing.verdict import Claim, Reason, Verdict
+from leakbound.auditing.decide.verdict import Reason, Verdict
+from leakbound.auditing.result.audit_result import AuditResult, GuaranteeData
+from leakbound.auditing.result.subject import ClaimSource
 from leakbound.errors import StoreError, findable, reason_of
+from leakbound.estimators import Claim
 from leakbound.gating.rates import Rate, rates_of
 from leakbound.stats import Estimate
 from leakbound.sweeping.grid import Changes, Grid

@@ -7,24 +7,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leakbound.attacks import Given, ScoredAttack
-from leakbound.auditing.build import Handed, build_attack, build_mechanism, unnamed_parts
-from leakbound.auditing.design import relation_of
-from leakbound.auditing.documents import documents_and_task
-from leakbound.auditing.folder import Settings, run_folder, run_id
-from leakbound.auditing.guessing import require_alone
-from leakbound.auditing.identity import (
+from leakbound.auditing.design.pairs import relation_of
+from leakbound.auditing.one_run.design import OneRunDesign, design_one_run
+from leakbound.auditing.prepare.build import Handed, build_attack, build_mechanism, unnamed_parts
+from leakbound.auditing.prepare.documents import documents_and_task
+from leakbound.auditing.prepare.identity import (
     manifest_of,
     run_name,
     settings_without_places,
     source_of,
     sources_of,
 )
-from leakbound.auditing.one_run.design import OneRunDesign, design_one_run
-from leakbound.auditing.post_hoc import POST_HOC
-from leakbound.auditing.shared_store import require_system
-from leakbound.auditing.spec import AuditSpec
-from leakbound.auditing.verdict import Claim
+from leakbound.auditing.prepare.refusals import require_alone
+from leakbound.auditing.prepare.shared_store import require_system
+from leakbound.auditing.spec.audit_spec import AuditSpec
+from leakbound.auditing.spec.post_hoc import POST_HOC
+from leakbound.auditing.store.folder import Settings, run_folder, run_id
 from leakbound.errors import UsageError
+from leakbound.estimators import Claim
 from leakbound.privacy import Guarantee, self_compose
 from leakbound.stats.ranked import Ranked
 from leakbound.systems import SystemMechanism

@@ -9,11 +9,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.auditing.controls import ControlCheck
-from leakbound.auditing.folder import DIGITS, key_id, keyed
-from leakbound.auditing.guessing import above_guessing, unshown_sentence
-from leakbound.auditing.looks import PriorResults
-from leakbound.auditing.obstacles import lost_controls
+from leakbound.auditing.decide.guessing import unshown_sentence
+from leakbound.auditing.decide.obstacles import lost_controls
+from leakbound.auditing.decide.verdict import (
+    Conclusion,
+    Obstacle,
+    above_zero,
+    sees_something,
+    sighted,
+)
+from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.observe.controls import ControlCheck
+from leakbound.auditing.observe.rejections import above_guessing
 from leakbound.auditing.one_run.design import FEWEST, PlantedCanary
 from leakbound.auditing.one_run.plan import (
     accuracies_of_run,
@@ -21,8 +28,7 @@ from leakbound.auditing.one_run.plan import (
     power_of_run,
 )
 from leakbound.auditing.one_run.prepare import PreparedOneRun
-from leakbound.auditing.plain import read_scores
-from leakbound.auditing.result import (
+from leakbound.auditing.result.audit_result import (
     FACTORS,
     AuditResult,
     Finding,
@@ -30,20 +36,15 @@ from leakbound.auditing.result import (
     ThresholdKind,
     provenance,
 )
-from leakbound.auditing.result_curves import curves_of
-from leakbound.auditing.seeds import generator
-from leakbound.auditing.spec import Decision
-from leakbound.auditing.store import EvidenceRow, RunStore
-from leakbound.auditing.verdict import (
-    Claim,
-    Conclusion,
-    Obstacle,
-    above_zero,
-    sees_something,
-    sighted,
-)
+from leakbound.auditing.result.curves import curves_of
+from leakbound.auditing.result.summary import read_scores
+from leakbound.auditing.spec.audit_spec import Decision
+from leakbound.auditing.store.commitments import commitment_of
+from leakbound.auditing.store.folder import DIGITS, key_id, keyed
+from leakbound.auditing.store.prior_results import PriorResults
+from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import StoreError
-from leakbound.estimators import Bounds
+from leakbound.estimators import Bounds, Claim
 from leakbound.estimators.two_sided import BOTH
 from leakbound.models.content import readable, without
 from leakbound.privacy import NonPrivate
@@ -264,6 +265,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
             data_key=key_id(store.folder),
             seed=str(prepared.spec.design.seed),
             evidence=keyed(store.folder, store.head(len(tested.scores))),
+            **commitment_of(store.folder),
         ),
     ).referenced()
 

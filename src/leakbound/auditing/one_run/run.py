@@ -8,14 +8,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from leakbound.auditing.collect import hidden
-from leakbound.auditing.commitments import with_commitment
-from leakbound.auditing.looks import PriorResults
+from leakbound.auditing.collect.collect import hidden
 from leakbound.auditing.one_run.design import PlantedCanary
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.one_run.result import assemble_one_run, build_of
-from leakbound.auditing.result import AuditResult
-from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.result.audit_result import AuditResult
+from leakbound.auditing.store.prior_results import PriorResults
+from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import LeakboundError, StoreError, TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import (
@@ -55,7 +54,7 @@ def run_one_run(
     if missing:
         with closing(_asked(prepared, store, missing)) as batches:
             _store(prepared, store, batches, progress)
-    result = with_commitment(assemble_one_run(prepared, store, prior), store.folder)
+    result = assemble_one_run(prepared, store, prior)
     result.know_data(prepared.data)
     if prior.day and not missing:
         result.know_stored(prior.day)

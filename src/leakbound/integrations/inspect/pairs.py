@@ -16,16 +16,16 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from leakbound.auditing import AuditResult
-from leakbound.auditing.assemble import assemble
-from leakbound.auditing.chain import LATE
-from leakbound.auditing.collect import CollectionPlan
-from leakbound.auditing.one_pass import OnePass
-from leakbound.auditing.prepare import prepare
-from leakbound.auditing.prepared import Prepared
-from leakbound.auditing.release import trials
-from leakbound.auditing.run import write_result
-from leakbound.auditing.spec import make_spec
-from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.audit import write_result
+from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.design.pairs import LATE
+from leakbound.auditing.observe.one_pass import OnePass
+from leakbound.auditing.observe.release import trials
+from leakbound.auditing.prepare.prepare import prepare
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.result.assemble import assemble
+from leakbound.auditing.spec.audit_spec import make_spec
+from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import StoreError, UsageError
 from leakbound.estimators.e_process import EValues
 from leakbound.integrations.inspect.model import fingerprint_of

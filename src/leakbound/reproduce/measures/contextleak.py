@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from leakbound.auditing import AuditResult
-from leakbound.auditing.judged import REFUSES_ALL
+from leakbound.auditing.result.judge_refusals import REFUSES_ALL
 from leakbound.mechanisms import FewShot, ZeroShot
 from leakbound.reproduce.context import AuditKeys, RecipeContext
 from leakbound.reproduce.metrics import accuracy_leak, percent

@@ -1,0 +1,102 @@
+"""An audit from a prepared spec to its result; the same call resumes an interrupted run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakbound.auditing.collect.collect import Batches, BatchRunner, CollectionPlan, collect
+from leakbound.auditing.collect.prefetch import run_ahead
+from leakbound.auditing.observe.one_pass import OnePass
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.result.assemble import assemble
+from leakbound.auditing.result.audit_result import AuditResult
+from leakbound.auditing.store.prior_results import PriorResults
+from leakbound.auditing.store.run_store import RunStore
+from leakbound.models import Model
+from leakbound.stats.curves import pair_accuracies, rates_without_each
+
+Progress = Callable[[int, int], None]
+
+
+def run_audit(
+    prepared: Prepared,
+    out: Path,
+    progress: Progress = lambda done, total: None,
+    reuse: bool = True,
+    ask: BatchRunner = run_ahead,
+    own_test: bool = False,
+    by_pair: bool = False,
+) -> tuple[AuditResult, Path]:
+    """Collect what is missing, and compute the result in one pass.
+
+    Args:
+        prepared: The audit.
+        out: Folder of the runs.
+        progress: Called with (pairs done, pairs in all).
+        reuse: Whether outputs that another run under `out` collected for the same questions are
+            reused.
+        ask: Asks the model; the result does not depend on it.
+        own_test: Whether the audit is one of several that were fixed beforehand, each a test of its
+            own, so that earlier results of the same paired trials are counted, and change nothing.
+        by_pair: Whether the result knows how well each pair is told apart (`AuditResult.by_pair`).
+
+    Returns:
+        The result, and the folder of the run.
+
+    Raises:
+        LeakboundError: If the model cannot be asked, the run cannot be stored or was changed, or
+            the estimator needs a number of pairs that no earlier result has preceded.
+    """
+    store, prior = open_run(prepared, out, reuse, own_test)
+    plan = CollectionPlan.of(prepared)
+    seen, asked = OnePass(prepared, store, plan, prior), _Asked(ask)
+    try:
+        collect(plan, prepared.model, store, ask=asked, progress=progress, stop=seen)
+    finally:
+        prepared.close()
+    result = write_result(seen)
+    if by_pair:
+        simulated = seen.tally.simulated()
+        scores = simulated.member, simulated.nonmember
+        result.know_pairs(pair_accuracies(*scores), rates_without_each(*scores))
+    if prior.day and not asked.batches:
+        result.know_stored(prior.day)
+    return result, store.folder
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Counts the batches that are asked for."""
+
+    ask: BatchRunner
+    batches: int = 0
+
+    def __call__(self, plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+        self.batches += len(batches)
+        return self.ask(plan, model, batches)
+
+
+def write_result(seen: OnePass) -> AuditResult:
+    """Compute the result of what is stored, and write it beside the outputs."""
+    seen()
+    result = assemble(seen, seen.store.calls(seen.seen))
+    result.know_data(seen.prepared.data)
+    whole = seen.seen == len(seen.prepared.pairs)
+    seen.store.note_looks({seen.store.folder.name: seen.seen if whole else -seen.seen})
+    seen.store.write_record(result.to_json())
+    return result
+
+
+def open_run(
+    prepared: Prepared, out: Path, reuse: bool, own_test: bool = False
+) -> tuple[RunStore, PriorResults]:
+    pairs, shape = len(prepared.pairs), prepared.spec.design
+    store, prior = RunStore.open(
+        prepared.folder(out), prepared.manifest, own_test,
+        lambda prior: prior.require_fixed_size(prepared.estimator, pairs),
+    )  # fmt: skip
+    if reuse:
+        store.adopt(shape.batch_pairs, shape.pairs)
+    return store, prior

@@ -1,0 +1,191 @@
+"""From a spec to an audit that may start; what needs no model call to refuse is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields, replace
+from itertools import chain
+
+from leakbound.attacks import Attack
+from leakbound.auditing.design.pairs import Pair, design
+from leakbound.auditing.prepare.background import background_copies
+from leakbound.auditing.prepare.build import (
+    Handed,
+    build_attack,
+    build_estimator,
+    build_mechanism,
+    deciding,
+    open_models,
+    repeated_share,
+    text_tokens,
+    unnamed_parts,
+    with_channels,
+)
+from leakbound.auditing.prepare.documents import documents_and_task
+from leakbound.auditing.prepare.identity import (
+    manifest_of,
+    questions_of,
+    run_name,
+    same_trials_key,
+    settings_without_places,
+    sources_of,
+)
+from leakbound.auditing.prepare.prepared import AuditParts, Prepared
+from leakbound.auditing.prepare.refusals import (
+    of_named_claim,
+    require_evidence,
+    require_relation,
+    require_used_counts,
+    unsupported_claim,
+)
+from leakbound.auditing.prepare.rows import (
+    public_fields,
+    public_task,
+    require_public,
+    rows_and_task,
+)
+from leakbound.auditing.prepare.shared_store import beside_store, split_rows, with_documents
+from leakbound.auditing.prepare.trial_design import cost_of, trial_design
+from leakbound.auditing.spec.audit_spec import AuditSpec, Design
+from leakbound.errors import UsageError
+from leakbound.estimators import TrialDesign, require_deciding
+from leakbound.models import Model, Scripted, may_change, require
+from leakbound.privacy import self_compose
+from leakbound.systems import SystemMechanism
+from leakbound.tasks import (
+    Context,
+    Example,
+    Mechanism,
+    PublicManifest,
+    Task,
+    require_mechanism,
+)
+from leakbound.tasks.datasets import fingerprint
+from leakbound.tasks.mechanism import exactness_of
+
+
+def prepare(
+    spec: AuditSpec,
+    model: Model | None = None,
+    *,
+    rows: Context | None = None,
+    handed: Handed | None = None,
+    opener: Callable[[AuditSpec], Model] = open_models,
+) -> Prepared:
+    """Load, design and check; `opener` makes a model that is not handed over, once the cheaper
+    checks have passed."""
+    if spec.design.layout == "one_run":
+        raise UsageError(
+            "a one_run design has no paired trials; run it by itself with leakbound audit, or use "
+            "--design paired or session."
+        )
+    require_used_counts(spec.design)
+    given = handed or Handed()
+    given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
+    channels = spec.attack.channels or ()
+    mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
+    mechanism = with_channels(mechanism, channels)
+    estimator = of_named_claim(spec, build_estimator(spec, given), given)
+    estimator = deciding(estimator, channels, spec.design.controls)
+    fixed = given.task or public_task(spec.design, given.rows is not None)
+    require_public(fixed, mechanism)
+    data, task = _rows(spec.design, given)
+    attack = build_attack(spec.attack, mechanism, given)
+    opened = _model(spec, given, mechanism, opener)
+    attack = replace(attack, canary=attack.canary.fit(data, text_tokens(opened)))
+    mechanism, sources, beside = _shared(spec, mechanism, data)
+    shots = spec.design.shots if beside is None else len(beside)
+    repeated = repeated_share(spec.design.state_check, mechanism)
+    pairs = design(
+        sources, task, attack, spec.design.pairs, shots, spec.design.seed, repeated, beside=beside
+    )
+    parts = AuditParts(
+        spec, task, mechanism, attack, estimator, opened, pairs,
+        data=fingerprint(_sources_of(data, attack)), handed=unnamed_parts(given, spec),
+        inferred=fixed is None and bool(task.labels and mechanism.needs),
+    )  # fmt: skip
+    require_relation(parts)
+    parts = replace(parts, pairs=pairs.with_copies(background_copies(parts)))
+    return _checked(_filled(parts, trial_design(parts)))
+
+
+def _filled(parts: AuditParts, trials: TrialDesign) -> Prepared:
+    """What later stages need of an audit, as values."""
+    spec, task, mechanism, model = parts.spec, parts.task, parts.mechanism, parts.model
+    cost, changes = cost_of(parts), may_change(model) if mechanism.needs else True
+    # nobody looked into a system
+    ignores = not isinstance(mechanism, SystemMechanism) and cost.epsilon(0.0) == 0
+    controls = parts.pairs.controls(0 if ignores else spec.design.controls)
+    objects = repr(task) if "task" in parts.handed else ""
+    sources = sources_of(mechanism, parts.data, model.fingerprint, objects)
+    questions = questions_of(parts, sources)
+    evidence = questions if mechanism.needs else ""
+    identity = {"spec": settings_without_places(spec), "evidence": evidence, **sources}
+    said = {"claim_source": spec.claim_source, "may_change": changes}
+    return Prepared(
+        **{field.name: getattr(parts, field.name) for field in fields(parts)},
+        controls=controls,
+        late_controls=controls.late(0) if changes and len(controls) else None,
+        trial_design=trials,
+        public=PublicManifest.of(task, mechanism, model, fields=public_fields(spec.design)),
+        warnings=unsupported_claim(spec, self_compose(cost, 1)),  # equal Gaussians as one
+        ignores_context=ignores,
+        exact_decides=exactness_of(mechanism) == "full",
+        name=run_name(mechanism, parts.attack.query.name, identity),
+        identity=identity,
+        manifest=manifest_of(spec, identity, same_trials_key(parts), parts.handed, **said),
+        questions=questions,
+        evidence=evidence,
+    )
+
+
+def _checked(prepared: Prepared) -> Prepared:
+    """An audit whose prompts fit, and that can give a bound."""
+    late = () if prepared.late_controls is None else prepared.late_controls.late(1)
+    asked = chain(prepared.pairs, prepared.controls, late)
+    check(prepared.task, prepared.mechanism, asked, prepared.model)
+    require_evidence(prepared)
+    prepared.trial_design.require_pairs()
+    require_deciding(prepared.estimator, prepared.trial_design)
+    return prepared
+
+
+def _rows(shape: Design, given: Handed) -> tuple[Context, Task]:
+    """Rows and their task; the documents of a store may have no labels."""
+    read = rows_and_task if shape.layout == "paired" else documents_and_task
+    return read(shape, given.rows, given.task)
+
+
+def _shared(
+    spec: AuditSpec, mechanism: Mechanism, data: Context
+) -> tuple[Mechanism, Context, Context | None]:
+    """The store of a session design with its documents, the rows that are left for canaries, and
+    the context of every pair beside the store; of other designs the mechanism and all rows.
+    """
+    if spec.design.layout == "paired":
+        return mechanism, data, None
+    documents, others = split_rows(spec, data)
+    return with_documents(mechanism, documents), others, beside_store(spec.attack.insertion)
+
+
+def _model(
+    spec: AuditSpec, handed: Handed, mechanism: Mechanism, opener: Callable[[AuditSpec], Model]
+) -> Model:
+    if not mechanism.needs:
+        return Scripted(name=mechanism.name)
+    return handed.model or opener(spec)
+
+
+def _sources_of(rows: Context, attack: Attack) -> Context:
+    """The rows, and what the canary read from files: the spec holds their paths only."""
+    return (*rows, *(Example(content, "") for content in attack.canary.file_contents))
+
+
+def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
+    """Refuse what can be refused without a model call: kinds of requests, prompts that do not
+    fit.
+    """
+    require(model, mechanism.needs, mechanism.name)
+    for pair in pairs:
+        for job in pair.in_order:
+            model.check(mechanism.requests(task, job, pair.draw))
