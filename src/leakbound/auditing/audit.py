@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from leakbound.auditing.collect.collect import Batches, BatchRunner, CollectionPlan, collect
+from leakbound.auditing.collect.collect import (
+    BatchRunner,
+    CollectionPlan,
+    Progress,
+    collect,
+)
 from leakbound.auditing.collect.prefetch import run_ahead
+from leakbound.auditing.decide.decide import decide
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.assemble import assemble
 from leakbound.auditing.result.audit_result import AuditResult
 from leakbound.auditing.store.prior_results import PriorResults
 from leakbound.auditing.store.run_store import RunStore
-from leakbound.models import Model
 from leakbound.stats.curves import pair_accuracies, rates_without_each
-
-Progress = Callable[[int, int], None]
 
 
 def run_audit(
@@ -49,11 +51,10 @@ def run_audit(
         LeakboundError: If the model cannot be asked, the run cannot be stored or was changed, or
             the estimator needs a number of pairs that no earlier result has preceded.
     """
-    store, prior = open_run(prepared, out, reuse, own_test)
-    plan = CollectionPlan.of(prepared)
-    seen, asked = OnePass(prepared, store, plan, prior), _Asked(ask)
+    plan, (store, prior) = CollectionPlan.of(prepared), open_run(prepared, out, reuse, own_test)
+    seen = OnePass(prepared, store, plan, prior)
     try:
-        collect(plan, prepared.model, store, ask=asked, progress=progress, stop=seen)
+        asked = collect(plan, prepared.model, store, ask=ask, progress=progress, stop=seen)
     finally:
         prepared.close()
     result = write_result(seen)
@@ -61,42 +62,26 @@ def run_audit(
         simulated = seen.tally.simulated()
         scores = simulated.member, simulated.nonmember
         result.know_pairs(pair_accuracies(*scores), rates_without_each(*scores))
-    if prior.day and not asked.batches:
+    if prior.day and not asked:
         result.know_stored(prior.day)
     return result, store.folder
-
-
-@dataclass(slots=True)
-class _Asked:
-    """Counts the batches that are asked for."""
-
-    ask: BatchRunner
-    batches: int = 0
-
-    def __call__(self, plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-        self.batches += len(batches)
-        return self.ask(plan, model, batches)
-
-
-def write_result(seen: OnePass) -> AuditResult:
-    """Compute the result of what is stored, and write it beside the outputs."""
-    seen()
-    result = assemble(seen, seen.store.calls(seen.seen))
-    result.know_data(seen.prepared.data)
-    whole = seen.seen == len(seen.prepared.pairs)
-    seen.store.note_looks({seen.store.folder.name: seen.seen if whole else -seen.seen})
-    seen.store.write_record(result.to_json())
-    return result
 
 
 def open_run(
     prepared: Prepared, out: Path, reuse: bool, own_test: bool = False
 ) -> tuple[RunStore, PriorResults]:
-    pairs, shape = len(prepared.pairs), prepared.spec.design
-    store, prior = RunStore.open(
-        prepared.folder(out), prepared.manifest, own_test,
-        lambda prior: prior.require_fixed_size(prepared.estimator, pairs),
+    """The store of an audit, unless earlier results refuse its estimator."""
+    require = partial(
+        PriorResults.require_fixed_size, estimator=prepared.estimator,
+        pairs=prepared.trial_design.pairs,
     )  # fmt: skip
-    if reuse:
-        store.adopt(shape.batch_pairs, shape.pairs)
-    return store, prior
+    return RunStore.open(prepared.folder(out), prepared.manifest, reuse, own_test, require)
+
+
+def write_result(seen: OnePass) -> AuditResult:
+    """Compute the result of what is stored, and write it beside the outputs."""
+    seen()
+    result = assemble(seen, decide(seen))
+    whole = seen.seen == seen.design.pairs
+    seen.store.finish(seen.seen if whole else -seen.seen, result.to_json())
+    return result

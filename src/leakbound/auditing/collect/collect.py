@@ -147,34 +147,37 @@ def replay_only(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> B
 
 
 def collect(
-    questions: CollectionPlan,
+    plan: CollectionPlan,
     model: Model,
     store: RunStore,
     shard: tuple[int, int] = (1, 1),
     ask: BatchRunner = run_serial,
     progress: Progress = lambda done, total: None,
     stop: Callable[[], bool] = lambda: False,
-) -> None:
-    """Collect the batches that the store lacks, in the shard's part of the run.
+) -> bool:
+    """Collect the batches that the store lacks, in the shard's part of the run; were there any?
 
     Late controls are asked once the last pair is stored, unless the collection has ended before.
     """
-    mine, stored = questions.batches(shard), store.batches()
+    mine, stored = plan.batches(shard), store.batches()
     missing = [first for first in mine if first not in stored]
-    done, total = questions.pairs_in(mine) - questions.pairs_in(missing), questions.pairs_in(mine)
+    done, total = plan.pairs_in(mine) - plan.pairs_in(missing), plan.pairs_in(mine)
     progress(done, total)
     controls = {first for first in missing if first < 0}  # asked whenever the trials end
-    for batch in _asked(ask, questions, model, missing if not stop() else sorted(controls)):
+    wanted = missing if not stop() else sorted(controls)
+    for batch in _asked(ask, plan, model, wanted):
         store.add(batch.first, batch.rows, batch.calls)
         controls.discard(batch.first)
-        done += questions.pairs_in([batch.first])
+        done += plan.pairs_in([batch.first])
         progress(done, total)
         if not controls and stop():
-            return
-    if not stop():
-        left = [] if store.has_result and not missing else late_left(questions, store, shard)
-        for batch in _asked(ask, questions, _later(model, missing == mine), left):
-            store.add(batch.first, batch.rows, batch.calls)
+            return True
+    if stop():
+        return bool(wanted)
+    left = [] if store.has_result and not missing else late_left(plan, store, shard)
+    for batch in _asked(ask, plan, _later(model, missing == mine), left):
+        store.add(batch.first, batch.rows, batch.calls)
+    return bool(wanted or left)
 
 
 def late_left(questions: CollectionPlan, store: RunStore, shard: tuple[int, int]) -> list[int]:

@@ -5,7 +5,7 @@ Point estimates take no part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,7 @@ from leakbound.auditing.observe.rejections import ROUNDING, rejections
 from leakbound.estimators import Bounds, Estimator, TrialDesign
 from leakbound.estimators.base import exceeds
 from leakbound.privacy import NonPrivate
-from leakbound.stats import Estimate, beside, cut
+from leakbound.stats import BoundReading, Estimate, beside, cut
 
 Verdict = Literal["violation", "no_violation", "inconclusive"]
 Reason = Literal[
@@ -113,3 +113,13 @@ def _exactly_above(design: TrialDesign, exact: Estimate | None) -> list[str]:
         f"the output distributions of one pair have epsilon {shown} at delta {claim.delta:g}, "
         f"exactly; {other} is {what}."
     ]
+
+
+def read_scores(estimates: Iterable[Estimate]) -> BoundReading:
+    """The score of single outputs as a reading."""
+    by_method = {estimate.method: estimate.counts for estimate in estimates}
+    if counts := by_method.get("one_run"):
+        return BoundReading("score", "", counts["correct"], counts["guesses"])
+    if counts := by_method.get("clopper_pearson"):
+        return BoundReading("score", "", counts["tp"] + counts["tn"], sum(counts.values()))
+    return BoundReading("score")

@@ -63,7 +63,7 @@ class Tally:
     def __init__(self, is_withheld: Callable[[Aggregate], bool] | None = None) -> None:
         self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
         self.channels = set[str]()  # of replies, beside their answers
-        self._is_withheld = is_withheld
+        self._is_withheld, self.judged = is_withheld, is_withheld is not None
         self.candidates, self.alike = False, True
         self.low, self.high = math.inf, -math.inf
         self._simulated: list[PairedScores] = []
@@ -106,16 +106,13 @@ class OnePass:
         self, prepared: Prepared, store: RunStore, plan: CollectionPlan, prior: PriorResults
     ) -> None:
         self.prepared, self.store, self._plan, self.prior = prepared, store, plan, prior
-        first_look = prior.first(len(prepared.pairs))
-        self.design, self._ready = replace(prepared.trial_design, first_look=first_look), False
-        self.observers = dict(_begun(prepared.estimator, self.design))
-        self.tally, self.first = Tally(withheld_by(prepared.mechanism)), list[Pair]()
+        first_look = prior.first(prepared.trial_design.pairs)
+        self.design = replace(prepared.trial_design, first_look=first_look)
+        self.observers, self.first = dict[Estimator, Observer](), list[Pair]()
+        self.tally = Tally(withheld_by(prepared.mechanism))
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False
         self._two_sided = prepared.spec.decision.claim is not None
         self.told = RepliesTold(self._two_sided, self.design.claim)
-        known = any(isinstance(estimator, Exact) for estimator in self.observers)
-        self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
-        self._releaser = _releaser(prepared, self.design, [*self.observers])
 
     def __call__(self) -> bool:
         """Take in every batch that is stored and in order."""
@@ -128,29 +125,27 @@ class OnePass:
 
     def _rows(self) -> list[EvidenceRow]:
         """Whole batches; a batch is stored whole or not at all. Controls come before any pair."""
-        if not self._ready and not self._began():
+        if not self.observers and not self._began():
             return []
         size = self._plan.size
-        stop = min(self.seen + max(1, BLOCK // size) * size, len(self.prepared.pairs))
+        stop = min(self.seen + max(1, BLOCK // size) * size, self.design.pairs)
         return self.store.without_gap(self.seen, stop) if stop > self.seen else []
 
     def _began(self) -> bool:
-        """Whether the control pairs are stored; their replies say what the estimators will read."""
-        stored = self.store.batches()
-        self._ready = all(first in stored for first in self._plan.batches() if first < 0)
-        wanted = self.prepared.spec.attack.channels
-        if self._ready and wanted:
+        """Begin once the control pairs are stored; their replies say what estimators will read."""
+        stored, prepared = self.store.batches(), self.prepared
+        if any(first not in stored for first in self._plan.batches() if first < 0):
+            return False
+        if wanted := prepared.spec.attack.channels:
             shown = channels_shown(wanted, self._full_rows)
-            self._begin_again(replace(self.design, channels=shown))
-        elif self._ready and self._controls_show_more():
-            self._begin_again(replace(self.design, replies=True))
-        return self._ready
-
-    def _begin_again(self, design: TrialDesign) -> None:
-        """With what the control replies have shown; no pair was observed yet."""
-        self.design = design
-        self.observers = dict(_begun(self.prepared.estimator, design))
-        self._releaser = _releaser(self.prepared, design, [*self.observers])
+            self.design = replace(self.design, channels=shown)
+        elif self._controls_show_more():
+            self.design = replace(self.design, replies=True)
+        self.observers = dict(_begun(prepared.estimator, self.design))
+        known = any(isinstance(estimator, Exact) for estimator in self.observers)
+        self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
+        self._releaser = _releaser(prepared, self.design, [*self.observers])
+        return True
 
     @property
     def _full_rows(self) -> list[EvidenceRow]:
@@ -284,7 +279,7 @@ class OnePass:
 
     def estimates(self) -> dict[Estimator, tuple[Estimate, ...]]:
         """What every estimator says of the pairs so far."""
-        planned = len(self.prepared.pairs)
+        planned = self.design.pairs
         whole = self.seen == planned and not self.prior.other_sizes(planned)
         found = {one: observer.bounds() for one, observer in self.observers.items()}
         for one in found:

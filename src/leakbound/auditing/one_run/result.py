@@ -15,6 +15,7 @@ from leakbound.auditing.decide.verdict import (
     Conclusion,
     Obstacle,
     above_zero,
+    read_scores,
     sees_something,
     sighted,
 )
@@ -37,7 +38,6 @@ from leakbound.auditing.result.audit_result import (
     provenance,
 )
 from leakbound.auditing.result.curves import curves_of
-from leakbound.auditing.result.summary import read_scores
 from leakbound.auditing.spec.audit_spec import Decision
 from leakbound.auditing.store.commitments import commitment_of
 from leakbound.auditing.store.folder import DIGITS, key_id, keyed

@@ -40,10 +40,11 @@ def run_one_run(
     An interrupted run builds its store again, with the same canaries; the result says how often.
     """
     store, prior = RunStore.open(
-        prepared.folder(out), prepared.manifest, require=partial(_require_same_size, prepared)
+        prepared.folder(out),
+        prepared.manifest,
+        reuse,
+        require=partial(_require_same_size, prepared),
     )
-    if reuse:
-        store.adopt(prepared.spec.design.batch_pairs, len(prepared.design.canaries), "canaries")
     size, stored = prepared.spec.design.batch_pairs, store.batches()
     missing = [first for first in prepared.design.batches(size) if first not in stored]
     if missing and replay:
@@ -58,8 +59,7 @@ def run_one_run(
     result.know_data(prepared.data)
     if prior.day and not missing:
         result.know_stored(prior.day)
-    store.note_looks({store.folder.name: len(prepared.design.canaries)})
-    store.write_record(result.to_json())
+    store.finish(len(prepared.design.canaries), result.to_json())
     return result, store.folder
 
 

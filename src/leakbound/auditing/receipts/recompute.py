@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.decide.decide import decide
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.one_run.prepare import prepare_one_run
@@ -104,7 +105,7 @@ def _computed(spec: AuditSpec, folder: Path, manifest: Settings) -> AuditResult:
         _require_same(one_run.manifest, manifest)
         return assemble_one_run(one_run, *RunStore.open(folder, _identity(folder)))
     seen = _seen(spec, folder, manifest)
-    return assemble(seen, seen.store.calls(seen.seen))
+    return assemble(seen, decide(seen))
 
 
 def _seen(spec: AuditSpec, folder: Path, manifest: Settings) -> OnePass:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from leakbound.attacks import EitherText, ScoredAttack
-from leakbound.auditing.decide.channel_verdicts import ChannelResult, channel_results
+from leakbound.attacks import EitherText
+from leakbound.auditing.decide.channel_verdicts import ChannelResult
+from leakbound.auditing.decide.decide import Assessment
 from leakbound.auditing.decide.guessing import unshown_sentence
-from leakbound.auditing.decide.largest_certifiable import largest_of, learned, reach_sentence
+from leakbound.auditing.decide.largest_certifiable import reach_sentence
 from leakbound.auditing.decide.obstacles import (
-    noise_obstacles,
-    obstacles,
-    only_in_bulk,
     state_sentence,
-    unread,
-    untested_channels,
 )
-from leakbound.auditing.decide.verdict import Conclusion, Verdict, above_zero, conclude
+from leakbound.auditing.decide.verdict import Conclusion
 from leakbound.auditing.design.pairs import Copies
 from leakbound.auditing.observe.controls import ControlCheck
-from leakbound.auditing.observe.one_pass import OnePass, Tally, withheld_by
+from leakbound.auditing.observe.one_pass import OnePass, Tally
 from leakbound.auditing.observe.rejections import mu_bound
-from leakbound.auditing.observe.reply_separation import Told, tells_alone
-from leakbound.auditing.observe.state_check import StateCheck
+from leakbound.auditing.observe.reply_separation import Told
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.audit_result import (
     AuditResult,
@@ -36,19 +31,17 @@ from leakbound.auditing.result.audit_result import (
 )
 from leakbound.auditing.result.curves import EValuePath, curves_of, path_of
 from leakbound.auditing.result.judge_refusals import judge_finding
-from leakbound.auditing.result.summary import read_scores
 from leakbound.auditing.result.trial_views import shown_prompt, trial_views
 from leakbound.auditing.store.commitments import commitment_of
 from leakbound.auditing.store.folder import DIGITS, key_id, keyed
 from leakbound.auditing.store.run_store import EvidenceRow
-from leakbound.estimators import Estimator, PairedScores, TrialDesign
-from leakbound.estimators.base import exceeds
+from leakbound.estimators import TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues
 from leakbound.estimators.e_process import EValues
 from leakbound.estimators.two_sided import TwoSidedEValues
 from leakbound.models.content import readable
 from leakbound.models.wrappers import computation_of
-from leakbound.stats import BestOnSameData, Bonferroni, BoundReading, Estimate, NoiseFit, Split
+from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Split
 from leakbound.stats.low_fpr import rate_at_fpr
 from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Context, Mechanism, Query, Votes
@@ -62,74 +55,100 @@ ONE_BUILD = (
     "noise of an index, is the same in all trials and may look like a leak. Where the guarantee "
     "rests on such noise, use --design one_run or --design paired."
 )
-SEEN = ControlCheck(0, 0.0, single=0.0)  # of a channel, whose own controls are compared apart
 LOW_FPR = (0.1, 0.01, 0.001)
+WITHHELD = ("withheld_member", "withheld_nonmember")
 FEW = 3  # sampled candidates that may be alike by chance
 GatePowers = tuple[tuple[float, float], ...]
-Found = Mapping[Estimator, tuple[Estimate, ...]]
 
 
-def assemble(seen: OnePass, calls: int) -> AuditResult:
+def assemble(seen: OnePass, found: Assessment) -> AuditResult:
     """The result of the pairs that a pass has seen."""
+    parts = _decided(seen, found), _figures(seen, found), _origin(seen, found)
+    result = AuditResult(**{key: value for part in parts for key, value in part.items()})
+    result.know_data(seen.prepared.data)
+    return result.referenced()
+
+
+Fields = dict[str, Any]
+
+
+def _decided(seen: OnePass, found: Assessment) -> Fields:
+    """The verdict, and what it rests on."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
-    found, told = seen.estimates(), seen.told.found()
-    found[estimator] = bounds = _read(estimator, found)
-    tested = estimator.tested_pairs(design, seen.seen)
-    controls, state, noise = seen.controls(), seen.state(), seen.noise_fit()
-    largest, above = largest_of(seen, controls, told, bounds), above_zero(bounds)
-    against = (
-        *noise_obstacles(design, estimator, found, noise),
-        *obstacles(prepared.attack, seen.tally, controls, state, above),
-        *unread(told, estimator, design.replies, exceeds(largest, design)),
-        *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
-        *only_in_bulk(prepared.attack, controls, tells_alone(told)),
+    power, guessing = _powers(seen, found.slow)
+    every, conclusion = (
+        tuple(one for each in found.found.values() for one in each),
+        found.conclusion,
     )
-    slow = tells_alone(told) or learned(seen, controls)
-    exact = _exact(found)
-    conclusion = conclude(design, estimator, bounds, exact, tested, largest, against, slow)
-    channels = _channels(seen, tested, state, told)
-    simulated, (power, guessing) = seen.tally.simulated(), _powers(seen, slow)
-    return AuditResult(
-        name=seen.store.folder.name,
-        verdict=conclusion.verdict,
-        reason=conclusion.reason,
-        sentences=_sentences(prepared, conclusion, guessing, controls, told),
-        claim=design.claim,
-        claim_source=prepared.spec.claim_source,
-        guarantee=GuaranteeData.of(design.guarantee, design.claim.delta),
-        attack=_describe(prepared.attack, prepared.mechanism),
-        counts=_counts(seen, tested, calls, simulated),
-        decided_by=_deciding(design, bounds, exact if conclusion.by_exact else None),
-        estimates=tuple(one for each in found.values() for one in each),
-        largest_certifiable=largest,
-        power=power,
-        guessing_power=guessing,
-        threshold=_threshold(design),
-        e_values=_path(seen),
-        profile=seen.profile(),
-        curves=curves_of(simulated.member, simulated.nonmember),
-        low_fpr=tuple(rate_at_fpr(simulated.member, simulated.nonmember, x) for x in LOW_FPR),
-        example_prompt=shown_prompt(prepared, seen.first[0], seen.first[0].member),
-        trials=() if channels else trial_views(prepared, design.rule, seen.shown),
-        controls=controls,
-        channels=channels,
-        state=state,
-        findings=(
-            *_findings(prepared, state, noise),
-            *_unlike(seen),
-            *_second_text(seen),
-            *_unseen(channels),
-            *_judged(seen),
-        ),
-        warnings=(
+    exact = found.exact if conclusion.by_exact else None
+    return {
+        "verdict": conclusion.verdict,
+        "reason": conclusion.reason,
+        "sentences": _sentences(prepared, conclusion, guessing, found.controls, found.told),
+        "claim": design.claim,
+        "guarantee": GuaranteeData.of(design.guarantee, design.claim.delta),
+        "decided_by": _deciding(design, found.found[estimator], exact),
+        "estimates": every,
+        "largest_certifiable": found.largest,
+        "power": power,
+        "guessing_power": guessing,
+        "threshold": _threshold(design),
+        "controls": found.controls,
+        "channels": found.channels,
+        "state": found.state,
+        "findings": tuple(_findings(seen, found)),
+        "warnings": (
             *(() if estimator.anytime else seen.prior.several("paired trials")),
             *_alike(prepared.mechanism, seen.tally),
             *(() if power or guessing else (NO_POWER,)),
         ),
-        handed=prepared.handed,
-        spec=prepared.spec.flat(),
-        provenance=_provenance(seen),
-    ).referenced()
+    }
+
+
+def _figures(seen: OnePass, found: Assessment) -> Fields:
+    """What is drawn, and the trials that are shown."""
+    simulated, first = seen.tally.simulated(), seen.first[0]
+    both, rule = (simulated.member, simulated.nonmember), seen.design.rule
+    return {
+        "e_values": _path(seen),
+        "profile": seen.profile(),
+        "curves": curves_of(*both),
+        "low_fpr": tuple(rate_at_fpr(*both, x) for x in LOW_FPR),
+        "example_prompt": shown_prompt(seen.prepared, first, first.member),
+        "trials": () if found.channels else trial_views(seen.prepared, rule, seen.shown),
+        "counts": _counts(seen, found.tested, sum(one.size for one in both)),
+    }
+
+
+def _origin(seen: OnePass, found: Assessment) -> Fields:
+    """Which audit it is of."""
+    prepared, folder = seen.prepared, seen.store.folder
+    attack = prepared.attack
+    return {
+        "name": folder.name,
+        "claim_source": prepared.spec.claim_source,
+        "attack": {
+            "mechanism": prepared.mechanism.name,
+            "canary": attack.canary.name,
+            "query": attack.query.name,
+            "score": attack.score.name,
+            "access": attack.access,
+            "insertion": attack.insertion,
+        },
+        "handed": prepared.handed,
+        "spec": prepared.spec.flat(),
+        "provenance": provenance(
+            model=prepared.model.name,
+            model_fingerprint=prepared.model.fingerprint,
+            data_fingerprint=keyed(folder, prepared.data)[:DIGITS],
+            data_key=key_id(folder),
+            seed=str(prepared.spec.design.seed),
+            evidence=keyed(folder, seen.store.head(seen.seen)),
+            manifest=prepared.public.digest,
+            **_computation(prepared),
+            **commitment_of(folder),
+        ),
+    }
 
 
 def _computation(prepared: Prepared) -> dict[str, str]:
@@ -137,20 +156,6 @@ def _computation(prepared: Prepared) -> dict[str, str]:
     task = prepared.task
     labels = () if prepared.inferred else task.labels
     return computation_of(prepared.model, task.prompt((), Query("")), labels)
-
-
-def _exact(found: Found) -> Estimate | None:
-    every = (one for each in found.values() for one in each)
-    return next((e for e in every if e.method == "exact" and e.kind == "lower_bound"), None)
-
-
-def _read(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
-    """The bounds that decide, with the counts of what they were read from."""
-    bounds, scores = found[estimator], read_scores(one for each in found.values() for one in each)
-    other = scores if "trials" in estimator.reads else BoundReading("distribution")
-    read = bounds[0].reading or other
-    read = scores if read.of == "score" and not read.compares else read
-    return tuple(replace(one, reading=read) for one in bounds)
 
 
 def _deciding(
@@ -179,22 +184,28 @@ def _path(seen: OnePass) -> EValuePath | None:
     return None if process is None else path_of(process)
 
 
-def _findings(
-    prepared: Prepared, state: StateCheck | None, noise: NoiseFit | None
-) -> Iterator[Finding]:
+def _findings(seen: OnePass, found: Assessment) -> Iterator[Finding]:
     """What was found beside the verdict."""
+    prepared = seen.prepared
     for warning in prepared.warnings:
         yield Finding("unsupported_claim", warning)
     if prepared.inferred:
         yield Finding("inferred_labels", INFERRED)
-    if sentence := state_sentence(state):
+    if sentence := state_sentence(found.state):
         yield Finding("stateful_system", sentence)
-    if noise is not None and not noise.fits:
-        yield Finding("noise_misfit", f"{noise}. The exact bounds take the noise as declared.")
+    if found.noise is not None and not found.noise.fits:
+        said = f"{found.noise}. The exact bounds take the noise as declared."
+        yield Finding("noise_misfit", said)
     if prepared.spec.design.layout == "session":
         yield Finding("one_build", ONE_BUILD)
     if prepared.pairs.copies.count:
         yield Finding("worst_case_context", worst_case_sentence(prepared.pairs.copies))
+    yield from _unlike(seen)
+    if sentence := second_text_sentence(prepared, seen.control_rows):
+        yield Finding("second_text_unanswered", sentence)
+    yield from _unseen(found.channels)
+    if seen.tally.judged:
+        yield judge_finding(seen.tally.withheld, seen.seen)
 
 
 def _sentences(
@@ -202,26 +213,15 @@ def _sentences(
     told: Told,
 ) -> tuple[str, ...]:  # fmt: skip
     """The verdict in sentences, with what it rests on."""
+    verdict, spec = conclusion.verdict, prepared.spec
+    open_ = spec.decision.claim is not None and verdict == "no_violation"
+    once = spec.design.layout == "session" and verdict != "inconclusive"  # a store built once
     return (
         *conclusion.sentences,
-        *_unshown(prepared, conclusion.verdict, guessing),
-        *reach_sentence(conclusion.verdict, controls, told),
-        *_given_build(prepared, conclusion.verdict),
+        *((unshown_sentence(guessing),) if open_ else ()),
+        *reach_sentence(verdict, controls, told),
+        *((ONE_BUILD,) if once else ()),
     )
-
-
-def _given_build(prepared: Prepared, verdict: Verdict) -> Iterator[str]:
-    """What a verdict about a store rests on that was built once."""
-    if prepared.spec.design.layout == "session" and verdict != "inconclusive":
-        yield ONE_BUILD
-
-
-def _unshown(
-    prepared: Prepared, verdict: Verdict, powers: tuple[tuple[float, float], ...]
-) -> Iterator[str]:
-    """What a test that has not rejected random guessing leaves open."""
-    if prepared.spec.decision.claim is not None and verdict == "no_violation":
-        yield unshown_sentence(powers)
 
 
 def _unlike(seen: OnePass) -> Iterator[Finding]:
@@ -234,26 +234,6 @@ def _unlike(seen: OnePass) -> Iterator[Finding]:
             "count. This audit reads the counts, and says nothing of such answers; audit them with "
             "--access black_box.",
         )
-
-
-def _second_text(seen: OnePass) -> Iterator[Finding]:
-    """Is the second text of a query answered?"""
-    if sentence := second_text_sentence(seen.prepared, seen.control_rows):
-        yield Finding("second_text_unanswered", sentence)
-
-
-def _channels(
-    seen: OnePass, tested: int, state: StateCheck | None, told: Told
-) -> tuple[ChannelResult, ...]:
-    """What is said of each channel; nothing where replies are read as a whole."""
-    observer = seen.observers[seen.prepared.estimator]
-    if not isinstance(observer, ChannelEValues):
-        return ()
-    attack = seen.prepared.attack
-    # the answers that could not be read are a matter of the whole verdict
-    against = tuple(one for one in obstacles(attack, Tally(), SEEN, state))
-    checks, batch = seen.channel_controls(), seen.control_batch()
-    return channel_results(seen.design, observer, checks, batch, tested, attack, against, told)
 
 
 def _powers(seen: OnePass, slow: bool) -> tuple[GatePowers, GatePowers]:
@@ -276,49 +256,20 @@ def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:
         )
 
 
-def _provenance(seen: OnePass) -> dict[str, str]:
-    """Versions and fingerprints, and the head of the chain of stored trials."""
-    prepared, folder, used = seen.prepared, seen.store.folder, seen.seen
-    return provenance(
-        model=prepared.model.name,
-        model_fingerprint=prepared.model.fingerprint,
-        data_fingerprint=keyed(folder, prepared.data)[:DIGITS],
-        data_key=key_id(folder),
-        seed=str(prepared.spec.design.seed),
-        evidence=keyed(folder, seen.store.head(used)),
-        manifest=prepared.public.digest,
-        **_computation(prepared),
-        **commitment_of(folder),
-    )
-
-
-def _counts(seen: OnePass, tested: int, calls: int, simulated: PairedScores) -> dict[str, int]:
+def _counts(seen: OnePass, tested: int, simulated: int) -> dict[str, int]:
     """What the record counts."""
     used, prepared = seen.seen, seen.prepared
     return {
         "pairs": used,
         "tested_pairs": tested,
-        "model_calls": calls,
+        "model_calls": seen.store.calls(used),
         "answers": sum(seen.tally.answers),
         "unparsable_answers": sum(seen.tally.unreadable),
-        "simulated_outputs": int(simulated.member.size + simulated.nonmember.size),
+        "simulated_outputs": simulated,
         "background_copies": prepared.pairs.copies.count,
         "looks": len(seen.prior),
-        **_withheld(seen),
+        **(dict(zip(WITHHELD, seen.tally.withheld, strict=True)) if seen.tally.judged else {}),
     }
-
-
-def _withheld(seen: OnePass) -> dict[str, int]:
-    """Answers that a judge withheld, where one judges."""
-    if withheld_by(seen.prepared.mechanism) is None:
-        return {}
-    return dict(zip(("withheld_member", "withheld_nonmember"), seen.tally.withheld, strict=True))
-
-
-def _judged(seen: OnePass) -> Iterator[Finding]:
-    """How often a judge withheld an answer, and whether it can judge."""
-    if withheld_by(seen.prepared.mechanism) is not None:
-        yield judge_finding(seen.tally.withheld, seen.seen)
 
 
 def _alike(mechanism: Mechanism, tally: Tally) -> tuple[str, ...]:
@@ -331,17 +282,6 @@ def _alike(mechanism: Mechanism, tally: Tally) -> tuple[str, ...]:
         "one and the same text: the model may not sample, and then this mechanism can release "
         "nothing else. Ask the endpoint for its temperature (leakbound probe).",
     )
-
-
-def _describe(attack: ScoredAttack, mechanism: Mechanism) -> dict[str, str]:
-    return {
-        "mechanism": mechanism.name,
-        "canary": attack.canary.name,
-        "query": attack.query.name,
-        "score": attack.score.name,
-        "access": attack.access,
-        "insertion": attack.insertion,
-    }
 
 
 ANSWERED = 0.5  # share of the partitions with the second text that have to say yes to it

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.auditing.decide.channel_verdicts import ChannelResult
-from leakbound.auditing.decide.verdict import Reason, Verdict
+from leakbound.auditing.decide.verdict import Reason, Verdict, read_scores
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.rejections import mu_bound
 from leakbound.auditing.observe.state_check import StateCheck
@@ -26,7 +26,7 @@ from leakbound.auditing.result.attack_coverage import tried_sentence
 from leakbound.auditing.result.curves import DIGITS, Curves, EValuePath
 from leakbound.auditing.result.references import StandardReference, references_of
 from leakbound.auditing.result.subject import ClaimSource, first_line, subject_of
-from leakbound.auditing.result.summary import attacker_sentence, read_scores, verdict_words
+from leakbound.auditing.result.summary import attacker_sentence, verdict_words
 from leakbound.auditing.result.trial_views import TrialView
 from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
 from leakbound.estimators.profile import Profile

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from leakbound.stats import BoundReading, Estimate, cut
+from leakbound.auditing.decide.verdict import read_scores
+from leakbound.stats import cut
 
 if TYPE_CHECKING:
     from leakbound.auditing.result.audit_result import AuditResult
@@ -21,16 +21,6 @@ def verdict_words(result: AuditResult) -> str:
 def verdict_sentence(result: AuditResult) -> str:
     """The verdict and why, in one line."""
     return f"{verdict_words(result)}: {result.sentences[0]}"
-
-
-def read_scores(estimates: Iterable[Estimate]) -> BoundReading:
-    """The score of single outputs as a reading."""
-    by_method = {estimate.method: estimate.counts for estimate in estimates}
-    if counts := by_method.get("one_run"):
-        return BoundReading("score", "", counts["correct"], counts["guesses"])
-    if counts := by_method.get("clopper_pearson"):
-        return BoundReading("score", "", counts["tp"] + counts["tn"], sum(counts.values()))
-    return BoundReading("score")
 
 
 def attacker_sentence(result: AuditResult) -> str:

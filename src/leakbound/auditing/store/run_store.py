@@ -122,18 +122,21 @@ class RunStore:
 
     @classmethod
     def open(
-        cls, path: Path, identity: Settings, own_test: bool = False,
+        cls, path: Path, identity: Settings, reuse: bool = False, own_test: bool = False,
         require: Callable[[PriorResults], None] = lambda prior: None,
     ) -> tuple[RunStore, PriorResults]:  # fmt: skip
         """The run at a path, made where there is none, and results from the same trials before it.
 
         Looks, chain, record and key are verified here, once. `require` may refuse earlier results
-        before anything is written.
+        before anything is written. With `reuse`, answers of other runs to the same questions are
+        copied.
         """
         prior = prior_results(path, identity, own_test)
         require(prior)
         store = cls(path, identity)
         store.note_looks(prior.pairs)
+        if reuse:
+            store.adopt()
         return store, prior
 
     def _manifest(self, identity: Settings) -> None:
@@ -183,14 +186,19 @@ class RunStore:
         require_chain(db, folder, result, "other")
         return True
 
-    def adopt(self, batch: int, pairs: int, size: str = "pairs") -> None:
+    def adopt(self) -> None:
         """Copy the batches of other runs beside this one that asked the same, unless this run has
         begun.
 
         Every run folder keeps its own copy, so each stays whole if the others are deleted.
         """
-        mine = "" if self.batches() else read_manifest(self.folder).get("evidence", "")
-        for other, theirs in runs_beside(self.folder, "evidence", mine):
+        if self.batches():
+            return
+        mine = read_manifest(self.folder)
+        spec = mine["spec"]
+        size = "canaries" if spec["layout"] == "one_run" else "pairs"
+        batch, pairs = spec["batch_pairs"], spec[size]
+        for other, theirs in runs_beside(self.folder, "evidence", mine["evidence"]):
             had = theirs["spec"].get(size, 0)
             self._copy(other, pairs if had == pairs else min(had, pairs) // batch * batch)
 
@@ -306,18 +314,21 @@ class RunStore:
             ).fetchone()
         return int(found[0])
 
-    def write_record(self, text: str) -> Path:
-        """Write the record of the run; its digest is stored before, so that an edit shows, and its
-        fields after, so that a removal shows and an audit that is killed meanwhile is unfinished.
+    def finish(self, pairs: int, record: str) -> Path:
+        """Note a result of so many pairs, and write its record.
+
+        The digest is stored before, so that an edit shows, and the fields after, so that a removal
+        shows and an audit that is killed meanwhile is unfinished.
         """
         with self._database() as db:
             db.execute("BEGIN IMMEDIATE")
-            chain.note_record(db, chain.text_digest(text.encode()))
-        file = self.write("record.json", text)
+            chain.note_looks(db, {self.folder.name: pairs})
+            chain.note_record(db, chain.text_digest(record.encode()))
+        file = self.write("record.json", record)
         with self._database() as db:
             db.execute("BEGIN IMMEDIATE")
             manifest = (self.folder / "manifest.json").read_bytes()
-            chain.note_fields(db, {"record.json": text.encode(), "manifest.json": manifest})
+            chain.note_fields(db, {"record.json": record.encode(), "manifest.json": manifest})
         return file
 
     def write(self, name: str, text: str) -> Path:

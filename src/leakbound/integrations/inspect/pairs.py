@@ -18,6 +18,7 @@ from tempfile import mkdtemp
 from leakbound.auditing import AuditResult
 from leakbound.auditing.audit import write_result
 from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.decide.decide import decide
 from leakbound.auditing.design.pairs import LATE
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.observe.release import trials
@@ -176,14 +177,14 @@ class RunningAudit:
     @property
     def e_value(self) -> float | None:
         """Evidence against what is tested; None for an estimator without e-values."""
-        observer = self._seen.observers[self.prepared.estimator]
+        observer = self._seen.observers.get(self.prepared.estimator)
         return observer.process.e_value if isinstance(observer, EValues) else None
 
     def result(self) -> AuditResult | None:
         """What the pairs so far show."""
         if not self.pairs:
             return None
-        return assemble(self._seen, self.store.calls(self.pairs))
+        return assemble(self._seen, decide(self._seen))
 
     def write(self) -> AuditResult:
         """The result, written into the run folder."""
