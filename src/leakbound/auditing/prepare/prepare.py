@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from itertools import chain
 
-from leakbound.attacks import Attack
 from leakbound.auditing.design.pairs import Pair, design
 from leakbound.auditing.prepare.background import background_copies
 from leakbound.auditing.prepare.build import (
@@ -46,7 +45,7 @@ from leakbound.auditing.prepare.rows import (
 )
 from leakbound.auditing.prepare.shared_store import beside_store, split_rows, with_documents
 from leakbound.auditing.prepare.trial_design import cost_of, trial_design
-from leakbound.auditing.spec.audit_spec import AuditSpec, Design
+from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.errors import UsageError
 from leakbound.estimators import TrialDesign, require_deciding
 from leakbound.models import Model, Scripted, may_change, require
@@ -82,31 +81,39 @@ def prepare(
     require_used_counts(spec.design)
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
-    channels = spec.attack.channels or ()
+    parts = _built(spec, given, opener)
+    return _checked(_filled(parts, trial_design(parts)))
+
+
+def _built(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model]) -> AuditParts:
+    """The objects of an audit, from the cheapest to make to the model."""
+    channels, shape = spec.attack.channels or (), spec.design
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
     mechanism = with_channels(mechanism, channels)
     estimator = of_named_claim(spec, build_estimator(spec, given), given)
-    estimator = deciding(estimator, channels, spec.design.controls)
-    fixed = given.task or public_task(spec.design, given.rows is not None)
+    estimator = deciding(estimator, channels, shape.controls)
+    fixed = given.task or public_task(shape, given.rows is not None)
     require_public(fixed, mechanism)
-    data, task = _rows(spec.design, given)
+    # the documents of a store may have no labels
+    read = rows_and_task if shape.layout == "paired" else documents_and_task
+    data, task = read(shape, given.rows, given.task)
     attack = build_attack(spec.attack, mechanism, given)
-    opened = _model(spec, given, mechanism, opener)
-    attack = replace(attack, canary=attack.canary.fit(data, text_tokens(opened)))
+    model = given.model if mechanism.needs else Scripted(name=mechanism.name)
+    model = model or opener(spec)
+    attack = replace(attack, canary=attack.canary.fit(data, text_tokens(model)))
     mechanism, sources, beside = _shared(spec, mechanism, data)
-    shots = spec.design.shots if beside is None else len(beside)
-    repeated = repeated_share(spec.design.state_check, mechanism)
-    pairs = design(
-        sources, task, attack, spec.design.pairs, shots, spec.design.seed, repeated, beside=beside
-    )
+    shots = shape.shots if beside is None else len(beside)
+    repeated = repeated_share(shape.state_check, mechanism)
+    # the spec holds only the paths of what the canary read from files
+    files = (Example(content, "") for content in attack.canary.file_contents)
     parts = AuditParts(
-        spec, task, mechanism, attack, estimator, opened, pairs,
-        data=fingerprint(_sources_of(data, attack)), handed=unnamed_parts(given, spec),
+        spec, task, mechanism, attack, estimator, model,
+        design(sources, task, attack, shape.pairs, shots, shape.seed, repeated, beside=beside),
+        data=fingerprint((*data, *files)), handed=unnamed_parts(given, spec),
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
     require_relation(parts)
-    parts = replace(parts, pairs=pairs.with_copies(background_copies(parts)))
-    return _checked(_filled(parts, trial_design(parts)))
+    return replace(parts, pairs=parts.pairs.with_copies(background_copies(parts)))
 
 
 def _filled(parts: AuditParts, trials: TrialDesign) -> Prepared:
@@ -150,12 +157,6 @@ def _checked(prepared: Prepared) -> Prepared:
     return prepared
 
 
-def _rows(shape: Design, given: Handed) -> tuple[Context, Task]:
-    """Rows and their task; the documents of a store may have no labels."""
-    read = rows_and_task if shape.layout == "paired" else documents_and_task
-    return read(shape, given.rows, given.task)
-
-
 def _shared(
     spec: AuditSpec, mechanism: Mechanism, data: Context
 ) -> tuple[Mechanism, Context, Context | None]:
@@ -166,19 +167,6 @@ def _shared(
         return mechanism, data, None
     documents, others = split_rows(spec, data)
     return with_documents(mechanism, documents), others, beside_store(spec.attack.insertion)
-
-
-def _model(
-    spec: AuditSpec, handed: Handed, mechanism: Mechanism, opener: Callable[[AuditSpec], Model]
-) -> Model:
-    if not mechanism.needs:
-        return Scripted(name=mechanism.name)
-    return handed.model or opener(spec)
-
-
-def _sources_of(rows: Context, attack: Attack) -> Context:
-    """The rows, and what the canary read from files: the spec holds their paths only."""
-    return (*rows, *(Example(content, "") for content in attack.canary.file_contents))
 
 
 def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
