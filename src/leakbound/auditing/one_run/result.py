@@ -33,11 +33,11 @@ from leakbound.auditing.result.audit_result import (
     FACTORS,
     AuditResult,
     Finding,
-    GuaranteeData,
     ThresholdKind,
     provenance,
 )
 from leakbound.auditing.result.curves import curves_of
+from leakbound.auditing.result.record import GuaranteeData
 from leakbound.auditing.spec.audit_spec import Decision
 from leakbound.auditing.store.commitments import commitment_of
 from leakbound.auditing.store.folder import DIGITS, key_id, keyed

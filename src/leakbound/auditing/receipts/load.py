@@ -1,4 +1,4 @@
-"""Results from disk: those of earlier versions are upgraded, and stored trials must fit."""
+"""Results from disk, which the stored trials beside them must fit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from leakbound.auditing.old_results import upgraded
 from leakbound.auditing.result.audit_result import VERSION, AuditResult
 from leakbound.auditing.store.folder import is_run, read_manifest
 from leakbound.auditing.store.integrity import (
@@ -22,7 +21,7 @@ def load_result(path: str | Path) -> AuditResult:
     """The result in a run folder, or in a record.json file.
 
     Args:
-        path: A run folder, or a file. Results of schema version 1 are upgraded.
+        path: A run folder, or a file.
 
     Returns:
         The result.
@@ -77,9 +76,9 @@ def _parsed(file: Path) -> dict[str, Any]:
     if isinstance(version, int) and version > VERSION:
         raise StoreError(
             f"{str(file)!r} was written by a newer version of leakbound (schema version {version}; "
-            f"this one reads 1 and {VERSION}); load it with that version."
+            f"this one reads {VERSION}); load it with that version."
         )
-    if version not in (1, VERSION):
+    if version != VERSION:
         what = (
             "it has no schema_version" if version is None else f"its schema_version is {version!r}"
         )
@@ -89,14 +88,14 @@ def _parsed(file: Path) -> dict[str, Any]:
 
 def _validated(file: Path, found: dict[str, Any]) -> AuditResult:
     try:
-        return AuditResult.model_validate_json(json.dumps(upgraded(found)))
+        return AuditResult.model_validate_json(json.dumps(found))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _no_result(file, reason_of(error)) from None
 
 
 def _no_result(file: Path, why: str) -> StoreError:
     return StoreError(
-        f"{str(file)!r} is not a result of schema version 1 or {VERSION}: {why}. Restore it from a "
+        f"{str(file)!r} is not a result of schema version {VERSION}: {why}. Restore it from a "
         "copy, or run the audit again."
     )
 
@@ -112,7 +111,6 @@ def _require_beside(folder: Path, found: dict[str, Any], result: AuditResult) ->
         )
     if manifest.get("data"):
         result.know_data(manifest["data"])
-    if version == VERSION:
-        head = found["provenance"].get("evidence", "")
-        written = (folder / "record.json").read_bytes()
-        require_intact(folder, found["counts"]["pairs"], head, written)
+    head = found["provenance"].get("evidence", "")
+    written = (folder / "record.json").read_bytes()
+    require_intact(folder, found["counts"]["pairs"], head, written)

@@ -23,7 +23,6 @@ from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.audit_result import (
     AuditResult,
     Finding,
-    GuaranteeData,
     ThresholdKind,
     accuracies_of,
     power_of,
@@ -31,6 +30,7 @@ from leakbound.auditing.result.audit_result import (
 )
 from leakbound.auditing.result.curves import EValuePath, curves_of, path_of
 from leakbound.auditing.result.judge_refusals import judge_finding
+from leakbound.auditing.result.record import GuaranteeData
 from leakbound.auditing.result.trial_views import shown_prompt, trial_views
 from leakbound.auditing.store.commitments import commitment_of
 from leakbound.auditing.store.folder import DIGITS, key_id, keyed

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from leakbound.auditing.result.record import AuditRecord
 from leakbound.auditing.result.references import reads_texts
-
-if TYPE_CHECKING:
-    from leakbound.auditing.result.audit_result import AuditResult
 
 SEVERAL = ("interrogation", "differential", "prefix", "extraction")  # that ask several questions
 
@@ -23,7 +20,7 @@ class AttackClass:
     how: str
 
 
-def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
+def attack_classes(result: AuditRecord) -> tuple[AttackClass, ...]:
     """The classes of attack that leakbound knows."""
     attack, spec = result.attack, result.spec
     white = attack["access"] == "white_box"
@@ -63,7 +60,7 @@ def attack_classes(result: AuditResult) -> tuple[AttackClass, ...]:
     )  # fmt: skip
 
 
-def tried_sentence(result: AuditResult) -> str:
+def tried_sentence(result: AuditRecord) -> str:
     """The classes of attack in short."""
     found = attack_classes(result)
     tried = ", ".join(one.short for one in found if one.tried)

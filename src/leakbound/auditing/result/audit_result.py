@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import scipy
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import PrivateAttr
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
@@ -24,22 +24,17 @@ from leakbound.auditing.observe.rejections import mu_bound
 from leakbound.auditing.observe.state_check import StateCheck
 from leakbound.auditing.result.attack_coverage import tried_sentence
 from leakbound.auditing.result.curves import DIGITS, Curves, EValuePath
+from leakbound.auditing.result.record import ClaimSource, Frozen, GuaranteeData
 from leakbound.auditing.result.references import StandardReference, references_of
-from leakbound.auditing.result.subject import ClaimSource, first_line, subject_of
+from leakbound.auditing.result.subject import first_line, subject_of
 from leakbound.auditing.result.summary import attacker_sentence, verdict_words
 from leakbound.auditing.result.trial_views import TrialView
 from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
 from leakbound.estimators.profile import Profile
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.estimators.two_sided import accuracy_power
-from leakbound.privacy import Gaussian, Guarantee
 from leakbound.stats import BoundReading, Estimate, Power
 from leakbound.stats.low_fpr import RateAtFpr
-
-__all__ = [
-    "FACTORS", "VERSION", "AuditResult", "ClaimSource", "Finding", "GuaranteeData",
-    "ThresholdKind", "accuracies_of", "power_of", "provenance",
-]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 VERSION = 2
@@ -66,10 +61,6 @@ PLACES = {
 ThresholdKind = Literal["fixed", "split", "bonferroni", "best"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
-
-
 @dataclass(frozen=True, slots=True)
 class _Beside:
     """What no record holds: a fingerprint of the data (PRIVATE), the day of stored outputs, the
@@ -90,39 +81,23 @@ class Finding:
     sentence: str
 
 
-class GuaranteeData(_Frozen):
-    """What the mechanism guarantees: in words, epsilon at the claim's delta, mu where Gaussian."""
-
-    text: str
-    epsilon: float
-    mu: float | None
-
-    @classmethod
-    def of(cls, guarantee: Guarantee, delta: float) -> GuaranteeData:
-        """The data of a guarantee."""
-        mu = guarantee.mu if isinstance(guarantee, Gaussian) else None
-        return cls(text=guarantee.describe(), epsilon=guarantee.epsilon(delta), mu=mu)
-
-
-class AuditResult(_Frozen):
+class AuditResult(Frozen):
     """One audit: what was claimed, what was done, what was found, and what it rests on.
 
     It holds everything that a report, a gate and an exported configuration need, and no private
     row.
 
     Attributes:
-        schema_version: 2; results of version 1 are upgraded when they are loaded.
+        schema_version: 2.
         name: Name of the run folder.
         verdict: "violation", "no_violation" or "inconclusive".
         reason: Why an audit is inconclusive, as a code.
         sentences: The sentences that carry the verdict.
         findings: What was found beside it.
-        controls: Whether the attack saw contexts that are full of the canary; None in results of
-            version 1.
+        controls: Whether the attack saw contexts that are full of the canary.
         channels: What each channel of a system shows, where the audit reads them apart; the verdict
             is that of all of them together.
-        state: Whether answers depend on what was asked before; None where a model is asked, and in
-            results of version 1.
+        state: Whether answers depend on what was asked before; None where a model is asked.
         claim: What the operator states, for all outputs that a trial sees.
         claim_source: Whether somebody stated the claim, or it is the default of an audit; unknown
             in results of earlier versions.

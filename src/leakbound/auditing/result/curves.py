@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
 
+from leakbound.auditing.result.record import Frozen
 from leakbound.stats import roc
 from leakbound.stats.anytime import AnytimeTest
 
@@ -15,11 +15,7 @@ BINS = 60  # of a histogram
 DIGITS = 6  # of curves and paths: beyond what a figure shows, and equal on every platform
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
-
-
-class Curves(_Frozen):
+class Curves(Frozen):
     """What figures show: the ROC curve of simulated outputs, and histograms of both contexts."""
 
     fpr: tuple[float, ...]
@@ -31,7 +27,7 @@ class Curves(_Frozen):
     outputs: int
 
 
-class EValuePath(_Frozen):
+class EValuePath(Frozen):
     """The e-value against what was tested: its logarithm after some of the pairs.
 
     tested: the guarantee or claim, in words. level: the logarithm of the e-value that rejects.

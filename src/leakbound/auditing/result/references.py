@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from leakbound.auditing.result.record import AuditRecord
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.stats import cut
-
-if TYPE_CHECKING:
-    from leakbound.auditing.result.audit_result import AuditResult
 
 ReferenceStatus = Literal["tried", "not_tried", "answered", "not_answered"]
 Said = tuple[ReferenceStatus, str]
@@ -41,7 +39,7 @@ class StandardReference:
     answer: str
 
 
-def references_of(result: AuditResult) -> tuple[StandardReference, ...]:
+def references_of(result: AuditRecord) -> tuple[StandardReference, ...]:
     """What an audit says to each item, read from its result."""
     return (
         *_owasp(result), *_nist_profile(result), *_nist_guidelines(result), *_opinion(result)
@@ -53,7 +51,7 @@ def reads_texts(attack: dict[str, str]) -> bool:
     return attack["score"] in TEXT_SCORES or attack["query"] in TEXT_QUERIES
 
 
-def _owasp(result: AuditResult) -> Iterator[StandardReference]:
+def _owasp(result: AuditRecord) -> Iterator[StandardReference]:
     yield StandardReference(
         OWASP_LLM, "LLM02 Sensitive Information Disclosure",
         "Does the application disclose private data in its outputs?", "tried", _found(result),
@@ -71,7 +69,7 @@ def _owasp(result: AuditResult) -> Iterator[StandardReference]:
     )  # fmt: skip
 
 
-def _nist_profile(result: AuditResult) -> Iterator[StandardReference]:
+def _nist_profile(result: AuditRecord) -> Iterator[StandardReference]:
     yield StandardReference(
         PROFILE, "MEASURE 2.10, MS-2.10-001",
         "Red-teaming for output of data samples, membership inference, and disclosure of personal "
@@ -81,7 +79,7 @@ def _nist_profile(result: AuditResult) -> Iterator[StandardReference]:
     )  # fmt: skip
 
 
-def _nist_guidelines(result: AuditResult) -> Iterator[StandardReference]:
+def _nist_guidelines(result: AuditRecord) -> Iterator[StandardReference]:
     """The questions of its pyramid, from the top down."""
     claim = result.claim
     asked: tuple[tuple[str, str, Said], ...] = (
@@ -109,7 +107,7 @@ def _nist_guidelines(result: AuditResult) -> Iterator[StandardReference]:
         yield StandardReference(GUIDELINES, item, asks, status, said)
 
 
-def _opinion(result: AuditResult) -> Iterator[StandardReference]:
+def _opinion(result: AuditRecord) -> Iterator[StandardReference]:
     """Classes of attack; the Opinion means training data of a model."""
     extracted = result.attack["query"] in EXTRACTING
     classes: tuple[tuple[str, bool], ...] = (
@@ -137,7 +135,7 @@ def _how(name: str) -> str:
     return known.get(name, "This package has no such attack.")
 
 
-def _found(result: AuditResult) -> str:
+def _found(result: AuditRecord) -> str:
     bound = result.bound
     return (
         f"Verdict: {result.verdict.replace('_', ' ')}; epsilon is at least {cut(bound.epsilon)} "
@@ -145,13 +143,13 @@ def _found(result: AuditResult) -> str:
     )
 
 
-def _shared_store(result: AuditResult) -> Said:
+def _shared_store(result: AuditRecord) -> Said:
     if "builds" in result.counts or result.spec.get("layout") == "session":
         return "tried", "Canaries were put into one store that all trials share. " + _found(result)
     return "not_tried", "Audit a store with --design session or --design one_run."
 
 
-def _accuracy(result: AuditResult) -> Said:
+def _accuracy(result: AuditRecord) -> Said:
     """Of random guessing: answered by its own claim alone, and never shown by a test."""
     if not is_random_guessing(result.claim):
         if result.verdict == "violation":
@@ -167,7 +165,7 @@ def _accuracy(result: AuditResult) -> Said:
     )
 
 
-def _variant(result: AuditResult) -> Said:
+def _variant(result: AuditRecord) -> Said:
     text = result.guarantee.text
     return ("answered", f"Declared: {text}.") if result.guarantee.epsilon < float("inf") else (
         "not_answered", f"No finite guarantee at this delta ({text}); a bound from below was "
@@ -175,14 +173,14 @@ def _variant(result: AuditResult) -> Said:
     )  # fmt: skip
 
 
-def _answers(result: AuditResult) -> str:
+def _answers(result: AuditRecord) -> str:
     if "builds" in result.counts:
         return f"the {result.counts['answers']} answers"
     number = result.spec.get("answers", 1)
     return "one answer" if number == 1 else f"the {number} answers"
 
 
-def _channels(result: AuditResult) -> Said:
+def _channels(result: AuditRecord) -> Said:
     if not result.channels:
         return "not_answered", "Audit an application with --channel all."
     return "answered", f"Tested channels: {', '.join(one.name for one in result.channels)}."

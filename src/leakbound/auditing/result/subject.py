@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
-from typing import TYPE_CHECKING, Literal
 
+from leakbound.auditing.result.record import AuditRecord, ClaimSource
 from leakbound.mechanisms import MECHANISMS, PromptDefense, ReportNoisyMax
 from leakbound.models.names import model_names
 
-if TYPE_CHECKING:
-    from leakbound.auditing.result.audit_result import AuditResult
-
-ClaimSource = Literal["stated", "default", "unknown"]
 SOURCES: dict[ClaimSource, str] = {
     "stated": "stated by the operator",
     "default": "the default of an audit; nobody stated it",
@@ -41,7 +37,7 @@ class Subject:
     each: float | None = None
 
 
-def subject_of(result: AuditResult) -> Subject:
+def subject_of(result: AuditRecord) -> Subject:
     """Who was asked in an audit, and what was claimed."""
     model, claim, each = result.provenance["model"], result.claim, result.spec["epsilon"]
     return Subject(
@@ -54,7 +50,7 @@ def subject_of(result: AuditResult) -> Subject:
     )
 
 
-def system_name(result: AuditResult) -> str:
+def system_name(result: AuditRecord) -> str:
     """The audited system, with what tells it from its siblings."""
     return full_name(result.attack["mechanism"], result.spec["mechanism"])
 

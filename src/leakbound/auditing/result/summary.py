@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from leakbound.auditing.decide.verdict import read_scores
+from leakbound.auditing.result.record import AuditRecord
 from leakbound.stats import cut
 
-if TYPE_CHECKING:
-    from leakbound.auditing.result.audit_result import AuditResult
 
-
-def verdict_words(result: AuditResult) -> str:
+def verdict_words(result: AuditRecord) -> str:
     """The verdict as a heading."""
     reason = "" if result.reason is None else f" ({result.reason})"
     return result.verdict.replace("_", " ").upper() + reason
 
 
-def verdict_sentence(result: AuditResult) -> str:
+def verdict_sentence(result: AuditRecord) -> str:
     """The verdict and why, in one line."""
     return f"{verdict_words(result)}: {result.sentences[0]}"
 
 
-def attacker_sentence(result: AuditResult) -> str:
+def attacker_sentence(result: AuditRecord) -> str:
     """How well the attacker did, by the reading of the bound."""
     read = result.reading
     if read.of == "distribution" and result.verdict != "violation":
@@ -46,7 +43,7 @@ def attacker_sentence(result: AuditResult) -> str:
     return f"An attacker who saw {seen} {right} {what}: was the canary there or not? {guessing}"
 
 
-def odds_sentence(result: AuditResult) -> str:
+def odds_sentence(result: AuditRecord) -> str:
     """What the bound means for the person whose record it is."""
     epsilon = result.bound.epsilon or 0.0
     if epsilon <= 0:
@@ -60,7 +57,7 @@ def odds_sentence(result: AuditResult) -> str:
     )
 
 
-def _seen(result: AuditResult) -> str:
+def _seen(result: AuditRecord) -> str:
     """What the bound is about."""
     if "builds" in result.counts:
         return f"the {result.counts['answers']} answers of this run together"
