@@ -525,7 +525,7 @@ def test_bad_run_folders_get_a_sentence(tmp_path: Path) -> None:
         RunStore(tmp_path / "file" / "run", {})
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "record.json").write_text("{}")
-    with pytest.raises(StoreError, match="not a result of schema version 1 or 2"):
+    with pytest.raises(StoreError, match="not a result of schema version 2"):
         load_result(tmp_path / "broken")
     with pytest.raises(StoreError, match=r"does not exist; give the folder"):
         load_result(tmp_path / "nothing")

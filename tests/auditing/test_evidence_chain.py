@@ -272,10 +272,10 @@ def test_trials_of_another_version_are_refused(
         ("", "is damaged"),
         ('{"schema_version": 2', "is damaged"),
         ('{"schema_version": 3}', r"a newer version of leakbound \(schema version 3;"),
-        ("{}", "is not a result of schema version 1 or 2: it has no schema_version"),
-        ("[]", "is not a result of schema version 1 or 2"),
-        ('{"schema_version": 2}', "is not a result of schema version 1 or 2: it lacks 'name'"),
-        ('{"schema_version": 1}', "is not a result of schema version 1 or 2: it lacks 'spec'"),
+        ("{}", "is not a result of schema version 2: it has no schema_version"),
+        ("[]", "is not a result of schema version 2"),
+        ('{"schema_version": 2}', "is not a result of schema version 2: it lacks 'name'"),
+        ('{"schema_version": 1}', "of schema version 2: its schema_version is 1"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_one_sentence(text: str, what: str, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from leakbound.auditing import load_result, make_spec, prepare, run_audit
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.receipts.verify import verify_run
 from leakbound.auditing.store import chain
-from leakbound.auditing.store.commitments import COMMITMENT, commit, read_commitment
+from leakbound.auditing.store.commitments import COMMITMENT, Commitment, read_commitment
+from leakbound.auditing.store.commitments import commit as commit_to
 from leakbound.auditing.store.folder import keyed
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Scripted
@@ -36,6 +37,10 @@ Edit = Callable[[Path, random.Random], str]
 def ready(rows: Context, **values: Any) -> Prepared:
     model = Scripted(complete=said, name="leaky")
     return prepare(make_spec({**SPEC, **values}), model, rows=rows)
+
+
+def commit(prepared: Prepared, out: Path) -> Commitment:
+    return commit_to(prepared.folder(out), prepared.manifest)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from leakbound.auditing.spec.audit_spec import Design
+from leakbound.auditing.spec.groups import Design
 from leakbound.cli import ledger_options
 from leakbound.cli.answer_command import command as answer_command
 from leakbound.cli.ledger_command import command

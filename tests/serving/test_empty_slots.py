@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leakbound.auditing.prepare.rows import load_data
-from leakbound.auditing.spec.audit_spec import Design
+from leakbound.auditing.spec.groups import Design
 from leakbound.cli.ledger_options import Accounts
 from leakbound.errors import DataError, UsageError
 from leakbound.mechanisms import MECHANISMS, ReportNoisyMax

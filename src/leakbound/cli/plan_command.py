@@ -120,7 +120,7 @@ def _committed(prepared: Prepared | PreparedOneRun, out: Path | None) -> dict[st
             f"the fingerprint of {address} is part of a commitment, and takes torch: "
             f"{install_hint('local')}."
         )
-    digest = commit_to(prepared, out).digest
+    digest = commit_to(prepared.folder(out), prepared.manifest).digest
     say(f"commitment: {digest}")
     return {"commitment": digest}
 

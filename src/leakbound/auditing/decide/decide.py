@@ -53,7 +53,7 @@ def decide(seen: OnePass) -> Assessment:
     found, told = seen.estimates(), seen.told.found()
     found[estimator] = bounds = _read(estimator, found)
     tested = estimator.tested_pairs(design, seen.seen)
-    controls, state, noise = seen.controls(), seen.state(), seen.noise_fit()
+    controls, state, noise = seen.controls(), seen.state(), seen.releaser.served.noise_fit()
     largest, above = largest_of(seen, controls, told, bounds), above_zero(bounds)
     alone = tells_alone(told)
     against = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -21,7 +21,7 @@ from leakbound.auditing.observe.channels import (
 )
 from leakbound.auditing.observe.controls import ControlCheck, check_controls
 from leakbound.auditing.observe.rejections import rejections
-from leakbound.auditing.observe.release import Releaser, SeenTrial
+from leakbound.auditing.observe.release import Releaser
 from leakbound.auditing.observe.reply_separation import RepliesTold
 from leakbound.auditing.observe.state_check import StateCheck
 from leakbound.auditing.prepare.prepared import Prepared
@@ -40,7 +40,7 @@ from leakbound.estimators import (
 from leakbound.estimators.by_channel import ByChannel
 from leakbound.estimators.profile import Profile, ProfileSum
 from leakbound.mechanisms import JudgeDefense
-from leakbound.stats import Estimate, NoiseFit
+from leakbound.stats import Estimate
 from leakbound.stats.witness import shows_more
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Vector, Votes, reply_of
@@ -144,7 +144,7 @@ class OnePass:
         self.observers = dict(_begun(prepared.estimator, self.design))
         known = any(isinstance(estimator, Exact) for estimator in self.observers)
         self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
-        self._releaser = _releaser(prepared, self.design, [*self.observers])
+        self.releaser = _releaser(prepared, self.design, [*self.observers])
         return True
 
     @property
@@ -168,7 +168,7 @@ class OnePass:
         self.first = self.first or [pairs[0]]
         self.seen += len(rows)
         self.tally.add(rows)
-        observations = self._releaser.observe([*zip(pairs, rows, strict=True)])
+        observations = self.releaser.observe([*zip(pairs, rows, strict=True)])
         if observations is not None:
             self._observe(observations)
             self._look()
@@ -200,14 +200,11 @@ class OnePass:
         if self.design.channels and self.control_batch():
             return of_all_channels(self.channel_controls())
         late = [self._check(batch) for batch in self._late_controls()]
+        # they should be there, and are not where the last samples of a log are missing
+        lacks = self.prepared.late_controls is not None and self._observed and not self.ended
         found = self._check(self.control_batch()).followed_by(late)
         found = found.beside(self._check(self._single_batch()), self.told.by_score(ANSWER))
-        return found if late or not self._lacks_late else replace(found, late=1.0)
-
-    @property
-    def _lacks_late(self) -> bool:
-        """Whether late controls should be there, as where the last samples of a log are missing."""
-        return self.prepared.late_controls is not None and self._observed and not self.ended
+        return found if late or not lacks else replace(found, late=1.0)
 
     def control_batch(self) -> StoredBatch:
         """The full control pairs with their aggregates."""
@@ -234,7 +231,7 @@ class OnePass:
     def _check(self, batch: StoredBatch) -> ControlCheck:
         if not batch:
             return check_controls(None, self.prepared.ignores_context)
-        scores = self._releaser.control_scores(batch)
+        scores = self.releaser.control_scores(batch)
         shown = [(reply_of(row.member), reply_of(row.nonmember)) for _, row in batch]
         read = self.design.replies and "replies" in self.prepared.estimator.reads
         replies = shown if read else []
@@ -254,24 +251,11 @@ class OnePass:
         }
 
     def _by_channel(self, batch: StoredBatch) -> dict[str, ControlCheck]:
-        return check_channels(batch, self._releaser.control_scores(batch), self.design.channels)
+        return check_channels(batch, self.releaser.control_scores(batch), self.design.channels)
 
     def state(self) -> StateCheck | None:
         """What the state check shows."""
-        return None if self.prepared.mechanism.needs else self._releaser.state.check()
-
-    @property
-    def shown(self) -> Sequence[SeenTrial]:
-        """The first trials, as they were released."""
-        return self._releaser.shown
-
-    def noise_fit(self) -> NoiseFit | None:
-        """Does the released noise follow the declared distribution?"""
-        return self._releaser.served.noise_fit()
-
-    def answers_unlike_scores(self) -> tuple[int, int]:
-        """Outputs whose answer does not have the largest released count, and all with counts."""
-        return self._releaser.served.unlike, self._releaser.served.counted
+        return None if self.prepared.mechanism.needs else self.releaser.state.check()
 
     def profile(self) -> Profile | None:
         """The exact privacy profile of the pairs."""
@@ -284,11 +268,13 @@ class OnePass:
         found = {one: observer.bounds() for one, observer in self.observers.items()}
         for one in found:
             if isinstance(one, Exact) and not self.prepared.exact_decides:
-                found[one] = tuple(map(_conditional, found[one]))
-        return {
-            one: _named(one, bounds if whole or one.anytime else tuple(map(_unbounded, bounds)))
-            for one, bounds in found.items()
-        }
+                found[one] = tuple(_no_bound(bound, GIVEN) for bound in found[one])
+            if not (whole or one.anytime):  # what is left of bounds for a number fixed beforehand
+                found[one] = tuple(
+                    bound if bound.kind == "point_estimate" else _no_bound(bound, CHOSEN)
+                    for bound in found[one]
+                )
+        return {one: _named(one, bounds) for one, bounds in found.items()}
 
 
 def _begun(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator, Observer]]:
@@ -323,16 +309,6 @@ def _named(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estimate
         replace(bound, method=f"{estimator.name}:{bound.method}" if at else estimator.name)
         for at, bound in enumerate(bounds)
     )
-
-
-def _conditional(found: Estimate) -> Estimate:
-    """An exact loss given aggregates that the mechanism may have drawn."""
-    return _no_bound(found, GIVEN)
-
-
-def _unbounded(found: Estimate) -> Estimate:
-    """What is left of a bound for a number of pairs fixed beforehand."""
-    return found if found.kind == "point_estimate" else _no_bound(found, CHOSEN)
 
 
 def _no_bound(found: Estimate, note: str) -> Estimate:

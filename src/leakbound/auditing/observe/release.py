@@ -28,7 +28,7 @@ FEWEST = 8  # outputs below which the noise is not tested
 DIGITS = 9  # noise that agrees in so many decimals is the same noise
 
 
-class ServedOutputs:
+class _ServedOutputs:
     """Releases the outputs of trials, in the order in which the contexts are asked.
 
     Where the last output has noise that was used before, the last aggregate is released again, a
@@ -134,7 +134,7 @@ class Releaser:
         self._thresholds = np.zeros(0) if thresholds is None else thresholds
         self.state = StateTally()
         self.shown: list[SeenTrial] = []
-        self.served = ServedOutputs(mechanism, seed, answers, served and "chances" in reads)
+        self.served = _ServedOutputs(mechanism, seed, answers, served and "chances" in reads)
 
     def observe(self, batch: StoredBatch) -> Observations | None:
         """Release the next pairs."""
@@ -198,11 +198,6 @@ class Releaser:
             same = None if row.again is None else row.again == first
             again = self._again_score(pair, row)
             self.state.add(pair, float(member), float(nonmember), again, same)
-
-    def trials(self, batch: StoredBatch) -> tuple[PairedScores, tuple[tuple[str, str], ...]]:
-        """What one trial of each context sees."""
-        scores, _, texts = self._trials(batch, None)
-        return scores, texts
 
     def _trials(
         self, batch: StoredBatch, laws: Sequence[DistributionPair] | None
@@ -277,15 +272,6 @@ class Releaser:
         answers = self._task.answers(pair.asked.query)
         return float(self._score.score(outputs, pair.asked, answers).mean())
 
-    def _scores(self, batch: StoredBatch, draws: int, purpose: Purpose) -> PairedScores:
-        """(pairs, draws) mean scores of `answers` outputs each."""
-        out = np.empty((2, len(batch), draws))
-        for at, (pair, row) in enumerate(batch):
-            for of in (0, 1):
-                outputs = self._outputs(pair, row, of, draws * self._answers, purpose)
-                out[of, at] = self._scored(pair, outputs)
-        return PairedScores(out[0], out[1])
-
     def _outputs(
         self, pair: Pair, row: EvidenceRow, context: int, draws: int, purpose: Purpose
     ) -> Outputs:
@@ -304,8 +290,7 @@ def trials(
     """One trial of each context."""
     reads: frozenset[Reads] = frozenset({"trials"})
     released = Releaser(task, mechanism, score, seed, pilot=0, draws=1, answers=1, reads=reads)
-    found, _ = released.trials([*zip(pairs, evidence, strict=True)])
-    return found
+    return released._trials([*zip(pairs, evidence, strict=True)], None)[0]
 
 
 def simulated_scores(
@@ -316,7 +301,7 @@ def simulated_scores(
     released = Releaser(
         task, mechanism, score, seed, pilot=0, draws=draws, answers=1, reads=frozenset()
     )
-    return released._scores([*zip(pairs, evidence, strict=True)], draws, "simulate")
+    return released._simulated([*zip(pairs, evidence, strict=True)], None)[0]
 
 
 def _margins(task: Task, batch: StoredBatch) -> PairedScores:

@@ -130,7 +130,8 @@ class _Measured:
         numbers, by_score = self._numbers(), self.by_score(two_sided)
         tests = [*self._tests(numbers)]
         p_value, best = min(tests, key=lambda one: one[0])
-        alone = _tells(p_value * (len(tests) + len(self._corpus.names)), by_score)
+        p_value *= len(tests) + len(self._corpus.names)
+        alone = p_value <= LEVEL and p_value < by_score
         in_pairs = _in_pairs(numbers[:, ~TIMED], claim) <= LEVEL
         return Apart(self._apart(best) if alone else None, in_pairs)
 
@@ -166,10 +167,6 @@ class _Measured:
         kept = differences[: len(self._kept)]
         sign = np.sign(np.nansum(np.sign(kept)))
         return [self._kept[at] for at in np.flatnonzero(kept * sign > 0)][:APART]
-
-
-def _tells(p_value: float, by_score: float) -> bool:
-    return p_value <= LEVEL and p_value < by_score
 
 
 def _in_pairs(numbers: Floats, claim: Claim) -> float:

@@ -34,13 +34,12 @@ from leakbound.auditing.result.audit_result import (
     AuditResult,
     Finding,
     ThresholdKind,
+    attack_names,
     provenance,
 )
 from leakbound.auditing.result.curves import curves_of
 from leakbound.auditing.result.record import GuaranteeData
 from leakbound.auditing.spec.audit_spec import Decision
-from leakbound.auditing.store.commitments import commitment_of
-from leakbound.auditing.store.folder import DIGITS, key_id, keyed
 from leakbound.auditing.store.prior_results import PriorResults
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import StoreError
@@ -230,7 +229,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
         claim=claim,
         claim_source=prepared.spec.claim_source,
         guarantee=GuaranteeData.of(prepared.guarantee, claim.delta),
-        attack=_described(prepared),
+        attack=attack_names(prepared.attack, prepared.mechanism.name),
         counts={
             "pairs": len(tested.scores),
             "tested_pairs": len(tested.scores),
@@ -259,13 +258,12 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
         handed=prepared.handed,
         spec=prepared.spec.flat(),
         provenance=provenance(
+            store,
+            len(tested.scores),
+            prepared.data,
+            prepared.spec.design.seed,
             model=prepared.mechanism.name,
             model_fingerprint=prepared.mechanism.source,
-            data_fingerprint=keyed(store.folder, prepared.data)[:DIGITS],
-            data_key=key_id(store.folder),
-            seed=str(prepared.spec.design.seed),
-            evidence=keyed(store.folder, store.head(len(tested.scores))),
-            **commitment_of(store.folder),
         ),
     ).referenced()
 
@@ -418,18 +416,6 @@ def _findings(prepared: PreparedOneRun, builds: int) -> tuple[Finding, ...]:
         "A claim for a run is composed over the builds."
     )
     return (Finding("several_builds", sentence),)
-
-
-def _described(prepared: PreparedOneRun) -> dict[str, str]:
-    attack = prepared.attack
-    return {
-        "mechanism": prepared.mechanism.name,
-        "canary": attack.canary.name,
-        "query": attack.query.name,
-        "score": attack.score.name,
-        "access": attack.access,
-        "insertion": attack.insertion,
-    }
 
 
 def _sides(tested: _Scored, controls: _Scored) -> tuple[Floats, Floats]:

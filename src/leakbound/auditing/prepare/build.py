@@ -20,12 +20,8 @@ from leakbound.attacks import (
     Score,
     ScoredAttack,
 )
-from leakbound.auditing.spec.audit_spec import (
-    COMPONENTS,
-    AttackSpec,
-    AuditSpec,
-    SystemSpec,
-)
+from leakbound.auditing.spec.audit_spec import COMPONENTS, AuditSpec
+from leakbound.auditing.spec.groups import AttackSpec, SystemSpec
 from leakbound.auditing.store.folder import Settings
 from leakbound.errors import UsageError
 from leakbound.estimators import ESTIMATORS, EProcess, Estimator

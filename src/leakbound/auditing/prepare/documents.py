@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from leakbound.auditing.prepare.rows import load_data, public_task, rows_and_task
-from leakbound.auditing.spec.audit_spec import Design
+from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError
 from leakbound.tasks import Context, Example, Task
 from leakbound.tasks.fields import (

@@ -7,7 +7,8 @@ from leakbound.auditing.design.pairs import relation_of
 from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.prepare.prepared import AuditParts, Prepared
 from leakbound.auditing.prepare.trial_design import cost_of
-from leakbound.auditing.spec.audit_spec import AuditSpec, Design
+from leakbound.auditing.spec.audit_spec import AuditSpec
+from leakbound.auditing.spec.groups import Design
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator
 from leakbound.estimators.base import ROUNDING

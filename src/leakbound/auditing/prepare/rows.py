@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from leakbound.auditing.design.seeds import generator
-from leakbound.auditing.spec.audit_spec import Design
+from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.privacy import NonPrivate
 from leakbound.tasks import Context, Mechanism, Task

@@ -39,6 +39,7 @@ def trial_design(parts: AuditParts) -> TrialDesign:
     # users see free texts; metadata beside labels show in the control replies
     shown = parts.attack.query.free and (system or isinstance(cost, NonPrivate))
     pairs = spec.design.pairs
+    simulated = mechanism.needs and "white_box" in mechanism.access  # a system is asked once
     return TrialDesign(
         claim=Claim(answers * epsilon, delta, relation_of(spec.attack.insertion)),
         guarantee=self_compose(cost, answers),
@@ -57,7 +58,7 @@ def trial_design(parts: AuditParts) -> TrialDesign:
         served=bool(mechanism.needs) and not isinstance(cost, NonPrivate),
         replies=shown or bool(named),
         channels=() if named is None or ALL in named else named,
-        draws=_simulated_draws(mechanism, spec),
+        draws=max(1, spec.decision.simulations // (2 * pairs)) if simulated else 1,
         copies=parts.pairs.copies.count,
         assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
     )
@@ -81,13 +82,6 @@ def _known_scores(parts: AuditParts) -> KnownScores | None:
     if asked.nonmember is not None:
         return margins.margin(votes, noise.sigma, shared)
     return best(votes, classes, noise.sigma, tuple(score.levels(votes).tolist()), shared)
-
-
-def _simulated_draws(mechanism: Mechanism, spec: AuditSpec) -> int:
-    """How many outputs of each aggregate are simulated."""
-    if not mechanism.needs or "white_box" not in mechanism.access:  # a system is asked once
-        return 1
-    return max(1, spec.decision.simulations // (2 * spec.design.pairs))
 
 
 def _shares_votes(mechanism: Mechanism, spec: AuditSpec) -> bool:

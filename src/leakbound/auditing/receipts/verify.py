@@ -51,7 +51,8 @@ def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
                 raise StoreError(f"{str(folder / TRIALS)!r} holds no trials; it was emptied.")
             known = _head(db, folder, files) if finished else ()
             found = [*_trials(db), *_files(db, files), *known, *unreadable]
-            anchor = _anchor(db, made)
+            digests = [chain.whole_digest(db), None if made is None else made.digest]
+            anchor = chain.text_digest(json.dumps(digests).encode())
     found += [] if unreadable else _committed(folder, made, files)
     found += _anchored(anchors, anchor, made)
     digest, earlier = (None, {}) if made is None else (made.digest, made.earlier)
@@ -149,11 +150,6 @@ def _committed(
         "version": made.version == manifest.get("version"),
     }
     yield from (f"commitment.json: {key} is not what was run" for key, ok in same.items() if not ok)
-
-
-def _anchor(db: sqlite3.Connection, made: Commitment | None) -> str:
-    known = [chain.whole_digest(db), None if made is None else made.digest]
-    return chain.text_digest(json.dumps(known).encode())
 
 
 def _anchored(anchors: Sequence[str], anchor: str, made: Commitment | None) -> Iterator[str]:

@@ -25,6 +25,7 @@ from leakbound.auditing.result.audit_result import (
     Finding,
     ThresholdKind,
     accuracies_of,
+    attack_names,
     power_of,
     provenance,
 )
@@ -32,8 +33,6 @@ from leakbound.auditing.result.curves import EValuePath, curves_of, path_of
 from leakbound.auditing.result.judge_refusals import judge_finding
 from leakbound.auditing.result.record import GuaranteeData
 from leakbound.auditing.result.trial_views import shown_prompt, trial_views
-from leakbound.auditing.store.commitments import commitment_of
-from leakbound.auditing.store.folder import DIGITS, key_id, keyed
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import TrialDesign
 from leakbound.estimators.by_channel import ChannelEValues
@@ -63,7 +62,7 @@ GatePowers = tuple[tuple[float, float], ...]
 
 def assemble(seen: OnePass, found: Assessment) -> AuditResult:
     """The result of the pairs that a pass has seen."""
-    parts = _decided(seen, found), _figures(seen, found), _origin(seen, found)
+    parts = _decided(seen, found), _figures(seen, found), _origin(seen)
     result = AuditResult(**{key: value for part in parts for key, value in part.items()})
     result.know_data(seen.prepared.data)
     return result.referenced()
@@ -115,47 +114,28 @@ def _figures(seen: OnePass, found: Assessment) -> Fields:
         "curves": curves_of(*both),
         "low_fpr": tuple(rate_at_fpr(*both, x) for x in LOW_FPR),
         "example_prompt": shown_prompt(seen.prepared, first, first.member),
-        "trials": () if found.channels else trial_views(seen.prepared, rule, seen.shown),
+        "trials": () if found.channels else trial_views(seen.prepared, rule, seen.releaser.shown),
         "counts": _counts(seen, found.tested, sum(one.size for one in both)),
     }
 
 
-def _origin(seen: OnePass, found: Assessment) -> Fields:
+def _origin(seen: OnePass) -> Fields:
     """Which audit it is of."""
-    prepared, folder = seen.prepared, seen.store.folder
-    attack = prepared.attack
+    prepared, spec, model = seen.prepared, seen.prepared.spec, seen.prepared.model
+    labels = () if prepared.inferred else prepared.task.labels  # those that rows told stay unshown
+    computed = computation_of(model, prepared.task.prompt((), Query("")), labels)
     return {
-        "name": folder.name,
-        "claim_source": prepared.spec.claim_source,
-        "attack": {
-            "mechanism": prepared.mechanism.name,
-            "canary": attack.canary.name,
-            "query": attack.query.name,
-            "score": attack.score.name,
-            "access": attack.access,
-            "insertion": attack.insertion,
-        },
+        "name": seen.store.folder.name,
+        "claim_source": spec.claim_source,
+        "attack": attack_names(prepared.attack, prepared.mechanism.name),
         "handed": prepared.handed,
-        "spec": prepared.spec.flat(),
+        "spec": spec.flat(),
         "provenance": provenance(
-            model=prepared.model.name,
-            model_fingerprint=prepared.model.fingerprint,
-            data_fingerprint=keyed(folder, prepared.data)[:DIGITS],
-            data_key=key_id(folder),
-            seed=str(prepared.spec.design.seed),
-            evidence=keyed(folder, seen.store.head(seen.seen)),
-            manifest=prepared.public.digest,
-            **_computation(prepared),
-            **commitment_of(folder),
+            seen.store, seen.seen, prepared.data, spec.design.seed,
+            model=model.name, model_fingerprint=model.fingerprint,
+            manifest=prepared.public.digest, **computed,
         ),
-    }
-
-
-def _computation(prepared: Prepared) -> dict[str, str]:
-    """How the model computes; labels that rows have told are not shown."""
-    task = prepared.task
-    labels = () if prepared.inferred else task.labels
-    return computation_of(prepared.model, task.prompt((), Query("")), labels)
+    }  # fmt: skip
 
 
 def _deciding(
@@ -226,7 +206,8 @@ def _sentences(
 
 def _unlike(seen: OnePass) -> Iterator[Finding]:
     """Do the scores that were audited say what users are answered?"""
-    unlike, counted = seen.answers_unlike_scores()
+    served = seen.releaser.served
+    unlike, counted = served.unlike, served.counted
     if unlike:
         yield Finding(
             "answers_unlike_scores",

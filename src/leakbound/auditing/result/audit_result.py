@@ -17,6 +17,7 @@ from pydantic import PrivateAttr
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
+from leakbound.attacks import ScoredAttack
 from leakbound.auditing.decide.channel_verdicts import ChannelResult
 from leakbound.auditing.decide.verdict import Reason, Verdict, read_scores
 from leakbound.auditing.observe.controls import ControlCheck
@@ -29,6 +30,10 @@ from leakbound.auditing.result.references import StandardReference, references_o
 from leakbound.auditing.result.subject import first_line, subject_of
 from leakbound.auditing.result.summary import attacker_sentence, verdict_words
 from leakbound.auditing.result.trial_views import TrialView
+from leakbound.auditing.store.commitments import commitment_of
+from leakbound.auditing.store.folder import DIGITS as FINGERPRINT
+from leakbound.auditing.store.folder import key_id, keyed
+from leakbound.auditing.store.run_store import RunStore
 from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
 from leakbound.estimators.profile import Profile
 from leakbound.estimators.random_guessing import is_random_guessing
@@ -399,12 +404,26 @@ def _least(power: Power) -> float:
     return math.floor(power.safe * scale) / scale
 
 
-def provenance(**known: str) -> dict[str, str]:
-    """Versions of what computed the result."""
+def attack_names(attack: ScoredAttack, mechanism: str) -> dict[str, str]:
+    """What was attacked, and by what."""
+    return {
+        "mechanism": mechanism, "canary": attack.canary.name, "query": attack.query.name,
+        "score": attack.score.name, "access": attack.access, "insertion": attack.insertion,
+    }  # fmt: skip
+
+
+def provenance(store: RunStore, pairs: int, data: str, seed: int, **known: str) -> dict[str, str]:
+    """Versions of what computed a result, and what it was computed from."""
+    folder = store.folder
     return {
         "leakbound": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         **known,
+        "data_fingerprint": keyed(folder, data)[:FINGERPRINT],
+        "data_key": key_id(folder),
+        "seed": str(seed),
+        "evidence": keyed(folder, store.head(pairs)),
+        **commitment_of(folder),
     }

@@ -104,11 +104,6 @@ class Decision(FrozenSpec):
         raise ValueError(f"confidence is {value!r}; it must be at least 0.5 and below 1.{hint}")
 
 
-__all__ = [
-    "COMPONENTS", "GROUPS", "KEYS", "AttackSpec", "AuditSpec", "Decision", "Design", "SystemSpec",
-    "flat_keys", "load_spec", "make_spec", "merge_keys",
-]  # fmt: skip
-
 Settings = dict[str, Any]
 # flat keys of values that have the name of a group: nested, `system` and `design` are the groups
 ALIASES = {"system": "address", "design": "layout"}

@@ -1,4 +1,4 @@
-"""Three groups of keys of an audit: system, attack, design. `decision_spec` has the fourth."""
+"""Three groups of keys of an audit: system, attack, design. `audit_spec` has the fourth."""
 
 from __future__ import annotations
 

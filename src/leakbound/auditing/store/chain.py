@@ -21,7 +21,9 @@ from typing import TypeAlias
 Packed: TypeAlias = tuple[int, str, str, str | None]  # pair, canary-in, canary-out, asked again
 Entry: TypeAlias = tuple[int, int, int, str]  # first pair, model calls, pairs, digest of the rows
 START = hashlib.sha256(b"leakbound evidence").hexdigest()  # the link before the first batch
-NO_LOOKS = hashlib.sha256(b"[]").hexdigest()  # the digest of a run without a result
+NO_LOOKS = hashlib.sha256(  # the digest of a run without a result
+    b'{"looks": [], "records": [], "fields": []}'
+).hexdigest()
 SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS evidence (
   pair INTEGER PRIMARY KEY, digest TEXT NOT NULL,
@@ -79,8 +81,6 @@ def note_record(db: sqlite3.Connection, digest: str) -> None:
 
 def records_of(db: sqlite3.Connection, schema: str = "main") -> list[str]:
     """The records that audits wrote from the trials."""
-    if not _has_table(db, schema, "records"):
-        return []
     return [row[0] for row in db.execute(f"SELECT digest FROM {schema}.records ORDER BY digest")]
 
 
@@ -96,13 +96,11 @@ def note_fields(db: sqlite3.Connection, files: Mapping[str, bytes]) -> None:
 def has_fields(db: sqlite3.Connection, file: str) -> bool:
     """Whether fields of a file are kept: it was written to its end."""
     query = "SELECT 1 FROM fields WHERE file = ?"
-    return _has_table(db, "main", "fields") and db.execute(query, (file,)).fetchone() is not None
+    return db.execute(query, (file,)).fetchone() is not None
 
 
 def changed_fields(db: sqlite3.Connection, file: str, text: bytes) -> list[str]:
     """Fields of a file that are not as they were written."""
-    if not _has_table(db, "main", "fields"):
-        return []
     kept = dict(db.execute("SELECT name, digest FROM fields WHERE file = ?", (file,)))
     found = _field_digests(text) if kept else {}
     return sorted(name for name in kept.keys() | found.keys() if kept.get(name) != found.get(name))
@@ -123,11 +121,6 @@ def _field_digests(text: bytes) -> dict[str, str]:
     return {name: text_digest(json.dumps(v, sort_keys=True).encode()) for name, v in found.items()}
 
 
-def _has_table(db: sqlite3.Connection, schema: str, table: str) -> bool:
-    query = f"SELECT 1 FROM {schema}.sqlite_master WHERE type = 'table' AND name = ?"
-    return db.execute(query, (table,)).fetchone() is not None
-
-
 def head_of(db: sqlite3.Connection, stop: int, schema: str = "main") -> str:
     """The head of the chain of some batches in the order of their pairs, whenever they came."""
     link, columns = START, "first, calls, pairs, digest"
@@ -144,9 +137,6 @@ def fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
 
 def looks_fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
     """Compare the looks with their digest."""
-    named = f"SELECT 1 FROM {schema}.sqlite_master WHERE name = 'looks_digest'"
-    if db.execute(named).fetchone() is None:
-        return "the digest of its looks is missing, as in runs of earlier development versions"
     kept = db.execute(f"SELECT digest FROM {schema}.looks_digest").fetchone()
     if kept == (_looks_digest(db, schema),):
         return None
@@ -154,14 +144,11 @@ def looks_fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
 
 
 def _looks_digest(db: sqlite3.Connection, schema: str = "main") -> str:
-    looks = db.execute(f"SELECT run, pairs FROM {schema}.looks ORDER BY run").fetchall()
-    records, fields = records_of(db, schema), []
-    if _has_table(db, schema, "fields"):
-        query = f"SELECT file, name, digest FROM {schema}.fields ORDER BY file, name"
-        fields = db.execute(query).fetchall()
-    kept = {"looks": looks, "records": records} if records else looks
-    if fields:
-        kept = {"looks": looks, "records": records, "fields": fields}
+    tables = ("run, pairs", "looks"), ("digest", "records"), ("file, name, digest", "fields")
+    kept = {
+        table: db.execute(f"SELECT {columns} FROM {schema}.{table} ORDER BY {columns}").fetchall()
+        for columns, table in tables
+    }
     return text_digest(json.dumps(kept).encode())
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from leakbound.auditing.store.chain import text_digest
 from leakbound.auditing.store.folder import (
@@ -27,25 +26,6 @@ from leakbound.errors import UsageError
 
 COMMITMENT = "commitment.json"
 SCHEMA = 1
-
-
-class Committable(Protocol):
-    """A prepared audit of any design."""
-
-    @property
-    def manifest(self) -> Settings:
-        """What its run folder will say of itself."""
-
-    @property
-    def evidence(self) -> str:
-        """Names what it collects; empty where no other run has it."""
-
-    @property
-    def name(self) -> str:
-        """Name of the run."""
-
-    def folder(self, out: Path) -> Path:
-        """Where the run will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +54,11 @@ class Commitment:
         return text_digest(self.text.encode())
 
 
-def commit(prepared: Committable, out: Path) -> Commitment:
-    """Write down what an audit will do, before it asks anything."""
-    folder = prepared.folder(out)
+def commit(folder: Path, manifest: Settings) -> Commitment:
+    """Write down what the audit of a run folder will do, before it asks anything."""
     if known := read_commitment(folder):
         return known
-    day = stored_on(folder, prepared.evidence)
+    out, day = folder.parent, stored_on(folder, manifest["evidence"])
     if day is not None:
         raise UsageError(
             f"answers to these questions have been stored in {str(out)!r} since {day}, and a "
@@ -87,7 +66,7 @@ def commit(prepared: Committable, out: Path) -> Commitment:
         )
     make_folder(folder, "--commit")
     make_key(folder)
-    manifest = json.loads(json.dumps(prepared.manifest))
+    manifest = json.loads(json.dumps(manifest))
     system = text_digest(manifest["system"].encode())
     made = Commitment(
         manifest["spec"], system, manifest["model"], keyed(folder, manifest["data"]),

@@ -66,7 +66,6 @@ LACKING = (
 )
 ROWS = "INSERT INTO evidence SELECT * FROM other.evidence WHERE pair >= ? AND pair < ?"
 BESIDE = frozenset({"beside", "handed"})  # of a manifest: no part of what a run is
-LATER = frozenset({"looks"})  # keys that manifests of this version once lacked
 ALL = 1 << 62  # beyond any pair
 
 
@@ -98,8 +97,8 @@ def _packed_row(row: EvidenceRow) -> Packed:
 
 def _difference(one: Settings, other: Settings) -> str:
     """The first key of a manifest that another disagrees on; empty if there is none."""
-    keys = [key for key in one if key not in BESIDE and (key in other or key not in LATER)]
-    found = next((key for key in keys if one[key] != other.get(key)), "")
+    keys = (key for key in one if key not in BESIDE and one[key] != other.get(key))
+    found = next(keys, "")
     return _difference(one[found], other[found]) if found == "spec" else str(found)
 
 
