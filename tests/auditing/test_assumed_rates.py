@@ -185,14 +185,14 @@ def test_the_plan_states_the_power_against_the_claim_for_all_that_a_trial_sees()
 
 def test_the_plan_prints_assumption_and_interval() -> None:
     weak = prepared(**WEAK)
-    text = described(plan(weak), weak.claim)
+    text = described(plan(weak), weak.trial_design.claim)
     assert (
         "if the model notices a canary with probability 0.6 and raises a false alarm with "
         "probability 0.05 (--assume-hit, --assume-false-alarm):"
     ) in text
     assert "by 200 simulated audits)" in text
     exact = prepared(estimator="clopper_pearson")
-    assert "(exact)" in described(plan(exact), exact.claim)
+    assert "(exact)" in described(plan(exact), exact.trial_design.claim)
     with pytest.raises(UsageError, match=r"1\.5; it must be a probability from 0 to 1"):
         prepared(assume_hit=1.5)
 

@@ -76,5 +76,5 @@ def test_what_is_no_sweep_is_refused_with_a_sentence(tmp_path: Path, text: str) 
     with pytest.raises(StoreError, match=r"holds no sweep\.json"):
         load_sweep(tmp_path)
     (tmp_path / "sweep.json").write_text(text)
-    with pytest.raises(StoreError, match="not a sweep of schema version 1 or 2"):
+    with pytest.raises(StoreError, match="not a sweep of schema version 2"):
         load_sweep(tmp_path)
