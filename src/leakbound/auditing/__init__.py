@@ -1,4 +1,8 @@
-"""Auditing: design, collect, release, estimate, record."""
+"""An audit, a package for each of its stages; `run_audit` calls them in their order.
+
+`make_spec` and `prepare` come before it; `receipts` reads and checks what it wrote, `shards` joins
+parts of a run, `plan` says what it costs, and `one_run` is the design with one store.
+"""
 
 from leakbound.auditing.audit import run_audit
 from leakbound.auditing.prepare.prepare import prepare

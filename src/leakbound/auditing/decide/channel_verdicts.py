@@ -11,7 +11,7 @@ from leakbound.auditing.decide.obstacles import blind_sentence, only_in_bulk, un
 from leakbound.auditing.decide.verdict import Obstacle, Reason, Verdict, above_zero, conclude
 from leakbound.auditing.observe.channels import StoredBatch
 from leakbound.auditing.observe.controls import ControlCheck
-from leakbound.auditing.observe.reply_separation import Told, tells_alone
+from leakbound.auditing.observe.reply_separation import Separations, separates_alone
 from leakbound.estimators import EProcess, TrialDesign
 from leakbound.estimators.base import exceeds
 from leakbound.estimators.by_channel import ChannelEValues, channel_design
@@ -22,7 +22,7 @@ from leakbound.stats import Estimate
 def channel_results(
     design: TrialDesign, seen: ChannelEValues, checks: Mapping[str, ControlCheck],
     batch: StoredBatch, tested: int, attack: Attack, against: Sequence[Obstacle],
-    told: Told,
+    told: Separations,
 ) -> tuple[ChannelResult, ...]:  # fmt: skip
     """What is said of each channel."""
     own, estimator = channel_design(design), EProcess()
@@ -36,9 +36,9 @@ def channel_results(
             *against,
             *blind_sentence(attack, check, above_zero(bounds)),
             *unread(its_told, estimator, its.replies, exceeds(largest, own)),
-            *only_in_bulk(attack, check, tells_alone(its_told)),
+            *only_in_bulk(attack, check, separates_alone(its_told)),
         )
-        slow = check.by_replies_alone or tells_alone(its_told)
+        slow = check.by_replies_alone or separates_alone(its_told)
         said = conclude(own, estimator, bounds, None, tested, largest, why, by_replies=slow)
         at = part.process.rejected_at
         found.append(ChannelResult(name, said.verdict, said.reason, bounds[0], at, check))

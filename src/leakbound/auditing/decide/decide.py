@@ -17,7 +17,7 @@ from leakbound.auditing.decide.obstacles import (
 from leakbound.auditing.decide.verdict import Conclusion, above_zero, conclude, read_scores
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass, Tally
-from leakbound.auditing.observe.reply_separation import Told, tells_alone
+from leakbound.auditing.observe.reply_separation import Separations, separates_alone
 from leakbound.auditing.observe.state_check import StateCheck
 from leakbound.estimators import Bounds, Estimator
 from leakbound.estimators.base import exceeds
@@ -39,7 +39,7 @@ class Assessment:
     exact: Estimate | None
     tested: int
     largest: Bounds
-    told: Told
+    told: Separations
     slow: bool  # whether a leak may show in whole replies alone, and not in their score
     controls: ControlCheck
     state: StateCheck | None
@@ -55,7 +55,7 @@ def decide(seen: OnePass) -> Assessment:
     tested = estimator.tested_pairs(design, seen.seen)
     controls, state, noise = seen.controls(), seen.state(), seen.releaser.served.noise_fit()
     largest, above = largest_of(seen, controls, told, bounds), above_zero(bounds)
-    alone = tells_alone(told)
+    alone = separates_alone(told)
     against = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state, above),
@@ -86,7 +86,7 @@ def _read(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
 
 
 def _channels(
-    seen: OnePass, tested: int, state: StateCheck | None, told: Told
+    seen: OnePass, tested: int, state: StateCheck | None, told: Separations
 ) -> tuple[ChannelResult, ...]:
     """What is said of each channel; nothing where replies are read as a whole."""
     observer = seen.observers[seen.prepared.estimator]

@@ -9,7 +9,7 @@ from leakbound.auditing.decide.verdict import Verdict
 from leakbound.auditing.observe.channels import StoredBatch, replies_in
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass
-from leakbound.auditing.observe.reply_separation import Told, tells_alone
+from leakbound.auditing.observe.reply_separation import Separations, separates_alone
 from leakbound.estimators import Bounds, EProcess, Estimator, TrialDesign
 from leakbound.estimators.by_channel import channel_design
 from leakbound.estimators.reach import reach_of_replies
@@ -32,11 +32,11 @@ TOLD = (
 )
 
 
-def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Told) -> tuple[str, ...]:
+def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Separations) -> tuple[str, ...]:
     """What a verdict says of replies that show more than the score of the attack."""
     if verdict == "violation":
         return ()
-    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if tells_alone(told) else ()
+    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if separates_alone(told) else ()
 
 
 def learned(seen: OnePass, controls: ControlCheck) -> bool:
@@ -46,7 +46,7 @@ def learned(seen: OnePass, controls: ControlCheck) -> bool:
 
 
 def largest_of(
-    seen: OnePass, controls: ControlCheck, told: Told, bounds: Sequence[Estimate]
+    seen: OnePass, controls: ControlCheck, told: Separations, bounds: Sequence[Estimate]
 ) -> Bounds:
     """The largest bounds that the pairs of an audit can certify."""
     batch, design, estimator = seen.control_batch(), seen.design, seen.prepared.estimator
@@ -55,12 +55,12 @@ def largest_of(
     else:
         found = largest_seen(design, estimator, seen.seen, controls, batch, told)
     epsilon = max((one.epsilon or 0.0 for one in bounds), default=0.0)
-    return replace(found, epsilon=max(found.epsilon, epsilon)) if tells_alone(told) else found
+    return replace(found, epsilon=max(found.epsilon, epsilon)) if separates_alone(told) else found
 
 
 def largest_seen(
     design: TrialDesign, estimator: Estimator, pairs: int, check: ControlCheck, batch: StoredBatch,
-    told: Told, name: str = ANSWER,
+    told: Separations, name: str = ANSWER,
 ) -> Bounds:  # fmt: skip
     """The largest bounds that so many pairs can certify."""
     perfect = estimator.largest_certifiable(design, pairs)
@@ -80,7 +80,7 @@ def largest_seen(
 
 def _by_channel(
     design: TrialDesign, pairs: int, checks: Mapping[str, ControlCheck], batch: StoredBatch,
-    told: Told,
+    told: Separations,
 ) -> Bounds:  # fmt: skip
     """Those of the channel that can certify least, since a leak may be in that one; 0 if none
     showed the control or told the pairs apart."""

@@ -9,7 +9,7 @@ from leakbound.auditing.decide.verdict import Obstacle, sees_something
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import Tally
 from leakbound.auditing.observe.rejections import rejections
-from leakbound.auditing.observe.reply_separation import CHANGE, Told, tells_alone
+from leakbound.auditing.observe.reply_separation import CHANGE, Separations, separates_alone
 from leakbound.auditing.observe.state_check import StateCheck
 from leakbound.estimators import Estimator, TrialDesign
 from leakbound.estimators.base import Reads
@@ -167,11 +167,13 @@ BETTER = (
 )
 
 
-def unread(told: Told, estimator: Estimator, replies: bool, enough: bool) -> Iterator[Obstacle]:
+def unread(
+    told: Separations, estimator: Estimator, replies: bool, enough: bool
+) -> Iterator[Obstacle]:
     """Do replies tell something that what decides does not read?"""
     if any(one.in_pairs and (enough or one.shown is None) for one in told.values()):
         yield "attack_blind", IN_PAIRS
-    if tells_alone(told) and not (replies and "replies" in estimator.reads):
+    if separates_alone(told) and not (replies and "replies" in estimator.reads):
         yield "attack_blind", f"{BETTER}, {_how_to_read(estimator)}"
 
 

@@ -22,7 +22,7 @@ from leakbound.auditing.observe.channels import (
 from leakbound.auditing.observe.controls import ControlCheck, check_controls
 from leakbound.auditing.observe.rejections import rejections
 from leakbound.auditing.observe.release import Releaser
-from leakbound.auditing.observe.reply_separation import RepliesTold
+from leakbound.auditing.observe.reply_separation import ReplySeparation
 from leakbound.auditing.observe.state_check import StateCheck
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.prior_results import PriorResults
@@ -112,7 +112,7 @@ class OnePass:
         self.tally = Tally(withheld_by(prepared.mechanism))
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False
         self._two_sided = prepared.spec.decision.claim is not None
-        self.told = RepliesTold(self._two_sided, self.design.claim)
+        self.told = ReplySeparation(self._two_sided, self.design.claim)
 
     def __call__(self) -> bool:
         """Take in every batch that is stored and in order."""

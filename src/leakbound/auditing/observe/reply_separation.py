@@ -33,22 +33,22 @@ Shown = Sequence[tuple[ReplyPair, str]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Apart:
+class SeparationTest:
     """How the replies of a channel tell the contexts of pairs apart."""
 
     shown: Shown | None
     in_pairs: bool
 
 
-Told = Mapping[str, Apart]
+Separations = Mapping[str, SeparationTest]
 
 
-def tells_alone(told: Told) -> bool:
+def separates_alone(told: Separations) -> bool:
     """Do single replies of any channel tell the contexts apart better than its score does?"""
     return any(one.shown is not None for one in told.values())
 
 
-class RepliesTold:
+class ReplySeparation:
     """Measurements and scores of both contexts of all pairs, apart for each channel.
 
     A control context holds the canary many times and a pair holds it once, so what showed the
@@ -85,7 +85,7 @@ class RepliesTold:
         seen = self._seen.get(name, _Measured())
         return seen.by_score(self._two_sided) if abs(seen.change()) >= CHANGE else 1.0
 
-    def found(self) -> Told:
+    def found(self) -> Separations:
         """Compare what the replies and the scores of each channel tell."""
         each = self._seen.items()
         found = {name: one.told(self._two_sided, self._claim) for name, one in each}
@@ -123,17 +123,17 @@ class _Measured:
                 self._corpus.replies += [self._corpus.encode(_coarse(one)) for one in known]
                 self._kept += [(both, canary)] * (len(self._kept) < KEPT)
 
-    def told(self, two_sided: bool, claim: Claim) -> Apart:
+    def told(self, two_sided: bool, claim: Claim) -> SeparationTest:
         """What measurements tell better than the score does."""
         if not self._corpus.replies:
-            return Apart(None, False)
+            return SeparationTest(None, False)
         numbers, by_score = self._numbers(), self.by_score(two_sided)
         tests = [*self._tests(numbers)]
         p_value, best = min(tests, key=lambda one: one[0])
         p_value *= len(tests) + len(self._corpus.names)
         alone = p_value <= LEVEL and p_value < by_score
         in_pairs = _in_pairs(numbers[:, ~TIMED], claim) <= LEVEL
-        return Apart(self._apart(best) if alone else None, in_pairs)
+        return SeparationTest(self._apart(best) if alone else None, in_pairs)
 
     def _numbers(self) -> Floats:
         """(replies, measurements) of all replies."""

@@ -18,7 +18,7 @@ from leakbound.auditing.design.pairs import Copies
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass, Tally
 from leakbound.auditing.observe.rejections import mu_bound
-from leakbound.auditing.observe.reply_separation import Told
+from leakbound.auditing.observe.reply_separation import Separations
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.audit_result import (
     AuditResult,
@@ -190,7 +190,7 @@ def _findings(seen: OnePass, found: Assessment) -> Iterator[Finding]:
 
 def _sentences(
     prepared: Prepared, conclusion: Conclusion, guessing: GatePowers, controls: ControlCheck,
-    told: Told,
+    told: Separations,
 ) -> tuple[str, ...]:  # fmt: skip
     """The verdict in sentences, with what it rests on."""
     verdict, spec = conclusion.verdict, prepared.spec

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakbound.auditing.observe.controls import p_values_of
-from leakbound.auditing.observe.reply_separation import Apart, RepliesTold, Told
+from leakbound.auditing.observe.reply_separation import ReplySeparation, Separations, SeparationTest
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Claim
 from leakbound.stats.witness import ReplyFacts, StoredReply, masked
@@ -18,7 +18,7 @@ from leakbound.stats.witness.features import SCALARS, ReplyFeatures, features
 from leakbound.stats.witness.numerals import NUMBERS
 
 PAIRS = 30
-ONLY_IN_PAIRS = {"answer": Apart(None, in_pairs=True)}
+ONLY_IN_PAIRS = {"answer": SeparationTest(None, in_pairs=True)}
 WORDS = ("open", "desk", "red", "late", "card", "note")
 
 
@@ -27,10 +27,10 @@ def told(
     scores: tuple[float, float] = (0, 0),
     epsilon: float = 1.0,
     delta: float = 1e-5,
-) -> Told:
+) -> Separations:
     """What is found in pairs whose scores are all alike."""
     high, low = (np.full(len(replies), one, float) for one in scores)
-    seen = RepliesTold(two_sided=False, claim=Claim(epsilon, delta))
+    seen = ReplySeparation(two_sided=False, claim=Claim(epsilon, delta))
     trials = PairedScores(high, low)
     pairs = tuple((both, "canary") for both in replies)
     seen.measured(Observations(0, len(replies), trial_scores=trials, reply_pairs=pairs))
@@ -98,7 +98,7 @@ def test_replies_that_do_not_depend_on_the_canary_tell_nothing(seed: int) -> Non
 
 def test_replies_are_measured_once() -> None:
     pairs = (((ReplyFacts("a b."), None), "canary"),)
-    found = RepliesTold(False, Claim(1.0, 1e-5)).measured(Observations(0, 1, reply_pairs=pairs))
+    found = ReplySeparation(False, Claim(1.0, 1e-5)).measured(Observations(0, 1, reply_pairs=pairs))
     (one, other), canary = (found.reply_pairs or ())[0]
     assert isinstance(one, ReplyFeatures)
     np.testing.assert_array_equal(one.scalars, features(ReplyFacts("a b."), "canary").scalars)
