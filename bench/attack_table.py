@@ -17,7 +17,7 @@ import numpy as np
 
 from leakbound.attacks import Attack, Gap, Natural, PredictedMember
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
-from leakbound.auditing.design import design
+from leakbound.auditing.design.pairs import design
 from leakbound.errors import LeakboundError
 from leakbound.mechanisms import ContextInfluenceDecoding, ProductOfExperts
 from leakbound.models import Model, WithEmbedder, open_embedder, open_model

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.attacks import CANARIES, QUERIES, SCORES
-from leakbound.auditing.spec import KEYS
+from leakbound.auditing.spec.audit_spec import KEYS
 from leakbound.estimators import ESTIMATORS
 from leakbound.mechanisms import MECHANISMS, option_names
 

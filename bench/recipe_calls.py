@@ -29,9 +29,9 @@ from leakbound_lab.reproduce.context import AuditKeys
 from recipe_models import REAL, Asked, Counting, Tally
 
 from leakbound.auditing import AuditResult
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.run import collection_plan
-from leakbound.auditing.store import EvidenceRow
+from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.models import Model, open_model
 
 RESULTS = Path(__file__).parent / "results" / "recipe-calls.json"
@@ -65,13 +65,13 @@ class CountingContext(RecipeContext):
         prepared = self.prepared(self.spec(*keys))
         self._collect(prepared)
         with self.tally.paused():
-            plan = collection_plan(prepared)
+            plan = CollectionPlan.of(prepared)
             rows = [row for first in plan.batches() for row in plan.ask(first, prepared.model).rows]
         return prepared, [row for row in rows if row.pair >= 0]
 
     def _collect(self, prepared: Prepared) -> None:
         """Ask what no audit has asked before: audits of the same questions share the answers."""
-        plan, questions = collection_plan(prepared), prepared.questions
+        plan, questions = CollectionPlan.of(prepared), prepared.questions
         for first in (*plan.batches(), *plan.late_batches()):
             batch = questions, first, len(plan.pairs_of(first))
             if batch not in self.batches:

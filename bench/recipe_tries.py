@@ -37,7 +37,7 @@ from loopback.speaking import speaking  # noqa: E402
 from tiny_models import save_tiny_text_model, save_tiny_vision_model  # noqa: E402
 
 from leakbound.auditing import AuditSpec  # noqa: E402
-from leakbound.auditing.prepare import open_models  # noqa: E402
+from leakbound.auditing.prepare.build import open_models  # noqa: E402
 from leakbound.errors import LeakboundError  # noqa: E402
 from leakbound.models import Endpoint, Model, open_model  # noqa: E402
 

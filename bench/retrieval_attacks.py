@@ -34,8 +34,8 @@ from store import Encoder, Index, hash_of
 from leakbound.attacks.retrieval.words import words_of
 from leakbound.attacks.texts import share_in_order
 from leakbound.auditing import AuditResult, make_spec
-from leakbound.auditing.build import Handed
 from leakbound.auditing.one_run import prepare_one_run, run_one_run
+from leakbound.auditing.prepare.build import Handed
 from leakbound.stats import cut
 from leakbound.systems import CallOptions, Reply, SystemMechanism
 from leakbound.tasks import Context, Example

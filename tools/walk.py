@@ -89,7 +89,7 @@ def sweep() -> None:
 
 
 CASES = {
-    "run_audit": ("leakbound/auditing/run.py:run_audit", audit),
+    "run_audit": ("leakbound/auditing/audit.py:run_audit", audit),
     "rows": ("leakbound/api/audits.py:audit", audit),
     "influence": ("leakbound/api/influences.py:influence", influence),
     "sweep": ("leakbound/sweeping/run.py:run", sweep),

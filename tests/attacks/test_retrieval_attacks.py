@@ -15,7 +15,7 @@ import leakbound
 from leakbound.attacks import QUERIES, DocumentAttack
 from leakbound.attacks.retrieval import DocumentQuery
 from leakbound.attacks.retrieval.words import words_of
-from leakbound.auditing.collect import hidden
+from leakbound.auditing.collect.collect import hidden
 from leakbound.errors import UsageError
 from leakbound.models import Scripted
 from leakbound.stats import one_run

@@ -201,7 +201,7 @@ def test_mistakes_get_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no named sources, and --by document needs at least two"):
         leakbound.influence("a b", "q", by="document")
     with pytest.raises(UsageError, match="nothing was measured by unit"):
-        limit_shares(load_influence(Path(__file__).parent / "golden/influence-1.json"), 0.5)
+        limit_shares(load_influence(Path(__file__).parent / "golden/influence-2.json"), 0.5)
     with pytest.raises(DataError, match="the document 'b' is blank"):
         case_of_documents([("a", "x"), ("b", " ")])
     with pytest.raises(UsageError, match="'shapley' ablates sets of units of the text, and none"):

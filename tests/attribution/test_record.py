@@ -88,7 +88,7 @@ def test_a_record_comes_back_and_equal_calls_give_equal_bytes(
         r.text for r in record.attributions[0].readings
     ]
     (tmp_path / "influence.json").write_text('{"schema_version": 9}')
-    with pytest.raises(StoreError, match="schema version 1 or 2"):
+    with pytest.raises(StoreError, match="schema version 2"):
         load_influence(tmp_path)
 
 

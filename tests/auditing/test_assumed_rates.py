@@ -13,7 +13,8 @@ import pytest
 
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
 from leakbound.auditing.plan import plan
-from leakbound.auditing.prepare import Handed, Prepared
+from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.cli import main
 from leakbound.cli.options.spec import overrides, spec_from
 from leakbound.cli.verbs.audit.plan import described
@@ -179,19 +180,19 @@ def test_the_plan_states_the_power_against_the_claim_for_all_that_a_trial_sees()
     spec = make_spec({"query": "differential", "estimator": "clopper_pearson", "epsilon": 2,
                       "shots": 10, "pairs": 40})  # fmt: skip
     twice = prepare(spec, Scripted(), rows=rows, handed=replace(NAMED, mechanism=system))
-    assert "true ε = 4 " in described(plan(twice), twice.claim)
+    assert "true ε = 4 " in described(plan(twice), twice.trial_design.claim)
 
 
 def test_the_plan_prints_assumption_and_interval() -> None:
     weak = prepared(**WEAK)
-    text = described(plan(weak), weak.claim)
+    text = described(plan(weak), weak.trial_design.claim)
     assert (
         "if the model notices a canary with probability 0.6 and raises a false alarm with "
         "probability 0.05 (--assume-hit, --assume-false-alarm):"
     ) in text
     assert "by 200 simulated audits)" in text
     exact = prepared(estimator="clopper_pearson")
-    assert "(exact)" in described(plan(exact), exact.claim)
+    assert "(exact)" in described(plan(exact), exact.trial_design.claim)
     with pytest.raises(UsageError, match=r"1\.5; it must be a probability from 0 to 1"):
         prepared(assume_hit=1.5)
 

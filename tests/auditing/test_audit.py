@@ -14,10 +14,10 @@ import pytest
 import leakbound
 from leakbound.attacks import Attack, Hex, Membership, PredictedMember
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
-from leakbound.auditing.design import design
-from leakbound.auditing.seeds import generator
-from leakbound.auditing.store import EvidenceRow, RunStore
-from leakbound.auditing.verdict import conclude
+from leakbound.auditing.decide.verdict import conclude
+from leakbound.auditing.design.pairs import design
+from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import DataError, StoreError, TargetError, UsageError
 from leakbound.estimators import (
     Claim,
@@ -523,7 +523,7 @@ def test_bad_run_folders_get_a_sentence(tmp_path: Path) -> None:
         RunStore(tmp_path / "file" / "run", {})
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "record.json").write_text("{}")
-    with pytest.raises(StoreError, match="not a result of schema version 1 or 2"):
+    with pytest.raises(StoreError, match="not a result of schema version 2"):
         load_result(tmp_path / "broken")
     with pytest.raises(StoreError, match=r"does not exist; give the folder"):
         load_result(tmp_path / "nothing")

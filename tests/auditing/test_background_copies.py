@@ -15,9 +15,10 @@ import leakbound
 from leakbound.attacks import Attack, EitherText, Hex, Membership
 from leakbound.attacks.background_copies import VoteContexts, edge_copies
 from leakbound.auditing import AuditResult, make_spec, prepare
-from leakbound.auditing.design import Copies, Pair, design
+from leakbound.auditing.design.pairs import Copies, Pair, design
 from leakbound.auditing.plan import plan
-from leakbound.auditing.prepare import Handed, Prepared
+from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.cli.verbs.audit.plan import command
 from leakbound.errors import UsageError
 from leakbound.mechanisms import ReportNoisyMax

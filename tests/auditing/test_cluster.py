@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 
 from leakbound._install import install_hint
 from leakbound.auditing import make_spec, prepare
-from leakbound.auditing.cluster import on_cluster
-from leakbound.auditing.prepare import Handed, open_models
+from leakbound.auditing.collect.cluster import on_cluster
+from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.scaling import Cluster, spread

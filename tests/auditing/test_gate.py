@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import leakbound
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.plan import plan
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.result import Finding
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.result.audit_result import Finding
 from leakbound.errors import UsageError
 from leakbound.estimators import Bounds
 from leakbound.gating.gate import Gate, GateResult, check_gate, power

@@ -8,7 +8,7 @@ import pytest
 
 import leakbound
 from leakbound.attacks import Hex, Membership, PredictedMember
-from leakbound.auditing.spec import flat_keys, make_spec, merge_keys
+from leakbound.auditing.spec.audit_spec import flat_keys, make_spec, merge_keys
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.tasks import Context

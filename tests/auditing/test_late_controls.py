@@ -14,16 +14,15 @@ from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run_audit
-from leakbound.auditing.build import Handed
-from leakbound.auditing.chain import LATE
-from leakbound.auditing.collect import Batches, CollectionPlan, run_serial
-from leakbound.auditing.controls import ControlCheck
-from leakbound.auditing.looks import Looks
-from leakbound.auditing.merge import _require_late, merge
-from leakbound.auditing.one_pass import OnePass
+from leakbound.auditing.collect.collect import Batches, CollectionPlan, run_serial
+from leakbound.auditing.design.pairs import LATE
+from leakbound.auditing.observe.controls import ControlCheck
+from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.plan import plan
-from leakbound.auditing.run import collection_plan, run_shard
-from leakbound.auditing.store import RunStore
+from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.shards import _require_late, merge, run_shard
+from leakbound.auditing.store.prior_results import PriorResults
+from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import StoreError, TargetError
 from leakbound.models import (
     Answers,
@@ -230,7 +229,7 @@ def test_late_controls_of_a_smaller_run_say_nothing_of_pairs_that_were_added(
 
 def merge_with(prepared: Any, folder: Path) -> None:
     """What `merge` asks of a folder."""
-    _require_late(collection_plan(prepared), RunStore(folder, prepared.manifest))
+    _require_late(CollectionPlan.of(prepared), RunStore(folder, prepared.manifest))
 
 
 def test_late_controls_of_a_run_that_began_with_two_others_are_its_own(
@@ -281,7 +280,7 @@ def test_answers_without_the_last_controls_are_not_called_clean(
     prepared = prepare(make_spec(given), rows=rows, handed=handed)
     folder = run_shard(prepared, (1, 1), tmp_path, ask=without_late)
     store = RunStore(folder, prepared.manifest)
-    seen = OnePass(prepared, store, collection_plan(prepared), Looks({}))
+    seen = OnePass(prepared, store, CollectionPlan.of(prepared), PriorResults({}))
     seen()
     assert seen.controls().late == 1.0
 
@@ -365,7 +364,7 @@ def test_a_model_in_this_process_is_asked_no_later_controls(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
     prepared = prepare(make_spec({"pairs": 8, "shots": 4}), leaky, rows=rows)
-    assert not collection_plan(prepared).late_batches()
+    assert not CollectionPlan.of(prepared).late_batches()
 
 
 def test_an_audit_that_ends_early_asks_none(rows: Context, tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ import pytest
 
 import leakbound
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
-from leakbound.auditing import design as design_module
-from leakbound.auditing import store as store_module
-from leakbound.auditing.build import Handed
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.release import CONTROL_DRAWS
-from leakbound.auditing.run import collection_plan
-from leakbound.auditing.store import RunStore
+from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.design import pairs as design_module
+from leakbound.auditing.observe.release import CONTROL_DRAWS
+from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.store import run_store as store_module
+from leakbound.auditing.store.run_store import RunStore
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
 from leakbound.tasks import Context, GaussianLaw, Outputs, Votes
@@ -155,8 +155,8 @@ def test_a_resumed_run_does_everything_once(
     prepared = ready(rows, leaky, Counting)
     alone, _ = run_audit(prepared, tmp_path / "alone")
     store = RunStore(tmp_path / prepared.name, prepared.manifest)
-    for first in (*range(-CONTROLS, 0, SIZE), *stored):
-        batch = collection_plan(prepared).ask(first, leaky)
+    for first in (-CONTROLS, -CONTROLS + SIZE, *stored):
+        batch = CollectionPlan.of(prepared).ask(first, leaky)
         store.add(batch.first, batch.rows, batch.calls)
     SEEN.clear()
     result, _ = run_audit(prepared, tmp_path)

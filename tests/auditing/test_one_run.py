@@ -13,8 +13,8 @@ from stores import DISPOSABLE, NearestStore, NoisyStore, PrivateStore, documents
 
 import leakbound
 from leakbound.auditing import make_spec
-from leakbound.auditing.build import Handed
 from leakbound.auditing.one_run import prepare_one_run, run_one_run
+from leakbound.auditing.prepare.build import Handed
 from leakbound.errors import DataError, LeakboundError, StoreError, TargetError, UsageError
 from leakbound.privacy import Gaussian
 from leakbound.report import page, summary
@@ -206,8 +206,8 @@ def test_a_system_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_documents_of_a_file_need_no_label(tmp_path: Path) -> None:
-    from leakbound.auditing.documents import documents_and_task
-    from leakbound.auditing.spec_groups import Design
+    from leakbound.auditing.prepare.documents import documents_and_task
+    from leakbound.auditing.spec.groups import Design
 
     file = tmp_path / "notes.jsonl"
     file.write_text('{"text": "one"}\n{"text": "two"}\n')

@@ -11,8 +11,8 @@ from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
 from leakbound.auditing import make_spec
-from leakbound.auditing.build import Handed
 from leakbound.auditing.one_run import PreparedOneRun, prepare_one_run, run_one_run
+from leakbound.auditing.prepare.build import Handed
 from leakbound.cli.main import main
 from leakbound.errors import StoreError, UsageError
 from leakbound.gating.gate import Gate, check_gate
@@ -145,10 +145,11 @@ def test_canaries_that_were_there_before_are_told(tmp_path: Path) -> None:
                              canaries=20)  # fmt: skip
         except UsageError:
             continue
-        if ready.known:
+        if ready.warnings:
             break
     result, _ = run_one_run(ready, tmp_path)
-    assert f"{ready.known} of 20 canaries repeat a document" in result.warnings[-1]
+    assert result.warnings[-1] == ready.warnings[0]
+    assert "of 20 canaries repeat a document" in ready.warnings[0]
 
 
 # -- who takes one run, and who refuses it

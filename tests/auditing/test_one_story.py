@@ -12,11 +12,11 @@ import pytest
 
 import leakbound
 from leakbound.auditing import AuditResult
-from leakbound.auditing.controls import ControlCheck, check_controls
-from leakbound.auditing.load import load_result
-from leakbound.auditing.obstacles import lost_controls
-from leakbound.auditing.plain import attacker_sentence
-from leakbound.auditing.verdict import conclude
+from leakbound.auditing.decide.obstacles import lost_controls
+from leakbound.auditing.decide.verdict import conclude
+from leakbound.auditing.observe.controls import ControlCheck, check_controls
+from leakbound.auditing.receipts.load import load_result
+from leakbound.auditing.result.summary import attacker_sentence
 from leakbound.estimators import Bounds, Claim, EProcess, PairedScores, TrialDesign
 from leakbound.gating.gate import Gate, check_gate
 from leakbound.privacy import PureDP

@@ -15,12 +15,12 @@ from stores import DISPOSABLE, NoisyStore, documents
 import leakbound
 from leakbound import Claim, Example
 from leakbound.auditing import prepare, run_audit
-from leakbound.auditing.build import Handed
-from leakbound.auditing.export import config_text
-from leakbound.auditing.guessing import of_named_claim, unshown_sentence
-from leakbound.auditing.recompute import Recomputed, recompute
-from leakbound.auditing.refusals import unsupported_claim
-from leakbound.auditing.spec import load_spec, make_spec
+from leakbound.auditing.decide.guessing import unshown_sentence
+from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.prepare.refusals import of_named_claim, unsupported_claim
+from leakbound.auditing.receipts.recompute import Recomputed, recompute
+from leakbound.auditing.result.export import config_text
+from leakbound.auditing.spec.audit_spec import load_spec, make_spec
 from leakbound.errors import UsageError
 from leakbound.estimators import (
     ClopperPearson,

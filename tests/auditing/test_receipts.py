@@ -18,11 +18,13 @@ import pytest
 from conftest import said
 from in_process import run
 
-from leakbound.auditing import chain, load_result, make_spec, prepare, run_audit
-from leakbound.auditing.commitments import COMMITMENT, commit, read_commitment
-from leakbound.auditing.keys import keyed
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.verify import verify_run
+from leakbound.auditing import load_result, make_spec, prepare, run_audit
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.receipts.verify import verify_run
+from leakbound.auditing.store import chain
+from leakbound.auditing.store.commitments import COMMITMENT, Commitment, read_commitment
+from leakbound.auditing.store.commitments import commit as commit_to
+from leakbound.auditing.store.folder import keyed
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Scripted
 from leakbound.tasks import Context
@@ -35,6 +37,10 @@ Edit = Callable[[Path, random.Random], str]
 def ready(rows: Context, **values: Any) -> Prepared:
     model = Scripted(complete=said, name="leaky")
     return prepare(make_spec({**SPEC, **values}), model, rows=rows)
+
+
+def commit(prepared: Prepared, out: Path) -> Commitment:
+    return commit_to(prepared.folder(out), prepared.manifest)
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 import leakbound
 from leakbound.auditing import make_spec, prepare, run_audit
-from leakbound.auditing.run import collection_plan, replay_only, run_shard
-from leakbound.auditing.store import RunStore
+from leakbound.auditing.collect.collect import CollectionPlan, replay_only
+from leakbound.auditing.shards import run_shard
+from leakbound.auditing.store.run_store import RunStore
 from leakbound.cli import main
 from leakbound.errors import StoreError
 from leakbound.models import Answers, Cached, Counted, Scripted, Unopened
@@ -59,7 +60,7 @@ def test_batches_in_any_order_and_in_two_runs(
     made = prepare(make_spec({**EARLY, "stop_when_rejected": early}), leaky, rows=rows)
     store = RunStore(out / made.name, made.manifest)
     for first in order[:cut]:
-        batch = collection_plan(made).ask(first, leaky)
+        batch = CollectionPlan.of(made).ask(first, leaky)
         store.add(batch.first, batch.rows, batch.calls)
     record, _ = run_audit(
         made,

@@ -11,7 +11,7 @@ import pytest
 from leakbound_lab.planted.served_defects import SERVED_DEFECTS, FreshNoise
 
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
-from leakbound.auditing.build import Handed
+from leakbound.auditing.prepare.build import Handed
 from leakbound.estimators import EProcess
 from leakbound.estimators.base import Reads
 from leakbound.gating.gate import Gate, check_gate

@@ -16,7 +16,7 @@ import pytest
 
 import leakbound
 from leakbound.attacks import Attack, Hex, Membership, PredictedMember
-from leakbound.auditing.design import design
+from leakbound.auditing.design.pairs import design
 from leakbound.errors import BudgetExhausted
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted

@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
-from leakbound.auditing.collect import Batches, CollectionPlan, run_serial
-from leakbound.auditing.merge import merge
-from leakbound.auditing.run import collection_plan, run_shard
+from leakbound.auditing.collect.collect import Batches, CollectionPlan, run_serial
+from leakbound.auditing.shards import merge, run_shard
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model
 from leakbound.tasks import Votes
@@ -138,4 +137,4 @@ def test_a_merged_run_is_a_run(tmp_path: Path, data_file: Path) -> None:
     again, same = run_audit(made, tmp_path / "out")
     assert (again, same) == (record, folder)
     assert json.loads((folder / "manifest.json").read_text())["spec"]["pairs"] == 21
-    assert len(collection_plan(made).batches()) == 11 + 8
+    assert len(CollectionPlan.of(made).batches()) == 11 + 8

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run_audit
-from leakbound.auditing.folder import TRIALS
+from leakbound.auditing.store.folder import TRIALS
 from leakbound.gating.compare import compare_results
 from leakbound.models import Counted, Scripted
 from leakbound.tasks import Context, Example

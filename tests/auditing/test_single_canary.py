@@ -14,8 +14,8 @@ import pytest
 
 import leakbound
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare
-from leakbound.auditing.build import Handed
 from leakbound.auditing.plan import plan
+from leakbound.auditing.prepare.build import Handed
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Example
 

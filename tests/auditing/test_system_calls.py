@@ -15,9 +15,9 @@ from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
 from leakbound.auditing import make_spec, prepare
-from leakbound.auditing.build import open_models
-from leakbound.auditing.cluster import on_cluster
-from leakbound.auditing.prepare import Prepared
+from leakbound.auditing.collect.cluster import on_cluster
+from leakbound.auditing.prepare.build import open_models
+from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.scaling import Cluster

@@ -12,9 +12,9 @@ import pytest
 from commands import cli
 
 from leakbound._catalogue import Catalogue
-from leakbound.auditing import spec
-from leakbound.auditing.spec import GROUPS
-from leakbound.cli.options import spec as options
+from leakbound.auditing.spec import audit_spec as spec
+from leakbound.auditing.spec.audit_spec import GROUPS
+from leakbound.cli import options
 
 pytest.importorskip("torch")
 

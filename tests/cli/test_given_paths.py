@@ -10,7 +10,7 @@ from in_process import run
 
 import leakbound
 from leakbound.attribution import load_influence
-from leakbound.auditing.merge import merge
+from leakbound.auditing.shards import merge
 from leakbound.errors import StoreError, UsageError, findable
 from leakbound.serving.ledger import Ledger
 from leakbound.sweeping import has_shards, load_sweep, merge_sweeps

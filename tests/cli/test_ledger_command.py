@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from leakbound.auditing.spec import Design
-from leakbound.cli.options import ledger as ledger_options
+from leakbound.auditing.spec.groups import Design
+from leakbound.cli import ledger_options
 from leakbound.cli.options.ledger import Accounts
 from leakbound.cli.verbs.protect.answer import command as answer_command
 from leakbound.cli.verbs.protect.ledger import command

@@ -19,7 +19,7 @@ import pytest
 from commands import cli, launch
 
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
-from leakbound.auditing.store import RunStore
+from leakbound.auditing.store.run_store import RunStore
 from leakbound.models import Model
 
 pytest.importorskip("uvicorn")

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from leakbound.auditing import make_spec, prepare
-from leakbound.auditing.load import load_result
 from leakbound.auditing.plan import plan
+from leakbound.auditing.receipts.load import load_result
 from leakbound.cli.verbs.audit.plan import described
 from leakbound.errors import UsageError
 from leakbound.estimators import (
@@ -49,7 +49,7 @@ from leakbound.tasks import Example
 Floats = npt.NDArray[np.float64]
 GOOD, PERFECT = Assumption(0.9, 0.02), Assumption()
 PLAIN = TrialDesign(Claim(1.0, 1e-5), pairs=60)
-GOLDEN = Path(__file__).parents[1] / "golden" / "audit-1"
+GOLDEN = Path(__file__).parents[1] / "golden" / "audits"
 RUNS = 40  # real audits of a cell
 # two-sided chance of a gap of 5 standard errors: below 1e-6, were the runs not seeded
 GAP = 5.0
@@ -292,10 +292,10 @@ def test_a_plan_says_where_no_power_is_known(design: dict[str, Any], known: bool
     prepared = prepare(spec, Scripted(complete=lambda prompt: "a"), rows=rows)
     planned = plan(prepared)
     assert bool(planned.power) == known
-    assert (NO_POWER in described(planned, prepared.claim)) != known
+    assert (NO_POWER in described(planned, prepared.trial_design.claim)) != known
 
 
-def test_results_of_version_1_hold_the_power_of_single_answers_alone() -> None:
+def test_results_of_old_audits_hold_the_power_of_single_answers_alone() -> None:
     found = {file.stem: load_result(file).power for file in GOLDEN.glob("*.json")}
     single = ("answer-", "few_shot-", "prompt_defense-")
     assert {name for name, power in found.items() if power} == {

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import leakbound
-from leakbound.auditing.build import build_served
-from leakbound.auditing.spec import make_spec
+from leakbound.auditing.prepare.build import build_served
+from leakbound.auditing.spec.audit_spec import make_spec
 from leakbound.errors import UsageError
 from leakbound.mechanisms import (
     MECHANISMS,

@@ -13,7 +13,7 @@ from leakbound_lab.reproduce.measures.tight_bootstrap import bootstrap_audits
 from leakbound.attacks import IfThenExplicit, InputOutput, ZeroShotSignals
 from leakbound.attacks.templates import SIGNAL_MEMBER, SIGNAL_NONMEMBER
 from leakbound.auditing import make_spec, prepare, run_audit
-from leakbound.auditing.spec import flat_keys
+from leakbound.auditing.spec.audit_spec import flat_keys
 from leakbound.mechanisms import EmbeddingMean
 from leakbound.models import Scripted
 from leakbound.tasks import Example, Job, Task, Vector

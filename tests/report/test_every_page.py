@@ -73,7 +73,7 @@ def recipes() -> str:
 
 def wide_sweep() -> SweepRecord:
     """Points that differ in every column."""
-    found = load_sweep(GOLDEN / "sweep-1.json")
+    found = load_sweep(GOLDEN / "sweep-2.json")
     first = found.points[0]
     other = first.model_copy(update={
         "changes": {"epsilon": 1, "mechanism.partitions": 3}, "pairs": 24, "model_calls": 72,
@@ -106,7 +106,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
                            task="generation", store_text="all")  # fmt: skip
     recipe = load_recipes()["contextleak/table1"]
     measured = (MeasuredValue("llama subj, ε = 1", "μ", 1.0, "1.0"),)
-    influence = load_influence(GOLDEN / "influence-1.json")
+    influence = load_influence(GOLDEN / "influence-2.json")
     return {
         "audit": page([own]), "free": page([free]), "audits": page(results, "Two systems"),
         "comparison": comparison_page(compare_results(results)),

@@ -20,7 +20,7 @@ from leakbound.models import Model, Scripted
 from leakbound.sweeping import load_sweep
 from leakbound.tasks import Task
 
-SWEEP = Path(__file__).parents[1] / "golden" / "sweep-1.json"
+SWEEP = Path(__file__).parents[1] / "golden" / "sweep-2.json"
 SECRET = "the code of Marta is 48213"
 
 

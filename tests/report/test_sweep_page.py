@@ -24,7 +24,7 @@ from leakbound.report.sweep.terminal import sweep_summary
 from leakbound.report.sweep.words import joint_confidence, subjects_of, tally, worst_sentences
 from leakbound.sweeping import SweepPoint, SweepRecord, load_sweep
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "sweep-1.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "sweep-2.json"
 
 
 def at(

@@ -9,7 +9,7 @@ from leakbound_lab.reproduce import RecipeContext, Reproduction, Scale, load_rec
 from tiny_models import save_tiny_text_model, save_tiny_vision_model
 
 from leakbound.auditing import AuditSpec
-from leakbound.auditing.prepare import open_models
+from leakbound.auditing.prepare.build import open_models
 from leakbound.models import Model
 
 pytest.importorskip("torch")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from leakbound.auditing.rows import load_data
-from leakbound.auditing.spec import Design
+from leakbound.auditing.prepare.rows import load_data
+from leakbound.auditing.spec.groups import Design
 from leakbound.cli.options.ledger import Accounts
 from leakbound.errors import DataError, UsageError
 from leakbound.mechanisms import MECHANISMS, ReportNoisyMax

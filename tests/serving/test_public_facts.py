@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 import leakbound
-from leakbound.auditing.prepare import prepare
-from leakbound.auditing.spec import make_spec
+from leakbound.auditing.prepare.prepare import prepare
+from leakbound.auditing.spec.audit_spec import make_spec
 from leakbound.cli.main import group
 from leakbound.cli.verbs.protect import answer as answer_command
 from leakbound.errors import DataError, UsageError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leakbound.auditing.spec import AuditSpec, flat_keys, merge_keys
+from leakbound.auditing.spec.audit_spec import AuditSpec, flat_keys, merge_keys
 from leakbound.models import Counted, Scripted
 from leakbound.sweeping import CachingOpener, Sweep, SweepRecord, merge_grids, plan_sweep
 

@@ -1,4 +1,4 @@
-"""The record of a sweep: what it holds, records of schema version 1, an exported row per point."""
+"""The record of a sweep: what it holds, an exported row per point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leakbound.report.sweep.page import sweep_page
 from leakbound.report.sweep.terminal import sweep_summary
 from leakbound.sweeping import SweepRecord, load_sweep, sweep_csv
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "sweep-1.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "sweep-2.json"
 SCHEMA = Path(leakbound.__file__).parent / "sweeping" / "record-2.schema.json"
 
 
@@ -24,46 +24,10 @@ def record() -> SweepRecord:
     return load_sweep(GOLDEN)
 
 
-def test_a_record_of_version_1_is_upgraded(record: SweepRecord, tmp_path: Path) -> None:
-    """As the package wrote it under its former name: nothing that was found may change."""
-    old = json.loads(GOLDEN.read_text())
-    assert old["schema_version"] == 1
-    assert (len(record.points), len(record.missing), len(record.settings)) == (4, 4, 2)
-    for point, before in zip(record.points, old["points"], strict=True):
-        assert point.verdict == "no_violation"
-        assert before["verdict"] == "consistent"
-        assert point.sentences == tuple(before["reasons"])
-        assert point.attack["query"] == "membership"
-        assert point.changes == {
-            "epsilon": before["changes"]["epsilon"],
-            "mechanism.partitions": before["changes"]["partitions"],
-        }
-        assert (point.mu_bound, point.exact_epsilon) == (before["mu"], before["exact"])
-        assert point.bound.epsilon == before["bound"]["epsilon"]
-        used = point.utility
-        assert used is not None
-        assert (used.zero_shot, used.non_private) == (
-            before["utility"]["floor"],
-            before["utility"]["ceiling"],
-        )
-    assert {one.cause for one in record.missing} == {"refused"}
-    assert record.base["query"] == "membership"
-    assert record.base["canary.digits"] == 16
-    assert not {"attack", "digits", "options", "level", "query.text"} & set(record.base)
+def test_a_record_stays_as_it_was_written(record: SweepRecord, tmp_path: Path) -> None:
+    assert json.loads(record.to_json()) == json.loads(GOLDEN.read_text())
     (tmp_path / "sweep.json").write_text(record.to_json())
     assert load_sweep(tmp_path) == record
-
-
-def test_options_of_version_1_stand_with_their_component(tmp_path: Path) -> None:
-    old = json.loads(GOLDEN.read_text())
-    old["base"]["options"] = {"temperature": 0.8}
-    old["grid"]["option.lam"] = [0.5, 1]
-    old["base"]["score"] = "said_member"
-    (tmp_path / "sweep.json").write_text(json.dumps(old))
-    found = load_sweep(tmp_path)
-    assert found.base["mechanism.temperature"] == 0.8
-    assert found.base["score"] == "predicted_member"
-    assert found.grid["mechanism.lam"] == (0.5, 1)
 
 
 def test_the_record_renders(record: SweepRecord) -> None:
@@ -112,5 +76,5 @@ def test_what_is_no_sweep_is_refused_with_a_sentence(tmp_path: Path, text: str) 
     with pytest.raises(StoreError, match=r"holds no sweep\.json"):
         load_sweep(tmp_path)
     (tmp_path / "sweep.json").write_text(text)
-    with pytest.raises(StoreError, match="not a sweep of schema version 1 or 2"):
+    with pytest.raises(StoreError, match="not a sweep of schema version 2"):
         load_sweep(tmp_path)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sweeping.conftest import Sweeps
 
-from leakbound.auditing.folder import is_run
+from leakbound.auditing.store.folder import is_run
 from leakbound.cli.main import main
 from leakbound.errors import StoreError, UsageError
 from leakbound.sweeping import SweepRecord, load_sweep, merge_sweeps, shard_file

@@ -17,8 +17,8 @@ from loopback.faulty import faulty
 
 import leakbound
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
-from leakbound.auditing.build import Handed
-from leakbound.auditing.system_calls import SystemRunner
+from leakbound.auditing.collect.system_calls import SystemRunner
+from leakbound.auditing.prepare.build import Handed
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import CallOptions, NoAnswer, SystemFailed, SystemMechanism, load_system

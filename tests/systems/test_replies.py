@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import leakbound
-from leakbound.auditing.plain import attacker_sentence
-from leakbound.auditing.store import RunStore
-from leakbound.auditing.tried import tried_sentence
+from leakbound.auditing.result.attack_coverage import tried_sentence
+from leakbound.auditing.result.summary import attacker_sentence
+from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.privacy import PureDP

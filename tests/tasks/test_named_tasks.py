@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from leakbound.auditing import make_spec, prepare
-from leakbound.auditing.rows import load_data
+from leakbound.auditing.prepare.rows import load_data
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Scripted
 from leakbound.tasks import Example

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakbound.auditing import make_spec
-from leakbound.auditing.rows import load_data, rows_and_task
+from leakbound.auditing.prepare.rows import load_data, rows_and_task
 from leakbound.cli.main import main
 from leakbound.cli.options.ledger import Accounts
 from leakbound.cli.verbs.protect.answer import read_private

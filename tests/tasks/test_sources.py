@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from leakbound._install import install_hint
 from leakbound.auditing import make_spec
-from leakbound.auditing.rows import load_data
+from leakbound.auditing.prepare.rows import load_data
 from leakbound.errors import DataError, UsageError
 from leakbound.tasks import Example
 from leakbound.tasks.rows.datasets import as_examples, inline_rows, read_rows

@@ -15,7 +15,7 @@ from commands import cli
 
 from leakbound._install import install_hint
 from leakbound.auditing import load_spec, make_spec, prepare, run_audit
-from leakbound.auditing.seeds import generator
+from leakbound.auditing.design.seeds import generator
 from leakbound.errors import StoreError, TargetError, UsageError
 from leakbound.models import Counted, Scripted
 from leakbound.tasks import Context

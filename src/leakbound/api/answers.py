@@ -7,8 +7,8 @@ from pathlib import Path
 
 from leakbound.api.kinds import opened_model, require_numbers
 from leakbound.api.parameters import MechanismName
-from leakbound.auditing.rows import public_task, require_public, task_of
-from leakbound.auditing.spec import make_spec
+from leakbound.auditing.prepare.rows import public_task, require_public, task_of
+from leakbound.auditing.spec.audit_spec import make_spec
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS, PublicFacts, served_options
 from leakbound.models import Model, Scripted

@@ -27,15 +27,16 @@ from leakbound.api.parameters import (
 )
 from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
-from leakbound.auditing.build import Handed, build_mechanism, is_named, open_models
-from leakbound.auditing.design import relation_of
+from leakbound.auditing.collect.system_calls import runner_of
+from leakbound.auditing.design.pairs import relation_of
 from leakbound.auditing.one_run import plan_one_run, prepare_one_run, run_one_run
 from leakbound.auditing.plan import Plan
 from leakbound.auditing.plan import plan as plan_prepared
-from leakbound.auditing.prepare import Prepared, prepare
-from leakbound.auditing.rows import public_task, require_public
-from leakbound.auditing.spec import COMPONENTS, make_spec
-from leakbound.auditing.system_calls import runner_of
+from leakbound.auditing.prepare.build import Handed, build_mechanism, is_named, open_models
+from leakbound.auditing.prepare.prepare import prepare
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.prepare.rows import public_task, require_public
+from leakbound.auditing.spec.audit_spec import COMPONENTS, make_spec
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator
 from leakbound.estimators.random_guessing import RANDOM_GUESSING, is_random_guessing

@@ -21,9 +21,9 @@ from leakbound.attribution import (
     load_influence,
 )
 from leakbound.auditing import AuditResult, AuditSpec, Claim, load_result, make_spec
-from leakbound.auditing.build import Handed, open_models
-from leakbound.auditing.spec import COMPONENTS, flat_keys
-from leakbound.auditing.system_calls import runner_of
+from leakbound.auditing.collect.system_calls import runner_of
+from leakbound.auditing.prepare.build import Handed, open_models
+from leakbound.auditing.spec.audit_spec import COMPONENTS, flat_keys
 from leakbound.errors import UsageError, findable
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.gating.gate import MAX_DELTA, Gate, GateResult, check_gate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leakbound.api.kinds import require_path
-from leakbound.auditing.verify import Verification, verify_run
+from leakbound.auditing.receipts.verify import Verification, verify_run
 
 
 def verify(run: str | Path, *, anchors: Sequence[str] = ()) -> Verification:

@@ -19,7 +19,6 @@ from scipy.special import stdtrit
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
-from leakbound.attribution.old_records import upgraded
 from leakbound.attribution.prompts import TEMPLATE
 from leakbound.errors import StoreError, findable, reason_of
 
@@ -292,7 +291,7 @@ class InfluenceRecord(_Frozen):
     """What was measured, with which model, over one or more contexts.
 
     Attributes:
-        schema_version: Version of the record; versions 1 and 2 are read.
+        schema_version: Version of the record.
         kind: Always `influence`.
         model: Name of the model.
         settings: What was measured.
@@ -362,7 +361,7 @@ def _hidden(text: str) -> str:
 
 
 def load_influence(path: str | Path) -> InfluenceRecord:
-    """Load a record of this schema version or an earlier one.
+    """Load a record of this schema version.
 
     Args:
         path: A folder that `leakbound influence` wrote, or its influence.json.
@@ -376,14 +375,14 @@ def load_influence(path: str | Path) -> InfluenceRecord:
     file = Path(path) / "influence.json" if findable(path).is_dir() else Path(path)
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        return InfluenceRecord.model_validate(upgraded(found))
+        return InfluenceRecord.model_validate(found)
     except OSError:
         raise StoreError(
             f"{str(path)!r} holds no influence.json; give a folder that leakbound influence wrote."
         ) from None
     except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(
-            f"{str(file)!r} is not an influence record of schema version 1 or 2: "
+            f"{str(file)!r} is not an influence record of schema version 2: "
             f"{reason_of(error)}. Restore it from a copy, or run leakbound influence again."
         ) from None
 

@@ -1,11 +1,15 @@
-"""Auditing: design, collect, release, estimate, record."""
+"""An audit, a package for each of its stages; `run_audit` calls them in their order.
 
-from leakbound.auditing.load import load_result
-from leakbound.auditing.prepare import prepare
-from leakbound.auditing.result import AuditResult
-from leakbound.auditing.run import run_audit
-from leakbound.auditing.spec import AuditSpec, load_spec, make_spec
-from leakbound.auditing.verdict import Claim
+`make_spec` and `prepare` come before it; `receipts` reads and checks what it wrote, `shards` joins
+parts of a run, `plan` says what it costs, and `one_run` is the design with one store.
+"""
+
+from leakbound.auditing.audit import run_audit
+from leakbound.auditing.prepare.prepare import prepare
+from leakbound.auditing.receipts.load import load_result
+from leakbound.auditing.result.audit_result import AuditResult
+from leakbound.auditing.spec.audit_spec import AuditSpec, load_spec, make_spec
+from leakbound.estimators import Claim
 
 __all__ = [
     "AuditResult",

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leakbound._notebook import card
-from leakbound.auditing.collect import CollectionPlan
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.run import collection_plan
-from leakbound.auditing.subject import Subject, full_name
+from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.result.subject import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.estimators.two_sided import accuracy_power
 from leakbound.models import Priced
@@ -74,7 +73,7 @@ def plan(prepared: Prepared) -> Plan:
 
 
 def _subject(prepared: Prepared) -> Subject:
-    claim, spec, mechanism = prepared.claim, prepared.spec, prepared.mechanism
+    claim, spec, mechanism = prepared.trial_design.claim, prepared.spec, prepared.mechanism
     each = spec.decision.each[0]
     return Subject(
         system=full_name(mechanism.name, spec.flat()["mechanism"]),
@@ -88,7 +87,7 @@ def _subject(prepared: Prepared) -> Subject:
 
 def _predicted(prepared: Prepared) -> tuple[int, float | None]:
     """(calls, US dollars) in one pass over the pairs."""
-    asked = collection_plan(prepared)
+    asked = CollectionPlan.of(prepared)
     if not prepared.mechanism.needs:
         batches = [*asked.batches(), *asked.late_batches()]
         return sum(pair.calls for first in batches for pair in asked.pairs_of(first)), None

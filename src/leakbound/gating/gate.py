@@ -11,8 +11,8 @@ from numbers import Real
 from typing import Literal
 
 from leakbound._notebook import card
-from leakbound.auditing.guessing import unshown_sentence
-from leakbound.auditing.result import FACTORS, AuditResult
+from leakbound.auditing.decide.guessing import unshown_sentence
+from leakbound.auditing.result.audit_result import FACTORS, AuditResult
 from leakbound.errors import UsageError
 from leakbound.estimators.random_guessing import ACCURACIES, is_random_guessing
 from leakbound.stats import Assumption, beside, cut

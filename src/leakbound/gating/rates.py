@@ -8,8 +8,8 @@ import math
 from pydantic import BaseModel, ConfigDict
 
 from leakbound._catalogue import Component
-from leakbound.auditing.result import AuditResult
-from leakbound.auditing.spec import AuditSpec
+from leakbound.auditing.result.audit_result import AuditResult
+from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Assumption, binomial_lower, binomial_upper

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from leakbound.auditing.controls import LEVEL
-from leakbound.auditing.guessing import above_guessing, unshown_sentence
-from leakbound.auditing.verdict import Conclusion, Obstacle, sees_something
+from leakbound.auditing.decide.guessing import unshown_sentence
+from leakbound.auditing.decide.verdict import Conclusion, Obstacle, sees_something
+from leakbound.auditing.observe.controls import LEVEL
+from leakbound.auditing.observe.rejections import above_guessing
 from leakbound.estimators import Claim
 from leakbound.estimators.random_guessing import is_random_guessing, random_guessing
 from leakbound.estimators.score_bounds import DecidingName, ScoreBounds

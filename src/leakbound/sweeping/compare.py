@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from leakbound.auditing import AuditResult, load_result
-from leakbound.auditing.folder import is_run
+from leakbound.auditing.store.folder import is_run
 from leakbound.errors import StoreError, UsageError
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.sweeping.grid import Changes, describe

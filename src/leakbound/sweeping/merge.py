@@ -12,8 +12,13 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from leakbound.auditing.folder import Settings, is_run, make_folder, read_manifest
-from leakbound.auditing.store import write_private
+from leakbound.auditing.store.folder import (
+    Settings,
+    is_run,
+    make_folder,
+    read_manifest,
+    write_private,
+)
 from leakbound.errors import StoreError
 from leakbound.sweeping.grid import Changes, describe, settings_of
 from leakbound.sweeping.record import (

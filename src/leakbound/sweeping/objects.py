@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from leakbound.auditing.prepare import Handed
-from leakbound.auditing.spec import AuditSpec, flat_keys, make_spec, merge_keys
+from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.spec.audit_spec import AuditSpec, flat_keys, make_spec, merge_keys
 from leakbound.errors import UsageError
 from leakbound.sweeping.grid import Changes
 

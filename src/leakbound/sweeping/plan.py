@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from leakbound.auditing.prepare import Handed, Prepared, prepare
-from leakbound.auditing.spec import AuditSpec
+from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.prepare.prepare import prepare
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Model
 from leakbound.sweeping.grid import Changes, Grid, describe, settings_of

@@ -10,14 +10,14 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from leakbound._notebook import card
-from leakbound.auditing.result import AuditResult, GuaranteeData
-from leakbound.auditing.subject import ClaimSource
-from leakbound.auditing.verdict import Claim, Reason, Verdict
+from leakbound.auditing.decide.verdict import Reason, Verdict
+from leakbound.auditing.result.audit_result import AuditResult
+from leakbound.auditing.result.record import ClaimSource, GuaranteeData
 from leakbound.errors import StoreError, findable, reason_of
+from leakbound.estimators import Claim
 from leakbound.gating.rates import Rate, rates_of
 from leakbound.stats import Estimate
 from leakbound.sweeping.grid import Changes, Grid
-from leakbound.sweeping.old_records import upgraded
 from leakbound.utility.held_out import UtilityKind
 
 FILE = "sweep.json"
@@ -128,7 +128,7 @@ class SweepRecord(_Frozen):
     """All points of a grid, in its order. Holds no private row.
 
     Attributes:
-        schema_version: 2; records of version 1 are upgraded when they are loaded.
+        schema_version: 2.
         base: Settings that all points share, with options as `canary.digits`.
         grid: Values by key.
         repeats: Seeds of each setting.
@@ -221,8 +221,7 @@ def load_sweep(path: str | Path) -> SweepRecord:
     """The record of a finished or interrupted sweep.
 
     Args:
-        path: A folder that `leakbound sweep` wrote, or its sweep.json. Records of schema version 1
-            are upgraded.
+        path: A folder that `leakbound sweep` wrote, or its sweep.json.
 
     Returns:
         The record.
@@ -235,7 +234,7 @@ def load_sweep(path: str | Path) -> SweepRecord:
         raise StoreError(
             f"{str(path)!r} holds no {FILE}; give the folder that leakbound sweep wrote."
         )
-    return _loaded(file, SweepRecord, f"a sweep of schema version 1 or {VERSION}")
+    return _loaded(file, SweepRecord, f"a sweep of schema version {VERSION}")
 
 
 def load_utility(file: Path) -> SweepUtility:
@@ -245,7 +244,6 @@ def load_utility(file: Path) -> SweepUtility:
 
 def _loaded(file: Path, kind: type[M], what: str) -> M:
     try:
-        values = upgraded(json.loads(file.read_text(encoding="utf-8")))
-        return kind.model_validate_json(json.dumps(values))
+        return kind.model_validate_json(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"{str(file)!r} is not {what}: {reason_of(error)}.") from None

@@ -10,11 +10,11 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from leakbound._version import __version__
-from leakbound.auditing.collect import Batches, BatchRunner, CollectionPlan, run_serial
-from leakbound.auditing.folder import make_folder
-from leakbound.auditing.prepare import Prepared, prepare
-from leakbound.auditing.run import run_audit
-from leakbound.auditing.store import write_private
+from leakbound.auditing.audit import run_audit
+from leakbound.auditing.collect.collect import Batches, BatchRunner, CollectionPlan, run_serial
+from leakbound.auditing.prepare.prepare import prepare
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.store.folder import make_folder, write_private
 from leakbound.errors import Interrupted, LeakboundError
 from leakbound.gating.compare import flat_settings
 from leakbound.models import Model

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from leakbound.auditing.post_hoc import collection_settings
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.seeds import generator
-from leakbound.auditing.store import run_id
+from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.spec.post_hoc import collection_settings
+from leakbound.auditing.store.folder import run_id
 from leakbound.errors import LeakboundError
 from leakbound.mechanisms import FewShot, ZeroShot
 from leakbound.models import Counted, Model, require

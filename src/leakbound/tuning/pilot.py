@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from leakbound.attacks.queries import GivenQuery
-from leakbound.auditing.collect import check
-from leakbound.auditing.design import Pair, label_order
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.release import simulated_scores
-from leakbound.auditing.store import EvidenceRow
+from leakbound.auditing.design.pairs import Pair, label_order
+from leakbound.auditing.observe.release import simulated_scores
+from leakbound.auditing.prepare.prepare import check
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.errors import LeakboundError, StoreError, UsageError, reason_of
 from leakbound.models import Counted, Distinct, Model, Request
 from leakbound.stats import Fixed

@@ -16,11 +16,13 @@ import yaml
 from leakbound._check import whole
 from leakbound._version import __version__
 from leakbound.attacks import QUERIES, AuditQuery, GivenQuery, IfThenExplicit, templates
-from leakbound.auditing.prepare import Handed, Prepared, open_models, prepare
-from leakbound.auditing.rows import load_data
-from leakbound.auditing.spec import AuditSpec, make_spec
-from leakbound.auditing.store import run_id, write_private
-from leakbound.auditing.system_calls import paced
+from leakbound.auditing.collect.system_calls import paced
+from leakbound.auditing.prepare.build import Handed, open_models
+from leakbound.auditing.prepare.prepare import prepare
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.prepare.rows import load_data
+from leakbound.auditing.spec.audit_spec import AuditSpec, make_spec
+from leakbound.auditing.store.folder import run_id, write_private
 from leakbound.errors import StoreError, UsageError, reason_of
 from leakbound.models import Complete, Endpoint, Model
 from leakbound.models.address import open_shared

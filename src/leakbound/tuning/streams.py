@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from leakbound.auditing.design import Pair, design
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.seeds import Purpose, generator
+from leakbound.auditing.design.pairs import Pair, design
+from leakbound.auditing.design.seeds import Purpose, generator
+from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.errors import UsageError
 from leakbound.tasks import Context
 

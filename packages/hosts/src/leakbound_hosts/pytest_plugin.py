@@ -20,7 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from leakbound.api.parameters import AuditOptions, Rows, UserSystem
     from leakbound.auditing import AuditResult, AuditSpec
-    from leakbound.auditing.collect import CollectionPlan
+    from leakbound.auditing.collect.collect import CollectionPlan
     from leakbound.models import Model
     from leakbound.systems import CallOptions
 
@@ -98,9 +98,9 @@ class PrivacyAudit:
         options: AuditOptions,
     ) -> AuditResult:
         from leakbound.api.audits import prepare_call
-        from leakbound.auditing.prepare import open_models
-        from leakbound.auditing.run import run_audit
-        from leakbound.auditing.system_calls import runner_of
+        from leakbound.auditing.audit import run_audit
+        from leakbound.auditing.collect.system_calls import runner_of
+        from leakbound.auditing.prepare.build import open_models
 
         source = "" if system is None else _source(system, self.root)
         prepared = prepare_call(
@@ -143,8 +143,8 @@ class PrivacyAudit:
         """The model that the stored trials are of, not opened; one whose tokenizer makes canaries
         is opened, and not asked.
         """
-        from leakbound.auditing.merge import kept_model, needs_tokenizer
-        from leakbound.auditing.prepare import open_models
+        from leakbound.auditing.prepare.build import open_models
+        from leakbound.auditing.shards import kept_model, needs_tokenizer
         from leakbound.errors import StoreError
 
         if needs_tokenizer(spec):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leakbound.attacks import Attack, RenderedQuery
-from leakbound.auditing.design import FILLER, label_order
-from leakbound.auditing.seeds import generator
+from leakbound.auditing.design.pairs import FILLER, label_order
+from leakbound.auditing.design.seeds import generator
 from leakbound.errors import DataError, UsageError
 from leakbound.tasks import Context, Example, Job, Task
 

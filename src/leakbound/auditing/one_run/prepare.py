@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from leakbound._version import __version__
 from leakbound.attacks import Given, ScoredAttack
-from leakbound.auditing.build import Handed, build_attack, build_mechanism, unnamed_parts
-from leakbound.auditing.design import relation_of
-from leakbound.auditing.documents import documents_and_task
-from leakbound.auditing.folder import Settings, run_folder, run_id
-from leakbound.auditing.guessing import require_alone
-from leakbound.auditing.look_key import source_of
+from leakbound.auditing.design.pairs import relation_of
 from leakbound.auditing.one_run.design import OneRunDesign, design_one_run
-from leakbound.auditing.post_hoc import POST_HOC
-from leakbound.auditing.shared_store import require_system
-from leakbound.auditing.spec import AuditSpec
-from leakbound.auditing.verdict import Claim
+from leakbound.auditing.prepare.build import Handed, build_attack, build_mechanism, unnamed_parts
+from leakbound.auditing.prepare.documents import documents_and_task
+from leakbound.auditing.prepare.identity import (
+    manifest_of,
+    run_name,
+    settings_without_places,
+    source_of,
+    sources_of,
+)
+from leakbound.auditing.prepare.refusals import require_alone
+from leakbound.auditing.prepare.shared_store import require_system
+from leakbound.auditing.spec.audit_spec import AuditSpec
+from leakbound.auditing.spec.post_hoc import POST_HOC
+from leakbound.auditing.store.folder import Settings, run_folder, run_id
 from leakbound.errors import UsageError
+from leakbound.estimators import Claim
 from leakbound.privacy import Guarantee, self_compose
 from leakbound.stats.counts.ranked import Ranked
 from leakbound.systems import SystemMechanism
@@ -28,7 +32,6 @@ from leakbound.systems.stores.shared import require_store
 from leakbound.tasks import Context, Example, Mechanism, Query, Task
 from leakbound.tasks.rows.datasets import fingerprint
 
-PLACES = frozenset({"data", "data_dir", "encoding"})  # the rows themselves have a fingerprint
 # change no question and nothing of what is stored; access decides which scores leave a system
 FREE = (POST_HOC - {"access"}) | {"claim_for", "shots", "background_copies", "state_check"}
 # keys that mean nothing in this design: whoever sets one expects something of it
@@ -48,12 +51,15 @@ class PreparedOneRun:
     attack: ScoredAttack
     design: OneRunDesign
     data: str
-    handed: tuple[str, ...] = ()
+    handed: tuple[str, ...]
 
-    @property
-    def answers(self) -> int:
-        """Answers that the whole run sees."""
-        return sum(one.asked.query.calls for one in self.design.every)
+    answers: int  # that the whole run sees
+    cost: Guarantee  # what the system declares for one answer
+    guarantee: Guarantee  # the same, composed over all answers
+    warnings: tuple[str, ...]
+    name: str  # of the run; it does not depend on private rows
+    manifest: Settings  # what the run folder says of itself
+    evidence: str  # names what is asked; empty where nobody knows what the system is
 
     def claim(self, builds: int = 1) -> Claim:
         """What is claimed of the whole run."""
@@ -62,85 +68,6 @@ class PreparedOneRun:
         epsilon, delta = decision.each
         delta = min(1 - 1e-12, times * delta)  # a delta of 1 would claim nothing
         return Claim(times * epsilon, delta, relation_of(self.spec.attack.insertion))
-
-    @property
-    def known(self) -> int:
-        """Canaries that are among the documents, too: they are there whatever their coins say."""
-        documents = {row.input for row in self.design.documents}
-        return sum(one.record.input in documents for one in self.design.canaries)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What should be known of the canaries before any is planted."""
-        if not self.known:
-            return ()
-        return (
-            f"{self.known} of {len(self.design.canaries)} canaries repeat a document of the store, "
-            "so that no answer tells whether they were planted; the bound holds, and is lower than "
-            "it could be. Leave repeated rows out, or use --canary coded.",
-        )
-
-    @property
-    def cost(self) -> Guarantee:
-        """What the system declares for one answer."""
-        return self.mechanism.cost(self.task, Query("-"))
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What the system declares, composed over all answers."""
-        return self_compose(self.cost, self.answers)
-
-    @property
-    def manifest(self) -> Settings:
-        """What the run folder says of itself."""
-        flat = self.spec.flat()
-        beside = {key: flat[key] for key in sorted(PLACES)}
-        named = {"looks": self.look_key, "handed": list(self.handed)}
-        return {**self._identity, "beside": beside, **named}
-
-    @property
-    def evidence(self) -> str:
-        """Names what is asked, so that other runs reuse the answers; empty where nobody knows what
-        the system is.
-        """
-        if not self.mechanism.source:
-            return ""
-        asked = {key: value for key, value in self.spec.flat().items() if key not in PLACES | FREE}
-        return run_id("evidence", {"spec": asked, **self._sources})
-
-    @property
-    def look_key(self) -> str:
-        """Names the canaries, their coins and the store, so that every result is counted."""
-        first, address = self.design.canaries[0], self.spec.system.address
-        drawn = {
-            "data": self.data,
-            "seed": self.spec.design.seed,
-            "first_canary": fingerprint((first.record, Example(first.asked.query.text, ""))),
-            "name": self.mechanism.name,
-            "source": source_of(self.mechanism, address is not None),
-        }
-        return run_id("looks", drawn)
-
-    @property
-    def _identity(self) -> Settings:
-        flat = self.spec.flat()
-        kept = {key: value for key, value in flat.items() if key not in PLACES}
-        return {"spec": kept, "evidence": self.evidence, **self._sources}
-
-    @property
-    def _sources(self) -> Settings:
-        system = self.mechanism.name + self.mechanism.source
-        return {
-            "system": system, "data": self.data, "model": self.mechanism.name,
-            "version": __version__,
-        }  # fmt: skip
-
-    @property
-    def name(self) -> str:
-        """Readable name of the run; it does not depend on private rows."""
-        plain = re.sub(r"\W+", "_", self.mechanism.name).strip("_")
-        public = {k: v for k, v in self._identity.items() if k not in ("data", "evidence")}
-        return run_id(f"{plain}-{self.attack.query.name}-one_run", public)
 
     def folder(self, out: Path) -> Path:
         """Where the run is, or will be."""
@@ -165,9 +92,49 @@ def prepare_one_run(
     found = design_one_run(
         data, task, attack, shape.canaries, shape.controls, shape.documents, shape.seed
     )
+    rows_print, unnamed = fingerprint(data), unnamed_parts(given, spec)
+    answers = sum(one.asked.query.calls for one in found.every)
+    cost = mechanism.cost(task, Query("-"))
+    sources = sources_of(mechanism, rows_print, mechanism.name)
+    asked = {key: value for key, value in settings_without_places(spec).items() if key not in FREE}
+    evidence = run_id("evidence", {"spec": asked, **sources}) if mechanism.source else ""
+    identity = {"spec": settings_without_places(spec), "evidence": evidence, **sources}
+    key = _same_trials_key(spec, mechanism, found, rows_print)
     return PreparedOneRun(
-        spec, task, mechanism, attack, found, fingerprint(data), unnamed_parts(given, spec)
+        spec, task, mechanism, attack, found, rows_print, unnamed, answers, cost,
+        self_compose(cost, answers), _warnings(found),
+        run_name(mechanism, f"{attack.query.name}-one_run", identity),
+        manifest_of(spec, identity, key, unnamed), evidence,
+    )  # fmt: skip
+
+
+def _warnings(design: OneRunDesign) -> tuple[str, ...]:
+    """What should be known of the canaries before any is planted."""
+    documents = {row.input for row in design.documents}
+    # they are there whatever their coins say
+    known = sum(one.record.input in documents for one in design.canaries)
+    if not known:
+        return ()
+    return (
+        f"{known} of {len(design.canaries)} canaries repeat a document of the store, "
+        "so that no answer tells whether they were planted; the bound holds, and is lower than "
+        "it could be. Leave repeated rows out, or use --canary coded.",
     )
+
+
+def _same_trials_key(
+    spec: AuditSpec, mechanism: SystemMechanism, design: OneRunDesign, data: str
+) -> str:
+    """Names the canaries, their coins and the store, so that every result is counted."""
+    first, address = design.canaries[0], spec.system.address
+    drawn = {
+        "data": data,
+        "seed": spec.design.seed,
+        "first_canary": fingerprint((first.record, Example(first.asked.query.text, ""))),
+        "name": mechanism.name,
+        "source": source_of(mechanism, address is not None),
+    }
+    return run_id("looks", drawn)
 
 
 def _store(mechanism: Mechanism) -> SystemMechanism:

@@ -9,11 +9,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.auditing.controls import ControlCheck
-from leakbound.auditing.guessing import above_guessing, unshown_sentence
-from leakbound.auditing.keys import DIGITS, key_id, keyed
-from leakbound.auditing.looks import Looks
-from leakbound.auditing.obstacles import lost_controls
+from leakbound.auditing.decide.guessing import unshown_sentence
+from leakbound.auditing.decide.obstacles import lost_controls
+from leakbound.auditing.decide.verdict import (
+    Conclusion,
+    Obstacle,
+    above_zero,
+    read_scores,
+    sees_something,
+    sighted,
+)
+from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.observe.controls import ControlCheck
+from leakbound.auditing.observe.rejections import above_guessing
 from leakbound.auditing.one_run.design import FEWEST, PlantedCanary
 from leakbound.auditing.one_run.plan import (
     accuracies_of_run,
@@ -21,29 +29,21 @@ from leakbound.auditing.one_run.plan import (
     power_of_run,
 )
 from leakbound.auditing.one_run.prepare import PreparedOneRun
-from leakbound.auditing.plain import read_scores
-from leakbound.auditing.result import (
+from leakbound.auditing.result.audit_result import (
     FACTORS,
     AuditResult,
     Finding,
-    GuaranteeData,
     ThresholdKind,
+    attack_names,
     provenance,
 )
-from leakbound.auditing.result_curves import curves_of
-from leakbound.auditing.seeds import generator
-from leakbound.auditing.spec import Decision
-from leakbound.auditing.store import EvidenceRow, RunStore
-from leakbound.auditing.verdict import (
-    Claim,
-    Conclusion,
-    Obstacle,
-    above_zero,
-    sees_something,
-    sighted,
-)
+from leakbound.auditing.result.curves import curves_of
+from leakbound.auditing.result.record import GuaranteeData
+from leakbound.auditing.spec.audit_spec import Decision
+from leakbound.auditing.store.prior_results import PriorResults
+from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import StoreError
-from leakbound.estimators import Bounds
+from leakbound.estimators import Bounds, Claim
 from leakbound.estimators.two_sided import BOTH
 from leakbound.models.content import readable, without
 from leakbound.privacy import NonPrivate
@@ -205,7 +205,7 @@ class _Guessed:
     rule: ThresholdKind
 
 
-def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) -> AuditResult:
+def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResults) -> AuditResult:
     """The result of a run whose answers are all stored."""
     rows = {row.pair: row for row in (*store.controls(), *store.evidence())}
     controls, tested = (
@@ -229,7 +229,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) ->
         claim=claim,
         claim_source=prepared.spec.claim_source,
         guarantee=GuaranteeData.of(prepared.guarantee, claim.delta),
-        attack=_described(prepared),
+        attack=attack_names(prepared.attack, prepared.mechanism.name),
         counts={
             "pairs": len(tested.scores),
             "tested_pairs": len(tested.scores),
@@ -242,7 +242,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) ->
             "unparsable_answers": unreadable,
             "simulated_outputs": len(tested.scores),
             "background_copies": 0,
-            "looks": len(looks),
+            "looks": len(prior),
         },
         decided_by=(bound.method,),
         estimates=tuple(
@@ -254,16 +254,16 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, looks: Looks) ->
         example_prompt=_example(prepared),
         power=_power(prepared, claim),
         guessing_power=_rounded(accuracies_of_run(prepared)),
-        warnings=(*looks.several("canaries"), *prepared.warnings),
+        warnings=(*prior.several("canaries"), *prepared.warnings),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
         provenance=provenance(
+            store,
+            len(tested.scores),
+            prepared.data,
+            prepared.spec.design.seed,
             model=prepared.mechanism.name,
             model_fingerprint=prepared.mechanism.source,
-            data_fingerprint=keyed(store.folder, prepared.data)[:DIGITS],
-            data_key=key_id(store.folder),
-            seed=str(prepared.spec.design.seed),
-            evidence=keyed(store.folder, store.head(len(tested.scores))),
         ),
     ).referenced()
 
@@ -416,18 +416,6 @@ def _findings(prepared: PreparedOneRun, builds: int) -> tuple[Finding, ...]:
         "A claim for a run is composed over the builds."
     )
     return (Finding("several_builds", sentence),)
-
-
-def _described(prepared: PreparedOneRun) -> dict[str, str]:
-    attack = prepared.attack
-    return {
-        "mechanism": prepared.mechanism.name,
-        "canary": attack.canary.name,
-        "query": attack.query.name,
-        "score": attack.score.name,
-        "access": attack.access,
-        "insertion": attack.insertion,
-    }
 
 
 def _sides(tested: _Scored, controls: _Scored) -> tuple[Floats, Floats]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from leakbound.auditing.collect import hidden
-from leakbound.auditing.commitments import with_commitment
-from leakbound.auditing.folder import stored_on
-from leakbound.auditing.looks import Looks, looks_beside
+from leakbound.auditing.collect.collect import hidden
 from leakbound.auditing.one_run.design import PlantedCanary
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.one_run.result import assemble_one_run, build_of
-from leakbound.auditing.result import AuditResult
-from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.result.audit_result import AuditResult
+from leakbound.auditing.store.prior_results import PriorResults
+from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import LeakboundError, StoreError, TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import (
@@ -40,12 +39,12 @@ def run_one_run(
 
     An interrupted run builds its store again, with the same canaries; the result says how often.
     """
-    folder = prepared.folder(out)
-    looks, day = _looks(prepared, folder), stored_on(folder, prepared.evidence)
-    store = RunStore(folder, prepared.manifest)
-    store.note_looks(looks.pairs)
-    if reuse:
-        store.adopt(prepared.spec.design.batch_pairs, len(prepared.design.canaries), "canaries")
+    store, prior = RunStore.open(
+        prepared.folder(out),
+        prepared.manifest,
+        reuse,
+        require=partial(_require_same_size, prepared),
+    )
     size, stored = prepared.spec.design.batch_pairs, store.batches()
     missing = [first for first in prepared.design.batches(size) if first not in stored]
     if missing and replay:
@@ -56,26 +55,23 @@ def run_one_run(
     if missing:
         with closing(_asked(prepared, store, missing)) as batches:
             _store(prepared, store, batches, progress)
-    result = with_commitment(assemble_one_run(prepared, store, looks), store.folder)
+    result = assemble_one_run(prepared, store, prior)
     result.know_data(prepared.data)
-    if day and not missing:
-        result.know_stored(day)
-    store.note_looks({store.folder.name: len(prepared.design.canaries)})
-    store.write_record(result.to_json())
+    if prior.day and not missing:
+        result.know_stored(prior.day)
+    store.finish(len(prepared.design.canaries), result.to_json())
     return result, store.folder
 
 
-def _looks(prepared: PreparedOneRun, folder: Path) -> Looks:
-    """Earlier results from the same canaries; refused where one had another number of them."""
-    found = Looks(looks_beside(folder, prepared.look_key))
+def _require_same_size(prepared: PreparedOneRun, prior: PriorResults) -> None:
+    """Refuse earlier results from another number of the same canaries."""
     canaries = len(prepared.design.canaries)
-    if sizes := found.other_sizes(canaries):
+    if sizes := prior.other_sizes(canaries):
         raise UsageError(
             "one_run needs a number of canaries that is fixed before any result is seen; it is "
             f"{canaries} here, and a result was computed from {sizes[0]} of these canaries before. "
             "Use another --seed, which plants other canaries by other coins."
         )
-    return found
 
 
 def _store(

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.spec import Design
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.spec.groups import Design
 
 COMMENTS = {
     "mechanism": "how answers are made from the context (leakbound list mechanisms)",

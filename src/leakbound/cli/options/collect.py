@@ -15,14 +15,13 @@ from typing import Any
 
 import click
 
-from leakbound.auditing.ahead import run_ahead
-from leakbound.auditing.cluster import on_cluster
-from leakbound.auditing.collect import BatchRunner
-from leakbound.auditing.merge import kept_model
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.run import replay_only
-from leakbound.auditing.spec import AuditSpec
-from leakbound.auditing.system_calls import SystemRunner
+from leakbound.auditing.collect.cluster import on_cluster
+from leakbound.auditing.collect.collect import BatchRunner, replay_only
+from leakbound.auditing.collect.prefetch import run_ahead
+from leakbound.auditing.collect.system_calls import SystemRunner
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.shards import kept_model
+from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.cli.options.system import call_options, rate_option
 from leakbound.cli.screen.help_pages import in_section
 from leakbound.errors import UsageError

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from leakbound.auditing.config_file import read_endpoint
+from leakbound.auditing.spec.config_file import read_endpoint
 from leakbound.cli.options.model import GO_INTO, KINDS, SERVER, options_given
 from leakbound.errors import UsageError
 from leakbound.models.address import is_address, options_taken

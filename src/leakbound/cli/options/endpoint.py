@@ -14,7 +14,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from leakbound.auditing.config_file import read_endpoint
+from leakbound.auditing.spec.config_file import read_endpoint
 from leakbound.cli.screen.help_pages import in_section
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Capabilities, Dialect, Endpoint

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing.spec import Design
+from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.serving.ledger import DATASET
 from leakbound.tasks.named_tasks import NAMED_TASKS

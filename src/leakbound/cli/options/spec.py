@@ -14,9 +14,16 @@ import yaml
 
 from leakbound._catalogue import Component, option_types
 from leakbound.auditing import AuditSpec
-from leakbound.auditing.config_file import read_config, yaml_value
-from leakbound.auditing.presets import PRESETS, with_preset
-from leakbound.auditing.spec import COMPONENTS, GROUPS, KEYS, flat_keys, make_spec, merge_keys
+from leakbound.auditing.spec.audit_spec import (
+    COMPONENTS,
+    GROUPS,
+    KEYS,
+    flat_keys,
+    make_spec,
+    merge_keys,
+)
+from leakbound.auditing.spec.config_file import read_config, yaml_value
+from leakbound.auditing.spec.presets import PRESETS, with_preset
 from leakbound.cli.options.conflicts import require_no_system_options, require_taken_by_system
 from leakbound.cli.options.model import require_taken
 from leakbound.cli.screen.help_pages import in_section

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from leakbound.auditing.config_file import read_endpoint
+from leakbound.auditing.spec.config_file import read_endpoint
 from leakbound.cli.screen.help_pages import in_section
 from leakbound.models import Endpoint
 from leakbound.systems import CallOptions

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakbound.auditing import AuditResult, load_result
-from leakbound.auditing.folder import is_run
-from leakbound.auditing.intact import UnfinishedRun, is_unfinished
+from leakbound.auditing.store.folder import is_run
+from leakbound.auditing.store.integrity import UnfinishedRun, is_unfinished
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
 

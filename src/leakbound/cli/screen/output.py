@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from pydantic_core import to_jsonable_python
 
 from leakbound._version import __version__
-from leakbound.auditing.folder import write_private
+from leakbound.auditing.store.folder import write_private
 from leakbound.cli.screen.terminal import escaped, say
 from leakbound.errors import StoreError, reason_of
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from leakbound.auditing import AuditResult
-    from leakbound.auditing.result_curves import EValuePath
+    from leakbound.auditing.result.curves import EValuePath
     from leakbound.estimators.exact import Profile
     from leakbound.stats import Estimate
 

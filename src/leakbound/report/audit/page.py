@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leakbound.auditing.plain import attacker_sentence, odds_sentence, verdict_words
-from leakbound.auditing.references import ReferenceStatus
-from leakbound.auditing.subject import (
+from leakbound.auditing.result.attack_coverage import attack_classes
+from leakbound.auditing.result.references import ReferenceStatus
+from leakbound.auditing.result.subject import (
     asked_models,
     claim_words,
     subject_of,
     system_name,
     systems_words,
 )
-from leakbound.auditing.tried import attack_classes
+from leakbound.auditing.result.summary import attacker_sentence, odds_sentence, verdict_words
 from leakbound.gating.compare import flat_settings
 from leakbound.gating.rates import rates_of
 from leakbound.privacy import ApproxDP, gdp_trade_off, trade_off

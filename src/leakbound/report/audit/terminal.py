@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.plain import attacker_sentence, odds_sentence, verdict_words
-from leakbound.auditing.subject import first_line, subject_of, system_name
-from leakbound.auditing.tried import tried_sentence
+from leakbound.auditing.result.attack_coverage import tried_sentence
+from leakbound.auditing.result.subject import first_line, subject_of, system_name
+from leakbound.auditing.result.summary import attacker_sentence, odds_sentence, verdict_words
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     bound_sentence,

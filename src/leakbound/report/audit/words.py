@@ -13,8 +13,8 @@ from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
-    from leakbound.auditing.channels import ChannelResult
-    from leakbound.auditing.controls import ControlCheck
+    from leakbound.auditing.decide.channel_verdicts import ChannelResult
+    from leakbound.auditing.observe.controls import ControlCheck
     from leakbound.stats import Estimate
 
 CHANNEL_HEAD = ("Channel", "Verdict", "ε ≥", "Rejected at pair", "Control canary")

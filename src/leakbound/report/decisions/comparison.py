@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.subject import asked_models, claim_words, first_line
+from leakbound.auditing.result.subject import asked_models, claim_words, first_line
 from leakbound.gating.compare import RATES
 from leakbound.privacy import gdp_epsilon
 from leakbound.report.cells import TableCell

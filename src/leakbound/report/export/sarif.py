@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from leakbound._version import __version__
-from leakbound.auditing.references import AISVS, OWASP_LLM
+from leakbound.auditing.result.references import AISVS, OWASP_LLM
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from leakbound._notebook import register_card
 from leakbound.attribution import Attribution, InfluenceRecord
 from leakbound.auditing import AuditResult
-from leakbound.auditing.plain import attacker_sentence, odds_sentence, verdict_words
-from leakbound.auditing.subject import first_line, subject_of
-from leakbound.auditing.tried import tried_sentence
+from leakbound.auditing.result.attack_coverage import tried_sentence
+from leakbound.auditing.result.subject import first_line, subject_of
+from leakbound.auditing.result.summary import attacker_sentence, odds_sentence, verdict_words
 from leakbound.report.audit.page import trial_figures
 from leakbound.report.audit.words import (
     bound_sentence,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from leakbound._notebook import register_card
 from leakbound.auditing.plan import Plan
-from leakbound.auditing.subject import first_line
+from leakbound.auditing.result.subject import first_line
 from leakbound.gating.compare import Comparison
 from leakbound.gating.gate import GateResult
 from leakbound.report.decisions.comparison import contrast_sentence

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from leakbound.auditing.subject import asked_models, claim_words
+from leakbound.auditing.result.subject import asked_models, claim_words
 from leakbound.report.cells import TableCell
 from leakbound.report.frame import facts
 from leakbound.report.pages import render, script_file

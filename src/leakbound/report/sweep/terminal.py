@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.subject import first_line
+from leakbound.auditing.result.subject import first_line
 from leakbound.report.sweep.names import key_name, setting_name
 from leakbound.report.sweep.words import (
     calls_sentence,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.subject import Subject, values_words
+from leakbound.auditing.result.subject import Subject, values_words
 from leakbound.report.frame import counted
 from leakbound.report.sweep.names import setting_name
 from leakbound.report.words import VERDICTS, verdict_text

@@ -10,7 +10,7 @@ from inspect_ai.log import EvalSample, read_eval_log
 from inspect_ai.scorer import Score
 
 from leakbound.auditing import AuditResult
-from leakbound.auditing.chain import LATE
+from leakbound.auditing.design.pairs import LATE
 from leakbound.errors import DataError, StoreError
 from leakbound_hosts.inspect.pairs import KEY, PairAnswers, RunningAudit
 

@@ -16,16 +16,17 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from leakbound.auditing import AuditResult
-from leakbound.auditing.assemble import assemble
-from leakbound.auditing.chain import LATE
-from leakbound.auditing.collect import CollectionPlan
-from leakbound.auditing.looks import Looks, earlier_looks
-from leakbound.auditing.one_pass import OnePass
-from leakbound.auditing.prepare import Prepared, prepare
-from leakbound.auditing.release import trials
-from leakbound.auditing.run import collection_plan, write_result
-from leakbound.auditing.spec import make_spec
-from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.audit import write_result
+from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.decide.decide import decide
+from leakbound.auditing.design.pairs import LATE
+from leakbound.auditing.observe.one_pass import OnePass
+from leakbound.auditing.observe.release import trials
+from leakbound.auditing.prepare.prepare import prepare
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.result.assemble import assemble
+from leakbound.auditing.spec.audit_spec import make_spec
+from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import StoreError, UsageError
 from leakbound.estimators.e_process import EValues
 from leakbound.models import Model, Unopened
@@ -86,7 +87,7 @@ def prepared_audit(settings: str, model: str) -> Prepared:
 def pair_samples(settings: str, model: str) -> list[PairSample]:
     """Control pairs, then paired trials, then late control pairs: one sample each."""
     prepared = prepared_audit(settings, model)
-    plan = collection_plan(prepared)
+    plan = CollectionPlan.of(prepared)
     return [
         _sample(prepared, plan, settings, pair) for pair in (*plan.batches(), *plan.late_batches())
     ]
@@ -110,7 +111,7 @@ def _name(number: int, full: int) -> str:
 
 def ask_pair(prepared: Prepared, number: int, model: Model) -> PairAnswers:
     """Ask both contexts of a pair."""
-    batch = collection_plan(prepared).ask(number, model)
+    batch = CollectionPlan.of(prepared).ask(number, model)
     return PairAnswers(batch.rows[0], batch.calls)
 
 
@@ -119,7 +120,7 @@ def trial_values(prepared: Prepared, answers: PairAnswers) -> dict[str, float]:
     score, seed = prepared.attack.score, prepared.spec.design.seed
     if score.learns:
         return {}
-    pairs = collection_plan(prepared).pairs_of(answers.row.pair)
+    pairs = CollectionPlan.of(prepared).pairs_of(answers.row.pair)
     found = trials(prepared.task, prepared.mechanism, score, pairs, [answers.row], seed)
     return {"canary_in": float(found.member[0]), "canary_out": float(found.nonmember[0])}
 
@@ -135,9 +136,9 @@ class RunningAudit:
         self.settings, self.model = settings, model
         folder = self._kept_nowhere() if out is None else out
         self.prepared = prepared_audit(settings, model)
-        looks = Looks(earlier_looks(self.prepared.folder(folder), self.prepared))
-        self.store = RunStore(self.prepared.folder(folder), self.prepared.manifest)
-        self._seen = OnePass(self.prepared, self.store, collection_plan(self.prepared), looks)
+        run = self.prepared.folder(folder)
+        self.store, prior = RunStore.open(run, self.prepared.manifest)
+        self._seen = OnePass(self.prepared, self.store, CollectionPlan.of(self.prepared), prior)
         self._had = dict[int, PairAnswers]()
 
     def _kept_nowhere(self) -> Path:
@@ -178,14 +179,14 @@ class RunningAudit:
     @property
     def e_value(self) -> float | None:
         """Evidence against what is tested; None for an estimator without e-values."""
-        observer = self._seen.observers[self.prepared.estimator]
+        observer = self._seen.observers.get(self.prepared.estimator)
         return observer.process.e_value if isinstance(observer, EValues) else None
 
     def result(self) -> AuditResult | None:
         """What the pairs so far show."""
         if not self.pairs:
             return None
-        return assemble(self._seen, self.store.calls(self.pairs))
+        return assemble(self._seen, decide(self._seen))
 
     def write(self) -> AuditResult:
         """The result, written into the run folder."""

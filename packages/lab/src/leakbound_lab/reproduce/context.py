@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from leakbound.auditing import AuditResult, AuditSpec, make_spec, prepare, run_audit
-from leakbound.auditing.build import build_mechanism, open_models
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.rows import load_data
-from leakbound.auditing.spec import flat_keys, merge_keys
-from leakbound.auditing.store import EvidenceRow, RunStore
+from leakbound.auditing.prepare.build import build_mechanism, open_models
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.prepare.rows import load_data
+from leakbound.auditing.spec.audit_spec import flat_keys, merge_keys
+from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.models import Model, WithJudge
 from leakbound.tasks import Context, Mechanism, Task
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from leakbound._version import __version__
-from leakbound.auditing.store import write_private
+from leakbound.auditing.store.folder import write_private
 from leakbound_lab.reproduce.context import RecipeContext
 from leakbound_lab.reproduce.recipe import Recipe
 from leakbound_lab.reproduce.values import MeasuredValue

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from leakbound.attribution import Case, Finished, InfluenceRecord, InfluenceSettings, read_cases
-from leakbound.auditing.store import write_private
+from leakbound.auditing.store.folder import write_private
 from leakbound.cli.options.influence import (
     addresses,
     attributed,

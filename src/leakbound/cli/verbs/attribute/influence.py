@@ -23,7 +23,7 @@ from leakbound.attribution import (
     read_cases,
 )
 from leakbound.attribution.attribute import attribution
-from leakbound.auditing.store import write_private
+from leakbound.auditing.store.folder import write_private
 from leakbound.cli.options.collect import cluster_of, cluster_options
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.influence import (

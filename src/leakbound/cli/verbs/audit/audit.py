@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 
 from leakbound.auditing import AuditResult, AuditSpec, prepare, run_audit
+from leakbound.auditing.collect.system_calls import SystemRunner
 from leakbound.auditing.one_run import prepare_one_run, run_one_run
-from leakbound.auditing.prepare import open_models
-from leakbound.auditing.run import run_shard
-from leakbound.auditing.store import write_private
-from leakbound.auditing.system_calls import SystemRunner
+from leakbound.auditing.prepare.build import open_models
+from leakbound.auditing.shards import run_shard
+from leakbound.auditing.store.folder import write_private
 from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.collect import CollectOptions, collect_options
 from leakbound.cli.options.endpoint import endpoint_options

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing.merge import merge
+from leakbound.auditing.shards import merge
 from leakbound.cli.screen.help_pages import cli_command
 from leakbound.cli.verbs.audit.audit import finish
 from leakbound.cli.verbs.audit.sweep import finish_sweep

@@ -11,13 +11,13 @@ import click
 
 from leakbound._install import install_hint
 from leakbound.auditing import AuditSpec, prepare
-from leakbound.auditing.commitments import commit as commit_to
 from leakbound.auditing.one_run import plan_one_run, prepare_one_run
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import Plan, plan
-from leakbound.auditing.prepare import Prepared, open_models
-from leakbound.auditing.subject import first_line
-from leakbound.auditing.verdict import Claim
+from leakbound.auditing.prepare.build import open_models
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.result.subject import first_line
+from leakbound.auditing.store.commitments import commit as commit_to
 from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.spec import spec_from, spec_options
@@ -26,6 +26,7 @@ from leakbound.cli.screen.help_pages import cli_command
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
+from leakbound.estimators import Claim
 from leakbound.models import Endpoint, Model, Scripted
 from leakbound.models.address import lacks_torch
 from leakbound.privacy import Guarantee, NonPrivate, Subsampled, leaves
@@ -96,7 +97,7 @@ def command(
     if spec.design.layout == "one_run":
         return _one_run(spec, commit)
     prepared = prepare(spec, opener=partial(_opened, endpoint=endpoint))
-    claim, cost = prepared.claim, prepared.mechanism.cost(prepared.task, Query("-"))
+    claim, cost = prepared.trial_design.claim, prepared.mechanism.cost(prepared.task, Query("-"))
     planned = plan(prepared)
     click.echo(described(planned, claim))
     named = spec.decision.claim is not None  # a claim of 0 is no budget
@@ -119,7 +120,7 @@ def _committed(prepared: Prepared | PreparedOneRun, out: Path | None) -> dict[st
             f"the fingerprint of {address} is part of a commitment, and takes torch: "
             f"{install_hint('local')}."
         )
-    digest = commit_to(prepared, out).digest
+    digest = commit_to(prepared.folder(out), prepared.manifest).digest
     say(f"commitment: {digest}")
     return {"commitment": digest}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing.config_file import read_config
-from leakbound.auditing.prepare import open_models
-from leakbound.auditing.spec import flat_keys, merge_keys
+from leakbound.auditing.prepare.build import open_models
+from leakbound.auditing.spec.audit_spec import flat_keys, merge_keys
+from leakbound.auditing.spec.config_file import read_config
 from leakbound.cli.options.collect import (
     CollectOptions,
     cluster_of,

@@ -10,7 +10,7 @@ from typing import get_args
 
 import click
 
-from leakbound.auditing.recompute import trial_scores
+from leakbound.auditing.receipts.recompute import trial_scores
 from leakbound.cli.screen.finished_runs import given_runs
 from leakbound.cli.screen.guessing_lines import guessing_lines
 from leakbound.cli.screen.help_pages import cli_command

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing.recompute import Recomputed, recompute
-from leakbound.auditing.verify import Verification, verify_run
+from leakbound.auditing.receipts.recompute import Recomputed, recompute
+from leakbound.auditing.receipts.verify import Verification, verify_run
 from leakbound.cli.screen.finished_runs import given_runs
 from leakbound.cli.screen.help_pages import cli_command
 from leakbound.cli.screen.output import emit

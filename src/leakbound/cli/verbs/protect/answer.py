@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from leakbound.auditing.build import build_mechanism, build_served, open_models
-from leakbound.auditing.rows import load_data, public_fields, public_task, require_public
-from leakbound.auditing.spec import KEYS, AuditSpec
+from leakbound.auditing.prepare.build import build_mechanism, build_served, open_models
+from leakbound.auditing.prepare.rows import load_data, public_fields, public_task, require_public
+from leakbound.auditing.spec.audit_spec import KEYS, AuditSpec
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.ledger import LEDGER, Accounts, accounts_options
 from leakbound.cli.options.local import local_options

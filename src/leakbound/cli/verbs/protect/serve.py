@@ -14,7 +14,7 @@ import click
 
 from leakbound._catalogue import options_of
 from leakbound._install import install_hint
-from leakbound.auditing.build import build_served
+from leakbound.auditing.prepare.build import build_served
 from leakbound.cli.options.ledger import Accounts
 from leakbound.cli.options.real_range import RealRange
 from leakbound.cli.screen.help_pages import cli_command

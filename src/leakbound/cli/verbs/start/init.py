@@ -11,8 +11,9 @@ import click
 
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.plan import plan
-from leakbound.auditing.prepare import Prepared, open_models
-from leakbound.auditing.rows import public_fields
+from leakbound.auditing.prepare.build import open_models
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.prepare.rows import public_fields
 from leakbound.cli.init.fields import FoundFields, found_fields
 from leakbound.cli.init.files import config_text, kept_settings
 from leakbound.cli.init.server import ServerOptions, Target, system_file, target_of, written
@@ -114,7 +115,8 @@ def command(
     planned, following = plan(prepared), f"leakbound audit --config {out}"
     files = [out, *([system_file(out)] if target.file else [])]
     listed = " and ".join(map(str, files))
-    say(f"\n{described(planned, prepared.claim)}\n\nWritten: {listed}\nNext: {following}")
+    said = described(planned, prepared.trial_design.claim)
+    say(f"\n{said}\n\nWritten: {listed}\nNext: {following}")
     emit({
         "config": out, "answers": kind, "settings": kept_settings(prepared, kind, target.settings),
         "plan": planned, "next": following,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import click
 
 from leakbound._catalogue import Catalogue, schemes
-from leakbound.auditing.spec import COMPONENTS
+from leakbound.auditing.spec.audit_spec import COMPONENTS
 from leakbound.cli.screen.help_pages import cli_command
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.attacks import Attack, Gap, Natural, PredictedMember
-from leakbound.auditing.design import design
+from leakbound.auditing.design.pairs import design
 from leakbound.mechanisms import (
     ContextInfluenceDecoding,
     FewShot,

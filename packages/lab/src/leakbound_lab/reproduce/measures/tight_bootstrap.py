@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.auditing.prepare import Prepared
-from leakbound.auditing.store import EvidenceRow
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.stats import gdp, roc
 from leakbound_lab.reproduce.context import AuditKeys, RecipeContext
 from leakbound_lab.reproduce.measures.tight import EPSILONS, PARTITIONS, PER_PARTITION, views

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from leakbound.attacks import Attack, DistanceGap, Natural, SignalPair
-from leakbound.auditing.design import design
+from leakbound.auditing.design.pairs import design
 from leakbound.mechanisms import EmbeddingMean, ReportNoisyMax
 from leakbound.models import Embed, Model
 from leakbound.privacy import calibrate_gaussian, gdp_epsilon

@@ -1,0 +1,233 @@
+"""The slow side: ask the model about both contexts of every pair, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from leakbound.attacks import RenderedQuery
+from leakbound.attacks.redaction import repeated
+from leakbound.auditing.design.pairs import LATE, Controls, Pair
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.store.run_store import EvidenceRow, RunStore
+from leakbound.errors import StoreError
+from leakbound.models import Cached, Counted, Distinct, Model
+from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task, reply_of
+from leakbound.witness import masked
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What was collected of a few pairs, and the model calls that it took.
+
+    It is stored whole or not at all.
+    """
+
+    first: int
+    rows: tuple[EvidenceRow, ...]
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CollectionPlan:
+    """What a run asks, in batches of `size` pairs that always start at the same pairs (PRIVATE).
+
+    Control pairs come first, in batches of their own; of `late`, as many others come after the last
+    pair. Without `keep_text`, of a free answer only the words that the canary has are kept.
+    """
+
+    task: Task
+    mechanism: Mechanism
+    pairs: Sequence[Pair]
+    size: int
+    keep_text: bool = True
+    controls: Sequence[Pair] = ()
+    late: Controls | None = None
+    _last: dict[int, tuple[Pair, ...]] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> CollectionPlan:
+        """What the run of an audit asks."""
+        shape = prepared.spec.design
+        return cls(
+            prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
+            shape.store_text == "all", prepared.controls, prepared.late_controls,
+        )  # fmt: skip
+
+    def pairs_of(self, first: int) -> tuple[Pair, ...]:
+        """The pairs of one batch."""
+        if first not in self._last:
+            pairs = tuple(self._some(first))
+            self._last.clear()
+            self._last[first] = pairs
+        return self._last[first]
+
+    def _some(self, first: int) -> Sequence[Pair]:
+        """Those of a batch: of the controls below 0, of the pairs from 0 on."""
+        if first >= 0:
+            return self.pairs[first : first + self.size]
+        if first < -LATE and self.late is not None:
+            shard = -first // LATE
+            start = first + shard * LATE + len(self.late)
+            return self.late.late(shard)[start : start + self.size]
+        start = first + len(self.controls)
+        return self.controls[start : start + self.size]
+
+    def batches(self, shard: tuple[int, int] = (1, 1)) -> list[int]:
+        """First pairs of the batches of shard i of N: every Nth batch; the first has the
+        controls.
+        """
+        number, total = shard
+        controls = range(-len(self.controls), 0, self.size) if number == 1 else ()
+        return [*controls, *range((number - 1) * self.size, len(self.pairs), total * self.size)]
+
+    def late_batches(self, shard: int = 1) -> list[int]:
+        """First pairs of the control batches that follow the last pair of a shard."""
+        if self.late is None:
+            return []
+        end = -shard * LATE
+        return [*range(end - len(self.late), end, self.size)]
+
+    def pairs_in(self, batches: Iterable[int]) -> int:
+        """How many pairs these batches have together, control pairs left out."""
+        return sum(min(self.size, len(self.pairs) - first) for first in batches if first >= 0)
+
+    def ask(self, first: int, model: Model) -> Batch:
+        """Ask everything about the pairs of a batch; equal requests reach the model once."""
+        counted = Counted(model)
+        (rows,) = self._ask([self.pairs_of(first)], Distinct(counted))
+        calls = sum(pair.calls for pair in self.pairs_of(first))
+        return Batch(first, rows, counted.calls if self.mechanism.needs else calls)
+
+    def ask_together(self, batches: Sequence[int], model: Model) -> list[Batch]:
+        """Ask several batches of a mechanism that asks no model, all at once."""
+        pairs = [self.pairs_of(first) for first in batches]
+        found = zip(batches, pairs, self._ask(pairs, model), strict=True)
+        return [Batch(first, rows, sum(p.calls for p in some)) for first, some, rows in found]
+
+    def _ask(
+        self, batches: Sequence[tuple[Pair, ...]], model: Model
+    ) -> list[tuple[EvidenceRow, ...]]:
+        pairs = [pair for some in batches for pair in some]
+        jobs: list[Job] = [job for pair in pairs for job in pair.jobs]
+        draws = [pair.draw for pair in pairs for _ in pair.jobs]
+        found = iter(self.mechanism.collect(self.task, jobs, draws, model))
+        return [
+            tuple(self._row(pair, [next(found) for _ in pair.jobs]) for pair in some)
+            for some in batches
+        ]
+
+    def _row(self, pair: Pair, found: list[Aggregate]) -> EvidenceRow:
+        member, nonmember = reversed(found[:2]) if pair.out_first else found[:2]
+        row = EvidenceRow(pair.index, member, nonmember, found[-1] if pair.repeat else None)
+        if self.keep_text:
+            return row
+        return _masked(row, pair, self.task.answers(pair.asked.query))
+
+
+Batches = Generator[Batch, None, None]
+BatchRunner = Callable[[CollectionPlan, Model, Sequence[int]], Batches]
+
+
+def run_serial(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+    """Ask the given model, one batch after the other."""
+    return (questions.ask(first, model) for first in batches)
+
+
+def replay_only(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+    """Refuse to call a model: a replayed audit finds its outputs in its run."""
+    raise StoreError(
+        f"{len(batches)} of {len(plan.batches())} batches are not kept, and --replay asks no "
+        "model; run the audit without it, or give the --cache that has their answers."
+    )
+
+
+def collect(
+    plan: CollectionPlan,
+    model: Model,
+    store: RunStore,
+    shard: tuple[int, int] = (1, 1),
+    ask: BatchRunner = run_serial,
+    progress: Progress = lambda done, total: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Collect the batches that the store lacks, in the shard's part of the run; were there any?
+
+    Late controls are asked once the last pair is stored, unless the collection has ended before.
+    """
+    mine, stored = plan.batches(shard), store.batches()
+    missing = [first for first in mine if first not in stored]
+    done, total = plan.pairs_in(mine) - plan.pairs_in(missing), plan.pairs_in(mine)
+    progress(done, total)
+    controls = {first for first in missing if first < 0}  # asked whenever the trials end
+    wanted = missing if not stop() else sorted(controls)
+    for batch in _asked(ask, plan, model, wanted):
+        store.add(batch.first, batch.rows, batch.calls)
+        controls.discard(batch.first)
+        done += plan.pairs_in([batch.first])
+        progress(done, total)
+        if not controls and stop():
+            return True
+    if stop():
+        return bool(wanted)
+    left = [] if store.has_result and not missing else late_left(plan, store, shard)
+    for batch in _asked(ask, plan, _later(model, missing == mine), left):
+        store.add(batch.first, batch.rows, batch.calls)
+    return bool(wanted or left)
+
+
+def late_left(questions: CollectionPlan, store: RunStore, shard: tuple[int, int]) -> list[int]:
+    """Late controls that a shard still has to be asked: those that were stored before its last
+    pair, as where the folder began with the answers of another run, say nothing of it."""
+    stored, (number, total) = store.order(), shard
+    last = max((stored[first] for first in questions.batches(shard) if first in stored), default=0)
+    while any(stored.get(first, last) < last for first in questions.late_batches(number)):
+        number += total
+    return [first for first in questions.late_batches(number) if first not in stored]
+
+
+def _later(model: Model, began_here: bool) -> Model:
+    """What late controls are asked of: a cache answers them where it answered every pair, from
+    what it was told after these."""
+    return model.later(began_here) if isinstance(model, Cached) else model
+
+
+def _asked(
+    ask: BatchRunner, questions: CollectionPlan, model: Model, batches: Sequence[int]
+) -> Iterator[Batch]:
+    """The batches as they come; what is under way is given up when nobody takes more."""
+    if batches:
+        with closing(ask(questions, model, batches)) as found:
+            yield from found
+
+
+def _masked(row: EvidenceRow, pair: Pair, answers: tuple[str, ...]) -> EvidenceRow:
+    """The row with everything of a free answer blotted out that has nothing of the canary in it."""
+    hide = partial(hidden, asked=pair.asked, answers=answers)
+    again = None if row.again is None else hide(row.again)
+    return EvidenceRow(row.pair, hide(row.member), hide(row.nonmember), again)
+
+
+def hidden(aggregate: Aggregate, asked: RenderedQuery, answers: tuple[str, ...]) -> Aggregate:
+    """Blot out everything of a free answer that has nothing of the canary in it.
+
+    What the learned witness reads is measured before the words are gone.
+    """
+    seen = reply_of(aggregate)
+    kept = None if seen is None else masked(seen, asked.target, answers)
+    channels = {name: _hidden_text(one, asked) for name, one in aggregate.channels.items()}
+    if not isinstance(aggregate, GeneratedText):
+        return replace(aggregate, reply=kept, channels=channels)
+    return GeneratedText(asked.kept(aggregate.text), kept, channels)
+
+
+def _hidden_text(found: GeneratedText, asked: RenderedQuery) -> GeneratedText:
+    """What may be kept of the text of a channel: what its one score reads, and the witness."""
+    seen = reply_of(found)
+    return GeneratedText(
+        repeated(found.text, asked.target), None if seen is None else masked(seen, asked.target)
+    )

@@ -1,0 +1,105 @@
+"""Batches of an endpoint asked at once, so that a slow answer leaves no connection idle."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from leakbound.auditing.collect.collect import Batch, Batches, CollectionPlan, run_serial
+from leakbound.models import Model
+from leakbound.models.model import Concurrent
+from leakbound.models.wrappers import concurrent_model
+
+MOST = 64  # batches at once: each has a thread, and what is asked ahead is lost when an audit ends
+
+
+def run_ahead(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+    """Ask as many batches at once as the connections of an endpoint have room for.
+
+    A model on this machine is asked one batch after the other. A run that ends early, or is
+    interrupted, gives up what was asked ahead.
+    """
+    endpoint = concurrent_model(model)
+    many = 1 if endpoint is None else _at_once(plan, endpoint, batches)
+    if endpoint is None or many == 1:
+        yield from run_serial(plan, model, batches)
+        return
+    asked = _Ahead(plan, model, batches, many)
+    try:
+        for first in batches:
+            yield asked.batch(first)
+    finally:
+        if asked.end():
+            endpoint.close()
+
+
+def _at_once(plan: CollectionPlan, endpoint: Concurrent, batches: Sequence[int]) -> int:
+    """Batches whose requests fill the connections, and one that waits behind them.
+
+    With one connection there is nothing to fill, and a limit reached in a later batch would cost
+    the first.
+    """
+    if len(batches) < 2 or endpoint.connections == 1:
+        return 1
+    requests = {
+        request
+        for pair in plan.pairs_of(batches[len(batches) // 2])
+        for job in pair.jobs
+        for request in plan.mechanism.requests(plan.task, job, pair.draw)
+    }
+    return min(-(-endpoint.connections // max(1, len(requests))) + 1, len(batches), MOST)
+
+
+class _Ahead:
+    """Threads that ask batches in their order, and at most so many ahead of who reads them."""
+
+    def __init__(
+        self, plan: CollectionPlan, model: Model, batches: Sequence[int], many: int
+    ) -> None:
+        self._plan, self._model = plan, model
+        self._waiting = deque(batches)
+        self._found: dict[int, Future[Batch]] = {first: Future() for first in batches}
+        self._room = threading.Semaphore(many)
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(many)]
+        for thread in self._threads:
+            thread.start()
+
+    def batch(self, first: int) -> Batch:
+        """Wait for a batch; raises what asking it has raised."""
+        found = self._found[first].result()  # stays there while a thread may yet look it up
+        del self._found[first]
+        self._room.release()
+        return found
+
+    def end(self) -> bool:
+        """Take no more batches; returns whether some are still asked."""
+        self._waiting.clear()
+        for _ in self._threads:
+            self._room.release()
+        return any(not future.done() for future in self._found.values() if future.running())
+
+    def _work(self) -> None:
+        plan = _own(self._plan)
+        while self._room.acquire() and self._waiting:
+            try:
+                first = self._waiting.popleft()
+            except IndexError:
+                return
+            self._ask(plan, first, self._found[first])
+
+    def _ask(self, plan: CollectionPlan, first: int, future: Future[Batch]) -> None:
+        future.set_running_or_notify_cancel()
+        try:
+            future.set_result(plan.ask(first, self._model))
+        except BaseException as error:
+            self._waiting.clear()
+            future.set_exception(error)
+
+
+def _own(plan: CollectionPlan) -> CollectionPlan:
+    """The same questions, which keep their last batch for one thread."""
+    return CollectionPlan(
+        plan.task, plan.mechanism, plan.pairs, plan.size, plan.keep_text, plan.controls, plan.late
+    )

@@ -1,0 +1,99 @@
+"""From what a pass has seen to a verdict, with all that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from leakbound.auditing.decide.channel_verdicts import ChannelResult, channel_results
+from leakbound.auditing.decide.largest_certifiable import largest_of, learned
+from leakbound.auditing.decide.obstacles import (
+    noise_obstacles,
+    obstacles,
+    only_in_bulk,
+    unread,
+    untested_channels,
+)
+from leakbound.auditing.decide.verdict import Conclusion, above_zero, conclude, read_scores
+from leakbound.auditing.observe.controls import ControlCheck
+from leakbound.auditing.observe.one_pass import OnePass, Tally
+from leakbound.auditing.observe.reply_separation import Separations, separates_alone
+from leakbound.auditing.observe.state_check import StateCheck
+from leakbound.estimators import Bounds, Estimator
+from leakbound.estimators.base import exceeds
+from leakbound.estimators.by_channel import ChannelEValues
+from leakbound.stats import BoundReading, Estimate, NoiseFit
+
+SEEN = ControlCheck(0, 0.0, single=0.0)  # of a channel, whose own controls are compared apart
+
+
+Found = Mapping[Estimator, tuple[Estimate, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What the pairs of an audit show, and the conclusion from it."""
+
+    conclusion: Conclusion
+    found: Found
+    exact: Estimate | None
+    tested: int
+    largest: Bounds
+    told: Separations
+    slow: bool  # whether a leak may show in whole replies alone, and not in their score
+    controls: ControlCheck
+    state: StateCheck | None
+    noise: NoiseFit | None
+    channels: tuple[ChannelResult, ...]
+
+
+def decide(seen: OnePass) -> Assessment:
+    """Hold what a pass has seen against the claim."""
+    prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
+    found, told = seen.estimates(), seen.told.found()
+    found[estimator] = bounds = _read(estimator, found)
+    tested = estimator.tested_pairs(design, seen.seen)
+    controls, state, noise = seen.controls(), seen.state(), seen.releaser.served.noise_fit()
+    largest, above = largest_of(seen, controls, told, bounds), above_zero(bounds)
+    alone = separates_alone(told)
+    against = (
+        *noise_obstacles(design, estimator, found, noise),
+        *obstacles(prepared.attack, seen.tally, controls, state, above),
+        *unread(told, estimator, design.replies, exceeds(largest, design)),
+        *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
+        *only_in_bulk(prepared.attack, controls, alone),
+    )
+    slow, exact = alone or learned(seen, controls), _exact(found)
+    return Assessment(
+        conclude(design, estimator, bounds, exact, tested, largest, against, slow),
+        found, exact, tested, largest, told, slow, controls, state, noise,
+        _channels(seen, tested, state, told),
+    )  # fmt: skip
+
+
+def _exact(found: Found) -> Estimate | None:
+    every = (one for each in found.values() for one in each)
+    return next((e for e in every if e.method == "exact" and e.kind == "lower_bound"), None)
+
+
+def _read(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
+    """The bounds that decide, with the counts of what they were read from."""
+    bounds, scores = found[estimator], read_scores(one for each in found.values() for one in each)
+    other = scores if "trials" in estimator.reads else BoundReading("distribution")
+    read = bounds[0].reading or other
+    read = scores if read.of == "score" and not read.compares else read
+    return tuple(replace(one, reading=read) for one in bounds)
+
+
+def _channels(
+    seen: OnePass, tested: int, state: StateCheck | None, told: Separations
+) -> tuple[ChannelResult, ...]:
+    """What is said of each channel; nothing where replies are read as a whole."""
+    observer = seen.observers[seen.prepared.estimator]
+    if not isinstance(observer, ChannelEValues):
+        return ()
+    attack = seen.prepared.attack
+    # the answers that could not be read are a matter of the whole verdict
+    against = tuple(one for one in obstacles(attack, Tally(), SEEN, state))
+    checks, batch = seen.channel_controls(), seen.control_batch()
+    return channel_results(seen.design, observer, checks, batch, tested, attack, against, told)

@@ -1,0 +1,231 @@
+"""Why an audit that rejected nothing is inconclusive: reason codes with their sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from leakbound.attacks import Attack
+from leakbound.auditing.decide.verdict import Obstacle, sees_something
+from leakbound.auditing.observe.controls import ControlCheck
+from leakbound.auditing.observe.one_pass import Tally
+from leakbound.auditing.observe.rejections import rejections
+from leakbound.auditing.observe.reply_separation import CHANGE, Separations, separates_alone
+from leakbound.auditing.observe.state_check import StateCheck
+from leakbound.estimators import Estimator, TrialDesign
+from leakbound.estimators.base import Reads
+from leakbound.stats import Estimate, NoiseFit, rank_test
+from leakbound.systems.channels import ALL
+
+UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
+DIFFER = 0.05  # p-value below which unreadable answers themselves tell the contexts apart
+CHANGED = (
+    "Their scores differ from those of the first controls: the system changed during the audit (an "
+    "exhausted quota, a guard that blocks, a new version). Check what it answers now, then audit "
+    "again with --fresh, slower (--rate) or with fewer --pairs."
+)
+UNCHANGED = (
+    "Their scores do not differ clearly from those of the first controls, so there is no evidence "
+    "that the system changed; few controls can miss a system that answers partly at random. Audit "
+    "again with --fresh and more --controls."
+)
+
+
+def obstacles(
+    attack: Attack, tally: Tally, controls: ControlCheck, state: StateCheck | None,
+    bound: float = 0.0,
+) -> tuple[Obstacle, ...]:  # fmt: skip
+    """What keeps an audit without a rejection from saying no_violation."""
+    return (
+        *_state(state), *_unreadable(attack, tally, controls),
+        *blind_sentence(attack, controls, bound),
+    )  # fmt: skip
+
+
+def state_sentence(state: StateCheck | None) -> str | None:
+    """The finding of the state check."""
+    if state is None or state.found is None:
+        return None
+    found = state.found
+    return (
+        f"the system remembers: {found.name} (p = {found.p_value:.2g}; {len(state.tests)} tests, "
+        f"{state.level:g} for all). Trials are then not independent, and other users' contexts may "
+        "show in its answers."
+    )
+
+
+def _state(state: StateCheck | None) -> Iterator[Obstacle]:
+    if sentence := state_sentence(state):
+        yield "stateful_system", f"{sentence} Use a separate system for each context."
+
+
+def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterator[Obstacle]:
+    answers, unreadable = sum(tally.answers), sum(tally.unreadable)
+    reads_them = attack.score is not None and attack.score.name == "unanswered"
+    if controls.exempt or reads_them or unreadable <= UNREADABLE * answers:
+        return
+    p_value = _unread_alike(tally)
+    if p_value <= DIFFER:
+        there, elsewhere = tally.unreadable
+        yield (
+            "unreadable_answers",
+            f"{there} answers could not be read where the canary was in the context, and "
+            f"{elsewhere} where it was not (p = {p_value:.2g}): that may be a leak in itself, and "
+            "this score does not read it. Audit with --score unanswered and another --seed, which "
+            "reads it, or with a free query, such as --query repeat, whose whole reply is read.",
+        )
+        return
+    yield (
+        "unreadable_answers",
+        f"{unreadable} of {answers} answers could not be read as an answer to the query, so this "
+        f"attack could not see a leak; {_advice(attack)}",
+    )
+
+
+def _unread_alike(tally: Tally) -> float:
+    """p-value of a test that answers of both contexts are read equally often."""
+    member, nonmember = (
+        [1.0] * unread + [0.0] * (all_ - unread)
+        for unread, all_ in zip(tally.unreadable, tally.answers, strict=True)
+    )
+    return float(rank_test(member, nonmember, two_sided=True))
+
+
+def blind_sentence(attack: Attack, controls: ControlCheck, bound: float) -> Iterator[Obstacle]:
+    """Did the attack see the positive control?"""
+    if controls.seen:
+        yield from lost_controls(controls)
+        return
+    if bound > 0:
+        yield sees_something(bound)
+        return
+    if controls.p_value is None:
+        yield (
+            "attack_blind",
+            "no control was asked, so nothing shows that this attack sees anything; leave "
+            "controls=0 out.",
+        )
+        return
+    yield (
+        "attack_blind",
+        "nothing shows that this attack sees the canary: contexts in which it stands everywhere "
+        f"did not clearly score higher than contexts without it ({controls.pairs} of each, p = "
+        f"{controls.p_value:.2g}). Ask more --controls; where they show no more, {_advice(attack)}",
+    )
+
+
+def only_in_bulk(attack: Attack, controls: ControlCheck, shown: bool) -> Iterator[Obstacle]:
+    """Did the attack see contexts that are full of the canary, and none that holds it once?"""
+    if not controls.seen or controls.seen_once or shown:
+        return
+    fits = "--query recall --canary coded"
+    other = "another --query, or --canary" if attack.query.name == "recall" else fits
+    yield (
+        "seen_only_in_bulk",
+        "the attack sees contexts that are full of the canary, and a single canary not at all or "
+        f"too rarely: neither {controls.pairs} control contexts with one nor the paired trials "
+        f"clearly scored higher (p = {controls.single or 1.0:.2g}; trials count from a difference "
+        f"of {CHANGE:.0%} on), so it could miss a leak of single "
+        f"records. Try {other} (a search index finds no document by a part of a word), or ask more "
+        "--controls.",
+    )
+
+
+def lost_controls(controls: ControlCheck) -> Iterator[Obstacle]:
+    """Did the attack see the positive control to the end?"""
+    if controls.seen_late or controls.exempt:
+        return
+    yield (
+        "attack_blind",
+        "the attack saw the canary at the beginning and no longer at the end: control contexts did "
+        f"not clearly differ after the last pair ({controls.pairs} of each, p = "
+        f"{controls.late:.2g}). {CHANGED if controls.shows_change else UNCHANGED}",
+    )
+
+
+def _advice(attack: Attack) -> str:
+    """The attack that fits a system which answers another way."""
+    if attack.query.free:
+        return "try another --query, or --canary."
+    if attack.query.name == "input_output":
+        return "try --query membership, or a free query such as repeat."
+    return (
+        "for a system that answers a label whatever it is asked, use --query input_output "
+        "--canary mislabeled."
+    )
+
+
+IN_PAIRS = (
+    "a measurement of whole replies (their length, wording, numbers) differs in one direction in "
+    "more pairs than the claim allows. What decides looks at each reply by itself, so it may not "
+    "bound this leak. Compare the replies of a pair; --store-text all keeps them whole."
+)
+
+
+BETTER = (
+    "measurements of whole replies (their length, wording, failures, time) tell the contexts of "
+    "the pairs apart better than the score of the attack does"
+)
+
+
+def unread(
+    told: Separations, estimator: Estimator, replies: bool, enough: bool
+) -> Iterator[Obstacle]:
+    """Do replies tell something that what decides does not read?"""
+    if any(one.in_pairs and (enough or one.shown is None) for one in told.values()):
+        yield "attack_blind", IN_PAIRS
+    if separates_alone(told) and not (replies and "replies" in estimator.reads):
+        yield "attack_blind", f"{BETTER}, {_how_to_read(estimator)}"
+
+
+def _how_to_read(estimator: Estimator) -> str:
+    if "replies" in estimator.reads:
+        return "and this audit reads the answers alone; audit with --query recall."
+    return (
+        f"and the estimator {estimator.name} reads scores alone; audit with --estimator e_process."
+    )
+
+
+def untested_channels(
+    wanted: tuple[str, ...] | None, tested: Sequence[str], seen: Collection[str]
+) -> Iterator[Obstacle]:
+    """Were all channels wanted, and do some show that no control reply had?"""
+    late = sorted(set(seen) - set(tested))
+    if late and wanted and ALL in wanted:
+        yield (
+            "untested_channels",
+            f"replies had channels that no control reply had ({', '.join(late)}), and channels are "
+            "fixed before the first pair, so these were not tested. Let the system reply with an "
+            "empty text where a channel is silent, and audit again with --fresh.",
+        )
+
+
+OUTPUTS: frozenset[Reads] = frozenset({"trials", "text", "replies"})  # what is released
+
+
+Found = Mapping[Estimator, tuple[Estimate, ...]]
+
+
+def noise_obstacles(
+    design: TrialDesign, estimator: Estimator, found: Found, noise: NoiseFit | None
+) -> tuple[Obstacle, ...]:
+    """What refutes the declared noise, where the deciding estimator takes it as declared."""
+    if estimator.reads & OUTPUTS:
+        return ()
+    why = (*_untested(design, noise), *_rejected(design, found))
+    rest = f"{estimator.name} takes the noise as declared; use --estimator e_process."
+    return tuple(("declared_noise", f"{each}, and {rest}") for each in why)
+
+
+def _untested(design: TrialDesign, noise: NoiseFit | None) -> Iterator[str]:
+    if noise is None and design.sigma is not None:
+        yield "the noise of the outputs could not be tested"
+    if noise is not None and not noise.fits:
+        yield str(noise)
+
+
+def _rejected(design: TrialDesign, found: Found) -> Iterator[str]:
+    """One bound that reads outputs and holds at any time: many bounds would err more often."""
+    for other, bounds in found.items():
+        reading = other.anytime and other.reads & OUTPUTS
+        if reading and bounds and rejections(design, other, bounds):
+            yield f"{other.name}, which reads the outputs, rejects what is tested"

@@ -1,0 +1,125 @@
+"""The verdict: lower bounds against the claim, and against the mechanism's own guarantee.
+
+Point estimates take no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from leakbound.auditing.observe.rejections import ROUNDING, rejections
+from leakbound.estimators import Bounds, Estimator, TrialDesign
+from leakbound.estimators.base import exceeds
+from leakbound.privacy import NonPrivate
+from leakbound.stats import BoundReading, Estimate, beside, cut
+
+Verdict = Literal["violation", "no_violation", "inconclusive"]
+Reason = Literal[
+    "too_few_trials", "attack_blind", "stateful_system", "unreadable_answers", "declared_noise",
+    "untested_channels", "seen_only_in_bulk",
+]  # fmt: skip
+Obstacle = tuple[Reason, str]
+GUARANTEED = "the guarantee, which implies the claim"
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What an audit says of its claim."""
+
+    verdict: Verdict
+    reason: Reason | None
+    sentences: tuple[str, ...]
+    by_exact: bool = False
+
+
+def conclude(
+    design: TrialDesign, estimator: Estimator, bounds: Sequence[Estimate], exact: Estimate | None,
+    tested: int, largest: Bounds, obstacles: Sequence[Obstacle] = (), by_replies: bool = False,
+) -> Conclusion:  # fmt: skip
+    """The verdict of an audit.
+
+    The exact loss of a pair is certain where outputs are distributed as declared, so it is compared
+    beside the bounds and spends no error.
+    """
+    by_bounds, exactly = rejections(design, estimator, bounds), _exactly_above(design, exact)
+    if by_bounds or exactly:
+        return Conclusion("violation", None, (*by_bounds, *exactly), by_exact=not by_bounds)
+    few = () if exceeds(largest, design) else (_too_few(design, tested, largest, by_replies),)
+    against = sighted(above_zero(bounds), (*obstacles, *few))
+    if against:
+        return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
+    limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
+    sentence = (
+        f"no bound exceeds {limit}; {_pairs(tested)} could have certified up to "
+        f"{_largest(largest)}. This attack found no violation; another might."
+    )
+    return Conclusion("no_violation", None, (sentence,))
+
+
+def above_zero(bounds: Sequence[Estimate]) -> float:
+    """How far above 0 any bound is."""
+    known = (one for one in bounds if one.kind != "point_estimate")
+    return max((one.epsilon or one.mu or 0.0 for one in known), default=0.0)
+
+
+def sees_something(bound: float) -> Obstacle:
+    """Too few trials, of an attack whose controls did not show that it sees anything."""
+    return (
+        "too_few_trials",
+        f"the bound {cut(bound)} is above 0, so the attack sees something, and it does not exceed "
+        "what is claimed; these trials do not show whether the true value does. Use more trials.",
+    )
+
+
+def sighted(bound: float, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
+    """No attack is blind beside a bound above 0."""
+    return tuple(
+        ("too_few_trials" if bound > 0 and code == "attack_blind" else code, why)
+        for code, why in against
+    )
+
+
+def _too_few(design: TrialDesign, tested: int, largest: Bounds, by_replies: bool) -> Obstacle:
+    how = "by what replies tell" if by_replies else "even with a perfect attack"
+    return (
+        "too_few_trials",
+        f"{_pairs(tested)} can certify at most epsilon {cut(largest.epsilon)}, {how}; the claim is "
+        f"{design.claim.epsilon:g}. Use more pairs.",
+    )
+
+
+def _largest(largest: Bounds) -> str:
+    mu = "" if largest.mu is None else f" or mu {cut(largest.mu)}"
+    return f"epsilon {cut(largest.epsilon)}{mu}"
+
+
+def _pairs(number: int) -> str:
+    return f"{number} tested pair{'' if number == 1 else 's'}"
+
+
+def _exactly_above(design: TrialDesign, exact: Estimate | None) -> list[str]:
+    """Of a mechanism with a guarantee: the loss of one pair beyond the claim or the guarantee."""
+    claim, guarantee = design.claim, design.guarantee
+    if exact is None or exact.epsilon is None or isinstance(guarantee, NonPrivate):
+        return []
+    limit = min(claim.epsilon, guarantee.epsilon(claim.delta))
+    if exact.epsilon <= limit * (1 + ROUNDING):
+        return []
+    what = "claimed" if limit == claim.epsilon else "guaranteed by the mechanism"
+    shown, other = beside(exact.epsilon, limit, 3)
+    return [
+        f"the output distributions of one pair have epsilon {shown} at delta {claim.delta:g}, "
+        f"exactly; {other} is {what}."
+    ]
+
+
+def read_scores(estimates: Iterable[Estimate]) -> BoundReading:
+    """The score of single outputs as a reading."""
+    by_method = {estimate.method: estimate.counts for estimate in estimates}
+    if counts := by_method.get("one_run"):
+        return BoundReading("score", "", counts["correct"], counts["guesses"])
+    if counts := by_method.get("clopper_pearson"):
+        return BoundReading("score", "", counts["tp"] + counts["tn"], sum(counts.values()))
+    return BoundReading("score")

@@ -1,0 +1,302 @@
+"""The design of an audit: which contexts are compared. Pure; nothing here asks a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import overload
+
+import numpy as np
+
+from leakbound.attacks import Attack, RenderedQuery
+from leakbound.auditing.design.seeds import generator
+from leakbound.errors import DataError, UsageError
+from leakbound.models.content import images_in, join, readable
+from leakbound.privacy import Relation
+from leakbound.tasks import Context, Example, Job, Task
+
+# The late controls of shard g are numbered from -g * LATE down: below any number of controls.
+LATE = 1 << 40
+FILLER = Example("This record was left empty.", "")  # stands in a store where a canary is absent
+PLANTED = 8  # canaries of a control context beside a store: as many as an index shows at once
+HELD = 4096  # pairs, of a few kB each: contexts share their rows
+LATER = 2  # names the draws of late controls; 0 and 1 are those of outputs in both contexts
+ROOM = 2000  # characters that a control context may have however short the rows are
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Pair:
+    """A canary-in and a canary-out context that share everything but one example (PRIVATE)."""
+
+    index: int
+    member: Job
+    nonmember: Job
+    asked: RenderedQuery
+    canary: Example
+    position: int
+    draw: int
+    out_first: bool = False
+    repeat: tuple[Job, ...] = ()
+
+    @property
+    def in_order(self) -> tuple[Job, Job]:
+        """Both queries in the order in which they are asked."""
+        return (self.nonmember, self.member) if self.out_first else (self.member, self.nonmember)
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Everything that is asked of the pair, in its order."""
+        return (*self.in_order, *self.repeat)
+
+    @property
+    def calls(self) -> int:
+        """Questions that a system is asked about the pair."""
+        return sum(job.query.calls for job in self.jobs)
+
+    def __repr__(self) -> str:
+        return f"Pair({self.index}, <private>)"
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Copies of the canary's text that stand in both contexts of each pair."""
+
+    count: int = 0
+    parts: tuple[tuple[int, ...], ...] = ()
+
+    def places(self, position: int, rng: np.random.Generator) -> list[int]:
+        """Where the copies of one pair stand."""
+        if not self.count:
+            return []
+        others = [part for part in self.parts if position not in part]
+        chosen = rng.choice(len(others), size=self.count, replace=False)
+        return [int(rng.choice(others[at])) for at in chosen]
+
+
+def relation_of(insertion: str) -> Relation:
+    """How the two contexts of a pair differ."""
+    return "add_remove" if insertion == "add" else "replace_one"
+
+
+def label_order(rows: Context) -> tuple[str, str]:
+    """The rarest and the most frequent label; equal counts are ordered by name."""
+    counts = sorted(Counter(row.label for row in rows).items(), key=lambda item: (item[1], item[0]))
+    return counts[0][0], counts[-1][0]
+
+
+class _Held:
+    """Pairs and control pairs that were designed, by number (PRIVATE); it travels empty."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, Pair] = {}
+
+    def __reduce__(self) -> tuple[type[_Held], tuple[()]]:
+        return _Held, ()
+
+    def get(self, index: int, made: Callable[[], Pair]) -> Pair:
+        """Designed once; of the pairs of a long audit, only the first are held."""
+        found = self._found.get(index)
+        if found is None:
+            found = made()
+            if abs(index) < HELD:
+                self._found[index] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Pairs(Sequence[Pair]):
+    """The pairs of an audit; each is made from its own seed when it is first read.
+
+    The first few thousand are held, so that they are designed once; later ones are made again
+    whenever they are read.
+    """
+
+    rows: Context
+    task: Task
+    attack: Attack
+    shots: int
+    seed: int
+    labels: tuple[str, str]
+    places: range
+    repeated: float = 0.0
+    copies: Copies = Copies()
+    beside: Context | None = None
+    _held: _Held = field(default_factory=_Held)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, at: int) -> Pair: ...
+    @overload
+    def __getitem__(self, at: slice) -> Pairs: ...
+    def __getitem__(self, at: int | slice) -> Pair | Pairs:
+        if isinstance(at, slice):
+            return replace(self, places=self.places[at])
+        index = self.places[at]
+        return self._held.get(index, lambda: _pair(index, self))
+
+    def with_copies(self, copies: Copies) -> Pairs:
+        """The same pairs with the canary's text in other parts of both contexts."""
+        return self if copies == self.copies else replace(self, copies=copies, _held=_Held())
+
+    def controls(self, number: int) -> Controls:
+        """Contexts that any attack which sees anything tells apart, and as many with one canary."""
+        return Controls(self, number, number)
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Controls(Sequence[Pair]):
+    """Control pairs: in one context the canary stands once, as in a pair, or everywhere; in the
+    other nowhere."""
+
+    pairs: Pairs
+    number: int
+    single: int = 0
+    shard: int = 0
+
+    def __len__(self) -> int:
+        return self.single + self.number
+
+    @overload
+    def __getitem__(self, at: int) -> Pair: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Pair]: ...
+    def __getitem__(self, at: int | slice) -> Pair | list[Pair]:
+        places = range(len(self))
+        if isinstance(at, slice):
+            return [self[one] for one in places[at]]
+        index, pairs = places[at] - len(self) - self.shard * LATE, self.pairs
+        made = _control if places[at] >= self.single else _single
+        return pairs._held.get(index, lambda: made(index, pairs))
+
+    def late(self, shard: int) -> Controls:
+        """As many other full ones, asked after the last pair: is the canary seen still?"""
+        return replace(self, single=0, shard=shard)
+
+
+def design(
+    rows: Context, task: Task, attack: Attack, pairs: int, shots: int, seed: int,
+    repeated: float = 0.0, copies: Copies = Copies(), beside: Context | None = None,
+) -> Pairs:  # fmt: skip
+    """Independent pairs: contexts of rows drawn without replacement, a canary at a random place."""
+    if shots + 1 > len(rows):
+        raise DataError(
+            f"{shots} examples a context and one held-out row need {shots + 1} rows, and the data "
+            f"has {len(rows)}; use fewer examples (--shots) or more data."
+        )
+    return Pairs(
+        rows, task, attack, shots, seed, label_order(rows), range(pairs), repeated, copies, beside
+    )
+
+
+def _pair(index: int, pairs: Pairs) -> Pair:
+    out_first = bool(generator(pairs.seed, "order", index).integers(2))
+    pair = _once(index, pairs, generator(pairs.seed, "design", index), out_first)
+    again = generator(pairs.seed, "state", index)
+    if again.random() >= pairs.repeated:
+        return pair
+    others = [_asked(pairs, again) for _ in range(_few(again))]
+    neutral = (Job(pair.nonmember.context, other.query) for _, _, other in others)
+    return replace(pair, repeat=(*neutral, pair.in_order[0]))
+
+
+def _once(index: int, pairs: Pairs, rng: np.random.Generator, out_first: bool) -> Pair:
+    """One canary at a drawn place."""
+    insertion = pairs.attack.insertion
+    context, canary, asked = _asked(pairs, rng)
+    position = pairs.shots if insertion == "add" else int(rng.integers(pairs.shots))
+    draw = int(rng.integers(1 << 31))
+    for place in pairs.copies.places(position, rng):
+        context = _insert(context, canary, place, _copied(insertion))
+    member = _insert(context, canary, position, insertion)
+    return Pair(
+        index, Job(member, asked.query), Job(context, asked.query), asked, canary, position, draw,
+        out_first,
+    )  # fmt: skip
+
+
+def _single(index: int, pairs: Pairs) -> Pair:
+    rng = generator(pairs.seed, "control", -index)
+    return _once(index, pairs, rng, bool(rng.integers(2)))
+
+
+def _few(rng: np.random.Generator) -> int:
+    """0, 1 or 2 neutral queries: after any fixed number, a system that takes turns would answer the
+    repeated query from the same replica."""
+    return int(rng.integers(3))
+
+
+def _control(index: int, pairs: Pairs) -> Pair:
+    late, number = divmod(-index, LATE)
+    rng = generator(pairs.seed, "control", number, *_later(late))
+    context, canary, asked = _asked(pairs, rng)
+    full = _planted(context, canary) if pairs.beside is None else (canary,) * PLANTED
+    return Pair(
+        index, Job(full, asked.query), Job(context, asked.query), asked,
+        canary, 0, int(rng.integers(1 << 31)), bool(rng.integers(2)),
+    )  # fmt: skip
+
+
+def _later(shard: int) -> tuple[int, ...]:
+    """Names the draws of late controls: no two shards ask the same, which a cache could answer."""
+    return (() if shard == 0 else (LATER,)) + ((shard,) if shard > 1 else ())
+
+
+def _planted(context: Context, canary: Example) -> Context:
+    """The canary in place of every example, or of as many as leave the context no longer."""
+    size, room = len(readable(canary.input)), sum(len(readable(row.input)) for row in context)
+    copies = min(len(context), max(1, max(room, ROOM) // max(1, size)))
+    return (*(canary for _ in range(copies)), *context[copies:])
+
+
+def _asked(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, RenderedQuery]:
+    """A context without the canary, a canary, and the query about it."""
+    rows, attack, (rare, common) = pairs.rows, pairs.attack, pairs.labels
+    *chosen, spare = rng.choice(len(rows), size=pairs.shots + 1, replace=False)
+    wrong = attack.canary.mislabels and rows[spare].label == rare
+    canary = attack.canary.make(rows[spare], common if wrong else rare, rng)
+    _require_form(canary, rows[spare], attack.canary.name)
+    asked = attack.query.render(canary, pairs.task, rare, common)
+    _require_answer(asked, pairs.task)
+    drawn = tuple(rows[i] for i in chosen)
+    return drawn if pairs.beside is None else pairs.beside, canary, asked
+
+
+def _require_answer(asked: RenderedQuery, task: Task) -> None:
+    allowed = task.answers(asked.query)
+    if not asked.query.free and asked.member not in allowed:
+        raise UsageError(
+            f"the answer {asked.member!r} that speaks for a member is not one of "
+            f"{', '.join(allowed)}; give the canary "
+            "one of these labels (--canary-label), or use the query membership."
+        )
+
+
+def _require_form(canary: Example, row: Example, name: str) -> None:
+    """Anyone could tell a canary of another form from the rows."""
+    images = bool(images_in(canary.input)), bool(images_in(row.input))
+    if images[0] != images[1]:
+        kinds = ("an image", "texts") if images[0] else ("a text", "images")
+        fits = "hex or natural" if images[0] else "patchwork, marked or natural"
+        raise UsageError(
+            f"the canary {name} is {kinds[0]}, and the rows hold {kinds[1]}; use --canary {fits}."
+        )
+
+
+def _copied(insertion: str) -> str:
+    """How a copy enters both contexts: one example more would move those behind it."""
+    return "replace" if insertion == "add" else insertion
+
+
+def _insert(context: Sequence[Example], canary: Example, position: int, insertion: str) -> Context:
+    if insertion == "add":
+        return (*context, canary)
+    old = context[position]
+    new = (
+        canary
+        if insertion == "replace"
+        else Example(join((old.input, " ", canary.input)), old.label)
+    )
+    return (*context[:position], new, *context[position + 1 :])

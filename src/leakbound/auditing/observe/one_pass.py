@@ -1,0 +1,336 @@
+"""One pass over the stored pairs: each is released once, and observed by every estimator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, is_dataclass, replace
+from functools import cached_property, partial
+from itertools import groupby
+
+import numpy as np
+
+from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.design.pairs import LATE, Pair
+from leakbound.auditing.observe.channels import (
+    StoredBatch,
+    channels_shown,
+    check_channels,
+    of_all_channels,
+)
+from leakbound.auditing.observe.controls import ControlCheck, check_controls
+from leakbound.auditing.observe.rejections import rejections
+from leakbound.auditing.observe.release import Releaser
+from leakbound.auditing.observe.reply_separation import ReplySeparation
+from leakbound.auditing.observe.state_check import StateCheck
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.store.prior_results import PriorResults
+from leakbound.auditing.store.run_store import EvidenceRow, RunStore
+from leakbound.errors import UsageError
+from leakbound.estimators import (
+    REPORTED,
+    Estimator,
+    Exact,
+    Observations,
+    Observer,
+    PairedScores,
+    TrialDesign,
+)
+from leakbound.estimators.by_channel import ByChannel
+from leakbound.estimators.exact import Profile, ProfileSum
+from leakbound.stats import Estimate
+from leakbound.systems import SystemMechanism
+from leakbound.tasks import ANSWER, Aggregate, Mechanism, Vector, Votes, reply_of
+from leakbound.witness import shows_more
+from leakbound.witness.features import ReplyFeatures
+
+REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
+BLOCK = 512  # pairs read from the store at once
+GIVEN = "no bound: it holds given the aggregates, which this mechanism may draw at random"
+CHOSEN = (
+    "no bound: the number of pairs was chosen after a look at them (an early end, or an earlier "
+    "result), and this method needs one that is fixed beforehand"
+)
+
+
+class Tally:
+    """What is counted over all aggregates and simulated outputs.
+
+    `answers`, `unreadable` and `withheld` are counted apart for canary-in and canary-out contexts.
+    """
+
+    def __init__(self, is_withheld: Callable[[Aggregate], bool] | None = None) -> None:
+        self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
+        self.channels = set[str]()  # of replies, beside their answers
+        self._is_withheld, self.judged = is_withheld, is_withheld is not None
+        self.candidates, self.alike = False, True
+        self.low, self.high = math.inf, -math.inf
+        self._simulated: list[PairedScores] = []
+
+    def add(self, rows: list[EvidenceRow]) -> None:
+        """Count the answers of some pairs."""
+        for of, aggregate in (found for row in rows for found in enumerate(row.both)):
+            if isinstance(aggregate, Votes):
+                self.unreadable[of] += aggregate.counts[-1]
+                self.answers[of] += sum(aggregate.counts)
+            self.channels.update(aggregate.channels)
+            if self._is_withheld is not None:
+                self.withheld[of] += self._is_withheld(aggregate)
+            if isinstance(aggregate, Vector):
+                self.candidates = True
+                self.alike = self.alike and len(aggregate.choices) <= 1
+
+    def keep(self, simulated: PairedScores) -> None:
+        """Keep the scores of simulated outputs, for the curves."""
+        self._simulated.append(simulated)
+        for scores in (simulated.member, simulated.nonmember):
+            self.low = min(self.low, float(scores.min()))
+            self.high = max(self.high, float(scores.max()))
+
+    def simulated(self) -> PairedScores:
+        """All scores of simulated outputs."""
+        member = np.concatenate([scores.member for scores in self._simulated])
+        nonmember = np.concatenate([scores.nonmember for scores in self._simulated])
+        return PairedScores(member, nonmember)
+
+
+class OnePass:
+    """Follows the stored batches in their order, up to the first that is missing.
+
+    Which batch ends an audit depends on the batches before it alone: not on when they came, from
+    where, or in how many runs.
+    """
+
+    def __init__(
+        self, prepared: Prepared, store: RunStore, plan: CollectionPlan, prior: PriorResults
+    ) -> None:
+        self.prepared, self.store, self._plan, self.prior = prepared, store, plan, prior
+        first_look = prior.first(prepared.trial_design.pairs)
+        self.design = replace(prepared.trial_design, first_look=first_look)
+        self.observers, self.first = dict[Estimator, Observer](), list[Pair]()
+        self.tally = Tally(withheld_by(prepared.mechanism))
+        self.seen, self.ended, self._next, self._observed = 0, False, 0, False
+        self._two_sided = prepared.spec.decision.claim is not None
+        self.told = ReplySeparation(self._two_sided, self.design.claim)
+
+    def __call__(self) -> bool:
+        """Take in every batch that is stored and in order."""
+        while not self.ended and (rows := self._rows()):
+            for batch in self._batches(rows):
+                self._take(batch)
+                if self.ended:
+                    break
+        return self.ended
+
+    def _rows(self) -> list[EvidenceRow]:
+        """Whole batches; a batch is stored whole or not at all. Controls come before any pair."""
+        if not self.observers and not self._began():
+            return []
+        size = self._plan.size
+        stop = min(self.seen + max(1, BLOCK // size) * size, self.design.pairs)
+        return self.store.without_gap(self.seen, stop) if stop > self.seen else []
+
+    def _began(self) -> bool:
+        """Begin once the control pairs are stored; their replies say what estimators will read."""
+        stored, prepared = self.store.batches(), self.prepared
+        if any(first not in stored for first in self._plan.batches() if first < 0):
+            return False
+        if wanted := prepared.spec.attack.channels:
+            shown = channels_shown(wanted, self._full_rows)
+            self.design = replace(self.design, channels=shown)
+        elif self._controls_show_more():
+            self.design = replace(self.design, replies=True)
+        self.observers = dict(_begun(prepared.estimator, self.design))
+        known = any(isinstance(estimator, Exact) for estimator in self.observers)
+        self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
+        self.releaser = _releaser(prepared, self.design, [*self.observers])
+        return True
+
+    @property
+    def _full_rows(self) -> list[EvidenceRow]:
+        """Controls with one canary choose nothing that is read."""
+        return self.control_rows[self.prepared.controls.single :]
+
+    def _controls_show_more(self) -> bool:
+        if self.design.replies or not isinstance(self.prepared.mechanism, SystemMechanism):
+            return False
+        replies = (reply_of(one) for row in self._full_rows for one in row.both)
+        answers = self.prepared.task.answers(self.prepared.pairs[0].asked.query)
+        return any(shows_more(one, answers) for one in replies)
+
+    def _batches(self, rows: list[EvidenceRow]) -> Iterator[list[EvidenceRow]]:
+        for start in range(0, len(rows), self._plan.size):
+            yield rows[start : start + self._plan.size]
+
+    def _take(self, rows: list[EvidenceRow]) -> None:
+        pairs = self._plan.pairs_of(self.seen)
+        self.first = self.first or [pairs[0]]
+        self.seen += len(rows)
+        self.tally.add(rows)
+        observations = self.releaser.observe([*zip(pairs, rows, strict=True)])
+        if observations is not None:
+            self._observe(observations)
+            self._look()
+
+    def _observe(self, observations: Observations) -> None:
+        self._observed = True
+        self.tally.keep(observations.simulated)
+        observations = self.told.measured(observations)
+        for observer in self.observers.values():
+            observer.observe(observations)
+        if self._profile is not None:
+            self._profile.observe(observations)
+
+    def _look(self) -> None:
+        """May the audit end? Bounds are computed only where the evidence may suffice."""
+        deciding = self.observers[self.prepared.estimator]
+        if not (self.design.early_stop and deciding.rejected and self.seen >= self._next):
+            return
+        self.ended = bool(rejections(self.design, self.prepared.estimator, deciding.bounds()))
+        self._next = self.seen + self.seen // REST
+
+    @cached_property
+    def control_rows(self) -> list[EvidenceRow]:
+        """The stored control pairs, decoded once."""
+        return self.store.controls() if self.prepared.controls else []
+
+    def controls(self) -> ControlCheck:
+        """What the stored control pairs show, by the fitted score."""
+        if self.design.channels and self.control_batch():
+            return of_all_channels(self.channel_controls())
+        late = [self._check(batch) for batch in self._late_controls()]
+        # they should be there, and are not where the last samples of a log are missing
+        lacks = self.prepared.late_controls is not None and self._observed and not self.ended
+        found = self._check(self.control_batch()).followed_by(late)
+        found = found.beside(self._check(self._single_batch()), self.told.by_score(ANSWER))
+        return found if late or not lacks else replace(found, late=1.0)
+
+    def control_batch(self) -> StoredBatch:
+        """The full control pairs with their aggregates."""
+        return self._control_pairs()[self.prepared.controls.single :]
+
+    def _single_batch(self) -> StoredBatch:
+        return self._control_pairs()[: self.prepared.controls.single]
+
+    def _control_pairs(self) -> StoredBatch:
+        controls, rows = self.prepared.controls, self.control_rows
+        known = self._observed and len(rows) >= len(controls)
+        return [*zip(controls, rows, strict=True)] if known else []
+
+    def _late_controls(self) -> Iterator[StoredBatch]:
+        """Those that were asked after the last pair of each shard."""
+        late = self.prepared.late_controls
+        if late is None or not self._observed:
+            return
+        for shard, found in groupby(self.store.late_controls(), lambda row: -row.pair // LATE):
+            rows = [*found]
+            if len(rows) == len(late):
+                yield [*zip(late.late(shard), rows, strict=True)]
+
+    def _check(self, batch: StoredBatch) -> ControlCheck:
+        if not batch:
+            return check_controls(None, self.prepared.ignores_context)
+        scores = self.releaser.control_scores(batch)
+        shown = [(reply_of(row.member), reply_of(row.nonmember)) for _, row in batch]
+        read = self.design.replies and "replies" in self.prepared.estimator.reads
+        replies = shown if read else []
+        return check_controls(scores, self.prepared.ignores_context, replies, self._two_sided)
+
+    def channel_controls(self) -> dict[str, ControlCheck]:
+        """What the stored control pairs show in each channel."""
+        if not (batch := self.control_batch()):
+            return {}
+        late = [self._by_channel(batch) for batch in self._late_controls()]
+        single = self._by_channel(self._single_batch())
+        return {
+            name: check.followed_by([checks[name] for checks in late]).beside(
+                single[name], self.told.by_score(name)
+            )
+            for name, check in self._by_channel(batch).items()
+        }
+
+    def _by_channel(self, batch: StoredBatch) -> dict[str, ControlCheck]:
+        return check_channels(batch, self.releaser.control_scores(batch), self.design.channels)
+
+    def state(self) -> StateCheck | None:
+        """What the state check shows."""
+        return None if self.prepared.mechanism.needs else self.releaser.state.check()
+
+    def profile(self) -> Profile | None:
+        """The exact privacy profile of the pairs."""
+        return self._profile.profile() if self._profile is not None else None
+
+    def estimates(self) -> dict[Estimator, tuple[Estimate, ...]]:
+        """What every estimator says of the pairs so far."""
+        planned = self.design.pairs
+        whole = self.seen == planned and not self.prior.other_sizes(planned)
+        found = {one: observer.bounds() for one, observer in self.observers.items()}
+        for one in found:
+            if isinstance(one, Exact) and not self.prepared.exact_decides:
+                found[one] = tuple(_no_bound(bound, GIVEN) for bound in found[one])
+            if not (whole or one.anytime):  # what is left of bounds for a number fixed beforehand
+                found[one] = tuple(
+                    bound if bound.kind == "point_estimate" else _no_bound(bound, CHOSEN)
+                    for bound in found[one]
+                )
+        return {one: _named(one, bounds) for one, bounds in found.items()}
+
+
+def _begun(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator, Observer]]:
+    """The deciding estimator and those reported beside it that can read the design; of channels
+    the deciding one alone."""
+    if isinstance(deciding, ByChannel):
+        yield deciding, deciding.begin(design)
+        return
+    if not any(_alike(one, deciding) for one in REPORTED):
+        yield deciding, deciding.begin(design)
+    for one in (deciding if _alike(one, deciding) else one for one in REPORTED):
+        with suppress(UsageError):
+            one.check(replace(design, early_stop=False))
+            yield one, one.begin(design)
+
+
+def _alike(one: Estimator, other: Estimator) -> bool:
+    """Whether two estimators have the same name and options, wherever their classes are."""
+    if one.name != other.name or not is_dataclass(one) or not is_dataclass(other):
+        return False
+    return asdict(one) == asdict(other)
+
+
+def _releaser(prepared: Prepared, design: TrialDesign, estimators: list[Estimator]) -> Releaser:
+    mechanism, spec = prepared.mechanism, prepared.spec
+    return Releaser(
+        prepared.task, mechanism, prepared.attack.score, spec.design.seed, pilot=design.pilot,
+        draws=design.draws, answers=design.answers,
+        reads=frozenset().union(*(one.reads for one in estimators)),
+        thresholds=design.thresholds, served=design.served, channels=design.channels,
+    )  # fmt: skip
+
+
+def _named(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
+    """Estimates of an estimator that is not of this package carry its name: methods are unique."""
+    if any(_alike(one, estimator) for one in REPORTED):
+        return bounds
+    return tuple(
+        replace(bound, method=f"{estimator.name}:{bound.method}" if at else estimator.name)
+        for at, bound in enumerate(bounds)
+    )
+
+
+def _no_bound(found: Estimate, note: str) -> Estimate:
+    assumptions = (note, *found.assumptions)
+    return replace(found, kind="point_estimate", confidence=None, assumptions=assumptions)
+
+
+def withheld_by(mechanism: Mechanism) -> Callable[[Aggregate], bool] | None:
+    """What tells an answer that a judge withheld."""
+    reason = mechanism.withheld_as
+    return None if reason is None else partial(_finished_by, reason)
+
+
+def _finished_by(reason: str, aggregate: Aggregate) -> bool:
+    reply = aggregate.reply
+    if isinstance(reply, ReplyFeatures):
+        return f"finish:{reason}" in reply.strings
+    return reply is not None and reply.finish_reason == reason

@@ -1,0 +1,93 @@
+"""What deciding bounds reject, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leakbound.estimators import Claim, Estimator, TrialDesign
+from leakbound.estimators.random_guessing import is_random_guessing
+from leakbound.privacy import Gaussian, NonPrivate
+from leakbound.stats import Estimate, beside
+
+ROUNDING = 1e-6  # a calibrated guarantee equals the claim but for this share
+
+
+def mu_bound(bounds: Sequence[Estimate]) -> Estimate | None:
+    """The estimate of mu among the bounds of one estimator."""
+    return next((bound for bound in bounds if bound.mu is not None), None)
+
+
+def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estimate]) -> list[str]:
+    """What the deciding bounds reject, in sentences.
+
+    Bounds that hold together are compared with claim and guarantee at once. Others hold one by one:
+    claim and guarantee are tested in the order of `TrialDesign.hypotheses`, the second only if the
+    first is rejected. A bound on epsilon speaks against every smaller value at once, so it is also
+    compared with what a guarantee that is not Gaussian states at the delta of the claim.
+    """
+    found, mu = [], mu_bound(bounds)
+    for hypothesis in design.hypotheses if mu is not None else ("claim",):
+        if hypothesis == "claim":
+            above = _above_claim(design.claim, bounds[0])
+        else:
+            above = _above_guarantee(design.guarantee_mu, mu)
+        if not above and not estimator.simultaneous:
+            break
+        found += above
+    return found + _above_stated(design, bounds[0])
+
+
+def _above_claim(claim: Claim, bound: Estimate) -> list[str]:
+    if bound.epsilon is None or bound.epsilon <= claim.epsilon:
+        return []
+    if is_random_guessing(claim):
+        return [above_guessing(bound.epsilon, bound.method, 1 - (bound.confidence or 0))]
+    shown, limit = beside(bound.epsilon, claim.epsilon)
+    return [
+        f"the bound {shown}{_read_from(bound)} exceeds the claimed epsilon {limit}: a system "
+        "that satisfies the claim shows this with a probability of at most "
+        f"{1 - (bound.confidence or 0):.2g}."
+    ]
+
+
+def _read_from(bound: Estimate) -> str:
+    return "" if bound.reading is None else f", read from {bound.reading.words},"
+
+
+def _above_guarantee(guaranteed: float | None, bound: Estimate | None) -> list[str]:
+    if guaranteed is None or bound is None or (bound.mu or 0.0) <= guaranteed:
+        return []
+    shown, limit = beside(bound.mu, guaranteed, 3)
+    return [
+        f"mu{_read_from(bound)} is at least {shown} with {bound.confidence:.0%} confidence, and "
+        f"the noise of the mechanism guarantees {limit}: the implementation does not satisfy its "
+        "own guarantee."
+    ]
+
+
+def _above_stated(design: TrialDesign, bound: Estimate) -> list[str]:
+    """Of a guarantee that is not Gaussian, and states something else than the claim."""
+    claim, guarantee = design.claim, design.guarantee
+    if isinstance(guarantee, Gaussian | NonPrivate) or bound.epsilon is None:
+        return []
+    stated = guarantee.epsilon(claim.delta)
+    same = abs(stated - claim.epsilon) <= claim.epsilon * ROUNDING
+    if same or bound.epsilon <= stated * (1 + ROUNDING):
+        return []
+    shown, limit = beside(bound.epsilon, stated)
+    return [
+        f"the bound {shown}{_read_from(bound)} exceeds epsilon {limit} at delta {claim.delta:g}, "
+        f"which the declared guarantee ({guarantee.describe()}) states: the implementation does "
+        "not satisfy its own guarantee."
+    ]
+
+
+def above_guessing(
+    epsilon: float, method: str, error: float, found: str = "the attack tells the contexts apart"
+) -> str:
+    """That random guessing is rejected."""
+    return (
+        f"{found}, as random guessing does not: epsilon is at least {beside(epsilon, 0.0, 3)[0]} "
+        f"({method}), and not 0. A system whose answers tell nothing shows this, on either side, "
+        f"with a probability of at most {error:.2g}."
+    )

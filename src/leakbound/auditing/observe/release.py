@@ -1,0 +1,340 @@
+"""From aggregates through the mechanism's own release code to what estimators observe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.attacks import Score
+from leakbound.attacks.scores import output_texts
+from leakbound.auditing.design.pairs import Pair
+from leakbound.auditing.design.seeds import Purpose, generator
+from leakbound.auditing.observe.channels import StoredBatch, replies_in, shown_in
+from leakbound.auditing.observe.state_check import StateTally
+from leakbound.auditing.store.run_store import EvidenceRow
+from leakbound.errors import UsageError
+from leakbound.estimators import Observations, PairedScores
+from leakbound.estimators.base import Distribution, DistributionPair, Reads
+from leakbound.stats import GaussianLaw, NoiseFit, OutputDistribution, noise_goodness_of_fit
+from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes
+
+BETWEEN, DRAWN = 2, 3  # streams of a pair beside those of its two contexts
+MOST_BETWEEN = 3  # 0, 1 or 2 outputs between pairs: enough to leave any fixed period
+NOISE_LEVEL = 0.001  # of the noise test, apart from the verdict's: one audit in 1,000 finds noise
+FEWEST = 8  # outputs below which the noise is not tested
+DIGITS = 9  # noise that agrees in so many decimals is the same noise
+
+
+class _ServedOutputs:
+    """Releases the outputs of trials, in the order in which the contexts are asked.
+
+    Where the last output has noise that was used before, the last aggregate is released again, a
+    drawn number of times, before the next pair: a mechanism that uses each noise for so many
+    outputs must not always use it for both contexts of one pair, where no single output shows it.
+    Fresh noise never comes back, so a correct mechanism is called once for each output.
+    """
+
+    def __init__(self, mechanism: Mechanism, seed: int, answers: int, watched: bool) -> None:
+        self._mechanism, self._seed = mechanism, seed
+        self._answers, self._watched = answers, watched
+        self._last: tuple[Aggregate, Distribution] | None = None
+        self._used: set[bytes] = set()
+        self._repeated = False
+        self.sigma: float | None = None
+        self.noise: list[Floats] = []
+        self.counted = self.unlike = 0
+
+    def pair(
+        self, pair: Pair, row: EvidenceRow, laws: DistributionPair = (None, None)
+    ) -> tuple[list[Outputs], list[Outputs]]:
+        """The outputs that the trials of a pair see."""
+        found: list[list[Outputs]] = [[], []]
+        for of in (1, 0) if pair.out_first else (0, 1):
+            for k in range(self._answers):
+                found[of].append(self._call(row.both[of], laws[of], pair, of, k))
+        return found[0], found[1]
+
+    def before(self, pair: Pair) -> Floats | None:
+        """Perhaps release the last aggregate again."""
+        if not self._watched or self._last is None:
+            return None
+        if self._repeated:
+            drawn = generator(self._seed, "release", abs(pair.index), DRAWN).integers(MOST_BETWEEN)
+            for k in range(int(drawn)):
+                self._call(*self._last, pair, BETWEEN, k)
+        return self.noise[-1] if self.noise else None
+
+    def _call(
+        self, aggregate: Aggregate, law: Distribution, pair: Pair, stream: int, k: int
+    ) -> Outputs:
+        index = (stream, k) if k else (stream,)
+        rng = generator(self._seed, "release", abs(pair.index), *index)
+        outputs = self._mechanism.release(aggregate, 1, rng)
+        self._last = aggregate, law
+        self._compare(aggregate, outputs)
+        if not isinstance(law, GaussianLaw) or outputs.noisy is None:
+            return outputs
+        noise = np.asarray(outputs.noisy[0] - law.mean)
+        if np.isfinite(noise).all():
+            self.sigma = law.sigma
+            self.noise.append(noise)
+            key = (noise.round(DIGITS) + 0.0).tobytes()
+            self._repeated = key in self._used
+            self._used.add(key)
+        return outputs
+
+    def _compare(self, aggregate: Aggregate, outputs: Outputs) -> None:
+        """Is the answer what the released counts say? Only then do scores speak for answers."""
+        if not isinstance(aggregate, Votes) or outputs.noisy is None or outputs.choices:
+            return
+        if outputs.noisy.shape[1] == len(aggregate.counts):
+            self.counted += 1
+            self.unlike += int(outputs.answers[0]) != int(outputs.noisy[0].argmax())
+
+    def noise_fit(self) -> NoiseFit | None:
+        """Does the noise of the outputs so far follow the declared distribution?"""
+        if not self.sigma or len(self.noise) < FEWEST:
+            return None
+        same = len({noise.shape for noise in self.noise}) == 1
+        residuals = np.stack(self.noise) if same else np.concatenate(self.noise)
+        return noise_goodness_of_fit(residuals, self.sigma, NOISE_LEVEL)
+
+
+def corrected(outputs: Outputs, noise: Floats | None) -> Outputs | None:
+    """Outputs less some noise."""
+    if noise is None or outputs.noisy is None or outputs.noisy.shape[1] != noise.size:
+        return None
+    return replace(outputs, noisy=outputs.noisy - noise)
+
+
+Floats = npt.NDArray[np.float64]
+CONTROL_DRAWS = 2000  # noisy outputs of one control context: enough to see through the noise
+PILOT_DRAWS = 200  # noisy means of one pilot pair: their mean is as good as the aggregate's
+NO_ANSWER = "(no answer)"
+
+
+class Releaser:
+    """Releases each aggregate once for its trial and once for the simulated outputs.
+
+    A score with a direction to learn is fitted on the first pairs, which are held until then.
+    """
+
+    def __init__(
+        self, task: Task, mechanism: Mechanism, score: Score, seed: int, *, pilot: int, draws: int,
+        answers: int, reads: frozenset[Reads], thresholds: Floats | None = None,
+        served: bool = False, channels: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self._task, self._mechanism, self._score = task, mechanism, score
+        self._seed, self._pilot, self._draws = seed, pilot, max(1, draws)
+        self._answers, self._reads, self._channels = answers, reads, channels or (ANSWER,)
+        self._held: list[tuple[Pair, EvidenceRow]] = []
+        self._thresholds = np.zeros(0) if thresholds is None else thresholds
+        self.state = StateTally()
+        self.shown: list[SeenTrial] = []
+        self.served = _ServedOutputs(mechanism, seed, answers, served and "chances" in reads)
+
+    def observe(self, batch: StoredBatch) -> Observations | None:
+        """Release the next pairs."""
+        self._held += batch
+        if len(self._held) < self._pilot:
+            return None
+        if self._pilot:
+            self._score, self._pilot = self._fit(self._held[: self._pilot]), 0
+        held, self._held = self._held, []
+        return self._released(held)
+
+    def _fit(self, pilot: StoredBatch) -> Score:
+        """The score's direction from canary-out to canary-in, from noisy means."""
+        if not self._score.learns:
+            return self._score
+        means = [[self._noisy_mean(pair, row, of) for pair, row in pilot] for of in (0, 1)]
+        return self._score.fit(np.stack(means[0]), np.stack(means[1]))
+
+    def _noisy_mean(self, pair: Pair, row: EvidenceRow, context: int) -> Floats:
+        rng = generator(self._seed, "pilot", pair.index, context)
+        noisy = self._mechanism.release(row.both[context], PILOT_DRAWS, rng).noisy
+        return np.zeros(1) if noisy is None else np.asarray(noisy.mean(0))
+
+    def _released(self, batch: StoredBatch) -> Observations:
+        reads, first = self._reads, batch[0][0].index
+        laws = self._distributions(batch) if reads & {"distribution", "chances"} else None
+        trial, less, texts = None, None, None
+        if reads & {"trials", "text"}:
+            trial, less, texts = self._trials(batch, laws)
+            self._show(batch, trial, texts)
+        simulated, chances = self._simulated(batch, laws)
+        if trial is not None and not self._mechanism.needs:
+            self._note_state(batch, trial)
+        whole = Observations(
+            first=first,
+            pairs=len(batch),
+            trial_scores=trial,
+            simulated_scores=simulated,
+            vote_margins=_margins(self._task, batch) if "votes" in reads else None,
+            distribution_pairs=laws if "distribution" in reads else None,
+            text_pairs=texts if "text" in reads else None,
+            level_chances=chances,
+            corrected_scores=less,
+            reply_pairs=replies_in(batch) if "replies" in reads else None,
+        )
+        return shown_in(batch, whole, self._channels) if "channels" in reads else whole
+
+    def _show(
+        self, batch: StoredBatch, scores: PairedScores, texts: Sequence[tuple[str, str]]
+    ) -> None:
+        """Keep the first trials."""
+        for at, (pair, _) in enumerate(batch[: LOOKED_AT - len(self.shown)]):
+            both = float(scores.member[at]), float(scores.nonmember[at])
+            self.shown.append(SeenTrial(pair, texts[at], both))
+
+    def _note_state(self, batch: StoredBatch, trial: PairedScores) -> None:
+        for (pair, row), member, nonmember in zip(
+            batch, trial.member, trial.nonmember, strict=True
+        ):
+            first = row.nonmember if pair.out_first else row.member
+            same = None if row.again is None else row.again == first
+            again = self._again_score(pair, row)
+            self.state.add(pair, float(member), float(nonmember), again, same)
+
+    def _trials(
+        self, batch: StoredBatch, laws: Sequence[DistributionPair] | None
+    ) -> tuple[PairedScores, PairedScores, tuple[tuple[str, str], ...]]:
+        """Scores, the same less the noise of the last output before the pair, and texts."""
+        scores, less, texts = np.empty((2, len(batch))), np.full((2, len(batch)), np.nan), []
+        for at, (pair, row) in enumerate(batch):
+            noise = self.served.before(pair)
+            both = self.served.pair(pair, row, laws[at] if laws else (None, None))
+            scores[:, at] = [self._mean_score(pair, outputs) for outputs in both]
+            less[:, at] = [self._corrected_score(pair, outputs, noise) for outputs in both]
+            answers = self._task.answers(pair.asked.query)
+            texts.append((_text(both[0][-1], answers), _text(both[1][-1], answers)))
+        return PairedScores(*scores), PairedScores(*less), tuple(texts)
+
+    def _mean_score(self, pair: Pair, outputs: Sequence[Outputs]) -> float:
+        answers = self._task.answers(pair.asked.query)
+        return float(np.mean([self._score.score(one, pair.asked, answers) for one in outputs]))
+
+    def _corrected_score(
+        self, pair: Pair, outputs: Sequence[Outputs], noise: Floats | None
+    ) -> float:
+        less = [corrected(one, noise) for one in outputs]
+        known = [one for one in less if one is not None]
+        return self._mean_score(pair, known) if known else np.nan
+
+    def _simulated(
+        self, batch: StoredBatch, laws: Sequence[DistributionPair] | None
+    ) -> tuple[PairedScores, PairedScores | None]:
+        """Scores of simulated outputs, and the exact chances of the score at each threshold."""
+        known = laws is not None and "chances" in self._reads and self._answers == 1
+        chances = np.full((2, len(batch), self._thresholds.size), np.nan)
+        out = np.empty((2, len(batch), self._draws))
+        for at, (pair, row) in enumerate(batch):
+            for of in (0, 1):
+                outputs = self._outputs(pair, row, of, self._draws * self._answers, "simulate")
+                out[of, at] = self._scored(pair, outputs)
+                law = laws[at][of] if laws is not None and known else None
+                if law is not None:
+                    chances[of, at] = self._chances(pair, law, outputs)
+        return PairedScores(*out), PairedScores(*chances) if known else None
+
+    def _scored(self, pair: Pair, outputs: Outputs) -> Floats:
+        """(draws,) mean scores of `answers` outputs each."""
+        answers = self._task.answers(pair.asked.query)
+        scores = self._score.score(outputs, pair.asked, answers)
+        return np.asarray(scores.reshape(-1, self._answers).mean(1))
+
+    def _chances(self, pair: Pair, law: OutputDistribution, outputs: Outputs) -> Floats | float:
+        """(K,) chances; NaN where they are not known."""
+        answers = self._task.answers(pair.asked.query)
+        found = self._score.chances(law, outputs, pair.asked, answers, self._thresholds)
+        return np.nan if found is None else found
+
+    def control_scores(self, batch: StoredBatch) -> PairedScores:
+        """What the attack sees of control pairs, once its score is fitted."""
+        draws = CONTROL_DRAWS if self._mechanism.needs else 1  # a system answers once
+        found = np.empty((2, len(batch)))
+        for at, (pair, row) in enumerate(batch):
+            for of, aggregate in enumerate(row.both):
+                rng = generator(self._seed, "control")
+                outputs = self._mechanism.release(aggregate, draws * self._answers, rng)
+                found[of, at] = self._scored(pair, outputs).mean()
+        return PairedScores(*found)
+
+    def _again_score(self, pair: Pair, row: EvidenceRow) -> float | None:
+        """Score of one output of a repeated query."""
+        if row.again is None:
+            return None
+        rng = generator(self._seed, "state", pair.index, 1)
+        outputs = self._mechanism.release(row.again, 1, rng)
+        answers = self._task.answers(pair.asked.query)
+        return float(self._score.score(outputs, pair.asked, answers).mean())
+
+    def _outputs(
+        self, pair: Pair, row: EvidenceRow, context: int, draws: int, purpose: Purpose
+    ) -> Outputs:
+        rng = generator(self._seed, purpose, abs(pair.index), context)
+        return self._mechanism.release(row.both[context], draws, rng)
+
+    def _distributions(self, batch: StoredBatch) -> tuple[DistributionPair, ...]:
+        known = self._mechanism.output_distribution
+        return tuple((known(row.member), known(row.nonmember)) for _, row in batch)
+
+
+def trials(
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair],
+    evidence: Iterable[EvidenceRow], seed: int,
+) -> PairedScores:  # fmt: skip
+    """One trial of each context."""
+    reads: frozenset[Reads] = frozenset({"trials"})
+    released = Releaser(task, mechanism, score, seed, pilot=0, draws=1, answers=1, reads=reads)
+    return released._trials([*zip(pairs, evidence, strict=True)], None)[0]
+
+
+def simulated_scores(
+    task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair],
+    evidence: Iterable[EvidenceRow], seed: int, draws: int,
+) -> PairedScores:  # fmt: skip
+    """Several outputs of each context."""
+    released = Releaser(
+        task, mechanism, score, seed, pilot=0, draws=draws, answers=1, reads=frozenset()
+    )
+    return released._simulated([*zip(pairs, evidence, strict=True)], None)[0]
+
+
+def _margins(task: Task, batch: StoredBatch) -> PairedScores:
+    """Votes for the canary-in answer less those for the canary-out answer, of both contexts."""
+    out = np.empty((2, len(batch)))
+    for at, (pair, row) in enumerate(batch):
+        answers = task.answers(pair.asked.query)
+        yes, no = answers.index(pair.asked.member), answers.index(str(pair.asked.nonmember))
+        out[:, at] = [_counts(votes)[yes] - _counts(votes)[no] for votes in row.both]
+    return PairedScores(out[0], out[1])
+
+
+def _counts(aggregate: Aggregate) -> tuple[int, ...]:
+    if not isinstance(aggregate, Votes):
+        raise UsageError("an estimator reads votes, and the mechanism counts none.")
+    return aggregate.counts
+
+
+def _text(outputs: Outputs, answers: tuple[str, ...]) -> str:
+    """What the last output says."""
+    if outputs.choices:
+        return output_texts(outputs)[-1]
+    at = int(outputs.answers[-1])
+    return answers[at] if at < len(answers) else NO_ANSWER
+
+
+LOOKED_AT = 100  # trials among which those that are shown are found
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SeenTrial:
+    """One pair as it was released (PRIVATE)."""
+
+    pair: Pair
+    answers: tuple[str, str]
+    scores: tuple[float, float]

@@ -1,0 +1,290 @@
+"""Build the objects that run from a spec: mechanism or system, models, attack, estimator.
+
+Objects that were handed over take the place of what the spec names. What does not fit is refused
+here, before any model call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
+
+from leakbound._catalogue import Catalogue, Component
+from leakbound.attacks import (
+    CANARIES,
+    QUERIES,
+    SCORES,
+    AuditQuery,
+    Canary,
+    Score,
+    ScoredAttack,
+)
+from leakbound.auditing.spec.audit_spec import COMPONENTS, AuditSpec
+from leakbound.auditing.spec.groups import AttackSpec, SystemSpec
+from leakbound.auditing.store.folder import Settings
+from leakbound.errors import UsageError
+from leakbound.estimators import ESTIMATORS, EProcess, Estimator
+from leakbound.estimators.by_channel import ByChannel
+from leakbound.mechanisms import PublicFacts, served_options
+from leakbound.mechanisms import build_mechanism as from_catalogue
+from leakbound.models import (
+    Endpoint,
+    Local,
+    Model,
+    Unopened,
+    WithEmbedder,
+    WithJudge,
+    open_embedder,
+)
+from leakbound.models.address import is_address, open_shared
+from leakbound.systems import SystemMechanism, load_system
+from leakbound.systems.channels import ALL
+from leakbound.tasks import Context, Mechanism, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Handed:
+    """Objects that a caller hands over (rows are PRIVATE); None where the spec says what to use."""
+
+    rows: Context | None = None
+    task: Task | None = None
+    model: Model | None = None
+    mechanism: Mechanism | None = None  # or a system, behind its adapter
+    query: AuditQuery | None = None
+    canary: Canary | None = None
+    score: Score | None = None
+    estimator: Estimator | None = None
+
+    def including(self, name: str, thing: object) -> Handed:
+        """The same with one object more."""
+        return replace(self, **cast("dict[str, Any]", {name: thing}))
+
+    def names(self) -> tuple[str, ...]:
+        """Which of them were handed over."""
+        return tuple(f.name for f in fields(self) if getattr(self, f.name) is not None)
+
+
+CLAIMS = 1.0, 4.0  # any two: what follows from a claim differs between them
+
+
+def is_named(component: object, key: str, thing: object) -> bool:
+    """Whether a configuration makes an equal object, so that nobody has to hand it over.
+
+    Examples:
+        >>> from leakbound.attacks import CANARIES, Hex
+        >>> is_named(Component.of(Hex(8), CANARIES), "canary", Hex(8))
+        True
+    """
+    if not isinstance(component, Component) or component.python is not None:
+        return False
+    try:
+        return all(_made(component, key, epsilon) == thing for epsilon in CLAIMS)
+    except UsageError:  # the class takes no plain values for what the object holds
+        return False
+
+
+def _made(component: Component, key: str, epsilon: float) -> object:
+    if key == "mechanism":
+        return from_catalogue(component.kind, component.options, epsilon, 1e-5)
+    return COMPONENTS[key].build(component)
+
+
+def build_mechanism(spec: AuditSpec) -> Mechanism:
+    """The mechanism that a spec names, or the application at its address."""
+    if spec.system.address is not None:
+        _require_no_options(spec)
+        scored = spec.attack.access == "white_box"
+        return load_system(spec.system.address, scored, spec.system.system_options)
+    if spec.system.system_options:
+        raise UsageError(
+            "system options are arguments of an application, and no --system is given; name it, "
+            "or leave them out. Options of a mechanism are given with --option."
+        )
+    named, claim = spec.system.mechanism, spec.decision
+    made = from_catalogue(named.kind, named.options, claim.epsilon, claim.delta)
+    _require_examples(made, spec.design.shots)
+    return made
+
+
+def build_served(spec: AuditSpec, task: Task) -> Mechanism:
+    """The mechanism of a service: as `build_mechanism`, with examples grouped by the public
+    rule.
+    """
+    if spec.system.address is not None:
+        return build_mechanism(spec)
+    named, claim = spec.system.mechanism, spec.decision
+    facts = PublicFacts(spec.design.shots, len(task.labels), claim.epsilon, claim.delta)
+    grouped = Component(kind=named.kind, **served_options(named.kind, named.options, facts))
+    system = spec.system.model_copy(update={"mechanism": grouped})
+    return build_mechanism(spec.model_copy(update={"system": system}))
+
+
+def _require_no_options(spec: AuditSpec) -> None:
+    named, default = spec.system.mechanism, AuditSpec().system.mechanism
+    _require_no_model(spec.system)
+    if named.kind == default.kind and named.options:
+        raise UsageError(
+            f"{next(iter(named.options))} is an option of a mechanism, and the application "
+            f"{spec.system.address!r} answers by itself; leave it out."
+        )
+    if named != default:
+        raise UsageError(
+            f"the application {spec.system.address!r} answers by itself, and the mechanism "
+            f"{spec.system.mechanism.kind} is named beside it; leave one of them out."
+        )
+
+
+def _require_no_model(system: SystemSpec) -> None:
+    default, own = AuditSpec().system, f"the application {system.address!r} asks its own model"
+    if system.model != default.model:
+        raise UsageError(
+            f"{own}, and the model {system.model} is named beside it; leave one of them out."
+        )
+    of_models = {
+        "embedder": system.embedder, "judge_model": system.judge_model,
+        "trust_remote_code": system.trust_remote_code,
+    }  # fmt: skip
+    for name, value in of_models.items():
+        if value:
+            raise UsageError(f"{own}, and {name} is {value}, which would be ignored; leave it out.")
+
+
+def _require_examples(mechanism: Mechanism, shots: int) -> None:
+    parts = mechanism.to_config().get("partitions", 1)
+    if mechanism.guarantee.relation == "add_remove":
+        return  # partitions without an example answer, too: their number is not a public fact
+    if isinstance(parts, int) and parts > shots:
+        raise UsageError(
+            f"{parts} partitions need at least as many examples, and shots is {shots}; use "
+            f"--partitions {shots} or fewer, or --shots {parts} or more."
+        )
+
+
+def open_models(
+    spec: AuditSpec, endpoint: Endpoint | None = None, local: Local | None = None
+) -> Model:
+    """The model that a spec names, with embedder and judge beside it where they are named."""
+    system = spec.system
+    model = open_shared(system.model, system.trust_remote_code, endpoint, local)
+    if system.embedder:
+        model = WithEmbedder(model, open_embedder(system.embedder))
+    if not system.judge_model:
+        return model
+    return WithJudge(
+        model, open_shared(system.judge_model, system.trust_remote_code, endpoint, local)
+    )
+
+
+def build_estimator(spec: AuditSpec, handed: Handed) -> Estimator:
+    """The estimator that decides."""
+    return handed.estimator or cast(Estimator, _built(spec.decision.estimator, ESTIMATORS))
+
+
+def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> ScoredAttack:
+    """The attack that a spec names; refused if the system does not release what it reads."""
+    query: AuditQuery = handed.query or _built(spec.query, QUERIES)
+    canary: Canary = handed.canary or _built(spec.canary, CANARIES)
+    score: Score = handed.score or _score(spec, query, mechanism)
+    if spec.access == "black_box" and score.access == "white_box":
+        raise UsageError(
+            f"the score {score.name} needs white_box access, and access is black_box; "
+            "use --score predicted_member."
+        )
+    attack = ScoredAttack(canary, query, score, spec.insertion)
+    attack.require(mechanism)
+    return attack
+
+
+def _score(spec: AttackSpec, query: AuditQuery, mechanism: Mechanism) -> Score:
+    if spec.score is not None:
+        return cast(Score, _built(spec.score, SCORES))
+    if query.free:
+        return SCORES[query.score or "contains_canary"]()
+    white = spec.access != "black_box" and "white_box" in mechanism.access
+    return SCORES[(mechanism.white_box_score if white else None) or "predicted_member"]()
+
+
+def _built(component: Component, catalogue: Catalogue[Any]) -> Any:
+    """An object of a catalogue; a component that only describes an object is refused."""
+    if component.python is not None:
+        raise UsageError(
+            f"{catalogue.what} {component.kind!r} is the Python object {component.python}, which a "
+            "configuration cannot make; hand it over to leakbound.audit again."
+        )
+    return catalogue.build(component)
+
+
+def unnamed_parts(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
+    """What a spec does not name, or does not keep: its own rows."""
+    model, address = handed.model, spec.system.model
+    named = model is not None and model.name == address and is_address(address)
+    own = () if spec.design.rows is None else ("rows",)
+    names = dict.fromkeys((*own, *handed.names()))
+    return tuple(name for name in names if not (named and name == "model"))
+
+
+def text_tokens(model: Any) -> Callable[[str], list[str]]:
+    """What splits a text into the target's own tokens."""
+    while not hasattr(model, "encode_response") and hasattr(model, "model"):
+        model = model.model
+    if not hasattr(model, "encode_response"):
+        return str.split
+    return lambda text: [model.text((token,)) for token in model.encode_response(text)]
+
+
+def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
+    """A system that keeps what goes through its channels."""
+    if not channels:
+        return mechanism
+    if isinstance(mechanism, SystemMechanism):
+        return replace(mechanism, channels=channels)
+    raise UsageError(
+        f"channels are those of an application, and {mechanism.name} is a mechanism, which has its "
+        "answer alone; give an application with --system, or leave --channel out."
+    )
+
+
+def deciding(estimator: Estimator, channels: tuple[str, ...], controls: int) -> Estimator:
+    """The estimator of an audit by channel."""
+    if not channels:
+        return estimator
+    if not isinstance(estimator, EProcess | ByChannel):
+        raise UsageError(
+            f"channels are tested by e-processes, and the estimator is {estimator.name}; use "
+            "--estimator e_process, or leave --channel out."
+        )
+    if ALL in channels and not controls:
+        raise UsageError(
+            "channels is all, the replies of control pairs show which there are, and controls is "
+            "0; name the channels, or leave controls=0 out."
+        )
+    return ByChannel()
+
+
+STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system should have none
+
+
+def repeated_share(share: float | None, mechanism: Mechanism) -> float:
+    """Share of the pairs whose first query is asked again.
+
+    Requests to a model carry the whole prompt, and equal ones are asked once, so only systems of
+    the user are asked again.
+    """
+    if mechanism.needs:
+        if share:
+            raise UsageError(
+                f"state_check is {share:g}, and {mechanism.name} asks a model, which is asked an "
+                "equal request once; leave state_check out."
+            )
+        return 0.0
+    if share is not None:
+        return share
+    known = isinstance(mechanism, SystemMechanism) and mechanism.stateless
+    return STATELESS_SHARE if known else 1.0
+
+
+def unopened(spec: AuditSpec, manifest: Settings) -> Unopened:
+    """The model of a run, which is not opened."""
+    changes = manifest["beside"].get("may_change", False)
+    return Unopened(spec.system.model, manifest["model"], changes)

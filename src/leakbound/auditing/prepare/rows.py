@@ -1,0 +1,202 @@
+"""The private rows that a spec names, and their task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.spec.groups import Design
+from leakbound.errors import DataError, UsageError
+from leakbound.privacy import NonPrivate
+from leakbound.tasks import Context, Mechanism, Task
+from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
+from leakbound.tasks.rows.datasets import (
+    as_examples,
+    infer_task,
+    inline_rows,
+    read_rows,
+    require_classes,
+)
+from leakbound.tasks.rows.row_checks import warn_of_rows
+from leakbound.tasks.synthetic import HELP_DESK, help_desk
+from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
+
+SYNTHETIC_ROWS = 400
+GENERATION = infer_task((), "generation")
+
+
+def load_data(design: Design) -> tuple[Context, Task]:
+    """Read the private rows and find their task."""
+    _one_source(design)
+    rows, task = _loaded(design)
+    return rows, _with_messages(task, design)
+
+
+def _loaded(design: Design) -> tuple[Context, Task]:
+    fixed = public_task(design)
+    if design.task in NAMED_TASKS:
+        rows = _named(design, NAMED_TASKS[design.task])
+    elif design.rows is not None:
+        rows = as_examples(
+            inline_rows(design.rows), "the configuration", *_fields(design),
+            drop_empty=design.drop_empty,
+        )  # fmt: skip
+    elif design.data is not None:
+        rows = read_rows(design.data, *_fields(design), design.drop_empty, design.delimiter,
+                         design.encoding)  # fmt: skip
+    elif design.task in (None, "help_desk"):
+        return help_desk(SYNTHETIC_ROWS, generator(design.seed, "data")), HELP_DESK
+    elif design.task == "pseudo_names":
+        return pseudo_names(SYNTHETIC_ROWS, generator(design.seed, "data")), PSEUDO_NAMES
+    else:
+        raise UsageError(
+            f"the task {design.task!r} needs data; give a file with --data, or --task help_desk."
+        )
+    return rows, task_of(rows, design.task, fixed)
+
+
+def rows_and_task(
+    design: Design, rows: Context | None = None, task: Task | None = None
+) -> tuple[Context, Task]:
+    """Rows and their task, where a caller may hand over either; what looks odd is logged."""
+    if rows is None:
+        found, named = load_data(design)
+    elif design.data or design.data_dir:
+        raise UsageError("rows are handed over, and data names others; leave one of them out.")
+    else:
+        found, named = rows, task or task_of(rows, design.task, public_task(design, own_rows=True))
+    if rows is not None or named_rows(design):
+        warn_of_rows(found, task or named)
+    return found, _with_messages(task or named, design)
+
+
+def _with_messages(task: Task, design: Design) -> Task:
+    """The task as the design shows it to an instruct model."""
+    shown = design.system_message
+    return task if shown is None else replace(task, system_message=shown)
+
+
+def named_rows(design: Design) -> bool:
+    """Whether a configuration names rows, or a task that knows where its rows are."""
+    given = (design.data, design.rows, design.data_dir)
+    return design.task in NAMED_TASKS or any(one is not None for one in given)
+
+
+def public_task(design: Design, own_rows: bool = False) -> Task | None:
+    """The task as far as the configuration fixes it, before a row is read."""
+    own_rows = own_rows or design.rows is not None or design.data is not None
+    name = design.task or (None if own_rows else "help_desk")
+    if design.labels is not None:
+        if name == "help_desk" and design.task is None:
+            raise UsageError(
+                "labels are given, and the bundled help-desk rows have labels of their own; name "
+                "your rows with --data, or leave --labels out."
+            )
+        if name not in (None, "classification"):
+            raise UsageError(
+                f"labels are given, and the task {name} fixes what is answered; leave one of them "
+                "out."
+            )
+        return Task("classification", tuple(design.labels))
+    if name in NAMED_TASKS:
+        return NAMED_TASKS[name].task
+    return {"help_desk": HELP_DESK, "pseudo_names": PSEUDO_NAMES, "generation": GENERATION}.get(
+        name or ""
+    )
+
+
+def public_fields(design: Design) -> tuple[str | None, str | None]:
+    """The fields as far as the configuration names them, before a row is read.
+
+    Examples:
+        >>> public_fields(Design(input_field="body"))
+        ('{body}', None)
+    """
+    field, label, template = _fields(design)
+    return template or (f"{{{field}}}" if field else None), label
+
+
+def require_public(task: Task | None, mechanism: Mechanism) -> None:
+    """Refuse to infer labels where something is guaranteed: every prompt would show them."""
+    guaranteed = mechanism.needs and not isinstance(mechanism.guarantee, NonPrivate)
+    if task is None and guaranteed:
+        raise UsageError(
+            f"{mechanism.name} gives a guarantee, and the labels are not named: taken from the "
+            "private rows they would stand in every prompt and might be released as they are. Name "
+            "them (--labels work,home), or the task (--task generation, or one by name)."
+        )
+
+
+def task_of(rows: Context, name: str | None, fixed: Task | None = None) -> Task:
+    """Find the task of a name, or the one that the labels speak for."""
+    task = fixed or (NAMED_TASKS[name].task if name in NAMED_TASKS else infer_task(rows, name))
+    if task.labels and not {row.label for row in rows} <= set(task.labels):
+        raise DataError(_unknown_labels(name, task))
+    require_classes(task, rows)
+    return task
+
+
+def _unknown_labels(name: str | None, task: Task) -> str:
+    """Names no label of a row: it is private."""
+    known = ",".join(task.labels)
+    if name in (None, "classification"):
+        return (
+            f"some rows have a label that is none of those given with --labels ({known}), which "
+            "must name every label of the data, spelled alike; name the others too, or leave their "
+            "rows out."
+        )
+    return (
+        f"some rows have a label that the task {name} does not know; its labels are {known}. Leave "
+        "these rows out, or name the labels of the data with --labels and without this --task."
+    )
+
+
+def _require_rows(design: Design) -> None:
+    """Refuse to read fields of rows that nobody gave: the bundled rows have none."""
+    flags = {
+        "--input-field": design.input_field, "--input-template": design.input_template,
+        "--label-field": design.label_field, "--delimiter": design.delimiter,
+        "--encoding": design.encoding,
+    }  # fmt: skip
+    given = next((flag for flag, value in flags.items() if value is not None), None)
+    if given is not None and not named_rows(design):
+        raise UsageError(
+            f"{given} says how your rows are read, and none are given; name them with --data, or "
+            f"leave {given} out."
+        )
+    if design.data == "":
+        raise UsageError("data is empty; it must be a file or folder of rows, or hf:<id>.")
+
+
+def _one_source(design: Design) -> None:
+    _require_rows(design)
+    given = [name for name in ("data", "rows", "data_dir") if getattr(design, name) is not None]
+    if len(given) > 1:
+        raise UsageError(
+            f"rows come from one place, and {' and '.join(given)} are given; leave all but one out."
+        )
+    if design.data_dir is not None and design.task not in NAMED_TASKS:
+        raise UsageError(
+            "--data-dir holds the rows of named tasks; add --task NAME (leakbound list tasks), or "
+            "use --data."
+        )
+    if design.task in NAMED_TASKS and any(_fields(design)):
+        raise UsageError(
+            f"the task {design.task} knows its fields; leave --input-field, --label-field and "
+            "--input-template out."
+        )
+
+
+def _fields(design: Design) -> tuple[str | None, str | None, str | None]:
+    """Of the field map; a line break is written \\n on the command line."""
+    template = (
+        design.input_template.replace("\\n", "\n") if design.input_template is not None else None
+    )
+    return design.input_field, design.label_field, template
+
+
+def _named(design: Design, named: NamedTask) -> Context:
+    if design.rows is not None:
+        return named.examples(inline_rows(design.rows), design.drop_empty)
+    return named.rows(design.data, design.data_dir, design.delimiter, design.drop_empty,
+                      design.encoding)  # fmt: skip

@@ -1,0 +1,129 @@
+"""A result, or the scores of its trials, computed again from what is stored; no model is asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.decide.decide import decide
+from leakbound.auditing.observe.controls import ControlCheck
+from leakbound.auditing.observe.one_pass import OnePass
+from leakbound.auditing.one_run.prepare import prepare_one_run
+from leakbound.auditing.one_run.result import assemble_one_run
+from leakbound.auditing.prepare.build import unopened
+from leakbound.auditing.prepare.prepare import prepare
+from leakbound.auditing.receipts.load import load_result
+from leakbound.auditing.result.assemble import assemble
+from leakbound.auditing.result.audit_result import AuditResult
+from leakbound.auditing.spec.audit_spec import AuditSpec, make_spec
+from leakbound.auditing.store.folder import KEY, TRIALS, Settings, read_manifest
+from leakbound.auditing.store.run_store import RunStore
+from leakbound.errors import LeakboundError, StoreError, UsageError
+from leakbound.estimators import PairedScores
+from leakbound.estimators.error_counts import TrialLog
+
+NEEDED = ("manifest.json", TRIALS, KEY, "record.json")
+# keys of a manifest that have to be the same, and what it means where one is not
+SAME = {
+    "data": "the rows are not those that were audited.",
+    "version": "the run was written by another version of leakbound.",
+    "system": "the system is not the one that was audited.",
+    "looks": "its contexts depend on the model (its tokenizer, or a judge), which is not loaded.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """What a second computation says."""
+
+    differ: tuple[str, ...] = ()
+    why_not: str = ""
+
+
+def recompute(folder: Path) -> Recomputed:
+    """Compute bounds and verdict of a run again, from its stored trials.
+
+    It needs the rows, which canaries are drawn from, and the system's file where one was named.
+    """
+    try:
+        kept, manifest = load_result(folder), read_manifest(folder)
+        spec = _spec(kept, manifest)
+        with TemporaryDirectory() as space:
+            again = _computed(spec, _copied(folder, Path(space)), manifest)
+    except (LeakboundError, KeyError, ImportError, OSError) as error:
+        return Recomputed(why_not=" ".join(str(error).split()))
+    one, two = (json.loads(result.results()) for result in (kept, again))
+    return Recomputed(tuple(key for key in one if one[key] != two.get(key)))
+
+
+def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
+    """Scores of the single outputs of a run's paired trials, and what its controls showed."""
+    kept, manifest = load_result(folder), read_manifest(folder)
+    if not (folder / TRIALS).is_file():
+        raise StoreError(f"{str(folder)!r} holds no {TRIALS}; give the folder of a whole run.")
+    spec = _spec(kept, manifest)
+    if spec.design.layout == "one_run":
+        raise UsageError(f"{kept.name} is of a one_run design, which has no paired trials.")
+    with TemporaryDirectory() as space:
+        seen = _seen(spec, _copied(folder, Path(space)), manifest)
+        log = next(one for one in seen.observers.values() if isinstance(one, TrialLog))
+        return log.trials.part(slice(seen.design.pilot, None)), seen.controls()
+
+
+def _spec(kept: AuditResult, manifest: Settings) -> AuditSpec:
+    if kept.handed:
+        raise StoreError(
+            f"the audit got Python objects ({', '.join(kept.handed)}), which no run keeps; name a "
+            "system as python:file.py:object, and put rows into a file."
+        )
+    if not manifest:
+        raise StoreError("the run has no manifest.json; restore it from a copy.")
+    return make_spec({**manifest["spec"], **_places(manifest["beside"])})
+
+
+def _places(beside: dict[str, object]) -> dict[str, object]:
+    return {key: beside[key] for key in ("data", "data_dir") if beside.get(key) is not None}
+
+
+def _copied(folder: Path, space: Path) -> Path:
+    """The run in a folder of its own, because opening it writes."""
+    copy = space / folder.name
+    copy.mkdir(mode=0o700)
+    for name in (*NEEDED, f"{TRIALS}-wal"):
+        if (folder / name).is_file():
+            shutil.copy(folder / name, copy / name)
+    return copy
+
+
+def _computed(spec: AuditSpec, folder: Path, manifest: Settings) -> AuditResult:
+    if spec.design.layout == "one_run":
+        one_run = prepare_one_run(spec)
+        _require_same(one_run.manifest, manifest)
+        return assemble_one_run(one_run, *RunStore.open(folder, _identity(folder)))
+    seen = _seen(spec, folder, manifest)
+    return assemble(seen, decide(seen))
+
+
+def _seen(spec: AuditSpec, folder: Path, manifest: Settings) -> OnePass:
+    """A pass over all stored pairs of a copy."""
+    prepared = prepare(spec, opener=lambda spec: unopened(spec, manifest))
+    _require_same(prepared.manifest, manifest)
+    store, prior = RunStore.open(folder, _identity(folder))
+    seen = OnePass(prepared, store, CollectionPlan.of(prepared), prior)
+    seen()
+    return seen
+
+
+def _identity(folder: Path) -> Settings:
+    return {key: value for key, value in read_manifest(folder).items() if key != "schema_version"}
+
+
+def _require_same(found: Settings, audited: Settings) -> None:
+    """Refuse to compute another audit than the one that is stored."""
+    for key, what in SAME.items():
+        if found[key] != audited[key]:
+            raise StoreError(what)

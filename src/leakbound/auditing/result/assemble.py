@@ -1,0 +1,301 @@
+"""Build the result of an audit from one pass over its pairs, without a model call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from leakbound.auditing.decide.channel_verdicts import ChannelResult
+from leakbound.auditing.decide.decide import Assessment
+from leakbound.auditing.decide.guessing import unshown_sentence
+from leakbound.auditing.decide.largest_certifiable import reach_sentence
+from leakbound.auditing.decide.obstacles import (
+    state_sentence,
+)
+from leakbound.auditing.decide.verdict import Conclusion
+from leakbound.auditing.design.pairs import Copies
+from leakbound.auditing.observe.controls import ControlCheck
+from leakbound.auditing.observe.one_pass import OnePass, Tally
+from leakbound.auditing.observe.rejections import mu_bound
+from leakbound.auditing.observe.reply_separation import Separations
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.result.audit_result import (
+    AuditResult,
+    Finding,
+    ThresholdKind,
+    accuracies_of,
+    attack_names,
+    power_of,
+    provenance,
+)
+from leakbound.auditing.result.curves import EValuePath, curves_of, path_of
+from leakbound.auditing.result.judge_refusals import judge_finding
+from leakbound.auditing.result.record import GuaranteeData
+from leakbound.auditing.result.trial_views import shown_prompt, trial_views
+from leakbound.auditing.store.run_store import EvidenceRow
+from leakbound.estimators import TrialDesign
+from leakbound.estimators.by_channel import ChannelEValues
+from leakbound.estimators.e_process import EValues
+from leakbound.estimators.two_sided import TwoSidedEValues
+from leakbound.models.content import readable
+from leakbound.models.wrappers import computation_of
+from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Split
+from leakbound.stats.curves.low_fpr import rate_at_fpr
+from leakbound.stats.power import NO_POWER
+from leakbound.tasks import Context, Mechanism, Query, Votes
+
+INFERRED = (
+    "the labels of the task were inferred from the private rows and stand in every prompt: what a "
+    "label alone reveals is not measured. Name them with --labels."
+)
+ONE_BUILD = (
+    "the bound holds given this one build of the store: what was drawn when it was built, such as "
+    "noise of an index, is the same in all trials and may look like a leak. Where the guarantee "
+    "rests on such noise, use --design one_run or --design paired."
+)
+LOW_FPR = (0.1, 0.01, 0.001)
+WITHHELD = ("withheld_member", "withheld_nonmember")
+FEW = 3  # sampled candidates that may be alike by chance
+GatePowers = tuple[tuple[float, float], ...]
+
+
+def assemble(seen: OnePass, found: Assessment) -> AuditResult:
+    """The result of the pairs that a pass has seen."""
+    parts = _decided(seen, found), _figures(seen, found), _origin(seen)
+    result = AuditResult(**{key: value for part in parts for key, value in part.items()})
+    result.know_data(seen.prepared.data)
+    return result.referenced()
+
+
+Fields = dict[str, Any]
+
+
+def _decided(seen: OnePass, found: Assessment) -> Fields:
+    """The verdict, and what it rests on."""
+    prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
+    power, guessing = _powers(seen, found.slow)
+    every, conclusion = (
+        tuple(one for each in found.found.values() for one in each),
+        found.conclusion,
+    )
+    exact = found.exact if conclusion.by_exact else None
+    return {
+        "verdict": conclusion.verdict,
+        "reason": conclusion.reason,
+        "sentences": _sentences(prepared, conclusion, guessing, found.controls, found.told),
+        "claim": design.claim,
+        "guarantee": GuaranteeData.of(design.guarantee, design.claim.delta),
+        "decided_by": _deciding(design, found.found[estimator], exact),
+        "estimates": every,
+        "largest_certifiable": found.largest,
+        "power": power,
+        "guessing_power": guessing,
+        "threshold": _threshold(design),
+        "controls": found.controls,
+        "channels": found.channels,
+        "state": found.state,
+        "findings": tuple(_findings(seen, found)),
+        "warnings": (
+            *(() if estimator.anytime else seen.prior.several("paired trials")),
+            *_alike(prepared.mechanism, seen.tally),
+            *(() if power or guessing else (NO_POWER,)),
+        ),
+    }
+
+
+def _figures(seen: OnePass, found: Assessment) -> Fields:
+    """What is drawn, and the trials that are shown."""
+    simulated, first = seen.tally.simulated(), seen.first[0]
+    both, rule = (simulated.member, simulated.nonmember), seen.design.rule
+    return {
+        "e_values": _path(seen),
+        "profile": seen.profile(),
+        "curves": curves_of(*both),
+        "low_fpr": tuple(rate_at_fpr(*both, x) for x in LOW_FPR),
+        "example_prompt": shown_prompt(seen.prepared, first, first.member),
+        "trials": () if found.channels else trial_views(seen.prepared, rule, seen.releaser.shown),
+        "counts": _counts(seen, found.tested, sum(one.size for one in both)),
+    }
+
+
+def _origin(seen: OnePass) -> Fields:
+    """Which audit it is of."""
+    prepared, spec, model = seen.prepared, seen.prepared.spec, seen.prepared.model
+    labels = () if prepared.inferred else prepared.task.labels  # those that rows told stay unshown
+    computed = computation_of(model, prepared.task.prompt((), Query("")), labels)
+    return {
+        "name": seen.store.folder.name,
+        "claim_source": spec.claim_source,
+        "attack": attack_names(prepared.attack, prepared.mechanism.name),
+        "handed": prepared.handed,
+        "spec": spec.flat(),
+        "provenance": provenance(
+            seen.store, seen.seen, prepared.data, spec.design.seed,
+            model=model.name, model_fingerprint=model.fingerprint,
+            manifest=prepared.public.digest, **computed,
+        ),
+    }  # fmt: skip
+
+
+def _deciding(
+    design: TrialDesign, bounds: Sequence[Estimate], exact: Estimate | None
+) -> tuple[str, ...]:
+    """Methods of what is compared with the claim, and of a bound on mu with a guarantee of mu."""
+    if exact is not None:
+        return (exact.method,)
+    mu = None if design.guarantee_mu is None else mu_bound(bounds)
+    return tuple(dict.fromkeys(one.method for one in (bounds[0], mu) if one is not None))
+
+
+def _threshold(design: TrialDesign) -> ThresholdKind:
+    if isinstance(design.rule, Split):
+        return "split"
+    if isinstance(design.rule, Bonferroni):
+        return "bonferroni"
+    return "best" if isinstance(design.rule, BestOnSameData) else "fixed"
+
+
+def _path(seen: OnePass) -> EValuePath | None:
+    every = seen.observers.values()
+    kinds = EValues | ChannelEValues | TwoSidedEValues
+    known = (one.process for one in every if isinstance(one, kinds))
+    process = next(known, None)
+    return None if process is None else path_of(process)
+
+
+def _findings(seen: OnePass, found: Assessment) -> Iterator[Finding]:
+    """What was found beside the verdict."""
+    prepared = seen.prepared
+    for warning in prepared.warnings:
+        yield Finding("unsupported_claim", warning)
+    if prepared.inferred:
+        yield Finding("inferred_labels", INFERRED)
+    if sentence := state_sentence(found.state):
+        yield Finding("stateful_system", sentence)
+    if found.noise is not None and not found.noise.fits:
+        said = f"{found.noise}. The exact bounds take the noise as declared."
+        yield Finding("noise_misfit", said)
+    if prepared.spec.design.layout == "session":
+        yield Finding("one_build", ONE_BUILD)
+    if prepared.pairs.copies.count:
+        yield Finding("worst_case_context", worst_case_sentence(prepared.pairs.copies))
+    yield from _unlike(seen)
+    if sentence := second_text_sentence(prepared, seen.control_rows):
+        yield Finding("second_text_unanswered", sentence)
+    yield from _unseen(found.channels)
+    if seen.tally.judged:
+        yield judge_finding(seen.tally.withheld, seen.seen)
+
+
+def _sentences(
+    prepared: Prepared, conclusion: Conclusion, guessing: GatePowers, controls: ControlCheck,
+    told: Separations,
+) -> tuple[str, ...]:  # fmt: skip
+    """The verdict in sentences, with what it rests on."""
+    verdict, spec = conclusion.verdict, prepared.spec
+    open_ = spec.decision.claim is not None and verdict == "no_violation"
+    once = spec.design.layout == "session" and verdict != "inconclusive"  # a store built once
+    return (
+        *conclusion.sentences,
+        *((unshown_sentence(guessing),) if open_ else ()),
+        *reach_sentence(verdict, controls, told),
+        *((ONE_BUILD,) if once else ()),
+    )
+
+
+def _unlike(seen: OnePass) -> Iterator[Finding]:
+    """Do the scores that were audited say what users are answered?"""
+    served = seen.releaser.served
+    unlike, counted = served.unlike, served.counted
+    if unlike:
+        yield Finding(
+            "answers_unlike_scores",
+            f"the answer of {unlike} of {counted} outputs does not have the largest released "
+            "count. This audit reads the counts, and says nothing of such answers; audit them with "
+            "--access black_box.",
+        )
+
+
+def _powers(seen: OnePass, slow: bool) -> tuple[GatePowers, GatePowers]:
+    """Against the claim, and against random guessing; none where a leak may show in replies alone,
+    since both are those of a score."""
+    if slow:
+        return (), ()
+    estimator, design = seen.prepared.estimator, seen.design
+    return power_of(estimator, design, seen.seen), accuracies_of(estimator, design, seen.seen)
+
+
+def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:
+    """Channels in which not even a context full of the canary was seen."""
+    unseen = [one.name for one in channels if one.reason == "attack_blind"]
+    if unseen:
+        yield Finding(
+            "unseen_channels",
+            "nothing shows that this attack sees the canary in " + ", ".join(unseen) + ": of "
+            "these channels the audit says nothing.",
+        )
+
+
+def _counts(seen: OnePass, tested: int, simulated: int) -> dict[str, int]:
+    """What the record counts."""
+    used, prepared = seen.seen, seen.prepared
+    return {
+        "pairs": used,
+        "tested_pairs": tested,
+        "model_calls": seen.store.calls(used),
+        "answers": sum(seen.tally.answers),
+        "unparsable_answers": sum(seen.tally.unreadable),
+        "simulated_outputs": simulated,
+        "background_copies": prepared.pairs.copies.count,
+        "looks": len(seen.prior),
+        **(dict(zip(WITHHELD, seen.tally.withheld, strict=True)) if seen.tally.judged else {}),
+    }
+
+
+def _alike(mechanism: Mechanism, tally: Tally) -> tuple[str, ...]:
+    """Were the public candidates, which are sampled, one and the same text in every context?"""
+    sampled = mechanism.sampled_candidates
+    if sampled < FEW or not tally.candidates or not tally.alike:
+        return ()
+    return (
+        f"the {sampled} candidate answers to each query, all but one drawn at temperature 1, are "
+        "one and the same text: the model may not sample, and then this mechanism can release "
+        "nothing else. Ask the endpoint for its temperature (leakbound probe).",
+    )
+
+
+ANSWERED = 0.5  # share of the partitions with the second text that have to say yes to it
+
+
+def worst_case_sentence(copies: Copies) -> str:
+    """What a reader should know of contexts with copies."""
+    return (
+        "these are worst-case contexts, not typical ones: the canary's text also stands in "
+        f"{copies.count} of the {len(copies.parts) - 1} other partitions of both contexts, so "
+        "that one vote may decide. A guarantee holds for these contexts too; --background-copies 0 "
+        "audits typical ones."
+    )
+
+
+def second_text_sentence(prepared: Prepared, controls: Sequence[EvidenceRow]) -> str | None:
+    """Whether voters say yes to the second text of a query alone."""
+    query = prepared.attack.query
+    if not query.second_text or not controls:
+        return None
+    pairs = prepared.controls
+    there = sum(_holding(prepared, pair.nonmember.context, query.second_text) for pair in pairs)
+    yes = sum(row.nonmember.counts[0] for row in controls if isinstance(row.nonmember, Votes))
+    if there and yes >= ANSWERED * there:
+        return None
+    return (
+        f"the second text stood in {there} partitions of the control contexts without the canary, "
+        f"and {yes} answered yes: this model does not answer a question about two texts, or its "
+        "context does not hold the second one. What the audit saw is the canary alone. Use --query "
+        "membership with --background-copies, or a model that was trained on such questions."
+    )
+
+
+def _holding(prepared: Prepared, context: Context, text: str) -> int:
+    """Partitions, or whole contexts where none are known, that hold a text."""
+    parts = prepared.mechanism.disjoint_parts(len(context)) or (tuple(range(len(context))),)
+    return sum(any(text in readable(context[at].input) for at in part) for part in parts)

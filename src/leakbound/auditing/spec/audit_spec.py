@@ -1,0 +1,375 @@
+"""AuditSpec: everything that decides an audit, in four frozen values.
+
+A file may group its keys by these four or write them flat; each key stands once. Keys of one
+component are written `canary: {kind: hex, digits: 8}` or `canary.digits: 8`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
+
+from leakbound._catalogue import Catalogue, Component
+from leakbound.attacks import CANARIES, QUERIES, SCORES, DocumentAttack
+from leakbound.auditing.spec.config_file import read_config
+from leakbound.auditing.spec.groups import MOST, AttackSpec, Design, FrozenSpec, SystemSpec
+from leakbound.errors import UsageError, unknown_name
+from leakbound.estimators import ESTIMATORS, threshold_rule
+from leakbound.mechanisms import MECHANISMS
+from leakbound.stats import Fixed
+from leakbound.stats.counts.ranked import Ranked
+from leakbound.tasks.named_tasks import NAMED_TASKS
+from leakbound.tasks.rows.datasets import TASKS
+
+LIKELY = 0.8  # a confidence that somebody may have meant
+
+
+class Decision(FrozenSpec):
+    """What decides: the claim, and how it is tested."""
+
+    epsilon: float = Field(
+        default=1.0, gt=0, description="the claim, and what a noisy mechanism is calibrated to"
+    )
+    delta: float = Field(default=1e-5, ge=0, lt=1, description="delta of the claim")
+    confidence: float = Field(default=0.95, ge=0.5, lt=1, description="confidence of every bound")
+    claim: Literal["random-guessing"] | None = Field(
+        default=None,
+        description="a claim by its name, in place of epsilon and delta; random-guessing: epsilon "
+        "0 at delta 0, tested on both sides",
+    )
+    claim_for: Literal["answer", "run"] = Field(
+        default="answer",
+        description="what epsilon and delta are claimed for: each answer, so that the claim is "
+        "composed over the answers of a one_run design, or its whole run",
+    )
+    estimator: Component = Field(default=Component(kind="e_process"), description="what decides")
+    threshold: str | float | None = Field(
+        default=None,
+        description="a number, split, split:0.3, bonferroni or best; in a one_run design a number, "
+        "rank or rank:0.5; none: the score's own rule",
+    )
+    stop_when_rejected: bool = Field(
+        default=False, description="stop collecting once the e-process has rejected the claim"
+    )
+    simulations: int = Field(
+        default=400_000,
+        ge=0,
+        le=MOST,
+        description="simulated outputs, for the curves and for what the e-process learns about the "
+        "scale of the noise",
+    )
+    assume_hit: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="for the power: probability that the model notices a canary in its context",
+    )
+    assume_false_alarm: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="for the power: probability that it reports a canary that is not there",
+    )
+
+    @property
+    def each(self) -> tuple[float, float]:
+        """(epsilon, delta) that are claimed for one answer."""
+        return (self.epsilon, self.delta) if self.claim is None else (0.0, 0.0)
+
+    @field_validator("assume_hit", "assume_false_alarm", mode="before")
+    @classmethod
+    def _probability(cls, value: object, info: ValidationInfo) -> object:
+        """A number from 0 to 1: no boolean, and no NaN."""
+        if isinstance(value, bool | str) or (
+            isinstance(value, int | float) and not 0 <= value <= 1
+        ):
+            raise ValueError(
+                f"{info.field_name} is {value!r}; it must be a probability from 0 to 1."
+            )
+        return value
+
+    @field_validator("confidence", mode="before")
+    @classmethod
+    def _confidence(cls, value: object) -> object:
+        """A percentage is not a probability, and an error probability no confidence."""
+        if not isinstance(value, int | float) or 0.5 <= value <= 1 or not 0 < value < 100:
+            return value
+        meant = value / 100 if value >= 50 else 1 - value / (100 if value > 1 else 1)
+        hint = f" Did you mean {meant:g}?" if meant >= LIKELY else ""
+        raise ValueError(f"confidence is {value!r}; it must be at least 0.5 and below 1.{hint}")
+
+
+Settings = dict[str, Any]
+# flat keys of values that have the name of a group: nested, `system` and `design` are the groups
+ALIASES = {"system": "address", "design": "layout"}
+MOST_KEYS = 20  # of a longer list, an error says where to find it
+NAMES = {key: f"{alias} (the key {key})" for alias, key in ALIASES.items()}
+STORES = frozenset({"session", "one_run"})  # layouts with one store
+# what such a layout asks by default: a store answers from what it finds, so a canary looks like the
+# other records and leads to itself, and is one record more
+OF_STORES = {"query": {"kind": "recall"}, "canary": {"kind": "coded"}, "insertion": "add"}
+GROUPS: dict[str, type[FrozenSpec]] = {
+    "system": SystemSpec, "attack": AttackSpec, "design": Design, "decision": Decision,
+}  # fmt: skip
+COMPONENTS: dict[str, Catalogue[Any]] = {
+    "mechanism": MECHANISMS, "query": QUERIES, "canary": CANARIES, "score": SCORES,
+    "estimator": ESTIMATORS,
+}  # fmt: skip
+KEYS: dict[str, str] = {key: group for group, kind in GROUPS.items() for key in kind.model_fields}
+
+
+class AuditSpec(FrozenSpec):
+    """The parameters of an audit. Unknown keys are errors; names are those of the catalogues."""
+
+    system: SystemSpec = SystemSpec()
+    attack: AttackSpec = AttackSpec()
+    design: Design = Design()
+    decision: Decision = Decision()
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Refuse names that stand in no catalogue, unless an object was handed over.
+
+        Args:
+            context: Of pydantic; not used.
+
+        Raises:
+            UsageError: For an unknown name.
+        """
+        if self.design.layout != "one_run" or Ranked.named(self.decision.threshold) is None:
+            threshold_rule(self.decision.threshold, Fixed())
+        if self.attack.channels and self.design.layout == "one_run":
+            raise UsageError(
+                "channels are tested on paired trials, and a one_run design has none; use --design "
+                "paired or session, or leave --channel out."
+            )
+        for key, catalogue in COMPONENTS.items():
+            named: Component | None = getattr(getattr(self, KEYS[key]), key)
+            if named is not None and named.python is None and named.kind not in catalogue:
+                raise unknown_name(catalogue.what, named.kind, catalogue)
+        task, tasks = self.design.task, (*TASKS, "help_desk", "pseudo_names", *NAMED_TASKS)
+        if task is not None and task not in tasks:
+            raise unknown_name("the task", task, tasks)
+
+    @property
+    def claim_source(self) -> Literal["stated", "default"]:
+        """Whether somebody stated the claim."""
+        decision = self.decision
+        stated = decision.claim is not None or "epsilon" in decision.model_fields_set
+        return "stated" if stated else "default"
+
+    def flat(self) -> Settings:
+        """Every key with its plain value, without the groups; components as {kind, options}."""
+        found: Settings = {}
+        for group in GROUPS:
+            part: FrozenSpec = getattr(self, group)
+            found.update(
+                {k: _plain(getattr(part, k)) for k in type(part).model_fields if k != "rows"}
+            )
+        return found | self._unclaimed()
+
+    def _unclaimed(self) -> Settings:
+        """Epsilon and delta where a claim by its name takes their place."""
+        if self.decision.claim is None:
+            return {}
+        return dict.fromkeys({"epsilon", "delta"} - self.decision.model_fields_set)
+
+    def nested(self) -> Settings:
+        """The same in their groups, without keys at None and empty ones, as in a file."""
+        values = self.flat()
+        return {
+            group: {
+                key: values[key] for key in kind.model_fields if values.get(key) not in (None, {})
+            }
+            for group, kind in GROUPS.items()
+        }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return value.to_config() if isinstance(value, Component) else value
+
+
+def make_spec(values: Mapping[str, Any]) -> AuditSpec:
+    """A spec from plain values, flat or in groups.
+
+    Args:
+        values: Keys of the four groups, or keys by themselves.
+
+    Returns:
+        The spec.
+
+    Raises:
+        UsageError: With a sentence for whatever is wrong with the values.
+    """
+    given = flat_keys(values)
+    given = merge_keys(_usual(given), given)
+    if given.get("claim") is not None:  # as `flat` writes them
+        given = {k: v for k, v in given.items() if v is not None or k not in ("epsilon", "delta")}
+    flat = {key: _with_kind(key, value) for key, value in given.items()}
+    parts: Settings = {group: {} for group in GROUPS}
+    for key, value in flat.items():
+        if key not in KEYS:
+            raise _unknown_key(key)
+        parts[KEYS[key]][key] = value
+    try:
+        return AuditSpec(**parts)
+    except ValidationError as error:
+        raise UsageError(_sentences(error.errors())) from None
+
+
+def _usual(given: Settings) -> Settings:
+    """The attack that fits the layout, and the canary that fits a query about documents."""
+    layout = given.get("layout")
+    found: Settings = dict(OF_STORES) if isinstance(layout, str) and layout in STORES else {}
+    query = given.get("query")
+    kind = query.kind if isinstance(query, Component) else str((query or {}).get("kind"))
+    if kind not in QUERIES:
+        return found
+    attack = QUERIES[kind]
+    if issubclass(attack, DocumentAttack):
+        found["canary"] = {"kind": attack.canary}
+    return found
+
+
+def flat_keys(values: Mapping[str, Any], source: str = "the configuration") -> Settings:
+    """One flat mapping: groups opened, and dotted options put into their components."""
+    found: Settings = {}
+    for key, value in values.items():
+        if key in GROUPS and isinstance(value, Mapping):
+            for inner, one in value.items():
+                _put(found, _inner(key, str(inner)), one, source)
+        else:
+            _put(found, ALIASES.get(str(key), str(key)), value, source)
+    return found
+
+
+def _inner(group: str, key: str) -> str:
+    """A key of a group; one that is not a key of it is named with its group in the error."""
+    plain = key.partition(".")[0]
+    if plain not in GROUPS[group].model_fields:
+        raise _unknown_key(plain, group)
+    return key
+
+
+def _put(found: Settings, key: str, value: Any, source: str) -> None:
+    name, dot, option = key.partition(".")
+    if name in COMPONENTS and (dot or not isinstance(value, Component)):
+        given = {option: value} if dot else _component(name, value)
+        twice = sorted(set(given or ()) & set(found.get(name) or ()))
+        if twice or (given is None and name in found):
+            what = f"{name}.{twice[0]}" if twice and twice[0] != "kind" else name
+            raise UsageError(f"{source} gives {what} twice; give it once.")
+        found[name] = None if given is None else {**(found.get(name) or {}), **given}
+        return
+    if key in found:
+        raise UsageError(f"{source} gives {key} twice; give it once.")
+    found[key] = value
+
+
+def _component(name: str, value: Any) -> Settings | None:
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): one for key, one in value.items()}
+    if not isinstance(value, str):
+        raise UsageError(
+            f"{name} is {value!r}; it must be a name or {{kind: NAME, option: value}}."
+        )
+    return {"kind": value}
+
+
+def merge_keys(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
+    """Flat keys of `base`, overridden by those of `over`.
+
+    Options of a component are merged, unless both name a kind, and not the same one.
+    """
+    found = dict(base)
+    for key, value in over.items():
+        old = found.get(key)
+        if key in COMPONENTS and isinstance(value, Mapping) and isinstance(old, Mapping):
+            same = "kind" not in old or value.get("kind", old["kind"]) == old["kind"]
+            value = {**old, **value} if same else dict(value)
+        found[key] = value
+    return found
+
+
+def _with_kind(key: str, value: Any) -> Any:
+    """Options without a kind are those of the default."""
+    if key in COMPONENTS and isinstance(value, Mapping) and "kind" not in value:
+        default = GROUPS[KEYS[key]].model_fields[key].default
+        if default is None:
+            raise UsageError(
+                f"{key} has options and no kind; name it, such as {key}: {{kind: NAME}}."
+            )
+        return {"kind": default.kind, **value}
+    return value
+
+
+def _unknown_key(key: str, group: str = "") -> UsageError:
+    known = GROUPS[group].model_fields if group else KEYS
+    if key == "grid":
+        return UsageError("a grid belongs to a sweep; run leakbound sweep, or leave grid out.")
+    outer, dot, inner = key.partition(".")
+    plain = inner if dot and outer in GROUPS else key
+    near = difflib.get_close_matches(plain, known, n=1)
+    where = f" in {group}" if group else ""
+    return UsageError(
+        f"the configuration key {key!r} is not known{where}."
+        + (f" Did you mean {near[0]!r}?" if near else f" {_keys_of(known)}")
+    )
+
+
+def _keys_of(known: Collection[str]) -> str:
+    if len(known) <= MOST_KEYS:
+        return f"Known keys: {', '.join(known)}."
+    return "`leakbound audit --help-all` shows all keys, as options."
+
+
+def _sentences(problems: Sequence[Any]) -> str:
+    """One sentence for each key, whose value may fail each type of a union."""
+    own = [str(one["ctx"]["error"]) for one in problems if one["type"] == "value_error"]
+    others = [one for one in problems if one["type"] != "value_error"]
+    must: dict[str, list[str]] = {}
+    for one in others:
+        must.setdefault(_start(one), []).append(_must(one))
+    return " ".join(own + [f"{start} it must be {' or '.join(m)}." for start, m in must.items()])
+
+
+def _start(problem: Any) -> str:
+    """The key as its option calls it, and its value; dates of YAML as they were written."""
+    where = [str(part) for part in problem["loc"][:3]]
+    key = where[1] if len(where) > 1 else where[0]
+    key += ".kind" if where[2:] == ["kind"] else ""
+    value, name = problem["input"], NAMES.get(key, key)
+    shown = str(value) if isinstance(value, date) else repr(value)
+    return f"{name} is {'empty' if value is None else shown};"
+
+
+def _must(problem: Any) -> str:
+    must = str(problem["msg"]).removeprefix("Input should be ").partition(", unable to")[0]
+    must = must.partition(", got ")[0]
+    must = must.replace("a valid ", "a ").replace("a integer", "a whole number")
+    return must.replace("a dictionary or instance of Component", "a name or {kind: NAME, ...}")
+
+
+def load_spec(path: str | None, overrides: Mapping[str, Any]) -> AuditSpec:
+    """The file's values, overridden by those given.
+
+    Args:
+        path: A YAML file, or None.
+        overrides: Flat keys that win over the file.
+
+    Returns:
+        The spec.
+
+    Raises:
+        UsageError: With a sentence for whatever is wrong with file or values.
+    """
+    base = flat_keys(read_config(Path(path)), f"the file {path}") if path else {}
+    return make_spec(merge_keys(base, flat_keys(overrides, "the command line")))

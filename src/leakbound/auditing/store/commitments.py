@@ -1,0 +1,108 @@
+"""Commitments: what an audit will do, written down before the first call.
+
+A commitment holds every setting, and digests of system and data; that of the data has a key, so
+that it confirms no guess about a row. Its own digest, kept elsewhere, shows that the claim, the
+estimator, the threshold and the number of pairs were not chosen by the results.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from leakbound.auditing.store.chain import text_digest
+from leakbound.auditing.store.folder import (
+    Settings,
+    damaged,
+    keyed,
+    make_folder,
+    make_key,
+    stable_json,
+    stored_on,
+    write_private,
+)
+from leakbound.errors import UsageError
+
+COMMITMENT = "commitment.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """What was committed to."""
+
+    settings: Settings
+    system: str
+    model: str
+    data: str
+    version: str
+    earlier: dict[str, str]
+
+    @property
+    def text(self) -> str:
+        """Stable JSON."""
+        found = {"schema_version": SCHEMA} | {
+            "settings": self.settings, "system": self.system, "model": self.model,
+            "data": self.data, "version": self.version, "earlier": self.earlier,
+        }  # fmt: skip
+        return stable_json(found)
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits, to be kept elsewhere."""
+        return text_digest(self.text.encode())
+
+
+def commit(folder: Path, manifest: Settings) -> Commitment:
+    """Write down what the audit of a run folder will do, before it asks anything."""
+    if known := read_commitment(folder):
+        return known
+    out, day = folder.parent, stored_on(folder, manifest["evidence"])
+    if day is not None:
+        raise UsageError(
+            f"answers to these questions have been stored in {str(out)!r} since {day}, and a "
+            "commitment is made before the first call; use another folder, or another --seed."
+        )
+    make_folder(folder, "--commit")
+    make_key(folder)
+    manifest = json.loads(json.dumps(manifest))
+    system = text_digest(manifest["system"].encode())
+    made = Commitment(
+        manifest["spec"], system, manifest["model"], keyed(folder, manifest["data"]),
+        manifest["version"], _earlier(out, system),
+    )  # fmt: skip
+    write_private(folder / COMMITMENT, made.text)
+    return made
+
+
+def _earlier(out: Path, system: str) -> dict[str, str]:
+    """Commitments for the same system in the same folder of runs."""
+    known = {path.parent.name: read_commitment(path.parent) for path in out.glob(f"*/{COMMITMENT}")}
+    return {
+        name: one.digest for name, one in sorted(known.items())
+        if one is not None and one.system == system
+    }  # fmt: skip
+
+
+def read_commitment(folder: Path) -> Commitment | None:
+    """The commitment in a run folder."""
+    path = folder / COMMITMENT
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found.pop("schema_version") != SCHEMA:
+            raise ValueError("its schema_version is not known")
+        return Commitment(**found)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise damaged(path, f"it is not a commitment ({type(error).__name__})") from None
+
+
+def commitment_of(folder: Path) -> dict[str, str]:
+    """What the provenance of a result says of the commitment of its run."""
+    made = read_commitment(folder)
+    if made is None:
+        return {}
+    earlier = {"earlier_commitments": " ".join(made.earlier.values())} if made.earlier else {}
+    return {"commitment": made.digest, **earlier}
