@@ -36,6 +36,8 @@ class _Words:
         self.word, self.design = word, design
         self.pairs = self.member = self.nonmember = 0
 
+    process = None
+
     def observe(self, observations: Observations) -> None:
         for one, other in observations.texts[observations.after(self.design.pilot)]:
             self.pairs += 1

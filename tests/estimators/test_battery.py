@@ -45,6 +45,8 @@ class _Changed:
     def __init__(self, inner: Observer, epsilon: Callable[[Estimate], float]) -> None:
         self.inner, self.epsilon = inner, epsilon
 
+    process = None
+
     def observe(self, observations: Observations) -> None:
         self.inner.observe(observations)
 
@@ -94,6 +96,8 @@ class _Last:
 
     def __init__(self, design: TrialDesign) -> None:
         self.design, self.inner = design, EProcess().begin(design)
+
+    process = None
 
     def observe(self, observations: Observations) -> None:
         self.inner = EProcess().begin(self.design)

@@ -28,6 +28,7 @@ from leakbound.stats import (
     ThresholdRule,
 )
 from leakbound.stats.arrays import Floats
+from leakbound.stats.e_values.mixture import MixedEProcess
 from leakbound.stats.noise.votes import KnownScores
 from leakbound.stats.power import PERFECT, least_number
 from leakbound.witness import StoredReply
@@ -351,6 +352,10 @@ def _read(values: T | None, what: Reads) -> T:
 
 class Observer(Protocol):
     """State of an estimator over the pairs of one audit."""
+
+    @property
+    def process(self) -> MixedEProcess | None:
+        """The e-values, whose path the result shows; None where there are none."""
 
     def observe(self, observations: Observations) -> None:
         """Add the next batch of pairs.

@@ -207,6 +207,8 @@ def limit_confidence(design: TrialDesign) -> float:
 class TrialLog:
     """The scores of all trials, and the simulated scores of the pairs that choose a threshold."""
 
+    process = None
+
     rejected = False
 
     def __init__(self, design: TrialDesign, statistic: Statistic) -> None:

@@ -76,6 +76,8 @@ class Exact(Estimator):
 class _Losses:
     """The exact losses of one audit."""
 
+    process = None
+
     rejected = False
 
     def __init__(self, delta: float) -> None:

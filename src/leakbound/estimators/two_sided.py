@@ -149,6 +149,8 @@ class TwoSidedEValues(PairedEValues):
 class _BothCounts:
     """Error counts of the pairs, and of the pairs with their contexts exchanged."""
 
+    process = None
+
     rejected = False
 
     def __init__(self, design: TrialDesign, sides: tuple[Observer, Observer]) -> None:

@@ -102,6 +102,8 @@ class _Differences:
         self.design = design
         self.gains: list[float] = []
 
+    process = None
+
     def observe(self, observations: Observations) -> None:
         """Score of the canary-in output less that of the canary-out output."""
         trials = observations.trials

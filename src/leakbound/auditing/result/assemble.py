@@ -34,9 +34,6 @@ from leakbound.auditing.result.record import GuaranteeData
 from leakbound.auditing.result.trial_views import shown_prompt, trial_views
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import TrialDesign
-from leakbound.estimators.by_channel import ChannelEValues
-from leakbound.estimators.e_process import EValues
-from leakbound.estimators.two_sided import TwoSidedEValues
 from leakbound.models.content import readable
 from leakbound.models.wrappers import computation_of
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Split
@@ -156,9 +153,7 @@ def _threshold(design: TrialDesign) -> ThresholdKind:
 
 
 def _path(seen: OnePass) -> EValuePath | None:
-    every = seen.observers.values()
-    kinds = EValues | ChannelEValues | TwoSidedEValues
-    known = (one.process for one in every if isinstance(one, kinds))
+    known = (one.process for one in seen.observers.values() if one.process is not None)
     process = next(known, None)
     return None if process is None else path_of(process)
 
