@@ -31,7 +31,7 @@ from leakbound.auditing.plan import plan
 from leakbound.auditing.verdict import Obstacle, Reason, above_zero, conclude
 from leakbound.estimators import Bounds, Claim, EProcess, TrialDesign
 from leakbound.estimators.score_bounds import DecidingName, score_bounds
-from leakbound.estimators.scored_trials import ScoredTrials
+from leakbound.estimators.scored_trials import ScoreDesign, ScoredTrials
 from leakbound.gating.score_verdict import conclude_guessing, conclude_scores, seen_by
 from leakbound.stats import Estimate, Fixed
 from leakbound.systems import SystemMechanism
@@ -262,8 +262,9 @@ def test_no_run_with_many_canaries_is_blind_beside_a_bound(
 
 @pytest.mark.parametrize("method", ["e_process", "clopper_pearson", "unconditional"])
 def test_no_scores_are_of_a_blind_attack_beside_a_bound(method: DecidingName) -> None:
-    right = (np.arange(40) % 8 > 0).astype(float)
-    trials = ScoredTrials(right, 1 - right, "paired", in_order=True)
+    right = (np.arange(40) % 8 > 0).astype(np.float64)
+    design: ScoreDesign = "unpaired" if method == "unconditional" else "paired"
+    trials = ScoredTrials(right, 1 - right, design, in_order=True)
     alike = ScoredTrials(np.arange(8) % 2.0, np.arange(8) % 2.0)
     found = score_bounds(trials, 1e-5, rule=Fixed(0.5))
     bound = found.estimate(method).epsilon or 0.0
@@ -273,5 +274,5 @@ def test_no_scores_are_of_a_blind_attack_beside_a_bound(method: DecidingName) ->
         assert (said.verdict, said.reason) == ("inconclusive", "too_few_trials")
     said = conclude_guessing((found, found), method, seen_by(trials, alike))
     assert said.verdict == "violation"
-    none = score_bounds(replace(alike, design="paired"), 1e-5, rule=Fixed(0.5))
+    none = score_bounds(replace(alike, design=design), 1e-5, rule=Fixed(0.5))
     assert conclude_scores(none, method, Claim(0.0, 1e-5), seen_by(alike)).reason == "attack_blind"
