@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import inspect
 import math
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from commands import cli
+from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
+from leakbound.attacks import Attack
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare
+from leakbound.auditing.decide.obstacles import obstacles
+from leakbound.auditing.decide.verdict import Obstacle, Reason, above_zero, conclude
+from leakbound.auditing.observe.controls import ControlCheck
+from leakbound.auditing.observe.one_pass import Tally
+from leakbound.auditing.one_run import prepare_one_run
+from leakbound.auditing.one_run.result import conclude_one_run
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare.build import Handed
+from leakbound.estimators import Bounds, Claim, EProcess, TrialDesign
+from leakbound.estimators.score_bounds import DecidingName, score_bounds
+from leakbound.estimators.scored_trials import ScoreDesign, ScoredTrials
+from leakbound.gating.score_verdict import conclude_guessing, conclude_scores, seen_by
+from leakbound.stats import Estimate, Fixed
 from leakbound.systems import SystemMechanism
-from leakbound.tasks import Context, Example
+from leakbound.tasks import Context, Example, as_context
 
 TOPICS = [
     "refund",
@@ -92,6 +110,32 @@ def test_a_retriever_that_quotes_documents_is_not_clean_by_a_query_that_finds_no
     assert audited(quoting, tmp_path, **FITTING).verdict == "violation"
 
 
+RAG = """
+import math
+from collections import Counter
+
+{}
+
+def answer(context, query):
+    return "\\n".join(top_two(context, query))
+"""
+
+
+def test_the_command_line_says_so_and_its_gate_does_not_pass(tmp_path: Path) -> None:
+    """The ordinary command of a first audit, over private rows in a CSV file."""
+    code = "\n\n".join(inspect.getsource(one) for one in (words, top_two))
+    (tmp_path / "rag.py").write_text("from __future__ import annotations\n" + RAG.format(code))
+    with (tmp_path / "mine.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *((c.input, c.label) for c in CASES)])
+    command = ("audit", "mine.csv", "rag.py:answer", "--task", "generation", "--pairs", "60")
+    bulk = cli(*command, "--query", "repeat", "--canary", "hex", "--out", "bulk", cwd=tmp_path)
+    assert (bulk.returncode, "INCONCLUSIVE (seen_only_in_bulk)" in bulk.stdout) == (3, True), bulk
+    gate = cli("gate", "bulk", "--max-epsilon", "1", cwd=tmp_path)
+    assert (gate.returncode, "1 inconclusive" in gate.stdout) == (3, True), gate
+    found = cli(*command, "--query", "recall", "--canary", "coded", "--out", "one", cwd=tmp_path)
+    assert (found.returncode, "VIOLATION" in found.stdout) == (1, True), found
+
+
 @pytest.mark.parametrize("attack", [OLD, FITTING])
 def test_a_retriever_that_quotes_nothing_is_accused_by_neither_query(
     tmp_path: Path, attack: dict[str, Any]
@@ -158,3 +202,77 @@ def test_an_attack_with_a_bound_above_0_is_not_called_blind(tmp_path: Path) -> N
     assert result.bound.epsilon > 0
     assert (result.verdict, result.reason) == ("inconclusive", "too_few_trials")
     assert "nothing shows" not in " ".join(result.sentences)
+
+
+BLIND = (
+    ControlCheck(0, None),
+    ControlCheck(8, 1.0),
+    ControlCheck(8, 0.5, witness=0.5),
+    ControlCheck(8, 0.001, late=0.9),
+    ControlCheck(8, 0.001, late=0.9, changed=0.01, single=0.001),
+)
+SURE = Estimate("e_process", "lower_bound", 0.2, 1e-5, 0.95, {"pairs": 100}, ())
+SURE_MU = replace(SURE, epsilon=None, mu=0.2)
+NOTHING = replace(SURE, epsilon=0.0, mu=0.0)
+
+
+@pytest.mark.parametrize("controls", BLIND)
+@pytest.mark.parametrize("code", ["attack_blind", "too_few_trials"])
+def test_no_audit_is_blind_beside_a_bound(controls: ControlCheck, code: Reason) -> None:
+    design, attack = TrialDesign(Claim(1.0, 1e-5), pairs=100), prepare_attack()
+    for bounds in ([SURE], [NOTHING, SURE], [NOTHING, SURE_MU]):
+        for largest in Bounds(3.0, 3.0), Bounds(0.5, 0.5):
+            above = above_zero(bounds)
+            against = (*obstacles(attack, Tally(), controls, None, above), (code, "other"))
+            said = conclude(design, EProcess(), bounds, None, 100, largest, against)
+            assert (said.verdict, said.reason) == ("inconclusive", "too_few_trials")
+    said = conclude(
+        design, EProcess(), [NOTHING], None, 100, Bounds(3.0, 3.0), against_of(controls)
+    )
+    assert said.reason == "attack_blind"
+
+
+def prepare_attack() -> Attack:
+    handed = Handed(mechanism=SystemMechanism(quoting))
+    return prepare(make_spec({"pairs": 8, "shots": 6}), rows=CASES, handed=handed).attack
+
+
+def against_of(controls: ControlCheck) -> tuple[Obstacle, ...]:
+    return obstacles(prepare_attack(), Tally(), controls, None)
+
+
+@pytest.mark.parametrize("controls", BLIND)
+@pytest.mark.parametrize("number", [1, 8])
+def test_no_run_with_many_canaries_is_blind_beside_a_bound(
+    controls: ControlCheck, number: int
+) -> None:
+    """With few controls there are none at the end of the run, which was `attack_blind`, too."""
+    asked = {"design": "one_run", "canaries": 40, "claim_for": "run", "epsilon": 2}
+    system = SystemMechanism(NearestStore(), "store", source="test", calls=DISPOSABLE)
+    handed, spec = Handed(mechanism=system), make_spec({**asked, "controls": number})
+    prepared = prepare_one_run(spec, rows=as_context(documents(200)), handed=handed)
+    claim = prepared.claim(1)
+    for largest in 3.0, 0.5:
+        most = replace(SURE, epsilon=largest)
+        said = conclude_one_run(prepared, claim, SURE, most, controls, 0)
+        assert (said.verdict, said.reason) == ("inconclusive", "too_few_trials")
+        blind = conclude_one_run(prepared, claim, NOTHING, replace(SURE, epsilon=3.0), controls, 0)
+        assert blind.reason == "attack_blind"
+
+
+@pytest.mark.parametrize("method", ["e_process", "clopper_pearson", "unconditional"])
+def test_no_scores_are_of_a_blind_attack_beside_a_bound(method: DecidingName) -> None:
+    right = (np.arange(40) % 8 > 0).astype(np.float64)
+    design: ScoreDesign = "unpaired" if method == "unconditional" else "paired"
+    trials = ScoredTrials(right, 1 - right, design, in_order=True)
+    alike = ScoredTrials(np.arange(8) % 2.0, np.arange(8) % 2.0)
+    found = score_bounds(trials, 1e-5, rule=Fixed(0.5))
+    bound = found.estimate(method).epsilon or 0.0
+    assert bound > 0
+    for claim in Claim(bound + 0.1, 1e-5), Claim(9.0, 1e-5):
+        said = conclude_scores(found, method, claim, seen_by(trials, alike))
+        assert (said.verdict, said.reason) == ("inconclusive", "too_few_trials")
+    said = conclude_guessing((found, found), method, seen_by(trials, alike))
+    assert said.verdict == "violation"
+    none = score_bounds(replace(alike, design=design), 1e-5, rule=Fixed(0.5))
+    assert conclude_scores(none, method, Claim(0.0, 1e-5), seen_by(alike)).reason == "attack_blind"

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from coins import says_yes
 
 import leakbound
 
@@ -26,8 +27,9 @@ def leaks(context: tuple[leakbound.Example, ...], query: str) -> str:
 
 
 def careful(context: tuple[leakbound.Example, ...], query: str) -> str:
-    """Sees a context that is full of the canary, and not a single one."""
-    return "yes" if sum(str(row.input) in query for row in context) > 1 else "no"
+    """Sees a context that is full of the canary; of a single one, randomised response."""
+    copies = sum(str(row.input) in query for row in context)
+    return "yes" if says_yes(copies, query) else "no"
 
 
 def audited(out: Path, system: object, pairs: int, epsilon: float) -> leakbound.AuditResult:
