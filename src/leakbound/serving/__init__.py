@@ -12,15 +12,6 @@ from leakbound.serving.ledger import BudgetState, Ledger
 from leakbound.serving.private import Answer, AnswerLost, PrivateICL
 
 __all__ = [
-    "Answer",
-    "AnswerLost",
-    "BudgetState",
-    "Ledger",
-    "PrivateICL",
-    "ServiceState",
-    "Tenant",
-    "Tenants",
-    "application",
-    "is_local",
-    "load_tenants",
-]
+    "Answer", "AnswerLost", "BudgetState", "Ledger", "PrivateICL", "ServiceState", "Tenant",
+    "Tenants", "application", "is_local", "load_tenants",
+]  # fmt: skip

@@ -3,3 +3,7 @@
 and says what failed, and `hosts` knows whose an address is. It contacts no other host than the
 given one.
 """
+
+from leakbound.models.http.transport import HttpReply, Transport, TransportError, default_transport
+
+__all__ = ["HttpReply", "Transport", "TransportError", "default_transport"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, urlsplit
 
@@ -11,6 +12,7 @@ AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azur
 VERSION = "api-version"  # the only query of an address that is not a secret
 
 
+@lru_cache(maxsize=64)  # it is called for each request
 def joined(url: str, path: str) -> str:
     """The address of a path at an endpoint.
 

@@ -2,19 +2,6 @@
 
 Model endpoints, `probe` and systems behind HTTP send everything through a `Transport`. The default
 is `AiohttpTransport`. A test or a user can pass another object with the same two methods.
-
-Examples:
-    A transport that answers from memory:
-
-    >>> import asyncio
-    >>> class InMemory:
-    ...     async def send(self, method, url, headers, body, timeout):
-    ...         return HttpReply(200, {"Content-Type": "application/json"}, b"{}")
-    ...     async def close(self):
-    ...         pass
-    >>> reply = asyncio.run(InMemory().send("POST", "http://127.0.0.1/v1", {}, b"{}", 1.0))
-    >>> reply.status, reply.header("content-type")
-    (200, 'application/json')
 """
 
 from __future__ import annotations
