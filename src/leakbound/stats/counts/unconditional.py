@@ -274,7 +274,9 @@ def unconditional_power(
     if count("pairs", pairs) == 0 or epsilon >= LARGEST:
         return 0.0
     tpr, fpr = assumption.rates(true_epsilon)
-    xs, ys = (_likely(binom.ppf([5e-7, 1 - 5e-7], pairs, rate)) for rate in (tpr, fpr))
+    ends = (binom.ppf([5e-7, 1 - 5e-7], pairs, rate) for rate in (tpr, fpr))
+    # a rate of 0 begins at -1
+    xs, ys = (np.arange(max(0, low), high + 1).astype(np.int64) for low, high in ends)
     claims = _ApproxClaims(delta)
     sure, likely = _rejects(xs, ys, _Trials(pairs, pairs), claims, epsilon, confidence)
     chances = np.outer(binom.pmf(xs, pairs, tpr), binom.pmf(ys, pairs, fpr))
@@ -284,11 +286,6 @@ def unconditional_power(
         bound = unconditional(x, pairs - x, y, pairs - y, delta, confidence).epsilon or 0.0
         total += float(chances[row, column]) * (bound > epsilon)
     return min(1.0, total)
-
-
-def _likely(ends: Floats) -> Ints:
-    """The counts between two ends."""
-    return np.arange(max(0, ends[0]), ends[1] + 1).astype(np.int64)  # a rate of 0 begins at -1
 
 
 def _bound(counts: dict[str, int], claims: _Claims, confidence: float) -> float:
