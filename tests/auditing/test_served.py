@@ -12,11 +12,12 @@ from leakbound_lab.planted.served_defects import SERVED_DEFECTS, FreshNoise
 
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.prepare.build import Handed
-from leakbound.estimators import EProcess
+from leakbound.estimators import EProcess, Observations, Observer, TrialDesign
 from leakbound.estimators.base import Reads
 from leakbound.gating.gate import Gate, check_gate
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
+from leakbound.stats import Estimate
 from leakbound.tasks import Context, Outputs, Task, Votes
 
 TASK = Task("note", ("plain", "odd"))
@@ -79,10 +80,23 @@ class HiddenForgottenNoise(ForgottenNoise):
 
 @dataclass(frozen=True, slots=True)
 class Trusting(EProcess):
-    """Reads the declared distribution alone."""
+    """Reads votes before noise alone, and finds nothing."""
 
     name: ClassVar[str] = "trusting"
-    reads: ClassVar[frozenset[Reads]] = frozenset({"chances"})
+    reads: ClassVar[frozenset[Reads]] = frozenset({"votes"})
+
+    def begin(self, design: TrialDesign) -> Observer:  # type: ignore[override]
+        return FindsNothing()
+
+
+class FindsNothing:
+    rejected = False
+
+    def observe(self, observations: Observations) -> None:
+        assert observations.votes
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        return (Estimate("trusting", "lower_bound", 0.0, 1e-5, 0.95, {"pairs": 24}, ()),)
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_one_step_over_all_thresholds_is_a_supermartingale(seed: int, horizon: i
     for _ in range(int(rng.integers(5, 40))):
         i, j = states[rng.choice(len(states))] if rng.random() < 0.3 else (1, 0)
         process.update(scores.exceedance(i), scores.exceedance(j))
-    rule = process._rule(process.lines, scores.thresholds.size)
+    rule = process.stake_rule(process.lines, scores.thresholds.size)
     x, y = (scores.exceedance([s[i] for s in states]) for i in (0, 1))
     past = process._running.past  # type: ignore[union-attr]
     stakes = rule.choose(past, np.array([process.pairs]))
@@ -149,7 +149,7 @@ def test_a_replay_is_the_running_e_value() -> None:
     x, y = (rng.random((90, 2)) < 0.8).astype(float), (rng.random((90, 2)) < 0.3).astype(float)
     process = EProcess(PureDP(0.4))
     process.extend(x, y)
-    replayed = process._rule(process.lines, 2).log_e_values(x, y, process._prior(2))
+    replayed = process.stake_rule(process.lines, 2).log_e_values(x, y, process.prior(2))
     assert replayed[0] == pytest.approx(process.log_e_values)
 
 

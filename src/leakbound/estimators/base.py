@@ -69,11 +69,7 @@ class Claim:
             )
 
     def guarantee(self) -> ApproxDP:
-        """The claim as a guarantee.
-
-        Returns:
-            (epsilon, delta)-DP under the claim's relation.
-        """
+        """The claim as a guarantee: (epsilon, delta)-DP under its relation."""
         return ApproxDP(self.epsilon, self.delta, self.relation)
 
 
@@ -203,25 +199,13 @@ class TrialDesign:
         return self.guarantee.mu if isinstance(self.guarantee, Gaussian) else None
 
     def threshold_pairs(self, pairs: int) -> int:
-        """Number of pairs, out of the first `pairs`, that choose the threshold.
-
-        Args:
-            pairs: Number of collected pairs.
-
-        Returns:
-            Number of pairs; 0 unless the rule splits them.
-        """
+        """Number of pairs, out of the first `pairs`, that choose the threshold; 0 unless the rule
+        splits them."""
         return int(pairs * self.rule.fraction) if isinstance(self.rule, Split) else 0
 
     def untested_pairs(self, pairs: int) -> int:
-        """Number of pairs, out of the first `pairs`, that train the score or choose its threshold.
-
-        Args:
-            pairs: Number of collected pairs.
-
-        Returns:
-            Number of pairs, which enter no error count.
-        """
+        """Number of pairs, out of the first `pairs`, that train the score or choose its threshold,
+        and so enter no error count."""
         return max(self.pilot, self.threshold_pairs(pairs))
 
     def require_pairs(self) -> None:
@@ -260,14 +244,7 @@ class PairedScores:
         return len(self.member)
 
     def part(self, pairs: slice) -> PairedScores:
-        """The scores of some of the pairs.
-
-        Args:
-            pairs: Slice of the pairs.
-
-        Returns:
-            Scores of these pairs.
-        """
+        """The scores of some of the pairs."""
         return PairedScores(self.member[pairs], self.nonmember[pairs])
 
 
@@ -333,14 +310,7 @@ class Observations:
         return _read(self.text_pairs, "text")
 
     def after(self, pilot: int) -> slice:
-        """Which of these pairs come after the pilot.
-
-        Args:
-            pilot: Number of pilot pairs.
-
-        Returns:
-            Slice of the batch.
-        """
+        """Which of these pairs come after so many pilot pairs."""
         return slice(max(0, pilot - self.first), None)
 
 

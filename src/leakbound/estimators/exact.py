@@ -81,7 +81,7 @@ class _Losses:
     rejected = False
 
     def __init__(self, delta: float) -> None:
-        self._found = PairValues(lambda one, other: exact_privacy_loss(one, other, delta))
+        self._found = _PairValues(lambda one, other: exact_privacy_loss(one, other, delta))
         self._losses: list[Estimate | None] = []
 
     def observe(self, observations: Observations) -> None:
@@ -127,7 +127,7 @@ class ProfileSum:
         self._grid = np.linspace(0.0, 2 * min(claimed, WIDEST), POINTS)
         self._total, self._worst = np.zeros(POINTS), np.zeros(POINTS)
         self._pairs, self._complete = 0, True
-        self._found = PairValues(
+        self._found = _PairValues(
             lambda one, other: np.array([privacy_profile(one, other, float(e)) for e in self._grid])
         )
 
@@ -149,7 +149,7 @@ class ProfileSum:
         return Profile(*(tuple(math.ceil(float(v) * 1e12) / 1e12 for v in c) for c in curves))
 
 
-class PairValues(Generic[T]):
+class _PairValues(Generic[T]):
     """A value of each pair of distributions, computed once for equal pairs."""
 
     def __init__(self, compute: Callable[[OutputDistribution, OutputDistribution], T]) -> None:

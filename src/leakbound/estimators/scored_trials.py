@@ -60,14 +60,8 @@ class ScoredTrials:
             raise UsageError("one_run has no order of trials; remove --in-order.")
 
     def shuffled(self, seed: int) -> ScoredTrials:
-        """The trials in an order that depends on no score.
-
-        Args:
-            seed: Seed of the order.
-
-        Returns:
-            The trials. Pairs stay together in a paired design. Trials in order are unchanged.
-        """
+        """The trials in an order that depends on no score. Pairs stay together in a paired design,
+        and trials in order are unchanged."""
         if self.in_order:
             return self
         rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from leakbound.estimators.base import TrialDesign
 from leakbound.privacy import Guarantee
 from leakbound.stats import Assumption, EProcess, Power, VoteScores
 from leakbound.stats.arrays import Bools, Floats, Ints
-from leakbound.stats.e_values.stakes import Moments, StakeRule, restake_points
+from leakbound.stats.e_values.stakes import Moments, restake_points
 from leakbound.stats.noise.best_votes import BestVotes, best_chance
 from leakbound.stats.power import Leak
 
@@ -223,47 +223,25 @@ def rejection_times(
     """Number of pairs after which each simulated audit rejects. Each one ends when it rejects."""
     process, columns = test.process(), scene.columns
     level = process.log_threshold - float(np.log(test.weight))
-    rule = _rule(process, columns)
-    prior = Moments.of(np.ones((1, columns)), np.zeros((1, columns)))
+    rule, prior = process.stake_rule(process.lines, columns), process.prior(columns)
     past, now = Moments(np.repeat(prior.sums, audits, 1)), np.zeros(audits)
     times, who = np.zeros(audits, np.int64), np.arange(audits)
-    for start, stop in pairwise(_starts(pairs)):
+    changes = takewhile(lambda at: at < pairs, restake_points())
+    for start, stop in pairwise([*changes, pairs]):
         stakes = rule.choose(past, np.full(past.sums.shape[1], start))
         payoff, at = stakes.payoff[0], stakes.threshold[0]  # (audits, 2, 3) and (audits, 2)
-        seen = start
-        for size in _sizes(stop - start, len(now) * columns):
+        most = max(1, CELLS // max(1, len(now) * columns))
+        for seen in range(start, stop, most):
+            size = min(most, stop - seen)
             x, y = scene.draw(len(now), size, rng)
             path = now[:, None] + _growth(payoff, at, x, y)
             going = path.max(1) < level
             times[who[~going]] = seen + 1 + (path[~going] >= level).argmax(1)
             past, now, who = _added(past, x, y, going), path[going, -1], who[going]
-            payoff, at, seen = payoff[going], at[going], seen + size
+            payoff, at = payoff[going], at[going]
             if not len(now):
                 return times
     return times
-
-
-def _rule(process: EProcess, columns: int) -> StakeRule:
-    corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    states = np.repeat(corners[:, :1], columns, 1), np.repeat(corners[:, 1:], columns, 1)
-    prior = np.zeros(columns)
-    return StakeRule(process.lines, states, prior, process.log_threshold, process.horizon)
-
-
-def _starts(pairs: int) -> list[int]:
-    """Indices of the pairs before which stakes change, and the end."""
-    starts: list[int] = []
-    for start in restake_points():
-        if start >= pairs:
-            return [*starts, pairs]
-        starts.append(start)
-    return starts
-
-
-def _sizes(pairs: int, width: int) -> list[int]:
-    """Numbers of pairs whose scores are held at once."""
-    most = max(1, CELLS // max(1, width))
-    return [min(most, pairs - first) for first in range(0, pairs, most)]
 
 
 def _growth(payoff: Floats, at: Ints, x: Floats, y: Floats) -> Floats:

@@ -122,7 +122,7 @@ BEYOND = 0.5  # share staked after the planned number of pairs, at full confiden
 
 
 @dataclass(frozen=True, slots=True)
-class StakePlan:
+class _StakePlan:
     """Shares of the largest stake."""
 
     log_e: Floats
@@ -141,7 +141,7 @@ class StakePlan:
 
 
 @lru_cache(maxsize=32)
-def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> StakePlan:
+def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> _StakePlan:
     """Plan stakes that reach a level with high probability and early."""
     points = np.append(np.arange(LOWEST, level, STEP), level)
     payoffs, leak, noise = _outcomes(epsilon, delta)
@@ -160,7 +160,7 @@ def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> Sta
         best = mean.argmax(0)
         shares[left] = SHARES[best]
         value = np.take_along_axis(mean, best[None], 0)[0]
-    return StakePlan(points, shares)
+    return _StakePlan(points, shares)
 
 
 def _outcomes(epsilon: float, delta: float) -> tuple[Floats, Floats, Floats]:
@@ -333,7 +333,7 @@ class WitnessProcess(EValueTest):
 class _Test:
     """The e-process of one claimed epsilon."""
 
-    def __init__(self, epsilon: float, delta: float, plan: StakePlan | None) -> None:
+    def __init__(self, epsilon: float, delta: float, plan: _StakePlan | None) -> None:
         self.odds, self.epsilon, self.delta, self.plan = math.exp(epsilon), epsilon, delta, plan
         self.log_e, self.path = 0.0, list[float]()
         self._portfolio: Portfolio | None = None

@@ -50,25 +50,25 @@ OUTWARDS = 1e-9  # margin of likelihood ratios and probabilities: 1,000 times th
 
 
 @dataclass(frozen=True, slots=True)
-class Trials:
+class _Trials:
     """Numbers of trials: n canary-in with rate p of "member", and m canary-out with rate q."""
 
     n: int
     m: int
 
 
-class Claims(Protocol):
+class _Claims(Protocol):
     """A family of claims, ordered from strong to weak; all curves are non-decreasing."""
 
     def smallest(self, p: Floats, q: Floats) -> Floats:
         """The strongest claim that allows two rates."""
 
-    def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
+    def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
         """Largest log likelihood on the edge of a claim."""
 
 
 @dataclass(frozen=True, slots=True)
-class ApproxClaims:
+class _ApproxClaims:
     """(epsilon, delta)-DP for all epsilon."""
 
     delta: float
@@ -82,7 +82,7 @@ class ApproxClaims:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(above > 0, np.log(above) - log_expit(q), -np.inf)
 
-    def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
+    def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
         """Largest log likelihood on the edge of (epsilon, delta)-DP.
 
         The edge consists of two line segments. Exchanging the two errors maps one to the other.
@@ -120,14 +120,14 @@ class ApproxClaims:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianClaims:
+class _GaussianClaims:
     """mu-GDP for all mu."""
 
     def smallest(self, p: Floats, q: Floats) -> Floats:
         """Phi^-1(p) - Phi^-1(q)."""
         return _normal_quantile(p) - _normal_quantile(q)
 
-    def log_likelihood(self, x: Floats, y: Floats, trials: Trials, claim: Floats) -> Floats:
+    def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
         """Largest log likelihood on p = Phi(a + mu), q = Phi(a)."""
         x_not, y_not = trials.n - x, trials.m - y
 
@@ -168,7 +168,7 @@ def _peak(rise: Callable[[Floats], Floats], low: Floats, high: npt.ArrayLike) ->
 
 
 def log_likelihood_ratio(
-    x: Floats, y: Floats, trials: Trials, claims: Claims, claim: Floats
+    x: Floats, y: Floats, trials: _Trials, claims: _Claims, claim: Floats
 ) -> Floats:
     """Twice the log likelihood ratio of unrestricted rates to the rates that a claim allows."""
     n, m = trials.n, trials.m
@@ -189,7 +189,7 @@ def critical(confidence: float) -> float:
     return float(ndtri(max(confidence, 0.75))) ** 2
 
 
-def approximate_limit(x: int, y: int, trials: Trials, claims: Claims, confidence: float) -> float:
+def approximate_limit(x: int, y: int, trials: _Trials, claims: _Claims, confidence: float) -> float:
     """The largest claim that the likelihood ratio rejects. It orders the outcomes."""
     low, high = 0.0, LARGEST
     for _ in range(5):  # a resolution of 64^-5, below 1e-7 of the range
@@ -220,7 +220,7 @@ def unconditional(
     Reference: Barnard (1947); Buehler (1957); Berger and Boos (1994).
     """
     counts = error_counts(tp, fn, fp, tn)
-    value = _bound(counts, ApproxClaims(delta_value(delta)), confidence_level(confidence))
+    value = _bound(counts, _ApproxClaims(delta_value(delta)), confidence_level(confidence))
     return Estimate(
         "unconditional", "lower_bound", value, delta, confidence, counts, (IID, FRESH),
         threshold=threshold,
@@ -244,7 +244,7 @@ def unconditional_mu(
     """
     counts = error_counts(tp, fn, fp, tn)
     delta_value(delta)
-    mu = _bound(counts, GaussianClaims(), confidence_level(confidence))
+    mu = _bound(counts, _GaussianClaims(), confidence_level(confidence))
     return Estimate(
         "unconditional_mu", "lower_bound", None, delta, confidence, counts, (IID, FRESH, IMPLIED),
         mu=mu, threshold=threshold, details={"implied_epsilon": gdp_epsilon(mu, delta)},
@@ -274,9 +274,11 @@ def unconditional_power(
     if count("pairs", pairs) == 0 or epsilon >= LARGEST:
         return 0.0
     tpr, fpr = assumption.rates(true_epsilon)
-    xs, ys = (_likely(binom.ppf([5e-7, 1 - 5e-7], pairs, rate)) for rate in (tpr, fpr))
-    claims = ApproxClaims(delta)
-    sure, likely = _rejects(xs, ys, Trials(pairs, pairs), claims, epsilon, confidence)
+    ends = (binom.ppf([5e-7, 1 - 5e-7], pairs, rate) for rate in (tpr, fpr))
+    # a rate of 0 begins at -1
+    xs, ys = (np.arange(max(0, low), high + 1).astype(np.int64) for low, high in ends)
+    claims = _ApproxClaims(delta)
+    sure, likely = _rejects(xs, ys, _Trials(pairs, pairs), claims, epsilon, confidence)
     chances = np.outer(binom.pmf(xs, pairs, tpr), binom.pmf(ys, pairs, fpr))
     total = float(chances[sure].sum())
     for row, column in np.argwhere(likely & ~sure & (chances > DOUBTFUL)):
@@ -286,15 +288,10 @@ def unconditional_power(
     return min(1.0, total)
 
 
-def _likely(ends: Floats) -> Ints:
-    """The counts between two ends."""
-    return np.arange(max(0, ends[0]), ends[1] + 1).astype(np.int64)  # a rate of 0 begins at -1
-
-
-def _bound(counts: dict[str, int], claims: Claims, confidence: float) -> float:
+def _bound(counts: dict[str, int], claims: _Claims, confidence: float) -> float:
     """The smallest claim in the confidence set, rounded down; 0 if nothing is shown."""
     x, y = counts["tp"], counts["fp"]
-    trials = Trials(x + counts["fn"], y + counts["tn"])
+    trials = _Trials(x + counts["fn"], y + counts["tn"])
     spent = NUISANCE_SHARE * (1 - confidence)
     kept = (1 - confidence - spent) * (1 - OUTWARDS) - OUTWARDS * spent
     box = _box(x, y, trials, spent / 4)
@@ -316,7 +313,7 @@ class _Box:
     q: tuple[float, float]
 
 
-def _box(x: int, y: int, trials: Trials, alpha: float) -> _Box:
+def _box(x: int, y: int, trials: _Trials, alpha: float) -> _Box:
     """Four limits, each at alpha."""
     p, q = (
         (float(logit(binomial_lower(k, n, alpha))), float(logit(binomial_upper(k, n, alpha))))
@@ -334,8 +331,8 @@ def _window(m: int, q: tuple[float, float]) -> Ints:
 
 def _edge(
     ys: Ints,
-    trials: Trials,
-    claims: Claims,
+    trials: _Trials,
+    claims: _Claims,
     level: float,
     confidence: float,
     least: npt.ArrayLike = 0,
@@ -362,7 +359,7 @@ def _edge(
 class _Region:
     """For each y, the outcomes with at least `edge` canary-in trials called member."""
 
-    trials: Trials
+    trials: _Trials
     ys: Ints
     edge: Ints
 
@@ -397,7 +394,7 @@ class _Region:
         return np.where(nowhere, -np.inf, np.where(somewhere, last, high))
 
 
-def _smallest_kept(region: _Region, claims: Claims, box: _Box, kept: float) -> float:
+def _smallest_kept(region: _Region, claims: _Claims, box: _Box, kept: float) -> float:
     """A lower bound on the claims of all kept rates, over cells of p that are halved as needed."""
     least, most = max(box.q[0], -LARGEST), min(box.q[1], LARGEST)
     ends = _first_grid(box)
@@ -423,7 +420,7 @@ def _smallest_kept(region: _Region, claims: Claims, box: _Box, kept: float) -> f
         a, b, low, high = np.r_[a, middle], np.r_[middle, b], np.r_[low, at], np.r_[at, high]
 
 
-def _claim_of(claims: Claims, p: Floats, q: Floats) -> Floats:
+def _claim_of(claims: _Claims, p: Floats, q: Floats) -> Floats:
     """Claim of rates; infinite where no q is kept."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(q), np.inf, claims.smallest(p, q))
@@ -441,7 +438,7 @@ POINTS, LEVELS = 256, 17  # for a power: nuisance rates, and levels in each of t
 
 
 def _rejects(
-    xs: Ints, ys: Ints, trials: Trials, claims: ApproxClaims, epsilon: float, confidence: float
+    xs: Ints, ys: Ints, trials: _Trials, claims: _ApproxClaims, epsilon: float, confidence: float
 ) -> tuple[Bools, Bools]:
     """(xs, ys) whether the bound of an outcome surely, or very likely, exceeds a claim.
 
@@ -473,7 +470,7 @@ def _rejects(
 
 
 def _edge_points(
-    claims: ApproxClaims, epsilon: float, boxes: list[list[Floats]]
+    claims: _ApproxClaims, epsilon: float, boxes: list[list[Floats]]
 ) -> tuple[Floats, Floats]:
     """Rates on the edge of a claim, as logits, that lie within the limits of some outcome."""
     (p_low, p_high), (q_low, q_high) = boxes
@@ -488,8 +485,8 @@ def _critical_edges(
     p: Floats,
     q: Floats,
     window: Ints,
-    trials: Trials,
-    claims: Claims,
+    trials: _Trials,
+    claims: _Claims,
     confidence: float,
     kept: float,
 ) -> Iterator[tuple[Ints, Ints]]:

@@ -141,8 +141,8 @@ class EProcess(AnytimeTest):
                 "randomised test ends there. Plan more pairs, or leave `uniform` out."
             )
         if self._running is None:
-            rule = self._rule(self.lines, xs.shape[1])
-            self._running = _Running(rule, self._prior(xs.shape[1]))
+            rule = self.stake_rule(self.lines, xs.shape[1])
+            self._running = _Running(rule, self.prior(xs.shape[1]))
         self._running.rule.check(xs, ys)
         self._running.extend(xs, ys)
         self._x.append(xs)
@@ -187,10 +187,11 @@ class EProcess(AnytimeTest):
             return np.zeros((len(lines.coefficients), 0))
         self._x, self._y = [np.concatenate(self._x)], [np.concatenate(self._y)]
         thresholds = self._x[0].shape[1]
-        rule = self._rule(lines, thresholds)
-        return rule.log_e_values(self._x[0], self._y[0], self._prior(thresholds))
+        rule = self.stake_rule(lines, thresholds)
+        return rule.log_e_values(self._x[0], self._y[0], self.prior(thresholds))
 
-    def _rule(self, lines: Lines, thresholds: int) -> StakeRule:
+    def stake_rule(self, lines: Lines, thresholds: int) -> StakeRule:
+        """The rule that chooses stakes against the claims of some lines."""
         prior = np.ones(thresholds) if self.weights is None else np.asarray(self.weights, float)
         states, log_prior = self._states(thresholds), np.log(prior / prior.max())
         return StakeRule(lines, states, log_prior, self.log_threshold, self.horizon)
@@ -201,7 +202,8 @@ class EProcess(AnytimeTest):
         corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
         return np.repeat(corners[:, :1], thresholds, 1), np.repeat(corners[:, 1:], thresholds, 1)
 
-    def _prior(self, thresholds: int) -> Moments:
+    def prior(self, thresholds: int) -> Moments:
+        """Moments of the pairs that are assumed before any data."""
         if self.expected is None:
             return Moments.of(np.ones((1, thresholds)), np.zeros((1, thresholds)))
         return Moments.of(*self.expected).times(PRIOR_PAIRS)

@@ -79,18 +79,15 @@ class BestVotes:
         any pair of probabilities is then allowed for.
         """
         if not self.shared:
-            return self._corners()
+            rest = [0] * (self.classes - 1)
+            ends = self.chances([[0, self.partitions, *rest[1:]], [self.partitions, *rest]])
+            return ends[[0, 0, 1, 1]], ends[[0, 1, 0, 1]]
         moves = _moves(self.partitions, self.classes)
         if moves is None:
             return None
         states, one, other = moves
         chances = self.chances(states)
         return _hull(chances[one], chances[other])
-
-    def _corners(self) -> tuple[Floats, Floats]:
-        rest = [0] * (self.classes - 1)
-        ends = self.chances([[0, self.partitions, *rest[1:]], [self.partitions, *rest]])
-        return ends[[0, 0, 1, 1]], ends[[0, 1, 0, 1]]
 
 
 @lru_cache(maxsize=8)
@@ -104,7 +101,10 @@ def _moves(partitions: int, classes: int) -> tuple[Ints, Ints, Ints] | None:
         if len(states) * classes > MOST_STATES:
             return None
     at = {state: i for i, state in enumerate(states)}
-    found = {(at[state], at[_sorted(moved)]) for state in states for moved in _moved(state)}
+    found = {
+        (at[state], at[(own, *sorted(others, reverse=True))])
+        for state in states for own, *others in _moved(state)
+    }  # fmt: skip
     one, other = np.array(sorted(found), np.int64).T
     return np.array(states, np.int64), one, other
 
@@ -136,10 +136,6 @@ def _moved(state: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
                 moved[source] -= 1
                 moved[target] += 1
                 yield tuple(moved)
-
-
-def _sorted(state: tuple[int, ...]) -> tuple[int, ...]:
-    return (state[0], *sorted(state[1:], reverse=True))
 
 
 def _hull(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:

@@ -102,19 +102,9 @@ class VoteScores:
 
     @classmethod
     def margin(cls, partitions: int, sigma: float, shared: bool = True) -> VoteScores:
-        """Scores of the noisy votes for one class minus those for another.
+        """Scores of the noisy votes for one class minus those for another, with values -T..T.
 
-        Args:
-            partitions: Number of partitions T, at least 1; the values are -T..T.
-            sigma: Standard deviation of the noise on each count, in votes.
-            shared: Whether both contexts of a pair share the partitions that the canary does not
-                touch.
-
-        Returns:
-            The scores.
-
-        Raises:
-            UsageError: If an argument lies outside its range.
+        The arguments are those of `count`; sigma is that of the noise on each count.
         """
         top = _whole_partitions(partitions)
         return cls(-top, top, sigma * math.sqrt(2), 2 if shared else None)
