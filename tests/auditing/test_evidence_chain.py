@@ -9,7 +9,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -467,26 +466,6 @@ def test_the_state_of_an_object_hides_no_look(
         leakbound.audit(system=made(), **known | {"pairs": 20})
     other = leakbound.audit(system=Other(), **known | {"pairs": 20})
     assert other.counts["looks"] == 0, "other code answers"
-
-
-def test_a_run_that_was_stored_before_looks_had_a_key_is_resumed(
-    rows: Context, leaky: Scripted, tmp_path: Path, done: tuple[AuditResult, Path]
-) -> None:
-    folder = shutil.copytree(done[1], tmp_path / done[1].name)
-    path = folder / "manifest.json"
-    kept = json.loads(path.read_text())
-    del kept["looks"]
-    path.write_text(json.dumps(kept))
-    change(folder, "DROP TABLE records; DROP TABLE fields")
-    digest = sha256(json.dumps([[folder.name, 12]]).encode()).hexdigest()
-    change(folder, f"UPDATE looks_digest SET digest = '{digest}'")
-    counted = Counted(leaky)
-    assert load_result(folder).to_json() == done[0].to_json()
-    assert finished(rows, counted, tmp_path)[0].to_json() == done[0].to_json()
-    assert counted.calls == 0
-    path.write_text(json.dumps(kept | {"looks": "x"}))
-    with pytest.raises(StoreError, match="its looks is not that of the audit"):
-        finished(rows, leaky, tmp_path)
 
 
 RECORD_EDITS: dict[str, Callable[[dict[str, Any]], object]] = {

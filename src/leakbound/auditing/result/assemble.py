@@ -64,10 +64,7 @@ def assemble(seen: OnePass, found: Assessment) -> AuditResult:
     return result.referenced()
 
 
-Fields = dict[str, Any]
-
-
-def _decided(seen: OnePass, found: Assessment) -> Fields:
+def _decided(seen: OnePass, found: Assessment) -> dict[str, Any]:
     """The verdict, and what it rests on."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     power, guessing = _powers(seen, found.slow)
@@ -100,7 +97,7 @@ def _decided(seen: OnePass, found: Assessment) -> Fields:
     }
 
 
-def _figures(seen: OnePass, found: Assessment) -> Fields:
+def _figures(seen: OnePass, found: Assessment) -> dict[str, Any]:
     """What is drawn, and the trials that are shown."""
     simulated, first = seen.tally.simulated(), seen.first[0]
     both, rule = (simulated.member, simulated.nonmember), seen.design.rule
@@ -115,7 +112,7 @@ def _figures(seen: OnePass, found: Assessment) -> Fields:
     }
 
 
-def _origin(seen: OnePass) -> Fields:
+def _origin(seen: OnePass) -> dict[str, Any]:
     """Which audit it is of."""
     prepared, spec, model = seen.prepared, seen.prepared.spec, seen.prepared.model
     labels = () if prepared.inferred else prepared.task.labels  # those that rows told stay unshown

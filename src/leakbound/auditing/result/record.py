@@ -16,6 +16,8 @@ ClaimSource = Literal["stated", "default", "unknown"]
 
 
 class Frozen(BaseModel):
+    """A part of a record, which never changes."""
+
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
 
 

@@ -137,10 +137,14 @@ def fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
 
 def looks_fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
     """Compare the looks with their digest."""
+    tables = {name for (name,) in db.execute(f"SELECT name FROM {schema}.sqlite_master")}
+    if "looks_digest" not in tables:
+        return "the digest of its looks is missing"
+    edited = "the list of the results that were computed from it was edited"
+    if not {"looks", "records", "fields"} <= tables:
+        return edited
     kept = db.execute(f"SELECT digest FROM {schema}.looks_digest").fetchone()
-    if kept == (_looks_digest(db, schema),):
-        return None
-    return "the list of the results that were computed from it was edited"
+    return None if kept == (_looks_digest(db, schema),) else edited
 
 
 def _looks_digest(db: sqlite3.Connection, schema: str = "main") -> str:
