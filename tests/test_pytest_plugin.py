@@ -16,6 +16,7 @@ import pytest
 from commands import MODULE, cli, forked
 
 SYSTEMS = """
+from hashlib import sha256
 from pathlib import Path
 
 CALLS = Path(__file__).with_name("calls")
@@ -30,7 +31,10 @@ def leaky(context, query):
 
 def sound(context, query):
     count()
-    return "yes" if sum(row.input == query.split('"')[1] for row in context) > 2 else "no"
+    text = query.split('"')[1]
+    copies = sum(row.input == text for row in context)
+    right = int(sha256(text.encode()).hexdigest(), 16) % 10 > 2  # randomised response
+    return "yes" if copies > 2 or (copies > 0) == right else "no"
 """
 TESTS = """
 import pytest
@@ -41,13 +45,13 @@ ROWS = [(f"row {i}", "ab"[i % 2]) for i in range(30)]
 @pytest.mark.privacy
 @pytest.mark.parametrize("system", [leaky, sound])
 def test_keeps_its_claim(privacy_audit, system):
-    record = privacy_audit(ROWS, system, epsilon=1, pairs=24, shots=4)
+    record = privacy_audit(ROWS, system, epsilon=1, pairs=24, shots=4, controls=40)
     assert record.counts["pairs"] == 24
     privacy_audit.check(record)
 
 @pytest.mark.privacy
 def test_too_few(privacy_audit):
-    privacy_audit.check(privacy_audit(ROWS, sound, epsilon=1, pairs=3, shots=4))
+    privacy_audit.check(privacy_audit(ROWS, sound, epsilon=1, pairs=3, shots=4, controls=40))
 """
 
 
@@ -90,12 +94,12 @@ def calls(app: Path) -> int:
 
 
 def asked_for(*numbers: int) -> bool:
-    """Whether calls, the last number, are those of audits of so many pairs: 8 control pairs before
-    them and 8 behind, and for each pair two contexts, the first query again, and at most two
-    neutral queries before it.
+    """Whether calls, the last number, are those of audits of so many pairs: 40 control pairs of
+    each kind before them and 40 behind, and for each pair two contexts, the first query again, and
+    at most two neutral queries before it.
     """
     *pairs, calls = numbers
-    least = sum(2 * 16 + 3 * number for number in pairs)
+    least = sum(2 * 3 * 40 + 3 * number for number in pairs)
     return least <= calls <= least + 2 * sum(pairs)
 
 
@@ -150,10 +154,10 @@ from systems import System, made
 ROWS = [(f"row {i}", "ab"[i % 2]) for i in range(30)]
 
 def test_object(privacy_audit):
-    privacy_audit.check(privacy_audit(ROWS, System(HOW), epsilon=1, pairs=24, shots=4))
+    privacy_audit.check(privacy_audit(ROWS, System(HOW), epsilon=1, pairs=24, shots=4, controls=40))
 
 def test_closure(privacy_audit):
-    privacy_audit.check(privacy_audit(ROWS, made(HOW), epsilon=1, pairs=24, shots=4))
+    privacy_audit.check(privacy_audit(ROWS, made(HOW), epsilon=1, pairs=24, shots=4, controls=40))
 """
 MAKERS = """
 class System:

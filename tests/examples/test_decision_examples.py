@@ -39,15 +39,26 @@ def test_the_page_shows_the_example_as_it_is() -> None:
     assert (EXAMPLES / "test_privacy.py").read_text().endswith(shown)
 
 
+SYSTEM = """
+from hashlib import sha256
+
+
+def answer(context, query):
+    copies = sum(row.input in query for row in context)
+    right = int(sha256(query.encode()).hexdigest(), 16) % 10 > 2
+"""
+
+
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
         pytest.param(
-            "'yes' if sum(r.input in query for r in context) > 2 else 'no'",
+            "'yes' if copies > 2 or (copies > 0) == right else 'no'",
             0,
             marks=pytest.mark.slow,
         ),
-        ("'yes' if any(r.input in query for r in context) else 'no'", 1),
+        ("'yes' if copies else 'no'", 1),
+        pytest.param("'yes' if copies > 2 else 'no'", 3, marks=pytest.mark.slow),
         pytest.param("'no'", 3, marks=pytest.mark.slow),
     ],
 )
@@ -57,7 +68,7 @@ def test_the_steps_of_the_action(tmp_path: Path, answer: str, code: int) -> None
     steps = {step["name"]: step for step in workflow["jobs"]["audit"]["steps"] if "name" in step}
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     assert steps["Audit and gate"]["uses"] == "./leakbound"
-    (tmp_path / "app.py").write_text(f"def answer(context, query):\n    return {answer}\n")
+    (tmp_path / "app.py").write_text(f"{SYSTEM}    return {answer}\n")
     rates = "assume_hit: 0.99\nassume_false_alarm: 0.001\n"
     (tmp_path / "audit.yaml").write_text(f"system: python:app.py:answer\npairs: 48\n{rates}")
     inputs = {name: one["default"] for name, one in action["inputs"].items()}
