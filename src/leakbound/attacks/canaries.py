@@ -245,18 +245,7 @@ class Unigram(Canary):
         _at_least_one("length", self.length, self.name)
 
     def fit(self, rows: Context, tokenize: Callable[[str], list[str]]) -> Canary:
-        """Count the words of the rows, rarest first; ties in alphabetical order.
-
-        Args:
-            rows: All rows of the data (PRIVATE).
-            tokenize: Splits a text into the tokens of the model under audit, as texts.
-
-        Returns:
-            A canary that holds the rarest words (PRIVATE).
-
-        Raises:
-            UsageError: If a row holds an image.
-        """
+        """Count the words of the rows, rarest first; ties in alphabetical order."""
         counts = Counter(
             word.strip()
             for row in rows
@@ -267,11 +256,7 @@ class Unigram(Canary):
         return FittedUnigram(self.length, tuple(rare[: max(RARE_WORDS, 4 * self.length)]))
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """Refused, whatever `held_out`, `label` and `rng` are: it has to be fitted first.
-
-        Raises:
-            UsageError: Always.
-        """
+        """Refused, whatever `held_out`, `label` and `rng` are: it has to be fitted first."""
         raise UsageError(
             "the canary unigram does not know the words of the data yet; call its fit(rows, "
             "tokenize) first."

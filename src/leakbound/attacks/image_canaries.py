@@ -33,11 +33,7 @@ class Marked(Canary):
     name: ClassVar[str] = "marked"
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """The first image of `held_out` with a mark of `rng`, under its own label, not `label`.
-
-        Raises:
-            UsageError: If the row holds no image.
-        """
+        """The first image of `held_out` with a mark of `rng`, under its own label, not `label`."""
         images = images_in(held_out.input)
         if not images:
             raise UsageError(

@@ -128,9 +128,6 @@ class LabelMargin(_Margin):
         """(draws,) differences of the noisy votes in `outputs`.
 
         `rendered` names both answers, and `answers` their classes.
-
-        Raises:
-            UsageError: If the outputs have no noisy votes.
         """
         if outputs.noisy is None:
             raise UsageError(
@@ -211,9 +208,6 @@ class DistanceGap(_Margin):
 
         `rendered` names both answers, and `answers` their classes; where none speaks for a
         non-member, the nearest other one is taken.
-
-        Raises:
-            UsageError: If the outputs have no noisy mean or no public points.
         """
         if outputs.noisy is None or outputs.points is None:
             raise UsageError(
@@ -280,15 +274,7 @@ class ReferenceDirection(Score):
         return np.linspace(-4.0, 4.0, 9)
 
     def fit(self, member: Floats, nonmember: Floats) -> Score:
-        """The direction between the means of pilot pairs.
-
-        Args:
-            member: (pairs, dim) mean noisy aggregates of the canary-in contexts.
-            nonmember: (pairs, dim) mean noisy aggregates of the canary-out contexts.
-
-        Returns:
-            A score that projects on it.
-        """
+        """The direction between the means of pilot pairs."""
         one, other = member.mean(0), nonmember.mean(0)
         between = one - other
         square = max(float(between @ between), 1e-30)  # both means may be the same
@@ -297,11 +283,7 @@ class ReferenceDirection(Score):
         )
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """Refused, whatever `outputs`, `rendered` and `answers` are: it has to be fitted first.
-
-        Raises:
-            UsageError: Always.
-        """
+        """Refused, whatever `outputs`, `rendered` and `answers` are: it has to be fitted first."""
         raise UsageError(
             "reference_direction has no pilot pairs to learn from; call its fit(member, nonmember) "
             "first."

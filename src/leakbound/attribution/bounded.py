@@ -55,16 +55,7 @@ class BoundedTokenDistribution(TokenDistribution):
         return bounded_lambda(with_context, without, self.bound, self.lam, self.temperature)
 
     def log_probs(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
-        """ln p of every token of the vocabulary, each row at its own lambda.
-
-        Args:
-            context: (tokens, vocabulary) logits with the context.
-            prior: (tokens, vocabulary) logits without it.
-            first: Position of the first row in the response.
-
-        Returns:
-            (tokens, vocabulary) ln p; -inf where banned.
-        """
+        """ln p of every token of the vocabulary, each row at its own lambda."""
         lambdas = self.lambdas(context, prior, first)
         rows = [
             self._at(float(lam)).log_probs(

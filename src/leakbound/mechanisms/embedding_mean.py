@@ -89,21 +89,7 @@ class EmbeddingMean(PartitionedMechanism):
         candidates: int = 10,
         sampling: Sampling = "position",
     ) -> Self:
-        """The mechanism with the noise that a claim requires.
-
-        Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
-            partitions: Number of disjoint parts of the context.
-            calibration: "analytic" is exact; "classical" does not satisfy every claim above
-                epsilon 1.
-            clip: Largest L2 norm of an embedding.
-            candidates: Number of zero-shot answers that are sampled for a free query.
-            sampling: "position" or "poisson".
-
-        Returns:
-            A mechanism.
-        """
+        """The mechanism with the noise that a claim requires."""
         made = cls(1.0, partitions, clip, candidates, sampling)
         sensitivity = made.guarantee.sensitivity
         return replace(made, sigma=calibrate_gaussian(epsilon, delta, sensitivity, calibration))
@@ -115,7 +101,6 @@ class EmbeddingMean(PartitionedMechanism):
 
     @property
     def sampled_candidates(self) -> int:
-        """`candidates`."""
         return self.candidates
 
     @property
@@ -123,57 +108,23 @@ class EmbeddingMean(PartitionedMechanism):
         return self.sampling
 
     def to_config(self) -> dict[str, object]:
-        """Kind and fields as plain values.
-
-        Returns:
-            `kind` and every field. `sampling` is left out if it is the default, so that records
-            with the default keep their names.
-        """
+        """Kind and fields as plain values."""
         found = PartitionedMechanism.to_config(self)
         return {name: value for name, value in found.items() if value != "position"}
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """False: noise is drawn in `release` only.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            False.
-        """
+        """False: noise is drawn in `release` only."""
         return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One greedy completion for each partition.
-
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Identifies the random draw of a completion and of sampled partitions.
-
-        Returns:
-            `partitions` requests.
-
-        Raises:
-            UsageError: If a partition would be empty.
-        """
+        """One greedy completion for each partition."""
         return partition_requests(task, job, self.partitions, draw, self.sampling)
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Collect T completions for each job, the public candidates, and embeddings of all texts.
-
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job.
-            model: Answers the requests.
-
-        Returns:
-            The mean embedding of each job, with the candidates and their embeddings. An answer that
-            cannot be embedded counts as the zero vector.
+        """Collect T completions for each job, the public candidates, and embeddings of all
+        texts.
         """
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         replies = answer_total(model, task, jobs, each)
@@ -200,16 +151,7 @@ class EmbeddingMean(PartitionedMechanism):
         return np.asarray(e * min(1.0, self.clip / max(float(np.linalg.norm(e)), 1e-12)))
 
     def release(self, aggregate: Vector, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy means and the candidate nearest to each.
-
-        Args:
-            aggregate: Mean embedding and candidates of one job (PRIVATE).
-            draws: Number of independent outputs.
-            rng: Source of the noise.
-
-        Returns:
-            `noisy` of shape (draws, dim), and `answers`.
-        """
+        """Noisy means and the candidate nearest to each."""
         noisy = np.asarray(aggregate.values) + rng.normal(
             0.0, self.sigma, (draws, len(aggregate.values))
         )
@@ -219,14 +161,7 @@ class EmbeddingMean(PartitionedMechanism):
         return Outputs(distance.argmin(1), noisy, aggregate.choices, points, float(self.partitions))
 
     def output_distribution(self, aggregate: Vector) -> GaussianLaw:
-        """Distribution of the noisy mean.
-
-        Args:
-            aggregate: Mean embedding and candidates of one job (PRIVATE).
-
-        Returns:
-            N(mean, sigma^2 I).
-        """
+        """Distribution of the noisy mean."""
         return GaussianLaw(np.asarray(aggregate.values), self.sigma)
 
 

@@ -39,12 +39,5 @@ class ZeroShot(Undefended):
         return PureDP(0.0)
 
     def shown(self, job: Job) -> Job:
-        """The query without the context.
-
-        Args:
-            job: Context (PRIVATE) and query.
-
-        Returns:
-            The query over an empty context.
-        """
+        """The query without the context."""
         return Job((), job.query)

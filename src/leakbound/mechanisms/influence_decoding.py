@@ -82,28 +82,11 @@ class ContextInfluenceDecoding(_Decoding):
         return self.guarantee
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """Guarantee of one choice. A free answer has the same: 0-DP at lam = 0, else none.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            `guarantee`.
-        """
+        """Guarantee of one choice. A free answer has the same: 0-DP at lam = 0, else none."""
         return self.guarantee
 
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
-        """The mixture.
-
-        Args:
-            context: (vocabulary,) logits with the context (PRIVATE).
-            prior: (vocabulary,) logits without it.
-            choices: Not used.
-
-        Returns:
-            (vocabulary,) log-probabilities.
-        """
+        """The mixture."""
         return mixed(context, prior, self.lam, self.temperature)
 
 
@@ -174,16 +157,7 @@ class BoundedCID(_Decoding):
         return PureDP(share_down(self.epsilon, self.tokens))
 
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
-        """The bounded mixture.
-
-        Args:
-            context: (vocabulary,) logits with the context (PRIVATE).
-            prior: (vocabulary,) logits without it.
-            choices: Number of choices that share epsilon.
-
-        Returns:
-            (vocabulary,) log-probabilities.
-        """
+        """The bounded mixture."""
         bound = self.epsilon / choices / 2
         lam = bounded_lambda(context, prior, bound, self.largest, self.temperature)
         return mixed(context, prior, lam, self.temperature)

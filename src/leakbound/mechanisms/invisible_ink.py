@@ -105,18 +105,6 @@ class InvisibleInk(Decoding, PartitionedMechanism):
     ) -> Self:
         """The mechanism with the clips that a claim allows for one answer, of one or many choices.
 
-        Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in [0, 1); used for the tokens of free answers.
-            partitions: B, the number of disjoint parts of the context.
-            temperature: tau, above 0.
-            tokens: T, the largest number of tokens of a free answer.
-            candidates: k, the number of public tokens that are always among the choices.
-            relation: "replace_one" or "add_remove".
-
-        Returns:
-            A mechanism.
-
         Examples:
             >>> made = InvisibleInk.calibrated(2.0, 1e-5, partitions=20)
             >>> made.clip, made.guarantee.epsilon(1e-5)
@@ -130,15 +118,7 @@ class InvisibleInk(Decoding, PartitionedMechanism):
 
     @classmethod
     def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
-        """One partition for every two examples, or for every example if answers are free.
-
-        Args:
-            facts: Public facts.
-            given: Options that the operator set.
-
-        Returns:
-            `partitions`; nothing under add_remove, where the number of examples is not public.
-        """
+        """One partition for every two examples, or for every example if answers are free."""
         if given.get("relation") == "add_remove":
             return {}
         return {"partitions": max(1, facts.shots // facts.per_expert)}
@@ -153,15 +133,6 @@ class InvisibleInk(Decoding, PartitionedMechanism):
         return BoundedRange(moved * clip / (self.partitions * self.temperature), self.relation)
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """The parts.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            Positions of the examples of each part. Empty under add_remove if there are more
-            examples than parts, which is refused.
-        """
         if self.relation == "add_remove" and shots > self.partitions:
             return ()
         return places_by_position(shots, self.partitions)

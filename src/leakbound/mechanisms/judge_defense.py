@@ -60,17 +60,7 @@ class JudgeDefense(Undefended):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Collect the answers, then the verdicts on them, each in one batch.
-
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job.
-            model: Answers and judges.
-
-        Returns:
-            The answer of each job, or the refusal.
-        """
+        """Collect the answers, then the verdicts on them, each in one batch."""
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         outputs = [text for (text,) in answer_each(model, each)]
         verdicts = model.answer([

@@ -229,25 +229,7 @@ class KeywordMean(PartitionedMechanism):
         candidates: int = 10,
         selection: Selection = "gaussian",
     ) -> Self:
-        """The mechanism with the noise that a claim requires.
-
-        Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
-            partitions: Number of disjoint parts of the context.
-            calibration: Calibration of Gaussian noise. "analytic" is exact; "classical" does not
-                satisfy every claim above epsilon 1.
-            per_answer: Number of keywords that are counted for one answer.
-            top: Number of words in one output.
-            candidates: Number of zero-shot answers that are sampled for a free query.
-            selection: "gaussian", "discrete_gaussian" or "joint_exponential".
-
-        Returns:
-            A mechanism.
-
-        Raises:
-            UsageError: If discrete noise is to be calibrated with the classical formula.
-        """
+        """The mechanism with the noise that a claim requires."""
         made = cls(epsilon, partitions, per_answer, top, candidates, selection)
         if selection == "joint_exponential":
             return made
@@ -286,52 +268,20 @@ class KeywordMean(PartitionedMechanism):
 
     @property
     def sampled_candidates(self) -> int:
-        """`candidates`."""
         return self.candidates
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """False: noise is drawn in `release` only.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            False.
-        """
+        """False: noise is drawn in `release` only."""
         return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One greedy completion for each partition.
-
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Identifies the random draw.
-
-        Returns:
-            `partitions` requests.
-
-        Raises:
-            UsageError: If a partition would be empty.
-        """
+        """One greedy completion for each partition."""
         return partition_requests(task, job, self.partitions, draw)
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Collect T completions for each job, and the public candidates of each query.
-
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job.
-            model: Answers the requests.
-
-        Returns:
-            The mean counts of each job, with the domain or the answers. A failed call counts no
-            keyword.
-        """
+        """Collect T completions for each job, and the public candidates of each query."""
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         replies = answer_total(model, task, jobs, each)
         return [
@@ -350,18 +300,7 @@ class KeywordMean(PartitionedMechanism):
         return Vector(counts, public, word_shares(public, domain))
 
     def release(self, aggregate: Vector, draws: int, rng: np.random.Generator) -> Outputs:
-        """The k best words of each draw, best first.
-
-        Args:
-            aggregate: Mean counts of one job (PRIVATE).
-            draws: Number of independent outputs.
-            rng: Source of the noise.
-
-        Returns:
-            `picked` has shape (draws, k). `answers` is the best word, or the answer that the words
-            support most. `noisy` holds means for "gaussian", and integer counts for
-            "discrete_gaussian", where `points` are also in units of counts.
-        """
+        """The k best words of each draw, best first."""
         counts = self._noised(aggregate)
         points = np.asarray(aggregate.points) if aggregate.points else None
         if points is not None and self.selection == "discrete_gaussian":
@@ -395,15 +334,7 @@ class KeywordMean(PartitionedMechanism):
     def output_distribution(
         self, aggregate: Vector
     ) -> GaussianLaw | DiscreteGaussianLaw | CategoricalLaw | None:
-        """Distribution of the noisy counts, or of one word.
-
-        Args:
-            aggregate: Mean counts of one job (PRIVATE).
-
-        Returns:
-            N(counts, sigma^2 I), integer counts with discrete noise, or the probabilities of the
-            exponential mechanism for one word. None for several words.
-        """
+        """Distribution of the noisy counts, or of one word."""
         counts = self._noised(aggregate)
         if self.selection == "gaussian":
             return GaussianLaw(counts, self.noise)
@@ -414,20 +345,7 @@ class KeywordMean(PartitionedMechanism):
         return softmax_distribution(self.noise / (joint_range(1) / self.partitions) * counts)
 
     def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
-        """The chosen answer, or for a free query a zero-shot answer prompted with the words.
-
-        Args:
-            task: Renders the prompts.
-            query: The query that was answered.
-            outputs: Outputs that `release` returned.
-            model: Answers a free query, given the chosen words.
-
-        Returns:
-            One text for each draw.
-
-        Raises:
-            UsageError: If the outputs are not those of this mechanism.
-        """
+        """The chosen answer, or for a free query a zero-shot answer prompted with the words."""
         if task.answers(query):
             return PartitionedMechanism.decode(self, task, query, outputs, model)
         if outputs.picked is None:

@@ -117,45 +117,18 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         candidates: int = 50,
         prior: Prior = "none",
     ) -> Self:
-        """The mechanism for a claim about one answer, of one choice or of many tokens.
-
-        Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in [0, 1); used for the tokens of free answers.
-            group_size: Number of examples of an expert.
-            clip: C, above 0.
-            calibration: "replace_one", "add_remove" or "paper". "paper" does not satisfy the claim.
-            tokens: Largest number of tokens of a free answer.
-            candidates: Number of public candidate tokens.
-            prior: "none" or "content_free".
-
-        Returns:
-            A mechanism whose tokens have the largest epsilon that composes to the claim.
-        """
+        """The mechanism for a claim about one answer, of one choice or of many tokens."""
         each = None if calibration == "paper" else epsilon_per_choice(epsilon, delta, tokens)
         return cls(epsilon, group_size, clip, calibration, tokens, candidates, each, prior)
 
     @classmethod
     def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Two examples for each expert; one if answers are free, or under add_remove.
-
-        Args:
-            facts: Public facts.
-            given: Options that the operator set.
-
-        Returns:
-            `group_size`.
-        """
+        """Two examples for each expert; one if answers are free, or under add_remove."""
         alone = given.get("calibration") == "add_remove"
         return {"group_size": 1 if alone else facts.per_expert}
 
     def to_config(self) -> dict[str, object]:
-        """Kind and fields as plain values.
-
-        Returns:
-            `kind` and every field. `prior` is left out if it is the default, so that records with
-            the default keep their names.
-        """
+        """Kind and fields as plain values."""
         found = CalibratedMechanism.to_config(self)
         return {key: one for key, one in found.items() if (key, one) != ("prior", "none")}
 
@@ -183,25 +156,11 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         return BoundedRange(epsilon * (2 if self.calibration == "paper" else 1), relation)
 
     def voters(self, shots: int) -> int:
-        """One score vector for each expert.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            The number of groups, rounded up.
-        """
+        """One score vector for each expert."""
         return -(-shots // self.group_size)
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """The groups.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            Positions of the examples of each group.
-        """
+        """The groups."""
         return places_by_position(shots, self.voters(shots))
 
     def _parts(self, context: Context) -> list[Context]:
@@ -211,16 +170,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         return split_by_position(context, self.voters(len(context)))
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """Requests that score all answers for each expert, or the first token of a free answer.
-
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Not used.
-
-        Returns:
-            One request for each expert. With a prior, a second one for each follows.
-        """
+        """Requests that score all answers for each expert, or the first token of a free answer."""
         if self.prior == "none" or not task.answers(job.query):
             return Decoding.requests(self, task, job, draw)
         return [*calibrated_requests(task, self._parts(job.context), job.query)]

@@ -134,24 +134,7 @@ class ReportNoisyMax(PartitionedMechanism):
         prior: Prior = "none",
         sampling: Sampling = "position",
     ) -> Self:
-        """The mechanism with the noise that a claim requires.
-
-        Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
-            partitions: Number of disjoint parts of the context.
-            calibration: "analytic" is exact; "classical" is the formula of XL and CL, which does
-                not satisfy every claim above epsilon 1.
-            noise: "gaussian" or "discrete_gaussian".
-            prior: "none" or "content_free".
-            sampling: "position" or "poisson".
-
-        Returns:
-            A mechanism.
-
-        Raises:
-            UsageError: If discrete noise is to be calibrated with the classical formula.
-        """
+        """The mechanism with the noise that a claim requires."""
         if noise == "gaussian":
             sigma = calibrate_gaussian(epsilon, delta, SENSITIVITY, calibration)
             return cls(sigma, partitions, prior=prior, sampling=sampling)
@@ -172,12 +155,7 @@ class ReportNoisyMax(PartitionedMechanism):
         return VoteNoise(self.sigma, self.noise == "discrete_gaussian")
 
     def to_config(self) -> dict[str, object]:
-        """Kind and fields as plain values.
-
-        Returns:
-            `kind` and every field. `noise`, `prior` and `sampling` are left out if they are the
-            default, so that records with the defaults keep their names.
-        """
+        """Kind and fields as plain values."""
         found = PartitionedMechanism.to_config(self)
         return {name: value for name, value in found.items() if value not in DEFAULTS}
 
@@ -186,31 +164,11 @@ class ReportNoisyMax(PartitionedMechanism):
         return self.sampling
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """False: noise is drawn in `release` only.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            False.
-        """
+        """False: noise is drawn in `release` only."""
         return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One greedy completion for each partition, or two scorings for a calibrated vote.
-
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Identifies the random draw of a completion and of sampled partitions.
-
-        Returns:
-            `partitions` requests, or twice as many.
-
-        Raises:
-            UsageError: If the query has no given answers, or a partition would be empty.
-        """
+        """One greedy completion for each partition, or two scorings for a calibrated vote."""
         if not task.answers(job.query):
             raise UsageError(
                 "report_noisy_max chooses among given answers; use a classification task, or "
@@ -224,18 +182,7 @@ class ReportNoisyMax(PartitionedMechanism):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Make T or 2T model calls for each job, with all jobs in one batch.
-
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job.
-            model: Answers the requests.
-
-        Returns:
-            The votes of each job. A call that fails, or whose reply names none of the answers,
-            counts as a vote for the last class.
-        """
+        """Make T or 2T model calls for each job, with all jobs in one batch."""
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         replies = answer_total(model, task, jobs, each)
         count = _count if self.prior == "none" else _count_calibrated
@@ -244,16 +191,7 @@ class ReportNoisyMax(PartitionedMechanism):
         ]
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy histograms and their argmax; ties of discrete noise are broken at random.
-
-        Args:
-            aggregate: Votes of one job (PRIVATE).
-            draws: Number of independent outputs.
-            rng: Source of the noise.
-
-        Returns:
-            `noisy` of shape (draws, classes), and `answers`.
-        """
+        """Noisy histograms and their argmax; ties of discrete noise are broken at random."""
         counts, shape = np.asarray(aggregate.counts, float), (draws, len(aggregate.counts))
         if self.noise == "gaussian":
             noisy = counts + rng.normal(0.0, self.sigma, shape)
@@ -263,14 +201,7 @@ class ReportNoisyMax(PartitionedMechanism):
         return Outputs((largest * (1.0 - rng.random(shape))).argmax(1), noisy)
 
     def output_distribution(self, aggregate: Votes) -> GaussianLaw | DiscreteGaussianLaw:
-        """Distribution of the noisy histogram.
-
-        Args:
-            aggregate: Votes of one job (PRIVATE).
-
-        Returns:
-            N(votes, sigma^2 I), or votes with discrete noise.
-        """
+        """Distribution of the noisy histogram."""
         counts = np.asarray(aggregate.counts, float)
         if self.noise == "gaussian":
             return GaussianLaw(counts, self.sigma)

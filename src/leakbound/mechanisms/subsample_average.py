@@ -81,20 +81,7 @@ class SubsampleAverage(CalibratedMechanism):
     def calibrated(
         cls, epsilon: float, delta: float, subsamples: int = 20, rate: float = 0.5
     ) -> Self:
-        """The mechanism with the least noise, to within 1 %, that satisfies a claim.
-
-        Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
-            subsamples: Number of subsamples.
-            rate: Probability with which an example enters a subsample.
-
-        Returns:
-            A mechanism.
-
-        Raises:
-            UsageError: If dp-accounting is not installed.
-        """
+        """The mechanism with the least noise, to within 1 %, that satisfies a claim."""
         made = cls(1.0, subsamples, rate)
         sigma = _least(lambda sigma: _quick_epsilon(replace(made, sigma=sigma), delta) <= epsilon)
         while replace(made, sigma=sigma).guarantee.epsilon(delta) > epsilon:
@@ -107,42 +94,17 @@ class SubsampleAverage(CalibratedMechanism):
         return Subsampled(self.sigma / SENSITIVITY, self.rate, self.subsamples)
 
     def voters(self, shots: int) -> int:
-        """One probability vector for each subsample.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            `subsamples`.
-        """
+        """One probability vector for each subsample."""
         return self.subsamples
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """False: subsamples are drawn while collecting, but noise is not, and they ignore its size.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            False.
+        """False: subsamples are drawn while collecting, but noise is not, and they ignore its
+        size.
         """
         return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One scoring for each subsample; an empty subsample gets a prompt without examples.
-
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Identifies the subsamples.
-
-        Returns:
-            `subsamples` requests.
-
-        Raises:
-            UsageError: If the query has no given answers.
-        """
+        """One scoring for each subsample; an empty subsample gets a prompt without examples."""
         answers = task.answers(job.query)
         if not answers:
             raise UsageError(
@@ -168,18 +130,7 @@ class SubsampleAverage(CalibratedMechanism):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Collect M scorings for each job, all in one batch.
-
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job, which seeds the subsamples.
-            model: Answers the requests.
-
-        Returns:
-            The mean probabilities of each job. If the call of a subsample fails, all its answers
-            have equal probability. A label that the model does not show has probability 0.
-        """
+        """Collect M scorings for each job, all in one batch."""
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         replies = answer_total(model, task, jobs, each)
         return [
@@ -188,26 +139,13 @@ class SubsampleAverage(CalibratedMechanism):
         ]
 
     def release(self, aggregate: Vector, draws: int, rng: np.random.Generator) -> Outputs:
-        """Means of M noisy probability vectors, and their argmax.
-
-        Args:
-            aggregate: Mean probabilities of one job (PRIVATE).
-            draws: Number of independent outputs.
-            rng: Source of the noise.
-
-        Returns:
-            `noisy` of shape (draws, answers), and `answers`.
-        """
+        """Means of M noisy probability vectors, and their argmax."""
         mean = np.asarray(aggregate.values)
         noisy = mean + rng.normal(0.0, self.sigma / math.sqrt(self.subsamples), (draws, mean.size))
         return Outputs(noisy.argmax(1), noisy, scale=float(self.subsamples))
 
     def output_distribution(self, aggregate: Vector) -> None:
-        """None: it is a mixture over the secret subsamples, and a mean shows only those drawn.
-
-        Args:
-            aggregate: Mean probabilities of one job (PRIVATE).
-        """
+        """None: it is a mixture over the secret subsamples, and a mean shows only those drawn."""
         return None
 
 

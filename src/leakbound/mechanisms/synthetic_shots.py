@@ -95,20 +95,8 @@ class SyntheticShots(CalibratedMechanism):
         tokens: int = 8,
         candidates: int = 50,
     ) -> Self:
-        """The mechanism with the noise that a claim requires for a whole set of synthetic examples.
-
-        Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
-            partitions: Number of disjoint parts of the context.
-            calibration: "analytic" is exact; "classical" does not satisfy every claim above
-                epsilon 1.
-            shots: Number of synthetic examples for each label.
-            tokens: Largest number of tokens of a synthetic input.
-            candidates: Number of public candidate tokens.
-
-        Returns:
-            A mechanism.
+        """The mechanism with the noise that a claim requires for a whole set of synthetic
+        examples.
         """
         made = cls(1.0, partitions, shots, tokens, candidates)
         sensitivity = made.guarantee.sensitivity
@@ -116,15 +104,7 @@ class SyntheticShots(CalibratedMechanism):
 
     @classmethod
     def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Partitions that show two examples of each label, or four without labels.
-
-        Args:
-            facts: Public facts.
-            given: Not used.
-
-        Returns:
-            `partitions`.
-        """
+        """Partitions that show two examples of each label, or four without labels."""
         return {"partitions": facts.partitions(2 * facts.labels or facts.least)}
 
     @property
@@ -137,55 +117,21 @@ class SyntheticShots(CalibratedMechanism):
         return 2 * self.shots * self.tokens
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """`guarantee` as a composition, with one part for each vote.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            A composition whose epsilon is that of `guarantee`.
-        """
+        """`guarantee` as a composition, with one part for each vote."""
         return compose([Gaussian(math.sqrt(2) / self.partitions, self.sigma)] * self._votes)
 
     def voters(self, shots: int) -> int:
-        """One probability vector for each partition.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            `partitions`.
-        """
+        """One probability vector for each partition."""
         return self.partitions
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """True: synthetic examples are generated while collecting.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            True.
-        """
+        """True: synthetic examples are generated while collecting."""
         return True
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         """Requests for the first token of every label, with room for a whole synthetic input.
 
         The requests without examples also leave room for the prompt of the answer.
-
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Not used.
-
-        Returns:
-            For each label, one request without examples and one for each partition.
-
-        Raises:
-            UsageError: If a partition would be empty.
         """
         final = self._room(task, job.query)
         found: list[AnyRequest] = []
@@ -204,17 +150,7 @@ class SyntheticShots(CalibratedMechanism):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Generate the synthetic examples of each job, then answer from them in one batch.
-
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job, which seeds the noise.
-            model: Generates the examples and answers the queries.
-
-        Returns:
-            The answer of each job.
-        """
+        """Generate the synthetic examples of each job, then answer from them in one batch."""
         made = [
             self._write_all(task, job.context, draw, model)
             for job, draw in zip(jobs, draws, strict=True)
@@ -260,27 +196,11 @@ class SyntheticShots(CalibratedMechanism):
         return decoder.text
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer that was made from the synthetic examples.
-
-        Args:
-            aggregate: A vote or a text (PRIVATE).
-            draws: Number of outputs.
-            rng: Not used.
-
-        Returns:
-            `draws` equal outputs.
-        """
+        """The answer that was made from the synthetic examples."""
         return release_unchanged(aggregate, draws)
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
-        """None: the noise was drawn while collecting.
-
-        Args:
-            aggregate: A vote or a text (PRIVATE).
-
-        Returns:
-            None.
-        """
+        """None: the noise was drawn while collecting."""
         return None
 
 

@@ -90,14 +90,7 @@ class AsyncCallableSystem(AsyncSystem):
         _require_two_arguments(self.function, self.name)
 
     async def open_async(self, context: Context) -> AsyncCallableSession:
-        """A session over a context.
-
-        Args:
-            context: The examples (PRIVATE), handed to every call.
-
-        Returns:
-            The session.
-        """
+        """A session over a context."""
         return AsyncCallableSession(self, context)
 
 

@@ -121,51 +121,19 @@ class SystemMechanism(MechanismBase):
         return replace(self, system=system, calls=calls)
 
     def recalibrated(self, epsilon: float, delta: float) -> Self:
-        """The mechanism itself: nobody knows how to change the noise of a system.
-
-        Args:
-            epsilon: Not used.
-            delta: Not used.
-
-        Returns:
-            This mechanism.
-        """
+        """The mechanism itself: nobody knows how to change the noise of a system."""
         return self
 
     def voters(self, shots: int) -> int:
-        """Unknown: at most every example of the context counts.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            `shots`.
-        """
+        """Unknown: at most every example of the context counts."""
         return shots
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """Whatever noise the system draws does not depend on the claim.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            False.
-        """
+        """Whatever noise the system draws does not depend on the claim."""
         return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """None: the system asks its own model.
-
-        Args:
-            task: Not used.
-            job: Not used.
-            draw: Not used.
-
-        Returns:
-            An empty list.
-        """
+        """None: the system asks its own model."""
         return []
 
     def collect(
@@ -176,23 +144,6 @@ class SystemMechanism(MechanismBase):
         Jobs of one draw are asked in their order. Sessions for different draws run together, as
         many as the system and `calls` allow. A call that gave no output is made again; one that
         ends without an answer is an outcome: an empty text, with the finish reason "error".
-
-        Args:
-            task: The task of the contexts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: Equal numbers name jobs that are asked one after the other; a system draws as it
-                likes.
-            model: Not used: a system asks its own model.
-
-        Returns:
-            A vote or a text for each job; for a scored system with given answers the scores, then
-            the vote. Each holds the reply as a user sees it.
-
-        Raises:
-            LimitReached: If the time that is set for its calls is up.
-            TargetError: If the system raises an error, or answers with something else than it
-                must, or if no job has an answer. An error is named by its type and place: its
-                message may hold private text.
         """
         replies = self._replies(jobs, draws)
         return [self._aggregate(task, job, reply) for job, reply in zip(jobs, replies, strict=True)]
@@ -396,16 +347,7 @@ class SystemMechanism(MechanismBase):
         return found
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer that was given, with its scores if there are any.
-
-        Args:
-            aggregate: What `collect` returned for one job (PRIVATE).
-            draws: Number of outputs.
-            rng: Not used: a call of a system has one output.
-
-        Returns:
-            `draws` equal outputs.
-        """
+        """The answer that was given, with its scores if there are any."""
         if not isinstance(aggregate, Vector):
             return release_unchanged(aggregate, draws)
         values, answers = np.asarray(aggregate.values), len(aggregate.values) // 2
@@ -414,12 +356,5 @@ class SystemMechanism(MechanismBase):
         )
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
-        """Not known.
-
-        Args:
-            aggregate: What `collect` returned for one job (PRIVATE).
-
-        Returns:
-            None.
-        """
+        """Not known."""
         return None

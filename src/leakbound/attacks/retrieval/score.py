@@ -33,11 +33,7 @@ class DocumentScore(Score):
         return np.arange(-9.5, 10.0) / 10
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) what the attack of `rendered` makes of `outputs`; `answers` is empty.
-
-        Raises:
-            UsageError: If the query is of another attack.
-        """
+        """(draws,) what the attack of `rendered` makes of `outputs`; `answers` is empty."""
         if not isinstance(rendered, DocumentQuery):
             raise UsageError(
                 "the score document is that of queries about documents, such as mba; use --score "

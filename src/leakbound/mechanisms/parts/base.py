@@ -58,14 +58,7 @@ class MechanismBase(Mechanism):
         return None
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """Empty: no voters are known to have disjoint examples.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            ().
-        """
+        """Empty: no voters are known to have disjoint examples."""
         return ()
 
     @property
@@ -129,12 +122,6 @@ class MechanismBase(Mechanism):
     def to_config(self) -> dict[str, object]:
         """Kind and fields as plain values.
 
-        Returns:
-            `kind` and every field that is shown in the repr.
-
-        Raises:
-            UsageError: If the class is not a dataclass, or a field is not a plain value.
-
         Examples:
             >>> from leakbound.mechanisms import ReportNoisyMax
             >>> ReportNoisyMax(2.5).to_config()
@@ -144,19 +131,7 @@ class MechanismBase(Mechanism):
         return {"kind": self.name, **{name: _plain(self, name) for name in shown}}
 
     def recalibrated(self, epsilon: float, delta: float) -> Self:
-        """The mechanism with the same options and the noise for another claim.
-
-        Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in [0, 1).
-
-        Returns:
-            The mechanism that `for_claim` makes from these options. Gaussian noise is calibrated
-            analytically, however the present noise was calibrated.
-
-        Raises:
-            UsageError: If the class is not a dataclass.
-        """
+        """The mechanism with the same options and the noise for another claim."""
         known = option_types(self._constructor())
         names = [field.name for field in _fields(self) if field.name in known]
         options = {name: getattr(self, name) for name in names if name not in CLAIM}
@@ -164,29 +139,11 @@ class MechanismBase(Mechanism):
         return self._constructor()(**options, **claim)
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """The guarantee of one output.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            `guarantee`.
-        """
+        """The guarantee of one output."""
         return self.guarantee
 
     def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
-        """The chosen text of each draw.
-
-        Args:
-            task: The task of the context.
-            query: The query that was answered.
-            outputs: Outputs that `release` returned.
-            model: Not used.
-
-        Returns:
-            One text for each draw; "(no answer)" if none was chosen.
-        """
+        """The chosen text of each draw."""
         choices = (*(outputs.choices or task.answers(query)), NO_ANSWER)
         return [choices[i] for i in outputs.answers]
 
@@ -224,39 +181,17 @@ class PartitionedMechanism(CalibratedMechanism):
 
     @classmethod
     def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Partitions of at least four examples, and at least one example for each label.
-
-        Args:
-            facts: Public facts.
-            given: Options that the operator set.
-
-        Returns:
-            `partitions`; nothing under add_remove, where the number of examples is private.
-        """
+        """Partitions of at least four examples, and at least one example for each label."""
         if given.get("relation") == "add_remove":
             return {}
         return {"partitions": facts.partitions(facts.least)}
 
     def voters(self, shots: int) -> int:
-        """One answer for each partition.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            `partitions`.
-        """
+        """One answer for each partition."""
         return self.partitions
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """The partitions, unless they are sampled.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            Positions of the examples of each partition; () if the partitions are sampled.
-        """
+        """The partitions, unless they are sampled."""
         return places_by_position(shots, self.partitions) if self._sampled == "position" else ()
 
     @property

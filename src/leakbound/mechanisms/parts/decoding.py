@@ -80,46 +80,17 @@ class Decoding(MechanismBase):
     # --- what follows
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """Guarantee of one choice among answers, or the composition over a free answer's tokens.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            `guarantee`, or a composition of `tokens` parts.
-        """
+        """Guarantee of one choice among answers, or the composition over a free answer's tokens."""
         if task.answers(query):
             return self.guarantee
         return compose([self._token_guarantee] * self.tokens)
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """Whether the answer is free: its tokens are drawn while collecting.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            True for a free answer.
-        """
+        """Whether the answer is free: its tokens are drawn while collecting."""
         return not task.answers(query)
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """Requests that score all answers for each prompt, or the first token of a free answer.
-
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Not used.
-
-        Returns:
-            One request for each part. If answers are also scored without examples, the request of
-            that prompt comes first.
-
-        Raises:
-            UsageError: If the context cannot be divided as the mechanism needs.
-        """
+        """Requests that score all answers for each prompt, or the first token of a free answer."""
         prior: list[Context] = [()] if self.scores_prior else []
         parts = [*prior, *self._parts(job.context)]
         prompts = [task.prompt(part, job.query) for part in parts]
@@ -130,17 +101,7 @@ class Decoding(MechanismBase):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Collect the scores of each job in one batch; generate free answers token by token.
-
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job; the tokens of a free answer are drawn from it.
-            model: Answers the requests.
-
-        Returns:
-            The kept values of the scores of each job, or the generated text.
-        """
+        """Collect the scores of each job in one batch; generate free answers token by token."""
         replies = iter(self._scores(task, [j for j in jobs if task.answers(j.query)], model))
         found: list[Aggregate] = []
         for job, draw in zip(jobs, draws, strict=True):
@@ -176,30 +137,14 @@ class Decoding(MechanismBase):
     def release(
         self, aggregate: Vector | GeneratedText, draws: int, rng: np.random.Generator
     ) -> Outputs:
-        """Draw answers by their weights; return a generated answer unchanged.
-
-        Args:
-            aggregate: The kept values or the generated text of one job (PRIVATE).
-            draws: Number of outputs.
-            rng: Source of the choices; not used for a generated answer.
-
-        Returns:
-            `draws` outputs.
-        """
+        """Draw answers by their weights; return a generated answer unchanged."""
         if isinstance(aggregate, GeneratedText):
             return release_unchanged(aggregate, draws)
         exponents = self._exponents(np.asarray(aggregate.values))
         return Outputs(gumbel_choices(exponents, draws, rng))
 
     def output_distribution(self, aggregate: Vector | GeneratedText) -> CategoricalLaw | None:
-        """Probabilities of the answers.
-
-        Args:
-            aggregate: The kept values or the generated text of one job (PRIVATE).
-
-        Returns:
-            The distribution; None for a generated answer.
-        """
+        """Probabilities of the answers."""
         if isinstance(aggregate, GeneratedText):
             return None
         return softmax_distribution(self._exponents(np.asarray(aggregate.values)))
@@ -218,14 +163,7 @@ class PairDecoding(Decoding):
         """ln of the distribution of one choice, among answers or (`free`) tokens."""
 
     def voters(self, shots: int) -> int:
-        """A single answer.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            1.
-        """
+        """A single answer."""
         return 1
 
     def _parts(self, context: Context) -> list[Context]:

@@ -108,26 +108,11 @@ class Undefended(MechanismBase):
         return NonPrivate()
 
     def voters(self, shots: int) -> int:
-        """A single answer.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            1.
-        """
+        """A single answer."""
         return 1
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """False: no noise is drawn.
-
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            False.
-        """
+        """False: no noise is drawn."""
         return False
 
     def preamble(self) -> str:
@@ -146,16 +131,7 @@ class Undefended(MechanismBase):
         return job
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One greedy completion of the whole prompt.
-
-        Args:
-            task: Renders the prompt.
-            job: Context (PRIVATE) and query.
-            draw: Identifies the random draw.
-
-        Returns:
-            One request.
-        """
+        """One greedy completion of the whole prompt."""
         seen = self.shown(job)
         prompt = task.prompt(seen.context, job.query, self.preamble())
         return [Complete(prompt, max_tokens=answer_tokens(task, job.query), draw=draw)]
@@ -164,17 +140,7 @@ class Undefended(MechanismBase):
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
         """Make one model call for each job. A failed call counts as an empty reply if the subclass
-        has a guarantee, and raises otherwise.
-
-        Args:
-            task: Renders the prompts.
-            jobs: Contexts (PRIVATE) and queries.
-            draws: One number for each job.
-            model: Answers the requests.
-
-        Returns:
-            A vote or a text for each job.
-        """
+        has a guarantee, and raises otherwise."""
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         if isinstance(self.guarantee, NonPrivate):
             replies = answer_each(model, each)
@@ -185,25 +151,9 @@ class Undefended(MechanismBase):
         ]
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer itself, the same for every draw.
-
-        Args:
-            aggregate: A vote or a text (PRIVATE).
-            draws: Number of outputs.
-            rng: Not used.
-
-        Returns:
-            `draws` equal outputs.
-        """
+        """The answer itself, the same for every draw."""
         return release_unchanged(aggregate, draws)
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
-        """A point mass on the answer.
-
-        Args:
-            aggregate: A vote or a text (PRIVATE).
-
-        Returns:
-            The distribution; None for a text.
-        """
+        """A point mass on the answer."""
         return certain_distribution(aggregate)

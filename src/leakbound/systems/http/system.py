@@ -73,18 +73,7 @@ class HttpSystem(AsyncSystem):
         return 1 if self._config.setup or self._config.teardown else TOGETHER
 
     async def open_async(self, context: Context) -> HttpSession:
-        """Send `setup`, if there is one.
-
-        Args:
-            context: The examples (PRIVATE).
-
-        Returns:
-            A session; closing it sends `teardown`.
-
-        Raises:
-            NoAnswer: If the service does not do it. `teardown` is sent then as well.
-            TargetError: If it cannot be reached.
-        """
+        """Send `setup`, if there is one."""
         values = row_values(context)
         transport = self._transport or default_transport(1, cookies=True)
         session = HttpSession(self._config, transport, values, self._close, self.caller)
