@@ -18,7 +18,7 @@ OWN = re.compile(r"leakbound\[([\w,-]+)\]")
 
 def install_hint(extra: str) -> str:
     """The command that installs an extra of the leakbound that is running."""
-    found = _installed()
+    found = _install()
     if found is None:
         return f'pip install -e ".[{extra}]"'
     wanted = [f"leakbound[{extra}]"] if PUBLISHED else list(_packages(found, extra))
@@ -36,7 +36,7 @@ def install_hint(extra: str) -> str:
     return f"{python} -m pip install {packages}"
 
 
-def _installed() -> Distribution | None:
+def _install() -> Distribution | None:
     """The distribution that runs; None in a checkout."""
     try:
         found = distribution("leakbound")

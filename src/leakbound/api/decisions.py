@@ -88,7 +88,7 @@ def name_objects(grid: object) -> object:
     if not isinstance(grid, Mapping):
         return grid
     return {
-        key: [_name(str(key), one) if _is_object(key, one) else one for one in _listed(values)]
+        key: [_name(str(key), one) if _is_object(key, one) else one for one in _list_all(values)]
         for key, values in grid.items()
     }
 
@@ -100,9 +100,9 @@ def describe_grid(
     listed = grid if isinstance(grid, Mapping) else {}
     _require_one_answerer(listed, base, shared)
     return SweepObjects(shared, {
-        (key, _name(key, one)): _described(key, one, parameters)
+        (key, _name(key, one)): _describe(key, one, parameters)
         for key, values in listed.items()
-        for one in _listed(values)
+        for one in _list_all(values)
         if _is_object(key, one)
     })  # fmt: skip
 
@@ -117,7 +117,7 @@ def _require_one_answerer(
         raise UsageError("system is audited in place of a mechanism; leave one of them out.")
 
 
-def _described(key: str, thing: object, parameters: Mapping[str, object]) -> Described:
+def _describe(key: str, thing: object, parameters: Mapping[str, object]) -> Described:
     beside = {name: parameters[name] for name in BESIDE if name in parameters and key == "system"}
     keys, handed = describe_call({key: thing, **beside})
     found = Described({**CLEARED.get(key, {}), **_mergeable(keys)}, handed)
@@ -138,7 +138,7 @@ def _mergeable(keys: Mapping[str, object]) -> _Keys:
     }
 
 
-def _listed(values: object) -> list[object]:
+def _list_all(values: object) -> list[object]:
     return list(values) if isinstance(values, list | tuple) else [values]
 
 
@@ -258,7 +258,7 @@ def compare(
         raise UsageError("results is empty; it must hold two results or more.")
     kinds = {kind_of_record(one) for one in results}
     if kinds <= {"audit"}:
-        return compare_results([_loaded(one) for one in results])  # type: ignore[arg-type]
+        return compare_results([_load(one) for one in results])  # type: ignore[arg-type]
     if len(kinds) > 1 or len(results) != 2:
         raise UsageError(
             f"compare got {len(results)} records of {' and '.join(sorted(kinds))}; two sweeps or "
@@ -315,7 +315,7 @@ def gate(
     Raises:
         UsageError: For a number out of range.
     """
-    found = _loaded(result)
+    found = _load(result)
     most = found.claim.epsilon if max_epsilon is None else max_epsilon
     required = Gate(most, min_power, factor, require_no_violation, max_delta, accuracy)
     return check_gate(found, required)
@@ -371,7 +371,7 @@ def tune(
     )  # fmt: skip
 
 
-def _loaded(result: Result) -> AuditResult:
+def _load(result: Result) -> AuditResult:
     if isinstance(result, AuditResult):
         return result
     return load_result(require_path("a result", result, "an AuditResult, or its run folder"))

@@ -139,7 +139,7 @@ class UnitMeter:
         """One grid for each distribution."""
         settings, rng = self.settings, self._rng(stream)
         plan = plan_sets(settings.method, len(units), settings.sets, rng)
-        removed = [_removed(units, row) for row in plan.kept]
+        removed = [_remove(units, row) for row in plan.kept]
         return [
             _grid(kind, units, settings.method, len(set(removed)), plan.solve(values))
             for values in self._values(removed)
@@ -184,7 +184,7 @@ class UnitMeter:
         return np.random.default_rng([self.settings.seed, self.number, SETS_STREAM + stream])
 
 
-def _removed(units: Sequence[Located], kept: Iterable[np.bool_]) -> Removed:
+def _remove(units: Sequence[Located], kept: Iterable[np.bool_]) -> Removed:
     return tuple(span for (_, span), keep in zip(units, kept, strict=True) if not keep)
 
 

@@ -122,8 +122,8 @@ def compare_influences(
     """
     one, other = _cases(first.attributions), _cases(second.attributions)
     common = [case for case in one if case in other]
-    pairs = [(_measured(one[case]), _measured(other[case])) for case in common]
-    measures = _shared(pairs)
+    pairs = [(_measure(one[case]), _measure(other[case])) for case in common]
+    measures = _share(pairs)
     if not measures:
         raise UsageError(
             f"the two influence records share {len(common)} contexts, and no lambda, temperature "
@@ -141,7 +141,7 @@ def compare_influences(
     )  # fmt: skip
 
 
-def _shared(pairs: Sequence[tuple[_Values, _Values]]) -> list[_Measure]:
+def _share(pairs: Sequence[tuple[_Values, _Values]]) -> list[_Measure]:
     """Measures that every shared context has in both records."""
     first = pairs[0][0] if pairs else {}
     return [key for key in first if all(key in a and key in b for a, b in pairs)]
@@ -176,7 +176,7 @@ def _cases(attributions: Sequence[Attribution]) -> Mapping[_Case, Attribution]:
     return found
 
 
-def _measured(one: Attribution) -> _Values:
+def _measure(one: Attribution) -> _Values:
     return dict(item for reading in one.readings for item in _of_reading(reading))
 
 

@@ -42,7 +42,7 @@ def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> Context
             f"{where} must hold {{context}} once, and {{query}} where the query stands."
         )
     forms = [("system", system)] * bool(system) + [("user", template)]
-    messages = tuple(ChatMessage(role, _filled(text, case)) for role, text in forms)
+    messages = tuple(ChatMessage(role, _fill(text, case)) for role, text in forms)
     at = next(n for n, (_, text) in enumerate(forms) if "{context}" in text)
     begin = len(forms[at][1].partition("{context}")[0].replace("{query}", case.query))
     piece = ContextPiece(at, begin, 0, len(case.context))
@@ -54,7 +54,7 @@ def user_template(template: str, system: str) -> str:
     return "{query}" if template == TEMPLATE and "{context}" in system else template
 
 
-def _filled(template: str, case: Case) -> str:
+def _fill(template: str, case: Case) -> str:
     before, slot, after = template.partition("{context}")
     parts = (part.replace("{query}", case.query) for part in (before, after))
     return (case.context if slot else "").join(parts)

@@ -66,7 +66,7 @@ def limit_shares(
     ]
     if not found:
         raise UsageError(f"no context has a source {source!r}; use a name from the data.")
-    limit = _decided(found, max_share, source)
+    limit = _decide(found, max_share, source)
     return record.model_copy(update={"share_limit": limit})
 
 
@@ -120,7 +120,7 @@ def _obstacle(reading: Reading, grid: SpanGrid) -> str:
     return ""
 
 
-def _decided(found: Sequence[_Found], limit: float, source: str | None) -> ShareLimit:
+def _decide(found: Sequence[_Found], limit: float, source: str | None) -> ShareLimit:
     """The clearest violation, or else an obstacle, or else the source closest to the limit."""
     clear = [one for one in found if not one.obstacle]
     above = [one for one in clear if one.low > limit]

@@ -240,7 +240,7 @@ def locate(
             model does not support such messages.
     """
     asked, texts = prompt_of(case, template, system), model.texts
-    shown, pieces = _shown(texts, asked)
+    shown, pieces = _show(texts, asked)
     found = texts.encoded(shown, case.response or "")
     if found.spans is None:
         raise TargetError(
@@ -275,7 +275,7 @@ class _Shown:
     shift: int
 
 
-def _shown(texts: PromptTexts, asked: ContextPrompt) -> tuple[str, list[_Shown]]:
+def _show(texts: PromptTexts, asked: ContextPrompt) -> tuple[str, list[_Shown]]:
     """The text that the model reads, and the positions of the context's pieces in it."""
     if not texts.chat and not asked.messages:
         (message,), (piece,) = asked.prompt.messages, asked.pieces

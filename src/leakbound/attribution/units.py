@@ -198,11 +198,11 @@ def unit_spans(
         if first < end:
             found.append((unit, (first, end)))
         else:
-            found[-1] = (_joined(found[-1][0], unit), found[-1][1])
+            found[-1] = (_join(found[-1][0], unit), found[-1][1])
     return tuple(found)
 
 
-def _joined(one: TextUnit, other: TextUnit) -> TextUnit:
+def _join(one: TextUnit, other: TextUnit) -> TextUnit:
     characters = one.characters[0], other.characters[1]
     return TextUnit(f"{one.name} and {other.name}", characters, one.source)
 

@@ -48,7 +48,7 @@ class Plan:
 def plan(prepared: Prepared) -> Plan:
     """The plan of a prepared audit, for the estimator that decides it."""
     design, estimator = prepared.trial_design, prepared.estimator
-    calls, cost = _predicted(prepared)
+    calls, cost = _predict(prepared)
     largest = estimator.largest_certifiable(design, design.pairs)
     guessing = accuracy_power(estimator, design, design.pairs)
     factors = () if is_random_guessing(design.claim) else FACTORS
@@ -85,7 +85,7 @@ def _subject(prepared: Prepared) -> Subject:
     )
 
 
-def _predicted(prepared: Prepared) -> tuple[int, float | None]:
+def _predict(prepared: Prepared) -> tuple[int, float | None]:
     """(calls, US dollars) in one pass over the pairs."""
     asked = CollectionPlan.of(prepared)
     if not prepared.mechanism.needs:

@@ -162,7 +162,7 @@ def _code_of(args: list[str] | None) -> int:
             return _fail("no space is left on the disk; free some, and run the command again.", 70)
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             return _fail("a path is longer than the file system allows; name a shorter one.", 2)
-        return _crashed(error)
+        return _report_crash(error)
     return code if isinstance(code, int) else 0
 
 
@@ -200,7 +200,7 @@ def _interrupt(signum: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _crashed(error: BaseException) -> int:
+def _report_crash(error: BaseException) -> int:
     """Report where it happened, without the message, which may hold private text."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     if os.environ.get("LEAKBOUND_DEBUG"):

@@ -148,7 +148,7 @@ class SequentialTest(Estimator):
         an output comes neither from noisy votes nor from a single answer of a system.
         """
         one = self.single(design)
-        scene, weight = _imagined(one, leak)
+        scene, weight = _imagine(one, leak)
         if scene is None:
             return None
         test = PlainTest(one.tested, one.confidence, one.claim.delta, one.horizon, weight)
@@ -182,7 +182,7 @@ class EProcess(SequentialTest):
         return EValues(design)
 
 
-def _imagined(design: TrialDesign, leak: float) -> tuple[PairSimulator | None, float]:
+def _imagine(design: TrialDesign, leak: float) -> tuple[PairSimulator | None, float]:
     """Scores of pairs of a leaking system, and the weight of the part that sees the leak."""
     if design.hypotheses[0] == "guarantee" and design.served:
         return Crowd.of(design, leak), RELEASED / (2 if design.draws > 1 else 1)
@@ -290,7 +290,7 @@ class EValues(PairedEValues):
         if chances is None or np.isnan(chances.member).any() or "score" in self.process.parts:
             shares = _shares(simulated, self.design.thresholds)
             self._feed("score", shares)
-            chances = shares if chances is None else _filled(chances, shares)
+            chances = shares if chances is None else _fill(chances, shares)
         self._feed("exact", chances)
         if "served" in self.process.parts and trial is not None:
             less = observations.corrected_scores
@@ -382,7 +382,7 @@ def _planned(design: TrialDesign) -> dict[str, float]:
     return {"exact": 1 - RELEASED, "simulated": RELEASED}  # served outputs show the same here
 
 
-def _filled(chances: PairedScores, shares: PairedScores) -> PairedScores:
+def _fill(chances: PairedScores, shares: PairedScores) -> PairedScores:
     """Exact probabilities, with simulated shares in the rows where they are not known."""
     member, nonmember = (
         np.where(np.isnan(known), share, known)

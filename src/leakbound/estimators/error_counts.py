@@ -227,7 +227,7 @@ class TrialLog:
     @property
     def trials(self) -> PairedScores:
         """(pairs,) scores of all trials so far."""
-        return _joined(self._trials)
+        return _join(self._trials)
 
     def bounds(self) -> tuple[Estimate, ...]:
         """The estimates; none if no threshold could be chosen."""
@@ -243,7 +243,7 @@ class TrialLog:
             best = isinstance(rule, BestOnSameData)
             tested = trials if best else tested
             chosen = slice(self.design.threshold_pairs(len(trials)))
-            choosing = trials if best else _joined(self._simulated).part(chosen)
+            choosing = trials if best else _join(self._simulated).part(chosen)
             if not len(choosing):
                 return ()
             tau = best_threshold(choosing.member, choosing.nonmember)
@@ -252,7 +252,7 @@ class TrialLog:
         return tuple(f(*cells, *stated, threshold) for f in formulas) if len(tested) else ()
 
 
-def _joined(parts: list[PairedScores]) -> PairedScores:
+def _join(parts: list[PairedScores]) -> PairedScores:
     """Concatenate all parts, in place."""
     if len(parts) > 1:
         member = np.concatenate([part.member for part in parts])

@@ -257,7 +257,7 @@ def _of_one_run(
     mixed, levels = trials.shuffled(seed), tuple[float, ...]()
     if isinstance(rule, Ranked):
         tested, text = mixed, rule.describe(sum(mixed.sizes))
-        guessed, right = _ranked(mixed, rule, seed)
+        guessed, right = _rank(mixed, rule, seed)
     else:
         chosen, tested = choose_threshold(mixed, _plain(rule))
         if chosen.tau is None:
@@ -284,7 +284,7 @@ def _require_fair_coins(members: int, others: int) -> None:
         )
 
 
-def _ranked(trials: ScoredTrials, rule: Ranked, seed: int) -> tuple[int, int]:
+def _rank(trials: ScoredTrials, rule: Ranked, seed: int) -> tuple[int, int]:
     """(guesses, right guesses); equal scores are in an order that does not depend on the coins."""
     scores = np.concatenate([trials.member, trials.nonmember])
     coins = np.repeat([1, -1], trials.sizes)

@@ -110,7 +110,7 @@ class Crowd:
         if isinstance(known, BestVotes):
             chances, shared = _winning(known, leak), known.shared
         elif isinstance(known, VoteScores):
-            chances, shared = _counted(known, partitions, leak), known.move is not None
+            chances, shared = _count(known, partitions, leak), known.move is not None
         else:
             return None
         copies = min(design.copies, partitions - 1)
@@ -158,7 +158,7 @@ def thinned(thresholds: Floats) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def _counted(known: VoteScores, partitions: int, leak: float) -> tuple[tuple[float, ...], ...]:
+def _count(known: VoteScores, partitions: int, leak: float) -> tuple[tuple[float, ...], ...]:
     """Probabilities by number of votes, from the lowest score (votes for, or margin) up."""
     values = np.linspace(known.low, known.high, partitions + 1)
     gaps = values[:, None] - thinned(known.thresholds)
@@ -237,7 +237,7 @@ def rejection_times(
             path = now[:, None] + _growth(payoff, at, x, y)
             going = path.max(1) < level
             times[who[~going]] = seen + 1 + (path[~going] >= level).argmax(1)
-            past, now, who = _added(past, x, y, going), path[going, -1], who[going]
+            past, now, who = _add(past, x, y, going), path[going, -1], who[going]
             payoff, at = payoff[going], at[going]
             if not len(now):
                 return times
@@ -254,7 +254,7 @@ def _growth(payoff: Floats, at: Ints, x: Floats, y: Floats) -> Floats:
     return np.asarray(np.log1p(gains).cumsum(1))
 
 
-def _added(past: Moments, x: Floats, y: Floats, going: Bools) -> Moments:
+def _add(past: Moments, x: Floats, y: Floats, going: Bools) -> Moments:
     """Moments of the audits that continue, updated with their last pairs."""
     x, y = x[going], y[going]
     ones = np.full((len(x), x.shape[2]), float(x.shape[1]))

@@ -133,11 +133,11 @@ class TwoSidedEValues(PairedEValues):
     def observe(self, observations: Observations) -> None:
         """Update both e-values with the next pairs."""
         self._higher.observe(observations)
-        self._lower.observe(_exchanged(observations))
+        self._lower.observe(_exchange(observations))
 
     def bounds(self) -> tuple[Estimate, ...]:
         """Lower bounds, which say that they are two-sided."""
-        return tuple(map(_noted, super().bounds()))
+        return tuple(map(_note, super().bounds()))
 
     def reading(self, replay: Replayed) -> BoundReading:
         """What carries the evidence against one claim, on the side that carries most of it."""
@@ -158,7 +158,7 @@ class _BothCounts:
 
     def observe(self, observations: Observations) -> None:
         """Count on both sides."""
-        for side, seen in zip(self._sides, (observations, _exchanged(observations)), strict=True):
+        for side, seen in zip(self._sides, (observations, _exchange(observations)), strict=True):
             side.observe(seen)
 
     def bounds(self) -> tuple[Estimate, ...]:
@@ -168,7 +168,7 @@ class _BothCounts:
             max(pair, key=lambda one: (one.mu if one.epsilon is None else one.epsilon) or 0.0)
             for pair in both
         )
-        return tuple(_noted(replace(one, confidence=self.design.confidence)) for one in stronger)
+        return tuple(_note(replace(one, confidence=self.design.confidence)) for one in stronger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def _one_side(design: TrialDesign) -> TrialDesign:
     return replace(design, confidence=of_one_side(design.confidence))
 
 
-def _exchanged(seen: Observations) -> Observations:
+def _exchange(seen: Observations) -> Observations:
     """The observations of the same pairs with their contexts exchanged."""
     replies, distributions, texts = seen.reply_pairs, seen.distribution_pairs, seen.text_pairs
     return replace(
@@ -217,5 +217,5 @@ def _turned(scores: PairedScores | None) -> PairedScores | None:
     return None if scores is None else PairedScores(scores.nonmember, scores.member)
 
 
-def _noted(bound: Estimate) -> Estimate:
+def _note(bound: Estimate) -> Estimate:
     return replace(bound, assumptions=(*bound.assumptions, BOTH))

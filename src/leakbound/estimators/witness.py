@@ -78,7 +78,7 @@ class WitnessEvidence:
         delta = self.process.delta
         if delta == 0:
             return np.zeros((len(mus), len(self._seen)))
-        return self.epsilon_paths(np.array([_implied(float(mu), delta) for mu in mus]), delta)
+        return self.epsilon_paths(np.array([_imply(float(mu), delta) for mu in mus]), delta)
 
     def _after_each(self, path: Floats) -> Floats:
         """(pairs,) values of a path over the replies seen by then; 0 before the first."""
@@ -92,7 +92,7 @@ def _just_above(claim: ApproxDP) -> ApproxDP:
 
 
 @lru_cache(maxsize=4096)  # all channels of a system use the same grid of claims
-def _implied(mu: float, delta: float) -> float:
+def _imply(mu: float, delta: float) -> float:
     return gdp_epsilon(mu, delta)
 
 

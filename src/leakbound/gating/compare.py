@@ -214,7 +214,7 @@ def _summary(run: _Run) -> ComparedRun:
 
 def _differing(results: Sequence[AuditResult]) -> dict[str, tuple[JsonValue, ...]]:
     """Settings, and sources of the answers, that are not the same in all runs."""
-    flat = [{**flat_settings(_named(result)), **_sources(result)} for result in results]
+    flat = [{**flat_settings(_name_of(result)), **_sources(result)} for result in results]
     values = {
         key: tuple(one.get(key) for one in flat)
         for key in dict.fromkeys(key for one in flat for key in one)
@@ -246,7 +246,7 @@ def flat_settings(spec: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return found
 
 
-def _named(result: AuditResult) -> dict[str, JsonValue]:
+def _name_of(result: AuditResult) -> dict[str, JsonValue]:
     """Settings with the name of what was audited; an application at an address has its own."""
     mechanism = {**result.spec["mechanism"], "kind": result.attack["mechanism"]}
     return {**result.spec, "mechanism": mechanism}

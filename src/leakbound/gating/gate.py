@@ -234,7 +234,7 @@ def _weak(result: AuditResult, gate: Gate, least: float) -> str:
             f"No power is known for this design with {name}; run a pilot, and gate it without "
             "--min-power."
         )
-    if _assumed(result) == PERFECT:
+    if _assume(result) == PERFECT:
         return (
             "The power is not known, because no rates of the model were given: a model that "
             "notices every canary and raises no false alarm is the best case. Run the audit again "
@@ -302,7 +302,7 @@ def _rejecting(result: AuditResult, gate: Gate) -> str:
     """Which leak is rejected, how probably, and with what model; empty where that is unknown."""
     if gate.accuracy is not None and (row := accuracy_power_of(result, gate.accuracy)):
         return _rejecting_attack(row)
-    found, assumed = power(result, gate.factor), _assumed(result)
+    found, assumed = power(result, gate.factor), _assume(result)
     if found is None:
         return ""
     return (
@@ -312,7 +312,7 @@ def _rejecting(result: AuditResult, gate: Gate) -> str:
     )
 
 
-def _assumed(result: AuditResult) -> Assumption:
+def _assume(result: AuditResult) -> Assumption:
     """What the power of a run assumes of its model; perfect where nothing was given."""
     spec = result.spec
     return Assumption(spec.get("assume_hit", 1.0), spec.get("assume_false_alarm", 0.0))

@@ -45,7 +45,7 @@ def conclude_scores(
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     sentence = (
-        f"the bound {cut(epsilon)} ({method}) does not exceed {_named(claim)}; these trials could "
+        f"the bound {cut(epsilon)} ({method}) does not exceed {_name_of(claim)}; these trials could "
         f"have certified up to epsilon {cut(most)}. This attack found no violation; another might."
     )
     return Conclusion("no_violation", None, (sentence,))
@@ -71,7 +71,7 @@ def conclude_guessing(
     return replace(said, sentences=(*said.sentences, unshown_sentence(powers)))
 
 
-def _named(claim: Claim) -> str:
+def _name_of(claim: Claim) -> str:
     if is_random_guessing(claim):
         return "epsilon 0, which is random guessing"
     return f"the claimed epsilon {claim.epsilon:g}"
@@ -80,7 +80,7 @@ def _named(claim: Claim) -> str:
 def _above(epsilon: float, method: str, claim: Claim, confidence: float) -> str:
     shown, _ = beside(epsilon, claim.epsilon)
     return (
-        f"the bound {shown} ({method}) exceeds {_named(claim)}: a system that satisfies the "
+        f"the bound {shown} ({method}) exceeds {_name_of(claim)}: a system that satisfies the "
         f"claim shows this with a probability of at most {1 - confidence:.2g}."
     )
 

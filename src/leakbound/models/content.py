@@ -119,7 +119,7 @@ def readable(prompt: object, whole: bool = False) -> str:
     if not isinstance(prompt, Image | Parts):
         return str(prompt)
     return "".join(
-        p if isinstance(p, str) else f"[{_measured(p)}{f' {data_url(p)}' * whole}]"
+        p if isinstance(p, str) else f"[{_measure(p)}{f' {data_url(p)}' * whole}]"
         for p in _parts(prompt)
     )
 
@@ -137,11 +137,11 @@ def measured(content: Content) -> str:
         '6 characters'
     """
     return ", ".join(
-        f"{len(p)} characters" if isinstance(p, str) else _measured(p) for p in _parts(content)
+        f"{len(p)} characters" if isinstance(p, str) else _measure(p) for p in _parts(content)
     )
 
 
-def _measured(image: Image) -> str:
+def _measure(image: Image) -> str:
     width, height = image.size
     return f"an image of {width} x {height} pixels"
 

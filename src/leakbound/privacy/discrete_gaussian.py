@@ -74,7 +74,7 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, shift: Sequence[int]) 
         >>> round(discrete_gaussian_delta(1.0, 3.0, (1, -1)), 6)
         0.004489
     """
-    loss, mass = _losses(sigma, _moved(shift))
+    loss, mass = _losses(sigma, _move(shift))
     return _delta(epsilon, loss, mass)
 
 
@@ -95,7 +95,7 @@ def discrete_gaussian_epsilon(sigma: float, shift: Sequence[int], delta: float) 
         1.8675
     """
     delta_value(delta)
-    moved = _moved(shift)
+    moved = _move(shift)
     if not moved:
         return 0.0
     if delta == 0:
@@ -104,7 +104,7 @@ def discrete_gaussian_epsilon(sigma: float, shift: Sequence[int], delta: float) 
     return min(_exact_epsilon(sigma, moved, delta), zcdp_epsilon(rho, delta))
 
 
-def _moved(shift: Sequence[int]) -> tuple[int, ...]:
+def _move(shift: Sequence[int]) -> tuple[int, ...]:
     """Sizes of the steps. Their signs and their order do not affect the loss."""
     return tuple(sorted(abs(int(step)) for step in shift if step))
 
@@ -117,7 +117,7 @@ def _losses(sigma: float, moved: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Privacy losses in ascending order, and their probabilities."""
     found: Sum = np.ones(1), 0
     for step, times in Counter(moved).items():
-        found = _added(sigma, found, _repeated(sigma, (_spread(sigma, step), step**2), times))
+        found = _add(sigma, found, _repeat(sigma, (_spread(sigma, step), step**2), times))
     mass, square = found
     total = np.arange(mass.size) - mass.size // 2
     return (2 * total + square) / (2 * sigma**2), mass
@@ -131,21 +131,21 @@ def _spread(sigma: float, step: int) -> Floats:
     return wide
 
 
-def _added(sigma: float, one: Sum, other: Sum) -> Sum:
+def _add(sigma: float, one: Sum, other: Sum) -> Sum:
     """The sum of two independent sums, cut off at `REACH` standard deviations."""
     mass, square = np.convolve(one[0], other[0]), one[1] + other[1]
     beyond = mass.size // 2 - max(1, math.ceil(REACH * sigma * math.sqrt(square)))
     return (mass[beyond:-beyond] if beyond > 0 else mass), square
 
 
-def _repeated(sigma: float, base: Sum, times: int) -> Sum:
+def _repeat(sigma: float, base: Sum, times: int) -> Sum:
     """The sum of `times` independent copies of a sum."""
     found: Sum = np.ones(1), 0
     while times:
         if times % 2:
-            found = _added(sigma, found, base)
+            found = _add(sigma, found, base)
         times //= 2
-        base = _added(sigma, base, base) if times else base
+        base = _add(sigma, base, base) if times else base
     return found
 
 

@@ -320,7 +320,7 @@ def _rho(part: Guarantee) -> float:
     return part.rho if isinstance(part, ZCDP | DiscreteGaussian | BoundedRange) else 0.0
 
 
-def _merged(parts: list[Guarantee]) -> list[Guarantee]:
+def _merge(parts: list[Guarantee]) -> list[Guarantee]:
     """Merge RDP parts into one and discrete noise of equal sigma into one; keep the others."""
     renyi = [part for part in parts if isinstance(part, RDP)]
     moves: dict[float, DiscreteGaussian] = {}
@@ -386,7 +386,7 @@ class Composed:
     def _epsilon(self, delta: float, gdp: Kinds, zcdp: Kinds) -> float:
         mu = math.sqrt(2 * sum_up(_rho(p) for p in self.parts if isinstance(p, gdp)))
         rho = sum_up(_rho(p) for p in self.parts if isinstance(p, zcdp))
-        rest = _merged([p for p in self.parts if not isinstance(p, gdp + zcdp)])
+        rest = _merge([p for p in self.parts if not isinstance(p, gdp + zcdp)])
         shares = (mu > 0) + (rho > 0) + sum(not isinstance(p, PureDP | BoundedRange) for p in rest)
         share = delta / max(1, shares)
         values = (p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest)

@@ -26,13 +26,13 @@ def name_places(axes: Axes, names: Sequence[str], at: Sequence[float] = ()) -> f
         axes.set_xticks(places, list(names))
         return 0.0
     step = math.ceil(LINE / room)
-    shown = [_slanted(name, room * step) for name in names][::step]
+    shown = [_slant(name, room * step) for name in names][::step]
     axes.set_xticks(places[::step], shown, rotation=SLANT, ha="right", rotation_mode="anchor")
     longest = max(len(line) for name in shown for line in name.split("\n"))
     return longest * LETTER * math.sin(math.radians(SLANT)) / 72
 
 
-def _slanted(name: str, room: float) -> str:
+def _slant(name: str, room: float) -> str:
     """In as many lines as have room."""
     short = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
     return wrapped(short, max(12, math.ceil(len(short) / int(room // LINE)) + 2))

@@ -27,14 +27,14 @@ def sweep_csv(record: SweepRecord) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     for number, point in enumerate(record.points):
-        row = {**{key: point.changes.get(key) for key in record.grid}, **_found(point)}
+        row = {**{key: point.changes.get(key) for key in record.grid}, **_find(point)}
         if number == 0:
             writer.writerow(row)
         writer.writerow("" if value is None else value for value in row.values())
     return file.getvalue()
 
 
-def _found(point: SweepPoint) -> Cells:
+def _find(point: SweepPoint) -> Cells:
     bound, rates = point.bound, (_rate(rate, point.rates.get(rate)) for rate in RATES)
     return {
         "seed": point.seed, "verdict": point.verdict, "reason": point.reason,

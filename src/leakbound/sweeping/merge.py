@@ -87,7 +87,7 @@ def merge_sweeps(folders: Sequence[Path], out: Path) -> SweepRecord:
     shards = [shard for folder in folders for shard in _shards_in(folder)]
     _require_alike(shards)
     _require_whole(shards)
-    record = _joined([shard.record for shard in shards])
+    record = _join([shard.record for shard in shards])
     make_folder(out)
     for shard in shards:
         _copy_runs(shard, out)
@@ -150,23 +150,23 @@ def _sources(shard: _Shard) -> Iterator[tuple[str, str, Path]]:
         manifest = read_manifest(folder)
         own = any(manifest.get("beside", {}).get(key) for key in PLACES)
         places = ("model", "embedder", "judge_model", "address")
-        yield _named("model", manifest, places), manifest["model"], folder
+        yield _name_of("model", manifest, places), manifest["model"], folder
         if manifest["spec"].get("address") is not None:
             asked = ("address", "system_options")
-            yield _named("system", manifest, asked), manifest["system"], folder
+            yield _name_of("system", manifest, asked), manifest["system"], folder
         fields = ("task", "input_field", "input_template", "label_field", "delimiter", "drop_empty")
         keys = (*fields, "canary", *(() if own else ("seed",)))
-        yield _named("data", manifest, keys), manifest["data"], folder
+        yield _name_of("data", manifest, keys), manifest["data"], folder
 
 
-def _named(what: str, manifest: Settings, keys: Sequence[str]) -> str:
+def _name_of(what: str, manifest: Settings, keys: Sequence[str]) -> str:
     spec = manifest["spec"]
     return json.dumps([what, *(spec.get(key) for key in keys)], sort_keys=True)
 
 
 def _require_whole(shards: Sequence[_Shard]) -> None:
     total = shards[0].total
-    cut = {shard.number for shard in shards if not _finished(shard.record)}
+    cut = {shard.number for shard in shards if not _finish(shard.record)}
     if missing := sorted({*range(1, total + 1)} - {shard.number for shard in shards} | cut):
         names = " and ".join(f"{number}/{total}" for number in missing)
         raise StoreError(
@@ -175,13 +175,13 @@ def _require_whole(shards: Sequence[_Shard]) -> None:
         )
 
 
-def _finished(record: SweepRecord) -> bool:
+def _finish(record: SweepRecord) -> bool:
     return all(
         point.cause != "not_reached" or point.reason == ELSEWHERE for point in record.missing
     )
 
 
-def _joined(records: Sequence[SweepRecord]) -> SweepRecord:
+def _join(records: Sequence[SweepRecord]) -> SweepRecord:
     """The points of all records, in the order of the grid."""
     first = records[0]
     done = {_key(point): point for record in records for point in record.points}

@@ -234,15 +234,15 @@ def load_sweep(path: str | Path) -> SweepRecord:
         raise StoreError(
             f"{str(path)!r} holds no {FILE}; give the folder that leakbound sweep wrote."
         )
-    return _loaded(file, SweepRecord, f"a sweep of schema version {VERSION}")
+    return _load(file, SweepRecord, f"a sweep of schema version {VERSION}")
 
 
 def load_utility(file: Path) -> SweepUtility:
     """A utility that was kept beside a run."""
-    return _loaded(file, SweepUtility, "a utility; delete it to measure again")
+    return _load(file, SweepUtility, "a utility; delete it to measure again")
 
 
-def _loaded(file: Path, kind: type[M], what: str) -> M:
+def _load(file: Path, kind: type[M], what: str) -> M:
     try:
         return kind.model_validate_json(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

@@ -40,7 +40,7 @@ def collection_id(prepared: Prepared, queries: int) -> str:
     query = _held_out(prepared, queries).jobs[0].query
     settings = _only(prepared, COLLECTION_KEYS)
     collected = collection_settings(settings, prepared.mechanism, prepared.task, query)
-    return _named("utility", prepared, collected, queries)
+    return _name_of("utility", prepared, collected, queries)
 
 
 def _only(prepared: Prepared, keys: frozenset[str]) -> dict[str, JsonValue]:
@@ -53,7 +53,7 @@ def _held_out(prepared: Prepared, queries: int) -> HeldOut:
     return held_out(prepared.pairs.rows, prepared.task, design.shots, queries, rng)
 
 
-def _named(what: str, prepared: Prepared, settings: dict[str, JsonValue], queries: int) -> str:
+def _name_of(what: str, prepared: Prepared, settings: dict[str, JsonValue], queries: int) -> str:
     sources = {name: prepared.identity[name] for name in SOURCES}
     return run_id(what, {"spec": settings, **sources, "queries": queries})
 
@@ -85,7 +85,7 @@ class UtilityMeter:
         if self._last[0] != name:
             self._last = (name, *self._collect(test, prepared.mechanism, prepared.model))
         _, aggregates, calls = self._last
-        references = _named("references", prepared, _only(prepared, REFERENCE_KEYS), self.queries)
+        references = _name_of("references", prepared, _only(prepared, REFERENCE_KEYS), self.queries)
         if references not in self._references:
             self._references[references] = self._measured_references(test, prepared)
         zero_shot, non_private = self._references[references]

@@ -27,13 +27,13 @@ QUERIES = ("query", "question", "input", "prompt", "message", "text")
 def made_of(thing: object, name: str, options: Mapping[str, object]) -> object:
     """The object that answers."""
     if inspect.isclass(thing):
-        return _called(thing, name, options, "its class")
+        return _call(thing, name, options, "its class")
     if inspect.isroutine(thing) or isinstance(thing, functools.partial):
         function = cast("Callable[..., object]", thing)
         if options and _binds(function, (), "", **options):
             return functools.partial(function, **options)
         if not _binds(function, (), "") and _binds(function, **options):
-            return _called(function, name, options, "its factory")
+            return _call(function, name, options, "its factory")
     if options:
         raise TargetError(
             f"the system {name!r} takes no option {next(iter(options))!r}; options are arguments "
@@ -42,7 +42,7 @@ def made_of(thing: object, name: str, options: Mapping[str, object]) -> object:
     return thing
 
 
-def _called(
+def _call(
     make: Callable[..., object], name: str, options: Mapping[str, object], what: str
 ) -> object:
     try:

@@ -191,13 +191,13 @@ def _wait(error: BaseException) -> float | None:
 def place_of(error: BaseException) -> str:
     """Where code of a user failed."""
     if isinstance(error, SyntaxError) and error.filename is not None:
-        return _shown(Path(error.filename), error.lineno)
+        return _show(Path(error.filename), error.lineno)
     frames = [frame for frame in _frames(error.__traceback__) if not _within(frame[0], (PACKAGE,))]
     own = [frame for frame in frames if not _within(frame[0], LIBRARIES)] or frames
     if not own:
         return ""
     file, line, function = own[-1]
-    return _shown(file, line) + ("" if function[0] == "<" else f", in {function}")
+    return _show(file, line) + ("" if function[0] == "<" else f", in {function}")
 
 
 def _frames(found: TracebackType | None) -> Iterator[tuple[Path, int, str]]:
@@ -212,7 +212,7 @@ def _within(file: Path, folders: tuple[Path, ...]) -> bool:
     return any(file.resolve().is_relative_to(folder) for folder in folders)
 
 
-def _shown(file: Path, line: int | None) -> str:
+def _show(file: Path, line: int | None) -> str:
     """A path below the working directory, else a name. Code that is in no file may be called
     anything, even by a row."""
     if not _is_file(file):

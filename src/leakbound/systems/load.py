@@ -74,7 +74,7 @@ def _of_file(file: Path) -> tuple[ModuleType, str]:
         return _alone(file), file.name
     dotted = ".".join(whole.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
     _on_path(root, first=True)
-    module = _imported(dotted)
+    module = _import_of(dotted)
     if module.__file__ is None or Path(module.__file__).resolve() != whole:
         raise TargetError(
             f"{str(file)!r} is the module {dotted}, and another package of that name is imported "
@@ -89,7 +89,7 @@ def _of_module(dotted: str) -> tuple[ModuleType, str]:
             f"{dotted!r} is neither a file nor a module; give file.py or package.module."
         )
     _on_path(Path.cwd(), first=True)
-    return _imported(dotted), dotted
+    return _import_of(dotted), dotted
 
 
 def _on_path(folder: Path, first: bool = False) -> None:
@@ -98,7 +98,7 @@ def _on_path(folder: Path, first: bool = False) -> None:
         sys.path.insert(0 if first else len(sys.path), str(folder))
 
 
-def _imported(dotted: str) -> ModuleType:
+def _import_of(dotted: str) -> ModuleType:
     try:
         return importlib.import_module(dotted)
     except ModuleNotFoundError as error:

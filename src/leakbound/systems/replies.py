@@ -46,7 +46,7 @@ be a whole number of at least 0, or None.
             f"the system {name!r} returned {'None' if text is None else type(text).__name__}; it "
             "must return the answer as str."
         )
-    found = {part: _checked(_part(answer, part), part, name) for part in METADATA}
+    found = {part: _check(_part(answer, part), part, name) for part in METADATA}
     given = cast("float | None", found["seconds"])
     return Reply(
         text=whole(text),
@@ -98,10 +98,10 @@ async def joined_async(answer: object) -> object:
 def finished(answer: object) -> object:
     """What a function returned that is not declared as asynchronous, awaited and joined."""
     later = inspect.isawaitable(answer) or isinstance(answer, AsyncIterator)
-    return run_blocking(_awaited(answer)) if later else joined(answer)
+    return run_blocking(_await_all(answer)) if later else joined(answer)
 
 
-async def _awaited(answer: object) -> object:
+async def _await_all(answer: object) -> object:
     return await joined_async(await answer if inspect.isawaitable(answer) else answer)
 
 
@@ -146,7 +146,7 @@ def _part(answer: object, part: str) -> object:
     return None if callable(found) and not isinstance(found, str) else found
 
 
-def _checked(value: object, part: str, name: str) -> object:
+def _check(value: object, part: str, name: str) -> object:
     """The value as a plain one."""
     if value is None:
         return None

@@ -40,7 +40,7 @@ def as_image(source: Source, place: str = "the image") -> Image:
     if isinstance(source, Image):
         return source
     if isinstance(source, bytes | Path):
-        return _encoded(_decoded(_bytes(source, place), place))
+        return _encode(_decode(_bytes(source, place), place))
     pil = _pillow()
     picture = pil.fromarray(source) if _is_colours(source) else source
     if not isinstance(picture, pil.Image):
@@ -48,7 +48,7 @@ def as_image(source: Source, place: str = "the image") -> Image:
             f"{place} is a {type(source).__name__}; it must be a pathlib.Path, the bytes of a "
             "file, a PIL image, or an array of 8-bit integers with the shape (height, width, 3)."
         )
-    return _encoded(_plain(picture, place))
+    return _encode(_plain(picture, place))
 
 
 def _is_colours(source: object) -> bool:
@@ -101,7 +101,7 @@ def _bytes(source: bytes | Path, place: str) -> bytes:
     return found
 
 
-def _decoded(found: bytes, place: str) -> Picture:
+def _decode(found: bytes, place: str) -> Picture:
     pil = _pillow()
     with warnings.catch_warnings():
         warnings.simplefilter("error", pil.DecompressionBombWarning)
@@ -145,7 +145,7 @@ def _moves(file: Picture) -> bool:
     return True
 
 
-def _encoded(picture: Picture) -> Image:
+def _encode(picture: Picture) -> Image:
     out = io.BytesIO()
     picture.info.clear()
     picture.save(out, "PNG")

@@ -31,7 +31,7 @@ def parse_answer(text: str, answers: Sequence[str]) -> int:
     """
     if text.strip() in answers:
         return answers.index(text.strip())
-    said, names = _compared(text, answers)
+    said, names = _compare(text, answers)
     if said in names:
         return names.index(said)
     starts = [
@@ -47,7 +47,7 @@ def parse_answer(text: str, answers: Sequence[str]) -> int:
     return found[0] if len(found) == 1 else len(answers)
 
 
-def _compared(text: str, answers: Sequence[str]) -> tuple[str, list[str]]:
+def _compare(text: str, answers: Sequence[str]) -> tuple[str, list[str]]:
     """Text and answers in the plainest form in which the answers differ."""
     names = [plain(answer) for answer in answers]
     if len(set(names)) == len(set(answers)):

@@ -81,7 +81,7 @@ def nothing_kept(bench: Bench) -> str:
     mechanism = bench.mechanism
     for task, query in bench.queries():
         job, watched = bench.job(query), bench.watched("echo", task)
-        with _captured() as written:
+        with _capture() as written:
             aggregates = mechanism.collect(task, [job], [bench.seed], watched)
         places = {
             "the log or a stream": written.getvalue(),
@@ -90,7 +90,7 @@ def nothing_kept(bench: Bench) -> str:
             "repr": repr(mechanism),
             "str": str(mechanism),
             "to_config": repr(mechanism.to_config()),
-            "pickle": _pickled(mechanism),
+            "pickle": _pickle_of(mechanism),
         }
         for where, text in places.items():
             if PLANTED.search(text):
@@ -98,7 +98,7 @@ def nothing_kept(bench: Bench) -> str:
     return "no example in repr, str, configuration, pickle, aggregates' repr, streams and logs"
 
 
-def _pickled(mechanism: Mechanism) -> str:
+def _pickle_of(mechanism: Mechanism) -> str:
     """As text; of what cannot be pickled, its attributes."""
     try:
         return pickle.dumps(mechanism, 0).decode("latin-1")
@@ -108,7 +108,7 @@ def _pickled(mechanism: Mechanism) -> str:
 
 
 @contextlib.contextmanager
-def _captured() -> Iterator[io.StringIO]:
+def _capture() -> Iterator[io.StringIO]:
     """What is printed or logged, at any level."""
     written, root = io.StringIO(), logging.getLogger()
     handler, level = logging.StreamHandler(written), root.level

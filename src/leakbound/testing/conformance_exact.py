@@ -41,12 +41,12 @@ def sensitivity(bench: Bench) -> str:
     guarantee, worst = bench.guaranteed(), 0.0
     known = False
     for family in bench.families():
-        rows = _noised(bench.mechanism, family)
+        rows = _add_noise(bench.mechanism, family)
         if rows is None:
             continue
         known, (left, right) = True, (rows[family.pairs[:, i]] for i in (0, 1))
         moved = float(_distance(guarantee, left, right).max())
-        worst, limit = max(worst, moved), _declared(guarantee)
+        worst, limit = max(worst, moved), _declare(guarantee)
         if moved > limit * SLACK + 1e-9:
             raise Broken(
                 f"neighbours under {family.pattern!r} differ by {moved:.6g}, declared is "
@@ -54,10 +54,10 @@ def sensitivity(bench: Bench) -> str:
             )
     if not known:
         raise Skipped("no output distribution")
-    return f"neighbours differ by at most {worst:.6g} of {_declared(guarantee):.6g}"
+    return f"neighbours differ by at most {worst:.6g} of {_declare(guarantee):.6g}"
 
 
-def _declared(guarantee: Guarantee) -> float:
+def _declare(guarantee: Guarantee) -> float:
     if isinstance(guarantee, Gaussian | DiscreteGaussian):
         return guarantee.sensitivity
     return guarantee.value if isinstance(guarantee, BoundedRange) else guarantee.epsilon(0.0)
@@ -73,12 +73,12 @@ def _distance(guarantee: Guarantee, left: Floats, right: Floats) -> Floats:
     )
 
 
-def _noised(mechanism: Mechanism, family: Family) -> Floats | None:
+def _add_noise(mechanism: Mechanism, family: Family) -> Floats | None:
     """(aggregates, dim) of what is noised, or ln of output probabilities; None if not known."""
     rows: list[Floats] = []
     for aggregate in family.aggregates:
         found = mechanism.output_distribution(aggregate)
-        shown = _shown(mechanism, aggregate, found)
+        shown = _show(mechanism, aggregate, found)
         if shown is None:
             return None
         if not np.isfinite(shown).all():
@@ -92,7 +92,7 @@ def _noised(mechanism: Mechanism, family: Family) -> Floats | None:
     return np.stack(rows) if rows else None
 
 
-def _shown(
+def _show(
     mechanism: Mechanism, aggregate: Aggregate, found: OutputDistribution | None
 ) -> Floats | None:
     """Numbers that must be finite: probabilities, what is noised, or a noisy output."""

@@ -104,7 +104,7 @@ def samples(bench: Bench, task: Task, job: Job, pattern: str) -> Outputs:
     if isinstance(mechanism.guarantee, Subsampled) or mechanism.noise_in_collect(task, job.query):
         draws = [bench.seed + i for i in range(bench.scaled(TEXTS))]
         found = mechanism.collect(task, [job] * len(draws), draws, puppet)
-        return _joined([mechanism.release(aggregate, 1, rng) for aggregate in found])
+        return _join([mechanism.release(aggregate, 1, rng) for aggregate in found])
     (aggregate,) = mechanism.collect(task, [job], [bench.seed], puppet)
     count = min(bench.scaled(DRAWS), draws_of(bench, mechanism.release(aggregate, 2, rng)))
     return mechanism.release(aggregate, count, rng)
@@ -115,7 +115,7 @@ def _puppet(bench: Bench, pattern: str, query: Query) -> Puppet:
     return Puppet(pattern, bench.seed, answers)
 
 
-def _joined(outputs: Sequence[Outputs]) -> Outputs:
+def _join(outputs: Sequence[Outputs]) -> Outputs:
     """Single outputs together; each may have choices of its own."""
     choices = tuple(dict.fromkeys(text for one in outputs for text in one.choices))
     at = {text: i for i, text in enumerate(choices)}
@@ -139,7 +139,7 @@ def _events(
     ):
         kinds = [kind for kind, _ in sum(counts, Counter[object]()).most_common(MOST)]
         if len(kinds) > 1:
-            yield name, _counted(counts, kinds), sizes
+            yield name, _count(counts, kinds), sizes
     lengths = [
         np.repeat(*np.array([(len(str(k).split()), n) for k, n in c.items()]).T)
         for c in (_counters(task, query, o)[0] for o in (one, other))
@@ -166,7 +166,7 @@ def _counters(task: Task, query: Query, outputs: Outputs) -> list[Counter[object
     return [texts, chosen]
 
 
-def _counted(counts: Sequence[Counter[object]], kinds: Sequence[object]) -> Rates:
+def _count(counts: Sequence[Counter[object]], kinds: Sequence[object]) -> Rates:
     one, other = (np.array([found[kind] for kind in kinds], float) for found in counts)
     return one, other
 

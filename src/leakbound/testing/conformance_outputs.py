@@ -88,9 +88,9 @@ def misfit(outputs: Outputs, declared: OutputDistribution) -> float:
     else:
         found = [_whole_noise(column, declared.sigma) for column in noise.T]
     half = len(noise) // 2 * 2
-    found += [_unlinked(noise[:half:2, i], noise[1:half:2, i]) for i in range(noise.shape[1])]
+    found += [_unlink(noise[:half:2, i], noise[1:half:2, i]) for i in range(noise.shape[1])]
     found += [
-        _unlinked(noise[:, i], noise[:, j])
+        _unlink(noise[:, i], noise[:, j])
         for i, j in itertools.combinations(range(noise.shape[1]), 2)
     ]
     return min(1.0, len(found) * min(found))
@@ -113,7 +113,7 @@ def _whole_noise(column: Floats, sigma: float) -> float:
     return categories_p_value(np.clip(steps + reach, 0, 2 * reach), weights / weights.sum())
 
 
-def _unlinked(x: Floats, y: Floats) -> float:
+def _unlink(x: Floats, y: Floats) -> float:
     """Two-sided p-value that normal x and y are independent: given x, the score is normal."""
     return 2 * float(stats.norm.sf(abs(float(x @ y)) / max(float(np.linalg.norm(x)), 1e-300)))
 
@@ -200,7 +200,7 @@ def outputs(bench: Bench) -> str:
     released noise alone: among outputs of two contexts that are drawn so that their noisy
     aggregates have one distribution, the answers have one, too.
     """
-    found = [(aggregate, _drawn(bench, aggregate)) for aggregate in _aggregates(bench)]
+    found = [(aggregate, _draw(bench, aggregate)) for aggregate in _aggregates(bench)]
     least = min(p for aggregate, drawn in found for p in _against_declared(bench, aggregate, drawn))
     if least < LEVEL:
         raise Broken(f"outputs do not follow the declared distribution (p = {least:.2g})")
@@ -224,7 +224,7 @@ def _aggregates(bench: Bench) -> Iterator[Aggregate]:
             yield aggregate
 
 
-def _drawn(bench: Bench, aggregate: Aggregate) -> Outputs:
+def _draw(bench: Bench, aggregate: Aggregate) -> Outputs:
     rng = np.random.default_rng([bench.seed, 3])
     few = bench.mechanism.release(aggregate, 2, rng)
     return bench.mechanism.release(aggregate, draws_of(bench, few), rng)
@@ -251,13 +251,13 @@ def _given_the_noise(
         return 1.0
     rng = np.random.default_rng([bench.seed, 4])
     kept = [
-        np.asarray(out.answers)[_thinned(out, law, against, rng)]
+        np.asarray(out.answers)[_thin(out, law, against, rng)]
         for out, law, against in zip(drawn, (one, other), (other, one), strict=True)
     ]
     return same_categories_p_value(*kept) if min(map(len, kept)) else 1.0
 
 
-def _thinned(
+def _thin(
     out: Outputs, law: GaussianLaw, against: GaussianLaw, rng: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
     """Keeps an output with probability min(1, q/p), so that what is kept has density min(p, q)."""

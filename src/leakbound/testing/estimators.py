@@ -170,7 +170,7 @@ Scene = RandomizedResponse | GaussianVotes
 SCENES: tuple[Scene, ...] = (RandomizedResponse(1.0), GaussianVotes())
 
 
-def _designed(scene: Scene) -> TrialDesign:
+def _design(scene: Scene) -> TrialDesign:
     return scene.design(PAIRS, CONFIDENCE)
 
 
@@ -216,7 +216,7 @@ def _readable(estimator: Estimator) -> list[Scene]:
     found = []
     for scene in SCENES:
         try:
-            estimator.check(_designed(scene))
+            estimator.check(_design(scene))
         except UsageError:
             continue
         found.append(scene)
@@ -255,7 +255,7 @@ def coverage(bench: _Bench) -> str:
         missed = np.zeros(3, int)  # epsilon, mu, either
         for run in range(bench.runs):
             rng = np.random.default_rng([bench.seed, at, run])
-            missed += _missed(estimator, scene, scene.draw(PAIRS, rng))
+            missed += _miss(estimator, scene, scene.draw(PAIRS, rng))
         most = int(binom.isf(FALSE_ALARM, bench.runs, 1 - CONFIDENCE))
         worst = int(missed[2] if estimator.simultaneous else missed[:2].max())
         found.append(f"{worst} of {bench.runs} missed on {scene.name}")
@@ -264,9 +264,9 @@ def coverage(bench: _Bench) -> str:
     return "; ".join(found)
 
 
-def _missed(estimator: Estimator, scene: Scene, seen: Observations) -> npt.NDArray[np.int64]:
+def _miss(estimator: Estimator, scene: Scene, seen: Observations) -> npt.NDArray[np.int64]:
     """Did epsilon, mu, or either exceed the truth at some look?"""
-    design = _designed(scene)
+    design = _design(scene)
     truth = scene.pair_truth if "distribution" in estimator.reads else scene.truth
     looks = _looks(estimator, replace(design, early_stop=estimator.anytime), seen)
     epsilon = max(look.epsilon for look in looks) > truth.epsilon + SLACK
@@ -280,7 +280,7 @@ def early_stop(bench: _Bench) -> str:
     scene = _readable(bench.estimator)[0]
     refused = False
     try:
-        bench.estimator.check(replace(_designed(scene), early_stop=True))
+        bench.estimator.check(replace(_design(scene), early_stop=True))
     except UsageError:
         refused = True
     if refused == bench.estimator.anytime and bench.estimator.kind == "lower_bound":
@@ -294,9 +294,9 @@ def batches(bench: _Bench) -> str:
     estimator = bench.estimator
     for scene in _readable(estimator):
         seen = scene.draw(PAIRS, np.random.default_rng(bench.seed))
-        whole = estimator.begin(_designed(scene))
+        whole = estimator.begin(_design(scene))
         whole.observe(_part(seen, slice(None), estimator.reads))
-        parts = _looks(estimator, _designed(scene), seen)[-1]
+        parts = _looks(estimator, _design(scene), seen)[-1]
         once = _read(whole.bounds())
         if not _close(once.epsilon, parts.epsilon) or not _close(once.mu or 0.0, parts.mu or 0.0):
             raise Broken(f"{parts} in {LOOKS} batches, {once} in one, on {scene.name}")
@@ -312,7 +312,7 @@ def certifiable(bench: _Bench) -> str:
     estimator = bench.estimator
     for scene in _readable(estimator):
         for pairs in (4, 12, PAIRS):
-            design = replace(_designed(scene), pairs=pairs)
+            design = replace(_design(scene), pairs=pairs)
             observer = estimator.begin(design)
             observer.observe(
                 _part(perfect_observations(design, pairs), slice(None), estimator.reads)
@@ -331,7 +331,7 @@ def conclusive(bench: _Bench) -> str:
     if estimator.kind != "lower_bound":
         raise Skipped("it decides nothing")
     for scene in _readable(estimator):
-        design, pairs = _designed(scene), 1
+        design, pairs = _design(scene), 1
         while not exceeds(
             estimator.largest_certifiable(replace(design, pairs=pairs), pairs), design
         ):
@@ -346,7 +346,7 @@ def power(bench: _Bench) -> str:
     """The power is a probability that does not fall where the system leaks more."""
     estimator = bench.estimator
     scene = _readable(estimator)[0]
-    found = [estimator.power(_designed(scene), PAIRS, leak) for leak in (1.0, 2.0, 4.0)]
+    found = [estimator.power(_design(scene), PAIRS, leak) for leak in (1.0, 2.0, 4.0)]
     known = [power.chance for power in found if power is not None]
     if not known:
         raise Skipped("it knows no formula")
@@ -363,7 +363,7 @@ def power(bench: _Bench) -> str:
 def used_pairs(bench: _Bench) -> str:
     """Pairs that enter the bounds are some of the collected ones."""
     estimator = bench.estimator
-    design = replace(_designed(_readable(estimator)[0]), pilot=5)
+    design = replace(_design(_readable(estimator)[0]), pilot=5)
     sizes = (0, 3, 20, PAIRS)
     found = [estimator.tested_pairs(design, pairs) for pairs in sizes]
     if found[0] != 0 or any(not 0 <= n <= pairs for n, pairs in zip(found, sizes, strict=True)):

@@ -113,7 +113,7 @@ def open_pilot(
         raise UsageError(
             "the starting query must hold {canary}; give a text that holds it with --start."
         )
-    asked = make_spec({**spec.flat(), "rows": spec.design.rows, "query": _given(spec, start)})
+    asked = make_spec({**spec.flat(), "rows": spec.design.rows, "query": _give(spec, start)})
     given = handed or Handed(model=model, mechanism=system, rows=rows)
     prepared = prepare(asked, handed=given, opener=partial(open_models, endpoint=endpoint))
     prepared = paced(prepared, calls)
@@ -134,7 +134,7 @@ def open_pilot(
     return pilot
 
 
-def _given(spec: AuditSpec, text: str) -> dict[str, object]:
+def _give(spec: AuditSpec, text: str) -> dict[str, object]:
     """The query 'given' with this wording; whose answers it asks for stays as it was."""
     return {"kind": "given", "text": text, "labelled": labelled(spec)}
 
@@ -177,7 +177,7 @@ def tune(
     reflector = _reflector(reflection, pilot.prepared, endpoint)
     tell(_heading(pilot, reflector))
     try:
-        ended = _searched(pilot, text, reflector, tell)
+        ended = _search(pilot, text, reflector, tell)
         return _result(pilot, text, ended, reflector)
     finally:
         pilot.prepared.close()
@@ -212,9 +212,7 @@ def _heading(pilot: Pilot, reflector: Model | None) -> str:
     )
 
 
-def _searched(
-    pilot: Pilot, start: str, reflector: Model | None, tell: Callable[[str], None]
-) -> str:
+def _search(pilot: Pilot, start: str, reflector: Model | None, tell: Callable[[str], None]) -> str:
     """Why the search ended."""
     try:
         tell(_line("start", pilot.accuracy(start), pilot))

@@ -149,7 +149,7 @@ def read_generations(
     """
     rows: list[TableRow] = _rows(Path(path))
     if contexts is not None:
-        rows = _joined(rows, _rows(Path(contexts)), str(contexts))
+        rows = _join(rows, _rows(Path(contexts)), str(contexts))
     head = list(rows[0])
     columns = [
         _column(head, context, CONTEXTS, "context"), _column(head, response, RESPONSES, "response"),
@@ -190,7 +190,7 @@ def _literal(text: str) -> object:
         return text
 
 
-def _joined(rows: list[TableRow], others: list[TableRow], name: str) -> list[TableRow]:
+def _join(rows: list[TableRow], others: list[TableRow], name: str) -> list[TableRow]:
     if len(rows) != len(others):
         raise DataError(
             f"there are {len(rows)} generations, and {name!r} has {len(others)} rows; they must "

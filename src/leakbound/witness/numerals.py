@@ -73,7 +73,7 @@ def numbers_of(text: str, stored: bool = False) -> dict[str, float]:
     """Measure the numbers of a text."""
     found = numerals_in(text)
     if stored:
-        found = [replace(one, value=_stored(one.value)) for one in found if not one.of_code]
+        found = [replace(one, value=_store(one.value)) for one in found if not one.of_code]
     values = [one.value for one in found]
     decimals = [one.value for one in found if one.decimal]
     fractions = [value for value in decimals if abs(value) <= 1]
@@ -95,7 +95,7 @@ def coarse(value: float) -> float:
     return round(value, 2) if math.isnan(value) or abs(value) < 10 else float(f"{value:.1e}")
 
 
-def _stored(value: float) -> float:
+def _store(value: float) -> float:
     return coarse(math.copysign(min(abs(value), MOST_STORED), value))
 
 

@@ -203,15 +203,15 @@ def _cuts(values: Floats) -> tuple[Floats, Floats]:
         return np.zeros(0), np.zeros(0)
     at = np.arange(1, distinct.size)
     if distinct.size > FEW_VALUES:
-        at = _chosen(ranked, distinct)
+        at = _choose(ranked, distinct)
     low, high = distinct[at - 1], distinct[at]
     gap = np.clip((high - low) / (values.std() + 1e-12), *CLEAR)
     middle = (low + high) / 2
     middle = np.where(middle < high, middle, low)  # neighbours in floating point
-    return middle, gap * np.maximum(_explained(ranked, middle), 0.01) ** CLARITY
+    return middle, gap * np.maximum(_explain(ranked, middle), 0.01) ** CLARITY
 
 
-def _chosen(ranked: Floats, distinct: Floats) -> Ints:
+def _choose(ranked: Floats, distinct: Floats) -> Ints:
     """Indices of the distinct values that follow the quantiles and the two widest gaps."""
     low, high = _quantiles(ranked, INNER)
     inner = np.flatnonzero((distinct[:-1] >= low) & (distinct[1:] <= high))
@@ -227,7 +227,7 @@ def _quantiles(ranked: Floats, levels: Sequence[float] | Floats) -> Floats:
     return np.asarray(np.interp(places, np.arange(ranked.size), ranked))
 
 
-def _explained(ranked: Floats, cuts: Floats) -> Floats:
+def _explain(ranked: Floats, cuts: Floats) -> Floats:
     """Share of the variance that lies between the two sides of each cut; outliers are clipped."""
     below = np.searchsorted(ranked, cuts, side="right")
     ranked = np.clip(ranked, *_quantiles(ranked, (0.01, 0.99)))

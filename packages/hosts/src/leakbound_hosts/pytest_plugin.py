@@ -191,10 +191,10 @@ def _source(system: object, root: Path) -> str:
             f"{str(root)!r}, so its stored trials could "
             "not be distinguished from those of another; write a function or a class around it."
         )
-    return f"{kind.__qualname__}:{_digest(file.read_bytes() + _held(system).encode())[:16]}"
+    return f"{kind.__qualname__}:{_digest(file.read_bytes() + _hold(system).encode())[:16]}"
 
 
-def _held(system: object) -> str:
+def _hold(system: object) -> str:
     """What an object, or a function made by another, holds:
 
     numbers, texts, and lists, dicts and data classes of them; else types.
@@ -202,7 +202,7 @@ def _held(system: object) -> str:
     thing = getattr(system, "__self__", system)
     cells = [cell.cell_contents for cell in getattr(system, "__closure__", None) or ()]
     given = [getattr(system, name, None) for name in ("__defaults__", "__kwdefaults__")]
-    return json.dumps([_values(thing), given, cells], default=_described, skipkeys=True)
+    return json.dumps([_values(thing), given, cells], default=_describe, skipkeys=True)
 
 
 def _values(thing: object) -> dict[str, object]:
@@ -213,7 +213,7 @@ def _values(thing: object) -> dict[str, object]:
     return {**slots, **getattr(thing, "__dict__", {})}
 
 
-def _described(value: object) -> object:
+def _describe(value: object) -> object:
     kind = type(value).__qualname__
     return [kind, _values(value)] if is_dataclass(value) else kind
 

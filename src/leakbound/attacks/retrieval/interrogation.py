@@ -72,7 +72,7 @@ class Interrogation(DocumentAttack):
     ) -> Question:
         passage = words[start : start + self.length]
         if not true:
-            passage = _changed(passage, [*words[:start], *words[start + self.length :]], rng)
+            passage = _change(passage, [*words[:start], *words[start + self.length :]], rng)
         text = fill_template(self.template, {"canary": " ".join(passage)})
         return Question(str(text), "yes" if true else "no")
 
@@ -83,7 +83,7 @@ class Interrogation(DocumentAttack):
         return (right - self.charge * said.count(None)) / len(questions)
 
 
-def _changed(passage: list[str], others: list[str], rng: np.random.Generator) -> list[str]:
+def _change(passage: list[str], others: list[str], rng: np.random.Generator) -> list[str]:
     """One word, of the longest where there are such, becomes one of another passage."""
     known = set(words_of(" ".join(passage)))
     at = int(rng.choice(long_words(passage) or len(passage)))

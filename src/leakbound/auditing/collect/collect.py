@@ -126,7 +126,7 @@ class CollectionPlan:
         row = EvidenceRow(pair.index, member, nonmember, found[-1] if pair.repeat else None)
         if self.keep_text:
             return row
-        return _masked(row, pair, self.task.answers(pair.asked.query))
+        return _mask(row, pair, self.task.answers(pair.asked.query))
 
 
 Batches = Generator[Batch, None, None]
@@ -205,7 +205,7 @@ def _asked(
             yield from found
 
 
-def _masked(row: EvidenceRow, pair: Pair, answers: tuple[str, ...]) -> EvidenceRow:
+def _mask(row: EvidenceRow, pair: Pair, answers: tuple[str, ...]) -> EvidenceRow:
     """The row with everything of a free answer blotted out that has nothing of the canary in it."""
     hide = partial(hidden, asked=pair.asked, answers=answers)
     again = None if row.again is None else hide(row.again)

@@ -209,7 +209,7 @@ def _once(index: int, pairs: Pairs, rng: np.random.Generator, out_first: bool) -
     position = pairs.shots if insertion == "add" else int(rng.integers(pairs.shots))
     draw = int(rng.integers(1 << 31))
     for place in pairs.copies.places(position, rng):
-        context = _insert(context, canary, place, _copied(insertion))
+        context = _insert(context, canary, place, _copy(insertion))
     member = _insert(context, canary, position, insertion)
     return Pair(
         index, Job(member, asked.query), Job(context, asked.query), asked, canary, position, draw,
@@ -232,7 +232,7 @@ def _control(index: int, pairs: Pairs) -> Pair:
     late, number = divmod(-index, LATE)
     rng = generator(pairs.seed, "control", number, *_later(late))
     context, canary, asked = _asked(pairs, rng)
-    full = _planted(context, canary) if pairs.beside is None else (canary,) * PLANTED
+    full = _plant(context, canary) if pairs.beside is None else (canary,) * PLANTED
     return Pair(
         index, Job(full, asked.query), Job(context, asked.query), asked,
         canary, 0, int(rng.integers(1 << 31)), bool(rng.integers(2)),
@@ -244,7 +244,7 @@ def _later(shard: int) -> tuple[int, ...]:
     return (() if shard == 0 else (LATER,)) + ((shard,) if shard > 1 else ())
 
 
-def _planted(context: Context, canary: Example) -> Context:
+def _plant(context: Context, canary: Example) -> Context:
     """The canary in place of every example, or of as many as leave the context no longer."""
     size, room = len(readable(canary.input)), sum(len(readable(row.input)) for row in context)
     copies = min(len(context), max(1, max(room, ROOM) // max(1, size)))
@@ -285,7 +285,7 @@ def _require_form(canary: Example, row: Example, name: str) -> None:
         )
 
 
-def _copied(insertion: str) -> str:
+def _copy(insertion: str) -> str:
     """How a copy enters both contexts: one example more would move those behind it."""
     return "replace" if insertion == "add" else insertion
 

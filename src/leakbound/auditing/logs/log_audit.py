@@ -43,10 +43,10 @@ def read_outputs(file: Path, field: str | None = None) -> list[str]:
     """The outputs of an application."""
     rows = source_rows(str(file))
     name = field or _output_field(str(file), rows[0])
-    return ["\n".join(map(_unescaped, _texts_of(row, (name,)))) for row in rows]
+    return ["\n".join(map(_unescape, _texts_of(row, (name,)))) for row in rows]
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """The texts in an output that is JSON, such as the arguments of a tool, without its escapes."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return text
@@ -126,7 +126,7 @@ def longest_passages(
         [('the', 'code', 'is', '4711'), ()]
     """
     known: dict[str, int] = {}
-    mine, owner = _numbered(records, known)
+    mine, owner = _number(records, known)
     group = np.arange(len(records)) if groups is None else np.asarray(groups, np.int64)
     theirs = _in_outputs(outputs, known)
     length, start = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
@@ -150,7 +150,7 @@ def longest_passages(
     ]
 
 
-def _numbered(records: Sequence[Sequence[str]], known: dict[str, int]) -> tuple[Ints, Ints]:
+def _number(records: Sequence[Sequence[str]], known: dict[str, int]) -> tuple[Ints, Ints]:
     """Words as numbers, a mark after each text; and the record of each word."""
     numbers: list[int] = []
     owner: list[int] = []
@@ -259,13 +259,13 @@ def audit_logs(
     lengths = [float(len(one)) for one in passages]
     mine, others = lengths[: len(used)], lengths[len(used) :]
     found = excess_test(mine, others, seed)
-    smallest = _shown(smallest_excess(mine, others, level, seed), used, held_out)
+    smallest = _show(smallest_excess(mine, others, level, seed), used, held_out)
     together = _together(lengths, used, held_out, outputs)
     p_values = conformal_p_values(mine, others)
     chosen = np.flatnonzero(benjamini_hochberg(p_values, rate) & (np.array(mine) > 0)).tolist()
     return LogAudit(
         _verdict(found, smallest, level, together), found.p_value, confidence, int(found.threshold),
-        smallest, _rates(mine, others), _disclosed(passages, p_values, chosen, outputs, show),
+        smallest, _rates(mine, others), _disclose(passages, p_values, chosen, outputs, show),
         rate, _counts(used, held_out, outputs), "permutation test of the largest excess",
         found.draws, seed, together,
     )  # fmt: skip
@@ -292,7 +292,7 @@ def _require_held_out(counts: dict[str, int]) -> None:
         )
 
 
-def _shown(
+def _show(
     smallest: int | None, used: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]]
 ) -> int | None:
     """The smallest excess, if so many used records differ from all others: only they can show."""
@@ -331,7 +331,7 @@ def _rates(mine: Sequence[float], others: Sequence[float]) -> dict[int, tuple[fl
     }
 
 
-def _disclosed(
+def _disclose(
     passages: Sequence[Passage], p_values: Floats, chosen: Sequence[int],
     outputs: Sequence[str], show: bool,
 ) -> tuple[DisclosedRecord, ...]:  # fmt: skip

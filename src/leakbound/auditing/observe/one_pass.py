@@ -141,7 +141,7 @@ class OnePass:
             self.design = replace(self.design, channels=shown)
         elif self._controls_show_more():
             self.design = replace(self.design, replies=True)
-        self.observers = dict(_begun(prepared.estimator, self.design))
+        self.observers = dict(_begin(prepared.estimator, self.design))
         known = any(isinstance(estimator, Exact) for estimator in self.observers)
         self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
         self.releaser = _releaser(prepared, self.design, [*self.observers])
@@ -274,10 +274,10 @@ class OnePass:
                     bound if bound.kind == "point_estimate" else _no_bound(bound, CHOSEN)
                     for bound in found[one]
                 )
-        return {one: _named(one, bounds) for one, bounds in found.items()}
+        return {one: _name_of(one, bounds) for one, bounds in found.items()}
 
 
-def _begun(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator, Observer]]:
+def _begin(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator, Observer]]:
     """The deciding estimator and those reported beside it that can read the design; of channels
     the deciding one alone."""
     if isinstance(deciding, ByChannel):
@@ -308,7 +308,7 @@ def _releaser(prepared: Prepared, design: TrialDesign, estimators: list[Estimato
     )  # fmt: skip
 
 
-def _named(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
+def _name_of(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
     """Estimates of an estimator that is not of this package carry its name: methods are unique."""
     if any(_alike(one, estimator) for one in REPORTED):
         return bounds

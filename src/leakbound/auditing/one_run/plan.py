@@ -24,7 +24,7 @@ def plan_one_run(prepared: PreparedOneRun) -> Plan:
         model_calls=prepared.answers,
         cost=None,
         estimator=largest.method,
-        tested=_tested(prepared, claim),
+        tested=_test(prepared, claim),
         largest_epsilon=largest.epsilon or 0.0,
         largest_mu=None,
         guarantee_mu=None,
@@ -92,7 +92,7 @@ def _claim_with(prepared: PreparedOneRun, canaries: int) -> tuple[float, float]:
     return answers * epsilon, answers * delta
 
 
-def _tested(prepared: PreparedOneRun, claim: Claim) -> str:
+def _test(prepared: PreparedOneRun, claim: Claim) -> str:
     """The claim in words."""
     if prepared.spec.decision.claim is not None:
         return GUESSING

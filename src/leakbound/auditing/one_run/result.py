@@ -60,7 +60,7 @@ def conclude_one_run(
     controls: ControlCheck, unreadable: int,
 ) -> Conclusion:  # fmt: skip
     """Compare the bound with the claim for all answers of the run, and with nothing else."""
-    found = tuple(_rejected(prepared, claim, bound))
+    found = tuple(_reject(prepared, claim, bound))
     if found:
         return Conclusion("violation", None, found)
     shown = above_zero([bound])
@@ -71,7 +71,7 @@ def conclude_one_run(
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     sentence = (
-        f"no bound exceeds {_named(prepared, claim)}; {len(prepared.design.canaries)} canaries "
+        f"no bound exceeds {_name_of(prepared, claim)}; {len(prepared.design.canaries)} canaries "
         f"could have certified up to epsilon {cut(largest.epsilon)}. This attack found no "
         "violation; another might."
     )
@@ -80,7 +80,7 @@ def conclude_one_run(
     return Conclusion("no_violation", None, (sentence, *unshown))
 
 
-def _named(prepared: PreparedOneRun, claim: Claim) -> str:
+def _name_of(prepared: PreparedOneRun, claim: Claim) -> str:
     """The claim in words."""
     decision = prepared.spec.decision
     if decision.claim is not None:
@@ -93,7 +93,7 @@ def _named(prepared: PreparedOneRun, claim: Claim) -> str:
     )
 
 
-def _rejected(prepared: PreparedOneRun, claim: Claim, bound: Estimate) -> Iterator[str]:
+def _reject(prepared: PreparedOneRun, claim: Claim, bound: Estimate) -> Iterator[str]:
     epsilon = bound.epsilon or 0.0
     error = 1 - (bound.confidence or 0)
     chance = f"with a probability of at most {error:.2g}"
@@ -103,7 +103,7 @@ def _rejected(prepared: PreparedOneRun, claim: Claim, bound: Estimate) -> Iterat
     elif epsilon > claim.epsilon:
         shown, _ = beside(epsilon, claim.epsilon)
         yield (
-            f"the bound {shown} of the whole run exceeds {_named(prepared, claim)}: a system that "
+            f"the bound {shown} of the whole run exceeds {_name_of(prepared, claim)}: a system that "
             f"satisfies the claim shows this {chance}."
         )
     if isinstance(prepared.cost, NonPrivate):
@@ -132,7 +132,7 @@ def _few(prepared: PreparedOneRun, claim: Claim, largest: Estimate) -> Iterator[
         "too_few_trials",
         f"{len(prepared.design.canaries)} canaries can certify at most epsilon "
         f"{cut(largest.epsilon)} of the whole run, even with a perfect attack, so that no bound "
-        f"can exceed {_named(prepared, claim)}. {advice}",
+        f"can exceed {_name_of(prepared, claim)}. {advice}",
     )
 
 
@@ -209,7 +209,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
     """The result of a run whose answers are all stored."""
     rows = {row.pair: row for row in (*store.controls(), *store.evidence())}
     controls, tested = (
-        _scored(prepared, rows, part)
+        _score(prepared, rows, part)
         for part in (prepared.design.controls, prepared.design.canaries)
     )
     builds = max(map(build_of, rows.values()))
@@ -253,7 +253,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
         curves=curves_of(*_sides(tested, controls)),
         example_prompt=_example(prepared),
         power=_power(prepared, claim),
-        guessing_power=_rounded(accuracies_of_run(prepared)),
+        guessing_power=_round_off(accuracies_of_run(prepared)),
         warnings=(*prior.several("canaries"), *prepared.warnings),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
@@ -268,7 +268,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
     ).referenced()
 
 
-def _scored(
+def _score(
     prepared: PreparedOneRun, rows: dict[int, EvidenceRow], canaries: Sequence[PlantedCanary]
 ) -> _Scored:
     found = [_one(prepared, rows, canary) for canary in canaries]
@@ -308,10 +308,10 @@ def _marks(row: EvidenceRow) -> tuple[float, ...]:
 def _power(prepared: PreparedOneRun, claim: Claim) -> tuple[tuple[float, float], ...]:
     """(factor, power) as a gate reads them, rounded down."""
     found = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
-    return _rounded([(factor, one) for factor, one in found if one])
+    return _round_off([(factor, one) for factor, one in found if one])
 
 
-def _rounded(powers: Sequence[tuple[float, Power]]) -> tuple[tuple[float, float], ...]:
+def _round_off(powers: Sequence[tuple[float, Power]]) -> tuple[tuple[float, float], ...]:
     return tuple((of, math.floor(one.safe * 1e6) / 1e6) for of, one in powers)
 
 

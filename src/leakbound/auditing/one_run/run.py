@@ -53,7 +53,7 @@ def run_one_run(
             "without it."
         )
     if missing:
-        with closing(_asked(prepared, store, missing)) as batches:
+        with closing(_ask(prepared, store, missing)) as batches:
             _store(prepared, store, batches, progress)
     result = assemble_one_run(prepared, store, prior)
     result.know_data(prepared.data)
@@ -87,7 +87,7 @@ def _store(
         progress(done, prepared.answers)
 
 
-def _asked(
+def _ask(
     prepared: PreparedOneRun, store: RunStore, missing: Sequence[int]
 ) -> Generator[tuple[int, list[EvidenceRow]], None, None]:
     """Batches as they are answered, from a store that is built once for all of them."""

@@ -79,12 +79,12 @@ def is_named(component: object, key: str, thing: object) -> bool:
     if not isinstance(component, Component) or component.python is not None:
         return False
     try:
-        return all(_made(component, key, epsilon) == thing for epsilon in CLAIMS)
+        return all(_make(component, key, epsilon) == thing for epsilon in CLAIMS)
     except UsageError:  # the class takes no plain values for what the object holds
         return False
 
 
-def _made(component: Component, key: str, epsilon: float) -> object:
+def _make(component: Component, key: str, epsilon: float) -> object:
     if key == "mechanism":
         return from_catalogue(component.kind, component.options, epsilon, 1e-5)
     return COMPONENTS[key].build(component)

@@ -134,11 +134,11 @@ def _function(function: FunctionType, seen: set[int]) -> Iterator[str]:
     names = set[str]()
     yield function.__qualname__
     yield from _instructions(function.__code__, names)
-    for used in _used(function, names):
+    for used in _use(function, names):
         yield from _parts(used, seen)
 
 
-def _used(function: FunctionType, names: set[str]) -> Iterator[object]:
+def _use(function: FunctionType, names: set[str]) -> Iterator[object]:
     """Functions and classes that a function names in its module, or holds."""
     known = function.__globals__
     for used in (_plain(known[name]) for name in sorted(names & known.keys())):

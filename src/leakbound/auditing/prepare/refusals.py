@@ -156,7 +156,7 @@ def require_alone(spec: AuditSpec, handed: Handed) -> None:
 def _require_epsilon_of_noise(spec: AuditSpec, handed: Handed) -> None:
     """Beside this claim, epsilon and delta are what noise is calibrated to, and nothing else."""
     stated, named = spec.decision.model_fields_set & {"epsilon", "delta"}, spec.system.mechanism
-    calibrated = handed.mechanism is None and spec.system.address is None and _calibrated(spec)
+    calibrated = handed.mechanism is None and spec.system.address is None and _calibrate(spec)
     if calibrated and "epsilon" not in stated:
         raise UsageError(
             f"the noise of {named.kind} is calibrated to epsilon, and the claim {RANDOM_GUESSING} "
@@ -170,7 +170,7 @@ def _require_epsilon_of_noise(spec: AuditSpec, handed: Handed) -> None:
         )
 
 
-def _calibrated(spec: AuditSpec) -> bool:
+def _calibrate(spec: AuditSpec) -> bool:
     """Does the noise of the mechanism depend on epsilon?"""
     named = spec.system.mechanism
     one, other = (build_mechanism(named.kind, named.options, *claim) for claim in ANY)

@@ -28,14 +28,14 @@ GENERATION = infer_task((), "generation")
 def load_data(design: Design) -> tuple[Context, Task]:
     """Read the private rows and find their task."""
     _one_source(design)
-    rows, task = _loaded(design)
+    rows, task = _load(design)
     return rows, _with_messages(task, design)
 
 
-def _loaded(design: Design) -> tuple[Context, Task]:
+def _load(design: Design) -> tuple[Context, Task]:
     fixed = public_task(design)
     if design.task in NAMED_TASKS:
-        rows = _named(design, NAMED_TASKS[design.task])
+        rows = _name_of(design, NAMED_TASKS[design.task])
     elif design.rows is not None:
         rows = as_examples(
             inline_rows(design.rows), "the configuration", *_fields(design),
@@ -195,7 +195,7 @@ def _fields(design: Design) -> tuple[str | None, str | None, str | None]:
     return design.input_field, design.label_field, template
 
 
-def _named(design: Design, named: NamedTask) -> Context:
+def _name_of(design: Design, named: NamedTask) -> Context:
     if design.rows is not None:
         return named.examples(inline_rows(design.rows), design.drop_empty)
     return named.rows(design.data, design.data_dir, design.delimiter, design.drop_empty,

@@ -43,8 +43,8 @@ def load_result(path: str | Path) -> AuditResult:
         raise StoreError(
             f"{str(path)!r} {what}; give the folder of a finished run, or run the audit to its end."
         )
-    found = _parsed(file)
-    result = _validated(file, found)
+    found = _parse(file)
+    result = _validate(file, found)
     if file.name == "record.json":
         _require_beside(file.parent, found, result)
     return result
@@ -62,7 +62,7 @@ def _no_record(folder: Path) -> StoreError:
     )
 
 
-def _parsed(file: Path) -> dict[str, Any]:
+def _parse(file: Path) -> dict[str, Any]:
     """What a record.json holds, if its version is known."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def _parsed(file: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _validated(file: Path, found: dict[str, Any]) -> AuditResult:
+def _validate(file: Path, found: dict[str, Any]) -> AuditResult:
     try:
         return AuditResult.model_validate_json(json.dumps(found))
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -53,7 +53,7 @@ def recompute(folder: Path) -> Recomputed:
         kept, manifest = load_result(folder), read_manifest(folder)
         spec = _spec(kept, manifest)
         with TemporaryDirectory() as space:
-            again = _computed(spec, _copied(folder, Path(space)), manifest)
+            again = _compute(spec, _copy(folder, Path(space)), manifest)
     except (LeakboundError, KeyError, ImportError, OSError) as error:
         return Recomputed(why_not=" ".join(str(error).split()))
     one, two = (json.loads(result.results()) for result in (kept, again))
@@ -69,7 +69,7 @@ def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
     if spec.design.layout == "one_run":
         raise UsageError(f"{kept.name} is of a one_run design, which has no paired trials.")
     with TemporaryDirectory() as space:
-        seen = _seen(spec, _copied(folder, Path(space)), manifest)
+        seen = _seen(spec, _copy(folder, Path(space)), manifest)
         log = next(one for one in seen.observers.values() if isinstance(one, TrialLog))
         return log.trials.part(slice(seen.design.pilot, None)), seen.controls()
 
@@ -89,7 +89,7 @@ def _places(beside: dict[str, object]) -> dict[str, object]:
     return {key: beside[key] for key in ("data", "data_dir") if beside.get(key) is not None}
 
 
-def _copied(folder: Path, space: Path) -> Path:
+def _copy(folder: Path, space: Path) -> Path:
     """The run in a folder of its own, because opening it writes."""
     copy = space / folder.name
     copy.mkdir(mode=0o700)
@@ -99,7 +99,7 @@ def _copied(folder: Path, space: Path) -> Path:
     return copy
 
 
-def _computed(spec: AuditSpec, folder: Path, manifest: Settings) -> AuditResult:
+def _compute(spec: AuditSpec, folder: Path, manifest: Settings) -> AuditResult:
     if spec.design.layout == "one_run":
         one_run = prepare_one_run(spec)
         _require_same(one_run.manifest, manifest)

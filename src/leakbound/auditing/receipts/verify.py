@@ -53,8 +53,8 @@ def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
             found = [*_trials(db), *_files(db, files), *known, *unreadable]
             digests = [chain.whole_digest(db), None if made is None else made.digest]
             anchor = chain.text_digest(json.dumps(digests).encode())
-    found += [] if unreadable else _committed(folder, made, files)
-    found += _anchored(anchors, anchor, made)
+    found += [] if unreadable else _commit(folder, made, files)
+    found += _anchor(anchors, anchor, made)
     digest, earlier = (None, {}) if made is None else (made.digest, made.earlier)
     return Verification(folder.name, tuple(found), finished, anchor, digest, earlier)
 
@@ -80,7 +80,7 @@ def _files(db: sqlite3.Connection, files: dict[str, bytes | None]) -> Iterator[s
     for name, text in files.items():
         if text is None:
             yield f"{name} is missing"
-        elif _parsed(text) is None:
+        elif _parse(text) is None:
             yield f"{name} is no JSON object any more"
         elif changed := chain.changed_fields(db, name, text):
             yield from (f"{name}: {field} was edited" for field in changed)
@@ -92,10 +92,10 @@ def _as_written(db: sqlite3.Connection, name: str, text: bytes) -> bool:
     """Whether every byte is that of the audit, which writes equal fields in one way."""
     if name == "record.json":
         return chain.text_digest(text) in chain.records_of(db)
-    return text == stable_json(_parsed(text) or {}).encode()
+    return text == stable_json(_parse(text) or {}).encode()
 
 
-def _parsed(text: bytes | None) -> Settings | None:
+def _parse(text: bytes | None) -> Settings | None:
     try:
         found = None if text is None else json.loads(text)
     except (ValueError, RecursionError):
@@ -105,7 +105,7 @@ def _parsed(text: bytes | None) -> Settings | None:
 
 def _head(db: sqlite3.Connection, folder: Path, files: dict[str, bytes | None]) -> Iterator[str]:
     """The record against the trials and the rows that it says it is of."""
-    record, manifest = (_parsed(files[name]) for name in ("record.json", "manifest.json"))
+    record, manifest = (_parse(files[name]) for name in ("record.json", "manifest.json"))
     try:
         pairs, known = record["counts"]["pairs"], record["provenance"]  # type: ignore[index]
         head, data = known["evidence"], known["data_fingerprint"]
@@ -122,11 +122,9 @@ def _head(db: sqlite3.Connection, folder: Path, files: dict[str, bytes | None]) 
     yield from (f"record.json and manifest.json differ in {key}" for key in other)
 
 
-def _committed(
-    folder: Path, made: Commitment | None, files: dict[str, bytes | None]
-) -> Iterator[str]:
+def _commit(folder: Path, made: Commitment | None, files: dict[str, bytes | None]) -> Iterator[str]:
     """The commitment against what was done."""
-    record, manifest = (_parsed(files.get(name)) for name in ("record.json", "manifest.json"))
+    record, manifest = (_parse(files.get(name)) for name in ("record.json", "manifest.json"))
     stated = (record or {}).get("provenance", {})
     stated = stated.get("commitment") if isinstance(stated, dict) else None
     if made is None:
@@ -152,7 +150,7 @@ def _committed(
     yield from (f"commitment.json: {key} is not what was run" for key, ok in same.items() if not ok)
 
 
-def _anchored(anchors: Sequence[str], anchor: str, made: Commitment | None) -> Iterator[str]:
+def _anchor(anchors: Sequence[str], anchor: str, made: Commitment | None) -> Iterator[str]:
     known = [anchor] if made is None else [anchor, made.digest]
     for one in anchors:
         given = one.strip().lower()

@@ -58,13 +58,13 @@ GatePowers = tuple[tuple[float, float], ...]
 
 def assemble(seen: OnePass, found: Assessment) -> AuditResult:
     """The result of the pairs that a pass has seen."""
-    parts = _decided(seen, found), _figures(seen, found), _origin(seen)
+    parts = _decide(seen, found), _figures(seen, found), _origin(seen)
     result = AuditResult(**{key: value for part in parts for key, value in part.items()})
     result.know_data(seen.prepared.data)
     return result.referenced()
 
 
-def _decided(seen: OnePass, found: Assessment) -> dict[str, Any]:
+def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
     """The verdict, and what it rests on."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     power, guessing = _powers(seen, found.slow)

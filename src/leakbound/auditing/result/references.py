@@ -54,7 +54,7 @@ def reads_texts(attack: dict[str, str]) -> bool:
 def _owasp(result: AuditRecord) -> Iterator[StandardReference]:
     yield StandardReference(
         OWASP_LLM, "LLM02 Sensitive Information Disclosure",
-        "Does the application disclose private data in its outputs?", "tried", _found(result),
+        "Does the application disclose private data in its outputs?", "tried", _find(result),
     )  # fmt: skip
     status, said = _shared_store(result)
     yield StandardReference(
@@ -75,7 +75,7 @@ def _nist_profile(result: AuditRecord) -> Iterator[StandardReference]:
         "Red-teaming for output of data samples, membership inference, and disclosure of personal "
         "or confidential information.", "tried",
         f"Membership inference by the query {result.attack['query']} about {OF_CONTEXT}. "
-        + _found(result),
+        + _find(result),
     )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def _nist_guidelines(result: AuditRecord) -> Iterator[StandardReference]:
     asked: tuple[tuple[str, str, Said], ...] = (
         ("Privacy parameters", "What are epsilon and delta?",
          ("answered", f"Claimed: epsilon {claim.epsilon:g} at delta {claim.delta:g}. "
-                      + _found(result))),
+                      + _find(result))),
         ("Unit of privacy", "Whose data may change between neighbouring data sets?",
          ("answered", f"One example of the context, by {claim.relation}. A person with several "
                       "examples has that protection for each, not for all together.")),
@@ -94,7 +94,7 @@ def _nist_guidelines(result: AuditRecord) -> Iterator[StandardReference]:
          ("answered", f"The claim is for {_answers(result)} that a trial sees; a budget over "
                       "all answers of a service is kept by its ledger, not by an audit.")),
         ("Correctness of the implementation", "Does the code do what was proven?",
-         ("answered", _found(result) + " A test can reject an implementation, and proves none "
+         ("answered", _find(result) + " A test can reject an implementation, and proves none "
                       "correct.")),
         ("Side channels", "Do time, errors or other channels reveal more?", _channels(result)),
         ("Threat model", "Who sees what?",
@@ -135,7 +135,7 @@ def _how(name: str) -> str:
     return known.get(name, "This package has no such attack.")
 
 
-def _found(result: AuditRecord) -> str:
+def _find(result: AuditRecord) -> str:
     bound = result.bound
     return (
         f"Verdict: {result.verdict.replace('_', ' ')}; epsilon is at least {cut(bound.epsilon)} "
@@ -145,7 +145,7 @@ def _found(result: AuditRecord) -> str:
 
 def _shared_store(result: AuditRecord) -> Said:
     if "builds" in result.counts or result.spec.get("layout") == "session":
-        return "tried", "Canaries were put into one store that all trials share. " + _found(result)
+        return "tried", "Canaries were put into one store that all trials share. " + _find(result)
     return "not_tried", "Audit a store with --design session or --design one_run."
 
 
@@ -153,10 +153,10 @@ def _accuracy(result: AuditRecord) -> Said:
     """Of random guessing: answered by its own claim alone, and never shown by a test."""
     if not is_random_guessing(result.claim):
         if result.verdict == "violation":
-            return "answered", "No: this attack does better. " + _found(result)
+            return "answered", "No: this attack does better. " + _find(result)
         return "not_answered", "Another claim was tested; audit with --claim random-guessing."
     if result.verdict == "violation":
-        return "answered", "No: attack accuracy differs from random guessing. " + _found(result)
+        return "answered", "No: attack accuracy differs from random guessing. " + _find(result)
     if result.verdict == "inconclusive":
         return "not_answered", f"The test of random guessing is inconclusive ({result.reason})."
     return "answered", (

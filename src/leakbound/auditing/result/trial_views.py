@@ -73,7 +73,7 @@ def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
 def shown_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
     """A prompt as far as private text may be kept: that of the part in which the canary stands."""
     keep = prepared.spec.design.store_text
-    shown = job if keep == "all" else _redacted(pair, job, keep == "canary_only")
+    shown = job if keep == "all" else _redact(pair, job, keep == "canary_only")
     requests = prepared.mechanism.requests(prepared.task, shown, pair.draw)
     if not requests:
         rows = "".join(f"{readable(row.input, keep == 'all')}\n" for row in shown.context)
@@ -82,7 +82,7 @@ def shown_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
     return readable(requests[pair.position % len(requests)].prompt, keep == "all")  # type: ignore[attr-defined]
 
 
-def _redacted(pair: Pair, job: Job, keep_canary: bool) -> Job:
+def _redact(pair: Pair, job: Job, keep_canary: bool) -> Job:
     rows = []
     for row in job.context:
         shown = keep_canary and row == pair.canary

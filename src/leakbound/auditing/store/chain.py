@@ -170,7 +170,7 @@ def _rows(db: sqlite3.Connection, schema: str) -> Iterator[str]:
         found = []
         for pair in range(first, first + pairs):
             row = rows.fetchone()
-            if (problem := _changed(row, pair)) is not None:
+            if (problem := _change(row, pair)) is not None:
                 yield problem
             found.append(row[-1])
         if rows_digest(found) != digest:
@@ -179,7 +179,7 @@ def _rows(db: sqlite3.Connection, schema: str) -> Iterator[str]:
         yield f"pair {row[0]} belongs to no batch"
 
 
-def _changed(row: tuple[int, str, str, str | None, str] | None, pair: int) -> str | None:
+def _change(row: tuple[int, str, str, str | None, str] | None, pair: int) -> str | None:
     """What is wrong with the row at the place of a pair."""
     if row is None or row[0] > pair:
         return f"pair {pair} is missing"

@@ -50,7 +50,7 @@ def require_intact(folder: Path, pairs: int, head: str, record: bytes) -> None:
         return
     with reading(folder) as db:
         if not has_tables(db, folder):
-            raise _changed(folder, "pair 0 is missing")
+            raise _change(folder, "pair 0 is missing")
         require_chain(db, folder, (pairs, head))
         written = chain.records_of(db)
     if written and chain.text_digest(record) not in written:
@@ -68,11 +68,11 @@ def results_of(folder: Path) -> dict[str, int]:
         if not has_tables(db, folder):
             return {}
         if (what := chain.looks_fault(db)) is not None:
-            raise _changed(folder, what)
+            raise _change(folder, what)
         return dict(db.execute("SELECT run, pairs FROM looks ORDER BY rowid"))
 
 
-def _changed(folder: Path, what: str) -> EditedEvidence:
+def _change(folder: Path, what: str) -> EditedEvidence:
     return EditedEvidence(
         f"the evidence of the run {str(folder)!r} is not what was stored: {what}. {ADVICE}"
     )
@@ -134,9 +134,9 @@ def require_chain(
 ) -> None:
     """Refuse evidence that is not as it was stored, or not what its result was computed from."""
     if (what := chain.fault(db, schema)) is not None:
-        raise _changed(folder, what)
+        raise _change(folder, what)
     if result is not None and not is_keyed(folder, chain.head_of(db, result[0], schema), result[1]):
-        raise _changed(folder, "its hashes fit each other, and not those of record.json")
+        raise _change(folder, "its hashes fit each other, and not those of record.json")
 
 
 def result_in(folder: Path) -> tuple[int, str] | None:

@@ -74,11 +74,11 @@ def found_fields(data: str, given: Mapping[str, Any]) -> FoundFields:
         columns = columns_of([row.fields for row in rows])
         if HEADED.search(data) and looks_like_row(columns):
             raise  # it shows no name: what looks like names may be a row
-        return _chosen(data, list(map(str, rows[0].fields)), columns, unknown)
+        return _choose(data, list(map(str, rows[0].fields)), columns, unknown)
     return FoundFields()
 
 
-def _chosen(
+def _choose(
     data: str, names: Sequence[str], columns: Sequence[RowField], unknown: NoUsualName
 ) -> FoundFields:
     known = _known(unknown)
@@ -88,7 +88,7 @@ def _chosen(
     may_be = {"input_field": texts} if unknown.template is None else {}
     may_be |= {"label_field": labels} if unknown.label is None else {}
     if sys.stdin.isatty() and len(free) >= len(may_be):
-        return FoundFields(known | _asked(data, free, may_be))
+        return FoundFields(known | _ask(data, free, may_be))
     if any(len(found) != 1 for found in may_be.values()):
         raise DataError(_unclear(data, names, may_be))
     only = {key: found[0] for key, found in may_be.items()}
@@ -112,7 +112,7 @@ def _why(key: str, column: RowField) -> str:
     return f"{column.distinct} short values that recur"
 
 
-def _asked(
+def _ask(
     data: str, free: Sequence[RowField], may_be: Mapping[str, list[RowField]]
 ) -> dict[str, str]:
     """What a person at a terminal answers; a guess is the default."""

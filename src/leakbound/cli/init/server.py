@@ -88,13 +88,13 @@ def target_of(named: Sources, options: ServerOptions, out: Path) -> Target:
 def _endpoint(named: Sources, options: ServerOptions) -> Target:
     url = str(named.url)
     endpoint = Endpoint((url,), key_env=options.key_env, insecure=options.insecure)
-    model = named.model or OPENAI + _served(url, served_models(endpoint))
+    model = named.model or OPENAI + _serve(url, served_models(endpoint))
     settings = {"base_url": url, "key_env": options.key_env, "insecure": options.insecure}
     kept = {key: value for key, value in settings.items() if value not in (None, False)}
     return Target({"model": model}, endpoint, kept, lines=(_tried(model, url, endpoint),))
 
 
-def _served(url: str, names: Sequence[str]) -> str:
+def _serve(url: str, names: Sequence[str]) -> str:
     """The only model, or the one that a person at a terminal chooses."""
     if len(names) == 1:
         return names[0]
@@ -132,7 +132,7 @@ def _service(url: str, options: ServerOptions, out: Path) -> Target:
     ]
     lines += [OPTIONAL] if found.optional else []
     values = {"address": f"http:{system_file(out)}"}
-    return Target(values, file=_described(found, options), lines=tuple(lines), body=found.body)
+    return Target(values, file=_describe(found, options), lines=tuple(lines), body=found.body)
 
 
 def _key(url: str, options: ServerOptions) -> str | None:
@@ -155,7 +155,7 @@ def _body(text: str | None) -> Any:
     return body
 
 
-def _described(found: FoundService, options: ServerOptions) -> str:
+def _describe(found: FoundService, options: ServerOptions) -> str:
     """The file of an application."""
     slots = "private rows stand at {context}, {rows} or {text}, what the attacker asks at {query}"
     keys: list[tuple[str, object, str]] = [("url", found.url, "")]

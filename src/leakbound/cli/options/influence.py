@@ -248,21 +248,21 @@ def attributed(
 @contextmanager
 def stopping(folder: Path) -> Iterator[None]:
     """Whatever stops the run early says how many finished contexts are kept."""
-    before = _kept(folder)
+    before = _keep(folder)
     try:
         yield
     except KeyboardInterrupt:
         raise Interrupted(
-            f"interrupted; {_kept(folder) or 'no context was finished yet.'}"
+            f"interrupted; {_keep(folder) or 'no context was finished yet.'}"
         ) from None
     except LeakboundError as error:
-        kept = _kept(folder)
+        kept = _keep(folder)
         if kept == before:  # by an earlier run
             raise
         raise (type(error)(f"{error} {kept[0].upper()}{kept[1:]}") if kept else error) from None
 
 
-def _kept(folder: Path) -> str:
+def _keep(folder: Path) -> str:
     files = sorted(folder.rglob(f"*{SUFFIX}"))
     count = sum(max(0, path.read_bytes().count(b"\n") - 1) for path in files)
     return (

@@ -173,7 +173,7 @@ def _read(
 ) -> object:
     if not isinstance(value, FlagText):
         return value
-    name = _chosen(component, values, base)
+    name = _choose(component, values, base)
     catalogue = COMPONENTS[component]
     types = _types_of(catalogue[name]) if name in catalogue else {}
     kind = flag_type(types[option]) if option in types else YAML_VALUE
@@ -186,7 +186,7 @@ def _read(
         ) from None
 
 
-def _chosen(component: str, values: Mapping[str, Any], base: Mapping[str, Any]) -> str:
+def _choose(component: str, values: Mapping[str, Any], base: Mapping[str, Any]) -> str:
     """The name of a component: of the command line, else of the file, else the default."""
     default: Component | None = GROUPS[KEYS[component]].model_fields[component].default
     kinds = [

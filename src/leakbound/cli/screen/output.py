@@ -27,7 +27,7 @@ SCREEN = (
 AS_JSON, QUIET, VERBOSE = "as_json", "quiet", "verbose"
 
 
-def _noted(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
+def _note(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
     """Keeps the value of a flag in the context, where no command has to hand it on."""
 
     def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -38,7 +38,7 @@ def _noted(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
 
 def _flag(key: str, *names: str, text: str) -> Callable[[], click.Option]:
     return partial(
-        click.Option, names, is_flag=True, expose_value=False, callback=_noted(key), help=text
+        click.Option, names, is_flag=True, expose_value=False, callback=_note(key), help=text
     )
 
 

@@ -84,11 +84,11 @@ def _invert(
     edges, unsure = (np.asarray(found, np.uint64) for found in _edges(sigma, bits))
     ranks = np.searchsorted(edges, words).astype(np.int64)
     for at in np.flatnonzero(np.isin(words, unsure)).tolist():
-        ranks[at] = _refined(sigma, int(words[at]), bits, partial(more, at))
+        ranks[at] = _refine(sigma, int(words[at]), bits, partial(more, at))
     return np.where(ranks % 2, (ranks + 1) // 2, -(ranks // 2))
 
 
-def _refined(sigma: float, start: int, bits: int, more: Callable[[int], int]) -> int:
+def _refine(sigma: float, start: int, bits: int, more: Callable[[int], int]) -> int:
     """The rank of a uniform number, with as many bits as it takes to decide it."""
     value, word = start, 0
     while True:

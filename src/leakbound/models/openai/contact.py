@@ -19,7 +19,7 @@ NAMED = "name its model beside it, as openai/MODEL"
 
 
 def served_models(endpoint: Endpoint) -> tuple[str, ...]:
-    return run_blocking(_listed(_address(endpoint)))
+    return run_blocking(_list_all(_address(endpoint)))
 
 
 def _address(endpoint: Endpoint) -> JsonAddress:
@@ -27,7 +27,7 @@ def _address(endpoint: Endpoint) -> JsonAddress:
     return JsonAddress(transport, endpoint.urls[0], key, endpoint.timeout)
 
 
-async def _listed(address: JsonAddress) -> tuple[str, ...]:
+async def _list_all(address: JsonAddress) -> tuple[str, ...]:
     base = address.url
     try:
         data = (await address.get("/models")).get("data")
@@ -52,10 +52,10 @@ async def _listed(address: JsonAddress) -> tuple[str, ...]:
 def require_answer(model: str, endpoint: Endpoint) -> None:
     """Send one request about a public text, as an audit sends its own."""
     request = http_request_for(PUBLIC, model, endpoint.capabilities, endpoint.dialect)
-    run_blocking(_answered(request, _address(endpoint)))
+    run_blocking(_answer(request, _address(endpoint)))
 
 
-async def _answered(request: HttpRequest[object], address: JsonAddress) -> None:
+async def _answer(request: HttpRequest[object], address: JsonAddress) -> None:
     try:
         request.read(await address.post(request.path, request.body))
     except Fault as fault:

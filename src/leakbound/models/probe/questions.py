@@ -216,7 +216,7 @@ def ask_dialect(probe: EndpointProbe, chats: bool) -> Generated | None:
     kept, body, guesses = probe.dialect, _ask(probe, can), iter(GUESSES)
     while not body and probe.failed in REFUSED:
         named = probe.parameter
-        changed = _changed(probe.dialect, named) if named else next(guesses, None)
+        changed = _change(probe.dialect, named) if named else next(guesses, None)
         if changed is None:
             break
         probe.dialect = changed if named else changed.over(kept)
@@ -228,7 +228,7 @@ def ask_dialect(probe: EndpointProbe, chats: bool) -> Generated | None:
         return None
 
 
-def _changed(dialect: Dialect, name: str) -> Dialect | None:
+def _change(dialect: Dialect, name: str) -> Dialect | None:
     """The dialect without a parameter. A length is first renamed."""
     if name == "max_tokens" and name not in dialect.rename:
         return replace(dialect, rename={**dialect.rename, name: "max_completion_tokens"})
@@ -248,7 +248,7 @@ def _with_room(probe: EndpointProbe, can: Capabilities, body: dict[str, JsonValu
     found, usual = read_generated(body), not probe.dialect
     detail = "takes the usual parameters" if usual else str(probe.dialect)
     probe.note("parameters", usual, detail)
-    if not (found.reasoning or _reasoned(body)):
+    if not (found.reasoning or _reason(body)):
         probe.note("reasoning", False, "the model shows no reasoning")
         return found
     kept = probe.dialect
@@ -262,7 +262,7 @@ def _with_room(probe: EndpointProbe, can: Capabilities, body: dict[str, JsonValu
     return answered
 
 
-def _reasoned(body: Mapping[str, JsonValue]) -> bool:
+def _reason(body: Mapping[str, JsonValue]) -> bool:
     """Whether reasoning tokens are counted, as OpenAI does without showing them."""
     usage = body.get("usage")
     details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None

@@ -198,7 +198,7 @@ def alignment(generated: ScoredText, echoed: ScoredText, noise: float) -> Alignm
     slack = NUMERICS + 3 * noise
     if len(own) < RUN or slack > 1:
         return Alignment("unclear", max(own, default=math.nan), len(own))
-    place = _place(max(own), _shifted(echo, answer), _shifted(answer, echo), slack)
+    place = _place(max(own), _shift(echo, answer), _shift(answer, echo), slack)
     return Alignment(place, max(own), len(own))
 
 
@@ -211,7 +211,7 @@ def _place(own: float, early: float, late: float, slack: float) -> Place:
     return "late" if late <= 3 * slack else "elsewhere"
 
 
-def _shifted(one: Sequence[Token], other: Sequence[Token]) -> float:
+def _shift(one: Sequence[Token], other: Sequence[Token]) -> float:
     """Largest difference between each token's alternatives and those of the other's next token."""
     return max((_gap(a.top, b.top) for a, b in zip(one, other[1:], strict=False)), default=math.inf)
 

@@ -53,11 +53,11 @@ def _whole(reading: Reading) -> str:
     return (
         f"{decoding_name(reading)}: “{reading.text.strip()}” ({how}). Whole context: influence "
         f"{influence:.3f}, ex-post privacy loss ε {loss:.3f}; numerical tolerance of a token "
-        f"{reading.tolerance:.1g}.{_normalized(reading, float(influence))}"
+        f"{reading.tolerance:.1g}.{_normalize(reading, float(influence))}"
     )
 
 
-def _normalized(reading: Reading, influence: float) -> str:
+def _normalize(reading: Reading, influence: float) -> str:
     if not reading.entropy:
         return ""
     return (
@@ -123,11 +123,11 @@ def print_heat(record: InfluenceRecord, shown: int = SHOWN, file: IO[str] | None
             console.print(f"Influence of {what} on the response, {how}:", markup=False)
             faint = hides_copies(reading, grid)
             most = float((reading.grids[-1] if faint else grid).totals.max())
-            console.print(_painted(segments(one, grid), most, marked=not faint))
+            console.print(_paint(segments(one, grid), most, marked=not faint))
             console.print()
 
 
-def _painted(pieces: Sequence[Segment], most: float, marked: bool) -> Text:
+def _paint(pieces: Sequence[Segment], most: float, marked: bool) -> Text:
     from rich.text import Text
 
     top = strongest_pieces(pieces) if marked else []

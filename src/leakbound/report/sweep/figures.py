@@ -72,7 +72,7 @@ REFERENCE_LOOKS: dict[str, _LineStyle] = {
 
 def figure_svg(data: FigureData) -> str:
     """A figure for the page."""
-    return svg(_drawn(data), f"{data.title}: {data.y} over {data.x}")
+    return svg(_draw(data), f"{data.title}: {data.y} over {data.x}")
 
 
 def figure_files(record: SweepRecord, formats: tuple[str, ...]) -> dict[str, str | bytes]:
@@ -91,7 +91,7 @@ def _file(data: FigureData, name: str) -> str | bytes:
 
     made = io.BytesIO()
     with matplotlib.rc_context({**SVG, "pdf.fonttype": 42}):
-        _drawn(data).savefig(
+        _draw(data).savefig(
             made, format=name, metadata=METADATA[name], dpi=PNG_DPI, facecolor="white"
         )
     return made.getvalue()
@@ -114,7 +114,7 @@ def figure_csv(figure: FigureData) -> str:
     return file.getvalue()
 
 
-def _drawn(data: FigureData) -> Figure:
+def _draw(data: FigureData) -> Figure:
     figure, axes = canvas(data.x, data.y)
     looks = cycle(LOOKS)
     for series in data.series:

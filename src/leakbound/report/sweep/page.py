@@ -60,7 +60,7 @@ def sweep_page(record: SweepRecord, title: str | None = None) -> str:
         lines=_lines(record),
         figures=[(figure_svg(data), _caption(data)) for data in figures_of(record)],
         head=[head[at] for at in shown],
-        rows=[_Row([row[at] for at in shown], _searched(head, row)) for row in rows],
+        rows=[_Row([row[at] for at in shown], _search(head, row)) for row in rows],
         same="; ".join(f"{name} {text}" for name, text in same),
         missing=[
             (setting_name(one.changes), str(one.seed), verdict_text(one.cause), one.reason)
@@ -90,7 +90,7 @@ def _columns(
     return shown, [(head[at], rows[0][at].text) for at in same]
 
 
-def _searched(head: Sequence[str], row: Sequence[TableCell]) -> str:
+def _search(head: Sequence[str], row: Sequence[TableCell]) -> str:
     """All columns as name=text."""
     return " ".join(f"{name}={one.text}".lower() for name, one in zip(head, row, strict=True))
 

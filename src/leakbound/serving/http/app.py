@@ -184,10 +184,10 @@ class ServiceApp:
         if waiting.cancelled_caught:
             sentence = f"the request did not arrive within {self.timeout:g} seconds; send it again."
             return refusal(408, sentence, CLOSE)
-        return _decoded(body)
+        return _decode(body)
 
 
-def _decoded(body: bytes) -> Payload | ServiceReply:
+def _decode(body: bytes) -> Payload | ServiceReply:
     try:
         found = json.loads(body)
         json.dumps(found, ensure_ascii=False).encode()  # so that a reply can repeat it

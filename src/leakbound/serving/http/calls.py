@@ -144,7 +144,7 @@ class ServiceCalls:
             )
         if not outcome:
             return refusal(500, SPENT, NO_RETRY)
-        return _released(call, ServedAnswer.from_json(outcome))
+        return _release(call, ServedAnswer.from_json(outcome))
 
     def _kept(self, call: Call, reply: ServiceReply) -> ServiceReply:
         """Store the outcome of a key, which stays begun on failure; an unspent key is deleted."""
@@ -217,7 +217,7 @@ class ServiceCalls:
             answer.answered,
             ignored,
         )
-        return _released(call, served.cut_before(call.payload.get("stop")))
+        return _release(call, served.cut_before(call.payload.get("stop")))
 
     def _refused(self, error: Exception) -> ServiceReply:
         """The reply to a failure before anything was spent."""
@@ -235,7 +235,7 @@ def _log(error: Exception) -> None:
     LOG.error("a request failed: %s%s", type(error).__name__, cause)
 
 
-def _released(call: Call, answer: ServedAnswer) -> ServiceReply:
+def _release(call: Call, answer: ServedAnswer) -> ServiceReply:
     return ServiceReply(200, call.format.body(answer, call.payload), {}, answer, spent=True)
 
 

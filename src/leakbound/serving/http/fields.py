@@ -33,7 +33,7 @@ class FieldRule:
 
 def _equal(*values: object, why: str, ignorable: bool = False) -> FieldRule:
     """Accept values that are equal to what the service does."""
-    shown = " or ".join("empty" if value in ("", [], {}) else _shown(value) for value in values)
+    shown = " or ".join("empty" if value in ("", [], {}) else _show(value) for value in values)
     return FieldRule(lambda value, _: any(_same(value, one) for one in values), shown, why,
                      ignorable)  # fmt: skip
 
@@ -47,7 +47,7 @@ def _same(value: object, allowed: object) -> bool:
     return isinstance(value, bool) == isinstance(allowed, bool) and value == allowed
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
@@ -236,9 +236,9 @@ def _refusal(name: str, value: object, rule: FieldRule | None, longest: int | No
         return f"{name[:SHOWN]} is not a field that this service knows; leave it out."
     if rule is LENGTH and longest is not None:
         return (
-            f"{name} is {_shown(value)}; it must be at least {longest}, the longest answer here, "
+            f"{name} is {_show(value)}; it must be at least {longest}, the longest answer here, "
             f"or left out: {rule.why}."
         )
     left_out = "" if rule.required else ", or left out" if rule.must else "left out"
     must = f"{rule.must}{left_out}"
-    return f"{name} is {_shown(value)}; it must be {must}: {rule.why}."
+    return f"{name} is {_show(value)}; it must be {must}: {rule.why}."

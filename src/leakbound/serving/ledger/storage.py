@@ -84,7 +84,7 @@ class SqliteStorage:
                 return
             os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             try:
-                with _opened(partial, "BEGIN IMMEDIATE") as db:
+                with _open(partial, "BEGIN IMMEDIATE") as db:
                     fill(db)
                 os.link(partial, self.path)
             except FileExistsError:  # another process was first
@@ -97,7 +97,7 @@ class SqliteStorage:
     @contextmanager
     def transaction(self, write: bool) -> Iterator[Database]:
         try:
-            with _opened(self.path, "BEGIN IMMEDIATE" if write else "BEGIN") as db:
+            with _open(self.path, "BEGIN IMMEDIATE" if write else "BEGIN") as db:
                 yield db
         except LeakboundError:
             raise
@@ -112,7 +112,7 @@ class SqliteStorage:
 
 
 @contextmanager
-def _opened(path: Path, begin: str) -> Iterator[SqliteDatabase]:
+def _open(path: Path, begin: str) -> Iterator[SqliteDatabase]:
     """A transaction on a file that exists.
 
     EXTRA is FULL plus a sync of the folder. Without it, a power cut just after a commit could undo

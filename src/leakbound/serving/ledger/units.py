@@ -80,10 +80,10 @@ def _kept(part: Guarantee) -> Kept:
 def composed_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
     """epsilon(delta) of several answers, some with equal guarantees."""
     parts = [part for guarantee, times in counts for part in leaves(guarantee) * times]
-    return compose(_merged(parts)).epsilon(delta) if parts else 0.0
+    return compose(_merge(parts)).epsilon(delta) if parts else 0.0
 
 
-def _merged(parts: list[Guarantee]) -> list[Guarantee]:
+def _merge(parts: list[Guarantee]) -> list[Guarantee]:
     """Join subsampled Gaussians of equal noise and rate: each answer draws fresh samples."""
     steps: Counter[tuple[float, float]] = Counter()
     for part in parts:

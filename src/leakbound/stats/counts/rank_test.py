@@ -94,7 +94,7 @@ def _upper_tail(ranks: Floats, chosen: int, found: float) -> float:
     if len(kinds) == 2 and len(ranks) <= COUNTED:
         return _fisher(kinds, counts, chosen, found)
     if len(ranks) <= EXACT:
-        return _enumerated(ranks, chosen, found)
+        return _enumerate_all(ranks, chosen, found)
     step = float(np.diff(kinds).min())
     return _normal(counts, chosen, found - step / 2)
 
@@ -111,7 +111,7 @@ def _fisher(kinds: Floats, counts: Ints, chosen: int, found: float) -> float:
     return ways / math.comb(low + high, chosen)
 
 
-def _enumerated(ranks: Floats, chosen: int, found: float) -> float:
+def _enumerate_all(ranks: Floats, chosen: int, found: float) -> float:
     """Share of all choices with at least this sum, from doubled ranks, which are integers."""
     doubled = np.rint(2 * ranks).astype(int)
     ways = np.zeros((chosen + 1, int(doubled.sum()) + 1))

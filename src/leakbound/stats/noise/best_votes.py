@@ -103,7 +103,7 @@ def _moves(partitions: int, classes: int) -> tuple[Ints, Ints, Ints] | None:
     at = {state: i for i, state in enumerate(states)}
     found = {
         (at[state], at[(own, *sorted(others, reverse=True))])
-        for state in states for own, *others in _moved(state)
+        for state in states for own, *others in _move(state)
     }  # fmt: skip
     one, other = np.array(sorted(found), np.int64).T
     return np.array(states, np.int64), one, other
@@ -126,7 +126,7 @@ def _parts(total: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def _moved(state: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _move(state: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """The histogram itself, and those that differ from it by one moved vote."""
     yield state
     for source in range(len(state)):

@@ -110,12 +110,12 @@ def noise_goodness_of_fit(residuals: npt.ArrayLike, sigma: float, level: float =
     z = _columns(np.asarray(residuals, float) / sigma)
     step = _step(z)
     if step is None:
-        return _tested(z, z, level, None)
-    found = [_tested(z, _smoothed(z, step, kind), level, step * sigma) for kind in (True, False)]
+        return _test(z, z, level, None)
+    found = [_test(z, _smooth(z, step, kind), level, step * sigma) for kind in (True, False)]
     return max(found, key=lambda fit: fit.p_value)
 
 
-def _tested(z: Floats, smooth: Floats, level: float, step: float | None) -> NoiseFit:
+def _test(z: Floats, smooth: Floats, level: float, step: float | None) -> NoiseFit:
     """All tests of values that are standard normal if the noise fits."""
     square, repeats = float((smooth**2).sum()), z.size - np.unique(z).size
     return NoiseFit(
@@ -153,11 +153,11 @@ def _divisor(one: float, other: float) -> float:
     return one
 
 
-def _smoothed(z: Floats, step: float, rounded: bool) -> Floats:
+def _smooth(z: Floats, step: float, rounded: bool) -> Floats:
     """Values that are standard normal if z follows the rounded or the discrete Gaussian."""
     half = int(TAILS / step) + 1
     at = np.arange(-half, half + 1)
-    mass = _rounded(at, step) if rounded else np.exp(-((at * step) ** 2) / 2)
+    mass = _round_off(at, step) if rounded else np.exp(-((at * step) ** 2) / 2)
     mass /= mass.sum()
     below = np.concatenate([[0.0], mass.cumsum()])
     index = np.clip(np.round(z / step).astype(int) + half, 0, 2 * half)
@@ -166,7 +166,7 @@ def _smoothed(z: Floats, step: float, rounded: bool) -> Floats:
     return np.asarray(ndtri(np.clip(quantile, 1e-16, 1 - 1e-16)))
 
 
-def _rounded(at: Ints, step: float) -> Floats:
+def _round_off(at: Ints, step: float) -> Floats:
     """P(the nearest multiple of the step is `at`), without cancellation in the upper tail."""
     low, high = (-np.abs(at) - 0.5) * step, (-np.abs(at) + 0.5) * step
     return np.asarray(ndtr(high) - ndtr(low))

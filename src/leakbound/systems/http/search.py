@@ -92,7 +92,7 @@ def bodies_for(reply: JsonValue, sent: JsonValue) -> list[JsonValue]:
 
 def bodies_of_schema(openapi: JsonValue, path: str) -> list[JsonValue]:
     """Requests that a service takes by its own description."""
-    schema = _resolved(openapi, _within(openapi, "paths", path, "post", "requestBody", "content",
+    schema = _resolve(openapi, _within(openapi, "paths", path, "post", "requestBody", "content",
                                         "application/json", "schema"))  # fmt: skip
     fields = _within(schema, "properties")
     if not isinstance(fields, dict) or not all(map(NAME.fullmatch, fields)):
@@ -108,18 +108,18 @@ def bodies_of_schema(openapi: JsonValue, path: str) -> list[JsonValue]:
 
 def _form(openapi: JsonValue, field: JsonValue) -> JsonValue:
     """How a field takes rows; None where it takes none."""
-    field = _resolved(openapi, field)
+    field = _resolve(openapi, field)
     kind = _within(field, "type")
     if kind != "array":
         return "{context}" if kind == "string" else None
-    item = _resolved(openapi, _within(field, "items"))
+    item = _resolve(openapi, _within(field, "items"))
     if _within(item, "type") == "string":
         return TEXTS
     needed = _within(item, "required")
     return [{needed[0]: "{text}"}] if isinstance(needed, list) and len(needed) == 1 else None
 
 
-def _resolved(openapi: JsonValue, schema: JsonValue) -> JsonValue:
+def _resolve(openapi: JsonValue, schema: JsonValue) -> JsonValue:
     """What a reference refers to, and of a choice with null the other."""
     for one in _within(schema, "anyOf") or ():
         if _within(one, "type") != "null":

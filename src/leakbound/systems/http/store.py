@@ -63,7 +63,7 @@ class StoreService:
         try:
             found = await self._planted(call, values)
         except NoAnswer as failure:
-            if _refused(failure):
+            if _refuse(failure):
                 into.pop(own, None)
             raise TargetError(f"{failure} {_unknown(call, failure, values)}") from None
         self._unsure.discard(own)
@@ -155,14 +155,14 @@ async def for_good(work: Awaitable[R]) -> R:
         raise TargetError(str(failure)) from None
 
 
-def _refused(failure: NoAnswer) -> bool:
+def _refuse(failure: NoAnswer) -> bool:
     """Whether nothing was added. A conflict may be one with a try whose reply was lost."""
     return failure.kind.startswith("status 4") and failure.kind != "status 409"
 
 
 def _unknown(call: PlantCall, failure: NoAnswer, values: SlotValues) -> str:
     """What is not known of a record whose request had no good end."""
-    if _refused(failure):
+    if _refuse(failure):
         return "No record was added."
     if call.id is None:
         return f"The record {values['id']} may have been added, so it is removed."

@@ -57,10 +57,10 @@ def left_in_store(
     hidden = len(stay) - len(ids)
     if hidden:
         named += f"{'; ' if ids else ''}{hidden} with ids that may hold text of the record"
-    before = "" if because is None else f"{_told(because)} "
+    before = "" if because is None else f"{_tell(because)} "
     return TargetError(
         f"{before}{len(stay)} of {of} records that were planted in the store could not be removed "
-        f"({_told(cause).rstrip('.')}); they are in it still. Remove them by hand: {named}."
+        f"({_tell(cause).rstrip('.')}); they are in it still. Remove them by hand: {named}."
     )
 
 
@@ -75,6 +75,6 @@ def warn_of_copy(error: BaseException) -> None:
         )
 
 
-def _told(error: BaseException) -> str:
+def _tell(error: BaseException) -> str:
     """The sentence of an error of this package; of others the type, as messages may be private."""
     return str(error) if isinstance(error, LeakboundError) else f"{type(error).__name__}."

@@ -81,15 +81,15 @@ def _text(value: object) -> str | None:
 def text_columns(columns: Iterable[RowField]) -> list[RowField]:
     """The columns that may be the input."""
     found = sorted((one for one in columns if one.is_text), key=lambda one: -one.length)
-    return _named([one for one in found if one.length >= CLEAR * found[0].length], INPUT_FIELDS)
+    return _name_of([one for one in found if one.length >= CLEAR * found[0].length], INPUT_FIELDS)
 
 
 def label_columns(columns: Iterable[RowField]) -> list[RowField]:
     """The columns that may be the label."""
-    return _named([one for one in columns if one.is_label], LABEL_FIELDS)
+    return _name_of([one for one in columns if one.is_label], LABEL_FIELDS)
 
 
-def _named(columns: list[RowField], usual: Sequence[str]) -> list[RowField]:
+def _name_of(columns: list[RowField], usual: Sequence[str]) -> list[RowField]:
     """The columns with a usual word in their names, if there are any."""
     found = [one for one in columns if {word.lower() for word in WORD.findall(one.name)} & {*usual}]
     return found or columns

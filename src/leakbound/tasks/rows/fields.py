@@ -163,7 +163,7 @@ def no_usual_name(
     common = [name for name in kinds[0] if all(name in names for names in kinds)]
     what = [name for name, found in (("input", shown), ("label", label)) if found is None]
     flags = {"input": "--input-field (or --input-template, for several)", "label": "--label-field"}
-    listed = _listed(where, common)
+    listed = _list_all(where, common)
     told = listed if HEADED.search(where) else f"the fields {listed}"
     sentence = (
         f"{where} has {told}, none of them a usual name for the "
@@ -173,7 +173,7 @@ def no_usual_name(
     return NoUsualName(sentence + more, shown, label)
 
 
-def _listed(where: str, names: Sequence[str]) -> str:
+def _list_all(where: str, names: Sequence[str]) -> str:
     """Fields for an error: their names, or their number where the names may be a private row."""
     if HEADED.search(where):
         return f"{len(names)} field{'s' * (len(names) != 1)}"
@@ -188,7 +188,7 @@ def _content(place: str, fields: Fields, name: str) -> str | Image:
 
 def _value(place: str, fields: Fields, name: str) -> str:
     if name not in fields:
-        have = _listed(place, [str(key) for key in fields])
+        have = _list_all(place, [str(key) for key in fields])
         raise DataError(
             f"{place} has no field {name!r}; it has {have}. Name the field that holds it."
             + (FIRST_LINE if HEADED.search(place) else "")

@@ -28,7 +28,7 @@ def _lines(file: Path, text: str) -> Iterator[SourceRow]:
     for number, line in enumerate(io.StringIO(text, newline=None), 1):
         if line.strip():
             place = f"line {number} of {str(file)!r}"
-            yield SourceRow(place, _object(place, _decoded(place, line)))
+            yield SourceRow(place, _object(place, _decode(place, line)))
 
 
 def json_rows(
@@ -40,8 +40,8 @@ def json_rows(
     if field is None and not text.startswith("[") and not _one_object(text):
         yield from _lines(file, whole)
         return
-    found = _decoded(repr(str(file)), text)
-    rows = _listed(file, found, field) if isinstance(found, dict) else found
+    found = _decode(repr(str(file)), text)
+    rows = _list_all(file, found, field) if isinstance(found, dict) else found
     if not isinstance(rows, list):
         raise DataError(f"{str(file)!r} holds no list of rows; write one JSON object per line.")
     for number, row in enumerate(rows, 1):
@@ -58,7 +58,7 @@ def _one_object(text: str) -> bool:
     return text.startswith("{") and not text[end:].strip()
 
 
-def _listed(file: Path, found: Fields, field: str | None) -> object:
+def _list_all(file: Path, found: Fields, field: str | None) -> object:
     """The list of rows that an object holds."""
     lists = [name for name in LISTS if isinstance(found.get(name), list)]
     if field is not None:
@@ -76,7 +76,7 @@ def _listed(file: Path, found: Fields, field: str | None) -> object:
     return found[lists[0]] if lists else [found]
 
 
-def _decoded(place: str, text: str) -> object:
+def _decode(place: str, text: str) -> object:
     try:
         return json.loads(text, object_pairs_hook=_once)
     except _Twice:

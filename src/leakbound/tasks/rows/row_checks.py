@@ -41,7 +41,7 @@ def examples_of(
     if not drop_empty:
         return tuple(map(example, rows))
     lacks: Counter[str] = Counter()
-    found = tuple(one for row in rows if (one := _filled(row, example, lacks)) is not None)
+    found = tuple(one for row in rows if (one := _fill(row, example, lacks)) is not None)
     if not found:
         raise DataError(f"{where} has no row left without those that --drop-empty leaves out.")
     if lacks:
@@ -50,7 +50,7 @@ def examples_of(
     return found
 
 
-def _filled(
+def _fill(
     row: SourceRow, example: Callable[[SourceRow], Example], lacks: Counter[str]
 ) -> Example | None:
     """The example of a row that lacks nothing; what another one lacks is counted."""

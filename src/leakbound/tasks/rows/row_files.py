@@ -85,9 +85,9 @@ def text_of(file: Path, encoding: str | None = None) -> str:
     """The text of a file, unpacked and without byte order marks."""
     content = file.read_bytes()
     if file.suffix.lower() == ".gz":
-        content = _unpacked(file, content)
+        content = _unpack(file, content)
     elif content.startswith((GZIP, ZIP)):
-        raise DataError(_packed(file, content))
+        raise DataError(_pack(file, content))
     marked = next((name for mark, name in ENCODINGS.items() if content.startswith(mark)), None)
     encoding = encoding or marked
     if encoding is None and b"\0" in content.partition(b"\n")[0]:
@@ -98,7 +98,7 @@ def text_of(file: Path, encoding: str | None = None) -> str:
     return MARKS.sub("", content.decode(encoding or "utf-8"))
 
 
-def _unpacked(file: Path, content: bytes) -> bytes:
+def _unpack(file: Path, content: bytes) -> bytes:
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
@@ -108,7 +108,7 @@ def _unpacked(file: Path, content: bytes) -> bytes:
         ) from None
 
 
-def _packed(file: Path, content: bytes) -> str:
+def _pack(file: Path, content: bytes) -> str:
     if content.startswith(GZIP):
         return f"the data file {str(file)!r} is packed with gzip; let its name end in .gz."
     return (

@@ -119,7 +119,7 @@ def _typed_rows(shown: str, found: Any, split: str | None) -> list[SourceRow]:
         name for name, feature in table.features.items() if type(feature).__name__ not in MEDIA
     ]
     rows = [
-        {name: _named(table.features[name], row[name]) for name in wanted}
+        {name: _name_of(table.features[name], row[name]) for name in wanted}
         for row in table.select_columns(wanted)
     ]
     return at_least_one(shown, list(numbered(shown, rows)))
@@ -153,11 +153,11 @@ def _flat(fields: Fields, features: Any, above: str = "") -> Fields:
         if isinstance(value, dict):
             found |= _flat(value, {}, f"{above}{name}.")
         else:
-            found[above + name] = _named(features.get(name), value)
+            found[above + name] = _name_of(features.get(name), value)
     return found
 
 
-def _named(feature: Any, value: Any) -> Any:
+def _name_of(feature: Any, value: Any) -> Any:
     """A class number as its name (-1 says "no label" on the hub); anything else as it is."""
     if not hasattr(feature, "int2str") or value is None:
         return value

@@ -39,7 +39,7 @@ def haystack_store(thing: object, name: str) -> IndexStore | None:
         return None
     store = cast(_Store, found)
     if found is thing:
-        ask: Callable[[str], object] = partial(_found, store)
+        ask: Callable[[str], object] = partial(_find, store)
         return IndexStore(name, partial(_add, store, None), store.delete_documents, ask)
     if not PIPELINES & bases(thing):
         return None
@@ -74,7 +74,7 @@ def _add(store: _Store, embedder: _Embedder | None, records: Sequence[IndexRecor
     return ids
 
 
-def _found(store: _Store, query: str) -> object:
+def _find(store: _Store, query: str) -> object:
     return texts_of(store.bm25_retrieval(query=query), _content)
 
 
@@ -90,14 +90,14 @@ def _run(pipeline: _Pipeline, query: str) -> object:
         for component, sockets in pipeline.inputs().items()
     }
     answers = pipeline.run({name: values for name, values in data.items() if values})
-    return _said(list(answers.values())[-1])
+    return _say(list(answers.values())[-1])
 
 
 def _needed(socket: Mapping[str, object]) -> bool:
     return bool(socket.get("is_mandatory")) and socket.get("type") in (str, object)
 
 
-def _said(values: Mapping[str, object]) -> object:
+def _say(values: Mapping[str, object]) -> object:
     """The first reply or answer; of a pipeline that ends in a retriever, the documents."""
     for name in ("replies", "answers", "documents"):
         found = values.get(name)

@@ -60,7 +60,7 @@ def _asking(thing: object, store: _VectorStore) -> Callable[[str], object] | Non
         return store.similarity_search
     if RUNNABLE in bases(thing):
         runnable = cast(_Runnable, thing)
-        return partial(_invoked, runnable, None if RETRIEVER in bases(thing) else _field(runnable))
+        return partial(_invoke, runnable, None if RETRIEVER in bases(thing) else _field(runnable))
     return cast("Callable[[str], object]", thing) if callable(thing) else None
 
 
@@ -89,30 +89,30 @@ def _with(store: _VectorStore, name: str, asking: Callable[[str], object]) -> In
     return IndexStore(name, add, delete, answer)
 
 
-def _invoked(runnable: _Runnable, field: str | None, query: str) -> object:
+def _invoke(runnable: _Runnable, field: str | None, query: str) -> object:
     return runnable.invoke(query if field is None else {field: query})
 
 
 def _field(runnable: _Runnable) -> str | None:
     """The key under which a runnable wants the query; None if it takes a text."""
-    schema = _resolved(runnable.get_input_jsonschema())
+    schema = _resolve(runnable.get_input_jsonschema())
     if schema.get("type") != "object":
         return None
-    names = [str(one) for one in _listed(schema.get("required"))]
+    names = [str(one) for one in _list_all(schema.get("required"))]
     properties = schema.get("properties")
     known = list(map(str, properties)) if isinstance(properties, dict) else []
     usual = ("input", "question", "query")
     return next((one for one in usual if one in known), (names or [*known, "input"])[0])
 
 
-def _resolved(schema: dict[str, object]) -> dict[str, object]:
+def _resolve(schema: dict[str, object]) -> dict[str, object]:
     """A schema that only names one of its definitions is that definition."""
     defined, name = schema.get("$defs"), str(schema.get("$ref", "")).rpartition("/")[2]
     found = defined.get(name) if isinstance(defined, dict) else None
     return found if isinstance(found, dict) else schema
 
 
-def _listed(value: object) -> Sequence[object]:
+def _list_all(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else ()
 
 

@@ -45,18 +45,18 @@ def llama_index_store(thing: object, name: str) -> IndexStore | None:
     if found is None:
         return None
     index = cast(_Index, found)
-    ask = partial(_retrieved, index) if found is thing else _method(thing, index)
+    ask = partial(_retrieve, index) if found is thing else _method(thing, index)
     if ask is None:
         return None
     require_one_store(thing, _is_index, name)
-    return IndexStore(name, partial(_add, index), partial(_delete, index), partial(_answered, ask))
+    return IndexStore(name, partial(_add, index), partial(_delete, index), partial(_answer, ask))
 
 
 def _is_index(thing: object) -> bool:
     return INDEX in bases(thing)
 
 
-def _retrieved(index: _Index, query: str) -> object:
+def _retrieve(index: _Index, query: str) -> object:
     return index.as_retriever().retrieve(query)
 
 
@@ -112,7 +112,7 @@ def _delete(index: _Index, ids: list[str]) -> None:
         index.delete_ref_doc(one, delete_from_docstore=True)
 
 
-def _answered(ask: Callable[[str], object], query: str) -> object:
+def _answer(ask: Callable[[str], object], query: str) -> object:
     return texts_of(ask(query), _text)
 
 

@@ -46,7 +46,7 @@ def memory_store(thing: object, name: str) -> IndexStore | None:
     ids: dict[str, list[object]] = {}
     return IndexStore(
         name, partial(_add, add, delete, search, ids), partial(_delete, delete, ids),
-        partial(_asked, search),
+        partial(_ask, search),
     )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def _add(
 ) -> Iterator[str]:  # fmt: skip
     """Tells the id of each record before it adds the next one."""
     for one in records:
-        made = finished(add(_stored(one)))
+        made = finished(add(_store(one)))
         found = _ids(made)
         if (event := _other_event(made)) is not None:
             for new in found:
@@ -75,7 +75,7 @@ def _add(
         yield str(found[0])
 
 
-def _stored(record: IndexRecord) -> str:
+def _store(record: IndexRecord) -> str:
     return f"{record.text}\n{record.label}" if record.label else record.text
 
 
@@ -134,18 +134,18 @@ def _delete(
         ids.pop(one, None)
 
 
-def _asked(search: Callable[[object], object], query: str) -> object:
-    return texts_of(_listed(search(query)), _text)
+def _ask(search: Callable[[object], object], query: str) -> object:
+    return texts_of(_list_all(search(query)), _text)
 
 
 def _holds(search: Callable[[object], object], record: IndexRecord) -> bool:
     """Is a text among those that a search for it finds?"""
-    text, found = _stored(record).strip(), _listed(finished(search(_stored(record))))
+    text, found = _store(record).strip(), _list_all(finished(search(_store(record))))
     every = found if isinstance(found, list | tuple) else [found]
     return any(str(_text(one)).strip() == text for one in every)
 
 
-def _listed(found: object) -> object:
+def _list_all(found: object) -> object:
     """A memory may return its list as the `results` of a dict."""
     return found["results"] if isinstance(found, Mapping) and "results" in found else found
 

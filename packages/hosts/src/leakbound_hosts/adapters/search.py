@@ -74,12 +74,12 @@ def _parts(thing: object) -> Iterator[object]:
     elif isinstance(thing, functools.partial):
         yield from (thing.func, thing.args, thing.keywords)
     elif isinstance(thing, types.FunctionType):
-        yield from _captured(thing)
+        yield from _capture(thing)
     else:
         yield from _attributes(thing)
 
 
-def _captured(function: types.FunctionType) -> Iterator[object]:
+def _capture(function: types.FunctionType) -> Iterator[object]:
     """Of a function: its closure, its defaults, and the globals that its code names."""
     for cell in function.__closure__ or ():
         try:

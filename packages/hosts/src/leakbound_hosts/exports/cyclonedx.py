@@ -72,9 +72,9 @@ def _metrics(result: AuditResult) -> Iterator[Json]:
     for bound in result.bounds:
         if bound.epsilon is not None:
             name = f"privacy loss epsilon at delta {bound.delta:g}, lower bound"
-            yield _bounded(name, bound, bound.epsilon, where)
+            yield _bound(name, bound, bound.epsilon, where)
         elif bound.mu is not None:
-            yield _bounded("privacy loss mu (Gaussian DP), lower bound", bound, bound.mu, where)
+            yield _bound("privacy loss mu (Gaussian DP), lower bound", bound, bound.mu, where)
     counted = next((one for one in result.estimates if one.method == "clopper_pearson"), None)
     if counted is not None:
         yield from _rates(counted, where)
@@ -89,7 +89,7 @@ def _slice(result: AuditResult) -> str:
     )
 
 
-def _bounded(name: str, bound: Estimate, value: float, where: str) -> Json:
+def _bound(name: str, bound: Estimate, value: float, where: str) -> Json:
     """A lower bound is a one-sided interval: nothing limits the loss from above."""
     low = cut(value, DIGITS) if value < float("inf") else "Infinity"
     confidence = f"{bound.confidence or 0:.0%} confidence"

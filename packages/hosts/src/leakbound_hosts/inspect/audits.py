@@ -53,7 +53,7 @@ def audit(
         "delta": delta, "pairs": pairs, "shots": shots, "controls": controls, "seed": seed,
         "stop_when_rejected": stop_when_rejected,
     }  # fmt: skip
-    given = _given(named | ({} if data is None else {"data": data}), settings or {})
+    given = _give(named | ({} if data is None else {"data": data}), settings or {})
     samples = [
         Sample(input=one.query, id=one.name, metadata=one.metadata)
         for one in pair_samples(given, "none/none")
@@ -66,7 +66,7 @@ def audit(
     )
 
 
-def _given(named: dict[str, object], others: dict[str, object]) -> str:
+def _give(named: dict[str, object], others: dict[str, object]) -> str:
     """All keys as JSON."""
     for key in others:
         if key in named:
@@ -86,7 +86,7 @@ def paired_trial(solver: Solver | None = None) -> object:
         _require_first_epoch(state)
         about, asked = state.metadata[KEY], f"{state.model}{named}"
         complete = (
-            partial(completion, get_model()) if solver is None else partial(_solved, solver, state)
+            partial(completion, get_model()) if solver is None else partial(_solve, solver, state)
         )
         model = InspectModel(asked, complete, anyio.from_thread.run)
         ask = partial(ask_pair, prepared_audit(_settings(about), asked), about["pair"], model)
@@ -105,7 +105,7 @@ def registry_name_of(solver: Solver) -> str:
         return type(solver).__name__
 
 
-async def _solved(solver: Solver, state: TaskState, request: Complete) -> str:
+async def _solve(solver: Solver, state: TaskState, request: Complete) -> str:
     """What a solver makes of a prompt; of the pair it sees nothing else."""
     messages = messages_of(request.prompt)
     own = TaskState(

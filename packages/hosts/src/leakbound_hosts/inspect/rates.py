@@ -93,7 +93,7 @@ class StopAtRate:
         self, id: str | int, epoch: int, scores: Mapping[str, SampleScore]
     ) -> None:
         """Take in a score; it counts once all samples before it are scored."""
-        score = _number(_chosen(scores, self.scorer).score)
+        score = _number(_choose(scores, self.scorer).score)
         self._running[active_model()].add(id, score)
 
     async def complete_task(self) -> dict[str, object]:
@@ -147,7 +147,7 @@ def rate_of_log(
     log: EvalLog | str | Path, scorer: str | None = None, confidence: float = 0.95
 ) -> RateBounds:
     """Mean and bounds of the scores of a log, also of one that ended early."""
-    return _bounds(_scores(_opened(log), scorer), confidence)
+    return _bounds(_scores(_open(log), scorer), confidence)
 
 
 def compare_logs(
@@ -157,7 +157,7 @@ def compare_logs(
     confidence: float = 0.95,
 ) -> LogDifference:
     """Paired difference of two logs of one dataset: two models, or two prompts."""
-    logs = _opened(first), _opened(second)
+    logs = _open(first), _open(second)
     ids = [log.eval.dataset.sample_ids for log in logs]
     if ids[0] != ids[1]:
         raise DataError(
@@ -167,12 +167,12 @@ def compare_logs(
     both = zip(*(_scores(log, scorer) for log in logs), strict=False)
     halves = [None if None in (a, b) else (1 + (a or 0) - (b or 0)) / 2 for a, b in both]
     found, test = _bounds(halves, confidence), RateTest(0.5, "above", confidence)
-    test.observe(list(_filled(halves, 0.0)))
+    test.observe(list(_fill(halves, 0.0)))
     mean, lower, upper = (2 * one - 1 for one in (found.mean, found.lower, found.upper))
     return LogDifference(mean, lower, upper, found.samples, test.e_value)
 
 
-def _opened(log: EvalLog | str | Path) -> EvalLog:
+def _open(log: EvalLog | str | Path) -> EvalLog:
     return log if isinstance(log, EvalLog) else read_eval_log(str(log))
 
 
@@ -183,7 +183,7 @@ def _scores(log: EvalLog, scorer: str | None) -> list[float | None]:
             "the log has epochs, which are not independent samples; evaluate without --epochs."
         )
     found = {
-        one.id: _number(_chosen(one.scores, scorer)) for one in log.samples or [] if one.scores
+        one.id: _number(_choose(one.scores, scorer)) for one in log.samples or [] if one.scores
     }
     every = [found.get(id) for id in log.eval.dataset.sample_ids or []]
     while every and every[-1] is None:
@@ -191,7 +191,7 @@ def _scores(log: EvalLog, scorer: str | None) -> list[float | None]:
     return every
 
 
-def _chosen(scores: Mapping[str, T], scorer: str | None) -> T:
+def _choose(scores: Mapping[str, T], scorer: str | None) -> T:
     if scorer is None and len(scores) == 1:
         return next(iter(scores.values()))
     if scorer is None or scorer not in scores:
@@ -218,13 +218,13 @@ def _against(test: AnyRateTest) -> float:
 def _bounds(scores: Sequence[float | None], confidence: float) -> RateBounds:
     """Each bound with what speaks against it in place of scores that are missing."""
     known = [one for one in scores if one is not None]
-    low = rate_bounds(list(_filled(scores, 0.0)), confidence)
+    low = rate_bounds(list(_fill(scores, 0.0)), confidence)
     if len(known) == len(scores):
         return low
     mean = sum(known) / len(known) if known else math.nan
-    high = rate_bounds(list(_filled(scores, 1.0)), confidence)
+    high = rate_bounds(list(_fill(scores, 1.0)), confidence)
     return replace(low, mean=mean, upper=high.upper)
 
 
-def _filled(scores: Sequence[float | None], value: float) -> Iterator[float]:
+def _fill(scores: Sequence[float | None], value: float) -> Iterator[float]:
     return (value if one is None else one for one in scores)

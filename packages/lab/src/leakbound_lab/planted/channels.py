@@ -98,7 +98,7 @@ class Channel:
         body = " ".join(sentences)
         if on:
             draft, body = self.change(draft, sentences, rng)
-        return _written(draft, body, rng)
+        return _write(draft, body, rng)
 
 
 def reply_pairs(
@@ -118,7 +118,7 @@ def _draft(rng: Rng, fewest: int, most: int) -> Draft:
     return Draft(_fill(_any(OPENINGS, rng), rng), chosen, _any(CLOSINGS, rng), tools)
 
 
-def _written(draft: Draft, body: str, rng: Rng) -> ReplyFacts:
+def _write(draft: Draft, body: str, rng: Rng) -> ReplyFacts:
     parts = (draft.opening, body, draft.closing)
     text = " ".join(part for part in parts if part) if body else ""
     tokens = max(1, round((len(text) / 4.4 + rng.normal(0, 2)) * draft.wordier))
@@ -159,7 +159,7 @@ def _refusal(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
     return draft, _any(REFUSALS, rng)
 
 
-def _ordered(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
+def _order(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
     """Statements in one fixed order; otherwise in any order."""
     return draft, " ".join(sentences[i] for i in np.argsort(draft.statements))
 
@@ -208,7 +208,7 @@ CHANNELS: Mapping[str, Channel] = {
         "wording": _wording,
         "length": _longer,
         "refusal": _refusal,
-        "order": _ordered,
+        "order": _order,
         "format": _bullets,
         "language": _foreign,
         "citation": _citation,

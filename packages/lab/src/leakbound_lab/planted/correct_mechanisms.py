@@ -255,28 +255,28 @@ class Constant(VotingBase):
         return CategoricalLaw(np.eye(len(aggregate.counts))[0])
 
 
-def _made(kind: Any, options: dict[str, Any], epsilon: float) -> Mechanism:
+def _make(kind: Any, options: dict[str, Any], epsilon: float) -> Mechanism:
     made: Mechanism = kind.calibrated(epsilon, DELTA, **options)
     return made
 
 
 def _monotone_votes(epsilon: float) -> Mechanism:
     """With half of the exponent, and voters enough for a pair that loses all of epsilon."""
-    return _made(
+    return _make(
         ExponentialVotes, {"share": 0.5, "partitions": max(10, int(20 / epsilon))}, epsilon
     )
 
 
 CORRECT: tuple[Callable[[float], Mechanism], ...] = (
-    partial(_made, FreshNoise, {}),
+    partial(_make, FreshNoise, {}),
     _monotone_votes,
-    partial(_made, TestOneRankLate, {"rank": 0}),
-    partial(_made, LaplaceVotes, {}),
-    partial(_made, RandomBallot, {}),
-    partial(_made, Abstaining, {}),
-    partial(_made, Homes, {}),
-    partial(_made, Padded, {}),
-    partial(_made, Twice, {}),
+    partial(_make, TestOneRankLate, {"rank": 0}),
+    partial(_make, LaplaceVotes, {}),
+    partial(_make, RandomBallot, {}),
+    partial(_make, Abstaining, {}),
+    partial(_make, Homes, {}),
+    partial(_make, Padded, {}),
+    partial(_make, Twice, {}),
     MeanProbabilities,
-    partial(_made, Constant, {}),
+    partial(_make, Constant, {}),
 )

@@ -92,7 +92,7 @@ def padding(broken: bool, rng: Rng) -> AuditorFinding:
     short, long = "Input: a small lamp\nLabel:", "Input: " + "a very long record " * 40 + "\nLabel:"
     alone = model.answer([NextLogits(short)])[0][-1]
     batch = (
-        _unmasked(model, [short, long])
+        _unmask(model, [short, long])
         if broken
         else model.answer([NextLogits(short), NextLogits(long)])[0][-1]
     )
@@ -102,7 +102,7 @@ def padding(broken: bool, rng: Rng) -> AuditorFinding:
     )
 
 
-def _unmasked(model: Any, prompts: list[str]) -> Any:
+def _unmask(model: Any, prompts: list[str]) -> Any:
     """Logits of the first prompt in a left-padded batch whose padding is attended to."""
     import torch
 
@@ -283,12 +283,12 @@ class Defect:
     repeats: int = 0
 
 
-def _described(check: DefectCheck) -> str:
+def _describe(check: DefectCheck) -> str:
     return (check.__doc__ or "").split("\n")[0]
 
 
 def _noisy(name: str, check: DefectCheck, repeats: int) -> Defect:
-    return Defect(name, _described(check), check, repeats)
+    return Defect(name, _describe(check), check, repeats)
 
 
 DEFECTS: tuple[Defect, ...] = (

@@ -44,12 +44,12 @@ def finds_canaries() -> Scripted:
 
 def unstable(kind: type[FreshNoise], broken: bool, rng: Rng) -> AuditorFinding:
     """Audit noise that is right on average, and not as it is served."""
-    return _audited(kind if broken else FreshNoise, "white_box", NOISE_PAIRS, rng)
+    return _audit(kind if broken else FreshNoise, "white_box", NOISE_PAIRS, rng)
 
 
 def unnoised(kind: type[CleanMajority], pairs: int, broken: bool, rng: Rng) -> AuditorFinding:
     """Audit a majority without noise by its answers, in contexts on edge."""
-    return _audited(kind if broken else ReportNoisyMax, "black_box", pairs, rng)
+    return _audit(kind if broken else ReportNoisyMax, "black_box", pairs, rng)
 
 
 def stale_reuse(broken: bool, rng: Rng) -> AuditorFinding:
@@ -81,7 +81,7 @@ def shadowed_option(broken: bool, rng: Rng) -> AuditorFinding:
     return AuditorFinding(False, 0, "one of two values was used")
 
 
-def _audited(
+def _audit(
     kind: type[ReportNoisyMax], access: Literal["black_box", "white_box"], pairs: int, rng: Rng
 ) -> AuditorFinding:
     rows, seed = help_desk(120, rng), int(rng.integers(1 << 31))

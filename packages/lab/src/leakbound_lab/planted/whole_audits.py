@@ -36,7 +36,7 @@ def response(epsilon: float, rng: Rng) -> Planted:
 def planted(which: PlantedSystem, broken: bool, rng: Rng) -> AuditorFinding:
     """Audit a planted system, or the correct reference by the same attack."""
     system = which.make() if broken else response(TRUE, rng)
-    result = _audited(system, rng, which if broken else None)
+    result = _audit(system, rng, which if broken else None)
     said = result.reason or result.verdict
     accused = said in ("violation", "stateful_system")
     return AuditorFinding(said in which.allowed if broken else accused, PAIRS, said)
@@ -44,7 +44,7 @@ def planted(which: PlantedSystem, broken: bool, rng: Rng) -> AuditorFinding:
 
 def claim_not_tested(broken: bool, rng: Rng) -> AuditorFinding:
     """A system of true epsilon 5 declares a weaker guarantee than it claims."""
-    result = _audited(response(5.0 if broken else TRUE, rng), rng, None, WEAK if broken else None)
+    result = _audit(response(5.0 if broken else TRUE, rng), rng, None, WEAK if broken else None)
     return AuditorFinding(result.verdict == "violation", PAIRS, verdict_sentence(result))
 
 
@@ -64,7 +64,7 @@ def free_text(broken: bool, rng: Rng) -> AuditorFinding:
     )
 
 
-def _audited(
+def _audit(
     system: Planted, rng: Rng, attack: PlantedSystem | None, guarantee: Gaussian | None = None
 ) -> AuditResult:
     rows, seed = help_desk(120, rng), int(rng.integers(1 << 31))

@@ -56,7 +56,7 @@ def compare(larger: Sample, smaller: Sample, by: float) -> PValues:
     if by == 0 and len({*larger.values, *smaller.values}) <= 2:
         up, down = rank_test(list(a), list(b)), rank_test(list(b), list(a))
         return PValues(up, down, "Fisher's exact test", units, gap, np.ptp([*a, *b]) == 0)
-    up, down = _exchanged(a, b), _exchanged(b, a)
+    up, down = _exchange(a, b), _exchange(b, a)
     return PValues(up, down, "permutation test", units, gap)
 
 
@@ -109,7 +109,7 @@ def _portions(n: int) -> list[int]:
     return [min(most, DRAWS - at) for at in range(0, DRAWS, most)]
 
 
-def _exchanged(high: Floats, low: Floats) -> float:
+def _exchange(high: Floats, low: Floats) -> float:
     """Share of exchanges that give a difference of means at least as large; of all, if few."""
     every, rng, n = np.concatenate([high, low]), np.random.default_rng(0), len(high)
     if math.comb(len(every), n) <= EXCHANGES:

@@ -156,15 +156,15 @@ def _inequalities(entry: InequalityEntry) -> Iterator[Inequality]:
             yield Inequality(larger, smaller, entry.by, entry.because)
     elif entry.near:
         first, second = entry.near
-        for one, other in _matched(first, second, entry):
+        for one, other in _match_all(first, second, entry):
             yield Inequality(one, other, -entry.within, entry.because)
             yield Inequality(other, one, -entry.within, entry.because)
     else:
-        for larger, smaller in _matched(entry.larger, entry.smaller, entry):
+        for larger, smaller in _match_all(entry.larger, entry.smaller, entry):
             yield Inequality(larger, smaller, entry.by, entry.because)
 
 
-def _matched(
+def _match_all(
     one: str | float, other: str | float, entry: InequalityEntry
 ) -> Iterator[tuple[Side, Side]]:
     """Pair up both sides. A single setting is paired with each of several."""

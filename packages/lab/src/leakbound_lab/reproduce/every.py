@@ -53,7 +53,7 @@ def run_every(
             one = FailedRecipe(recipe, _where(error), CRASHED)
         found.append(one)
         after_each(found)
-        report(f"{recipe.name}: {_said(one)}")
+        report(f"{recipe.name}: {_say(one)}")
     return found
 
 
@@ -69,7 +69,7 @@ def _where(error: Exception) -> str:
     )
 
 
-def _said(one: Reproduction | FailedRecipe) -> str:
+def _say(one: Reproduction | FailedRecipe) -> str:
     if isinstance(one, FailedRecipe):
         return one.why
     return "no claim" if one.outcome is None else one.outcome.words

@@ -136,7 +136,7 @@ def judge(
     """Test a claim."""
     cells = _Cells(measured, printed, names or {}, exact)
     many = len(claim.holds)
-    tested = tuple(_tested(one, cells, LEVEL / many) for one in claim.holds)
+    tested = tuple(_test(one, cells, LEVEL / many) for one in claim.holds)
     unmet = " ".join(_unmet(claim.needs, cells))
     if unmet:
         return ClaimOutcome("cannot_show", unmet, tested)
@@ -149,8 +149,10 @@ def judge(
     return ClaimOutcome("too_few_trials", _reason_of_few(tested), tested)
 
 
-def _tested(one: Inequality, cells: _Cells, corrected: float) -> TestedInequality:
-    text = str(replace(one, larger=_named(one.larger, cells), smaller=_named(one.smaller, cells)))
+def _test(one: Inequality, cells: _Cells, corrected: float) -> TestedInequality:
+    text = str(
+        replace(one, larger=_name_of(one.larger, cells), smaller=_name_of(one.smaller, cells))
+    )
     try:
         larger, smaller = cells.evidence(one.larger), cells.evidence(one.smaller)
     except _Missing as missing:
@@ -166,7 +168,7 @@ def _tested(one: Inequality, cells: _Cells, corrected: float) -> TestedInequalit
     )  # fmt: skip
 
 
-def _named(side: Side, cells: _Cells) -> Side:
+def _name_of(side: Side, cells: _Cells) -> Side:
     return replace(side, setting=filled(side.setting, cells._names))
 
 
@@ -206,7 +208,7 @@ def _obstacle(one: Inequality, larger: _Evidence, smaller: _Evidence, found: PVa
 def _unmet(needs: Sequence[Inequality], cells: _Cells) -> Iterator[str]:
     """The needs of a claim that the tests refute."""
     for need in needs:
-        found = _tested(need, cells, LEVEL / len(needs))
+        found = _test(need, cells, LEVEL / len(needs))
         if found.test == "none":
             yield found.obstacle
         elif found.status in ("reversed", "cannot_show"):

@@ -117,7 +117,7 @@ def _recipe(one: _Recipe, file: RecipeFile) -> Recipe:
     return Recipe(
         name=one.name, title=one.title, finding=one.finding, needs=one.needs, models=one.models,
         task=one.task, measure=one.measure, options=options,
-        printed=tuple(row for entry in one.printed for row in _printed(entry, file)),
+        printed=tuple(row for entry in one.printed for row in _print_all(entry, file)),
         differences=one.differences.format_map(file.notes), cells=one.cells,
         claim=_claim(one), usual=one.usual.model_dump(exclude_none=True),
     )  # fmt: skip
@@ -143,7 +143,7 @@ def _check_measure(name: str, measure: str, options: Mapping[str, object]) -> No
         raise DataError(f"the options of {name} do not fit its measure: {error}.") from None
 
 
-def _printed(entry: _Printed, file: RecipeFile) -> Iterator[PrintedValue]:
+def _print_all(entry: _Printed, file: RecipeFile) -> Iterator[PrintedValue]:
     if entry.table:
         yield from _cells(entry, file.tables[entry.table])
         return

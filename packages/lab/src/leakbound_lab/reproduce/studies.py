@@ -116,12 +116,12 @@ def _utility_values(
             most = contexts
             if quantity == Quantity.REPEAT_PROGRAM and limits is not None:
                 most = limits.long
-            sample = _counted(setting, count, contexts, most)
+            sample = _count(setting, count, contexts, most)
             shown = f"{count} of {contexts}"
             yield MeasuredValue(setting, quantity, count, shown, sample, float(most))
 
 
-def _counted(setting: str, count: int, contexts: int, most: int) -> Sample:
+def _count(setting: str, count: int, contexts: int, most: int) -> Sample:
     """A count of responses as ones and zeros that belong to no particular context."""
     values = (1.0,) * count + (0.0,) * (contexts - count)
     drawn = f"responses at {setting}"

@@ -108,17 +108,15 @@ def repeats_of(
             )
         else:
             rows, task = context.rows({"seed": seed})
-            yield _drawn(rows, task, seed, shots, context.scale.queries, free)
+            yield _draw(rows, task, seed, shots, context.scale.queries, free)
 
 
 def _help_desk(seed: int, shots: int, queries: int) -> Repetition:
     rows = help_desk(max(BUNDLED_ROWS, shots + queries), np.random.default_rng([seed, 7]))
-    return _drawn(rows, HELP_DESK, seed, shots, queries, False)
+    return _draw(rows, HELP_DESK, seed, shots, queries, False)
 
 
-def _drawn(
-    rows: Context, task: Task, seed: int, shots: int, queries: int, free: bool
-) -> Repetition:
+def _draw(rows: Context, task: Task, seed: int, shots: int, queries: int, free: bool) -> Repetition:
     _check_rows(len(rows), task, shots, queries, free)
     chosen = np.random.default_rng([seed, shots]).choice(len(rows), shots + queries, replace=False)
     context, asked = tuple(rows[i] for i in chosen[:shots]), [rows[i] for i in chosen[shots:]]

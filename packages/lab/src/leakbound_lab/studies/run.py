@@ -183,7 +183,7 @@ def run_study(
         rows=tuple(rows),
         not_measured=missing,
         notes=_notes(list(models)),
-        settings=_shared(runs),
+        settings=_share(runs),
         provenance=provenance(**models),
     )
 
@@ -203,7 +203,7 @@ def _notes(models: Sequence[str]) -> tuple[str, ...]:
     return (made, POCKET) if set(BUNDLED) & set(models) else (made,)
 
 
-def _shared(runs: Sequence[Run]) -> dict[str, object]:
+def _share(runs: Sequence[Run]) -> dict[str, object]:
     """The settings that all runs have in common."""
     names = ("lams", "temperature", "max_tokens", "min_tokens", "stop", "template", "seed")
     found = {name: {getattr(run.settings, name) for run in runs} for name in names}

@@ -137,8 +137,8 @@ def command(
     """
     recipes = load_recipes()
     _check_choice(names, every, html, recipes)
-    source = _given(data=data, labels=labels, task=task, data_dir=data_dir)
-    asked = _Sizes(quick, _given(**sizes))
+    source = _give(data=data, labels=labels, task=task, data_dir=data_dir)
+    asked = _Sizes(quick, _give(**sizes))
     run = _Run(out, models, source, embedder, judge_model, asked, endpoint)
     if every or len(names) > 1:
         chosen = [recipes[name] for name in dict.fromkeys(names)] or list(recipes.values())
@@ -239,7 +239,7 @@ class _Run:
 
     def _context(self, recipe: Recipe) -> RecipeContext:
         _require_labels(recipe, self.source)
-        own = {} if {"data", "task"} & self.source.keys() else _given(task=recipe.task)
+        own = {} if {"data", "task"} & self.source.keys() else _give(task=recipe.task)
         return RecipeContext(
             self.out,
             tuple(addresses(self.models or recipe.models)),
@@ -268,7 +268,7 @@ def _require_labels(recipe: Recipe, source: Mapping[str, str]) -> None:
         )
 
 
-def _given(**options: T | None) -> dict[str, T]:
+def _give(**options: T | None) -> dict[str, T]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 

@@ -150,7 +150,7 @@ def command(
     require_taken(names)
     with stopping(out):
         done = [
-            _measured(
+            _measure(
                 cases,
                 name,
                 settings,
@@ -162,7 +162,7 @@ def command(
             for name, home in _homes(names, out).items()
         ]
         if flags["max_share"] is not None:
-            done = [(_limited(record, cases, flags, redact), kept) for record, kept in done]
+            done = [(_limit(record, cases, flags, redact), kept) for record, kept in done]
         _write([record for record, _ in done], list(_homes(names, out).values()), out)
     for record, finished in done:
         finished.drop()
@@ -189,7 +189,7 @@ def _facts(
     ]
 
 
-def _limited(
+def _limit(
     record: InfluenceRecord, cases: list[Case], flags: dict[str, Any], redact: bool
 ) -> InfluenceRecord:
     """The record with the outcome of --max-share; a redacted one names no source."""
@@ -249,7 +249,7 @@ def _homes(names: list[str], out: Path) -> dict[str, Path]:
     }
 
 
-def _measured(
+def _measure(
     cases: list[Case],
     name: str,
     settings: InfluenceSettings,

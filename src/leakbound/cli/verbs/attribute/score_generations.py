@@ -50,12 +50,12 @@ def command(
     """
     rows = read_generations(file, contexts, context_column, response_column, reference_column)
     counts = count_generations(rows)
-    click.echo(_described(counts))
+    click.echo(_describe(counts))
     emit(counts)
     return 0
 
 
-def _described(counts: Counts) -> str:
+def _describe(counts: Counts) -> str:
     lines = [f"{counts.generations} generations"]
     for name, means in MEANS.items():
         lines.append(

@@ -79,7 +79,7 @@ def command(
     if fresh:
         _set_aside(prepared.folder(collecting.out))
     kept = prepared.folder(collecting.out) if debug else None
-    with _told(ask), _debugged(kept), progress(prepared.name) as show:
+    with _tell(ask), _debug(kept), progress(prepared.name) as show:
         if collecting.shard is None:
             record, folder = run_audit(prepared, collecting.out, show, not fresh, ask)
         else:
@@ -90,7 +90,7 @@ def command(
 
 
 @contextmanager
-def _told(ask: object) -> Iterator[None]:
+def _tell(ask: object) -> Iterator[None]:
     """At the end, one line says which calls of a system were tried again or lost."""
     try:
         yield
@@ -100,7 +100,7 @@ def _told(ask: object) -> Iterator[None]:
 
 
 @contextmanager
-def _debugged(folder: Path | None) -> Iterator[None]:
+def _debug(folder: Path | None) -> Iterator[None]:
     """What a system raised is kept in the folder, if there is one, for its owner alone."""
     try:
         yield
@@ -122,7 +122,7 @@ def _one_run(spec: AuditSpec, collecting: CollectOptions, fresh: bool, debug: bo
     kept = prepared.folder(collecting.out) if debug else None
     if fresh:
         _set_aside(prepared.folder(collecting.out))
-    with _debugged(kept), progress(prepared.name) as show:
+    with _debug(kept), progress(prepared.name) as show:
         return finish(*run_one_run(prepared, collecting.out, show, collecting.replay, not fresh))
 
 

@@ -96,7 +96,7 @@ def command(
     spec = spec_from(config, assignments, with_sources(sources, flags))
     if spec.design.layout == "one_run":
         return _one_run(spec, commit)
-    prepared = prepare(spec, opener=partial(_opened, endpoint=endpoint))
+    prepared = prepare(spec, opener=partial(_open, endpoint=endpoint))
     claim, cost = prepared.trial_design.claim, prepared.mechanism.cost(prepared.task, Query("-"))
     planned = plan(prepared)
     click.echo(described(planned, claim))
@@ -105,12 +105,12 @@ def command(
         click.echo(line)
     for warning in prepared.warnings:
         click.echo(f"Warning: {warning}")
-    made = _committed(prepared, commit)
+    made = _commit(prepared, commit)
     emit({"plan": planned, "warnings": prepared.warnings, **made})
     return 0
 
 
-def _committed(prepared: Prepared | PreparedOneRun, out: Path | None) -> dict[str, str]:
+def _commit(prepared: Prepared | PreparedOneRun, out: Path | None) -> dict[str, str]:
     """The digest of the commitment, where one is asked for."""
     if out is None:
         return {}
@@ -125,7 +125,7 @@ def _committed(prepared: Prepared | PreparedOneRun, out: Path | None) -> dict[st
     return {"commitment": digest}
 
 
-def _opened(spec: AuditSpec, endpoint: Endpoint) -> Model:
+def _open(spec: AuditSpec, endpoint: Endpoint) -> Model:
     """The model; where torch is missing, one that is only counted on, because none is asked."""
     address = spec.system.model
     if not lacks_torch(address):
@@ -154,7 +154,7 @@ def _one_run(spec: AuditSpec, commit: Path | None) -> int:
     click.echo("\n".join(_one_run_lines(planned, prepared.claim(), spec.decision.claim_for)))
     for warning in prepared.warnings:
         click.echo(f"Warning: {warning}")
-    made = _committed(prepared, commit)
+    made = _commit(prepared, commit)
     emit({"plan": planned, "warnings": prepared.warnings, **made})
     return 0
 
@@ -234,14 +234,14 @@ def _powers(p: Plan, epsilon: float) -> list[str]:
     name, true, what = ("μ", p.guarantee_mu or 0.0, "guarantee")
     if leak == "randomised_response":
         name, true, what = ("ε", epsilon, "claim")
-    return [f"power against {LEAKS[leak]},", _assumed(p.assumption)] + [
+    return [f"power against {LEAKS[leak]},", _assume(p.assumption)] + [
         f"  true {name} = {factor * true:<8.4g} the {what} is rejected with probability "
         f"{_chance(power)}"
         for factor, power in p.power
     ]
 
 
-def _assumed(assumption: Assumption) -> str:
+def _assume(assumption: Assumption) -> str:
     """The assumption of a power, in words."""
     if assumption == PERFECT:
         return (

@@ -109,7 +109,7 @@ def command(
         else None,
     )
     save_attack(tuned, save)
-    say(_described(tuned, save))
+    say(_describe(tuned, save))
     emit(_facts(tuned, save))
     return 0
 
@@ -123,7 +123,7 @@ def _facts(tuned: Tuned, save: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _described(tuned: Tuned, save: Path) -> str:
+def _describe(tuned: Tuned, save: Path) -> str:
     gain = "" if tuned.after > tuned.before else " (no query did better than the first)"
     return "\n".join(
         [

@@ -219,13 +219,13 @@ def command(
     say(answer.text)
     if not answer.answered:
         click.echo("no answer: what the partitions gave names none; it costs the same.", err=True)
-    click.echo(_described(answer), err=True)
+    click.echo(_describe(answer), err=True)
     click.echo(f"manifest: {answer.manifest}", err=True)
     emit(answer)
     return 0
 
 
-def _described(answer: Answer) -> str:
+def _describe(answer: Answer) -> str:
     """What was spent, rounded up, and what is left, rounded down."""
     spent, left = (
         "infinite" if math.isinf(value) else f"{turn(value * 1e4) / 1e4:g}"

@@ -26,17 +26,17 @@ SYSTEMS = (
 )
 
 
-def _found(prompt: Prompt) -> str:
+def _find(prompt: Prompt) -> str:
     """Whether the last quoted text of a prompt stands in it twice."""
     text = readable(prompt)
     return "yes" if text.count(text.rsplit('"', 2)[-2]) > 1 else "no"
 
 
 def _scores(prompt: Prompt, labels: tuple[str, ...]) -> list[float]:
-    return [0.0 if one == _found(prompt) else -9.0 for one in labels]
+    return [0.0 if one == _find(prompt) else -9.0 for one in labels]
 
 
-SCRIPT = Scripted(_found, _scores, name="a script")
+SCRIPT = Scripted(_find, _scores, name="a script")
 
 
 @cli_command("")

@@ -109,7 +109,7 @@ def command(
     if named.names_no_system:
         return _unfinished(values, fields, out)
     with written(system_file(out), target.file):
-        prepared, kind = _tried(values, target.endpoint)
+        prepared, kind = _try_out(values, target.endpoint)
         say(_seen(prepared, named, kind, fields, target))
         write_output(out, config_text(prepared, kind, fields.why, target.settings))
     planned, following = plan(prepared), f"leakbound audit --config {out}"
@@ -152,23 +152,21 @@ def _require_free(out: Path, force: bool, named: Sources) -> None:
         raise UsageError(f"{str(out)!r} lies below a file; name another file with --out.")
 
 
-def _tried(values: dict[str, Any], endpoint: Endpoint) -> tuple[Prepared, str | None]:
+def _try_out(values: dict[str, Any], endpoint: Endpoint) -> tuple[Prepared, str | None]:
     """The audit that the answers of the system call for, and their kind; None for a model."""
-    prepared = _prepared(values, endpoint)
+    prepared = _prepare(values, endpoint)
     if prepared.mechanism.needs:
         return prepared, None
     kind = _kind_of_answers(prepared)
     if kind == "text":
         free = {"query": "recall", "canary": "coded", "task": "generation", "labels": None}
-        return _prepared({**values, **free}, endpoint), kind
+        return _prepare({**values, **free}, endpoint), kind
     if kind == "labels":
-        return _prepared(
-            {**values, "query": "input_output", "canary": "mislabeled"}, endpoint
-        ), kind
+        return _prepare({**values, "query": "input_output", "canary": "mislabeled"}, endpoint), kind
     return prepared, kind
 
 
-def _prepared(values: dict[str, Any], endpoint: Endpoint) -> Prepared:
+def _prepare(values: dict[str, Any], endpoint: Endpoint) -> Prepared:
     return prepare(make_spec(values), opener=partial(open_models, endpoint=endpoint))
 
 

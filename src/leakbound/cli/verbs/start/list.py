@@ -56,11 +56,11 @@ def _lines(name: str) -> list[tuple[str, str]]:
         found: Mapping[str, object] = listed.usable
         wrong = [(key, f"not used: {why}") for key, why in listed.problems.items()]
     else:
-        found, wrong = {**listed, **_registered(name)}, []
+        found, wrong = {**listed, **_register(name)}, []
     return [*((key, _line(value)) for key, value in found.items()), *wrong]
 
 
-def _registered(name: str) -> dict[str, str]:
+def _register(name: str) -> dict[str, str]:
     """Schemes of addresses that other packages open."""
     if name not in ("models", "systems"):
         return {}

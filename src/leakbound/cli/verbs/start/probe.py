@@ -29,13 +29,13 @@ def command(address: str, endpoint: Endpoint) -> int:
     0, or with 4 if nothing answers.
     """
     require_taken([address])
-    record = _probed(address, endpoint)
+    record = _probe(address, endpoint)
     click.echo(probe_table(record))
     emit(json.loads(record.model_dump_json()))
     return 0
 
 
-def _probed(address: str, endpoint: Endpoint) -> ProbeRecord:
+def _probe(address: str, endpoint: Endpoint) -> ProbeRecord:
     kind, _, model = address.partition("/")
     if kind == "openai" and model:
         return probe_endpoint(model, endpoint, key_from_environment(endpoint))

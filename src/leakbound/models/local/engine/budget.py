@@ -48,7 +48,7 @@ class Budget:
             return cls(
                 kept, max(KEPT[0], free // 2), _tokens(model.device, wide), max(KEPT[0], free // 8)
             )
-        left = memory - require_memory(memory, _used(model), model.device)
+        left = memory - require_memory(memory, _use(model), model.device)
         tokens = min(_tokens(model.device, wide), max(64, left // 8 // (LIVE * wide)))
         return cls(left // 4, left // 2, tokens, left // 8)
 
@@ -117,7 +117,7 @@ def _free(device: torch.device) -> int:
     return free if room is None else min(free, room)
 
 
-def _used(model: CausalModel) -> int:
+def _use(model: CausalModel) -> int:
     """Bytes that the process will hold once all weights, which may be memory-mapped, are read."""
     if model.device.type == "cuda":
         return int(torch.cuda.memory_allocated(model.device))

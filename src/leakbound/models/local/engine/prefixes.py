@@ -272,13 +272,13 @@ def assemble(config: ModelConfig, found: list[PrefixMatch], device: torch.device
     like = next((f.row.block for f in found if f.row), None)
     if like is not None:
         for number, layer in enumerate(_layers(cache)):
-            keys, values = (_joined(found, 2 * number + side, width, like) for side in (0, 1))
+            keys, values = (_join(found, 2 * number + side, width, like) for side in (0, 1))
             layer.lazy_initialization(keys, values)
             layer.keys, layer.values = keys, values
     return State(kept, cache, mask, lengths)
 
 
-def _joined(found: list[PrefixMatch], part: int, width: int, like: torch.Tensor) -> torch.Tensor:
+def _join(found: list[PrefixMatch], part: int, width: int, like: torch.Tensor) -> torch.Tensor:
     """(rows, heads, width, dim): the keys, or the values, of one layer."""
     _, heads, _, dim = like.shape
     out = like.new_zeros(len(found), heads, width, dim)

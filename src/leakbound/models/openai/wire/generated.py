@@ -75,7 +75,7 @@ def read_generated(reply: Mapping[str, JsonValue]) -> Generated:
 def _of_text(choice: Mapping[str, JsonValue]) -> Generated:
     text = choice.get("text")
     if isinstance(text, str):
-        return _sorted(*without_reasoning(text))
+        return _sort(*without_reasoning(text))
     if choice.get("finish_reason") == "content_filter":
         return FILTERED
     raise Fault("a reply without text", of_prompt=True)
@@ -92,10 +92,10 @@ def _of_message(message: Mapping[str, JsonValue]) -> Generated:
         return Generated(f"{text}{refusal}", reasoning, "refusal")
     if not text and (message.get("tool_calls") or message.get("function_call")):
         return Generated("", reasoning, "tool_call")
-    return _sorted(text, reasoning)
+    return _sort(text, reasoning)
 
 
-def _sorted(text: str, reasoning: str) -> Generated:
+def _sort(text: str, reasoning: str) -> Generated:
     if text:
         return Generated(text, reasoning)
     return Generated("", reasoning, "reasoning_only" if reasoning else "empty")
@@ -142,11 +142,11 @@ def without_reasoning(text: str) -> tuple[str, str]:
     """
     for opens, closes in MARKS:
         if opens.search(text) or closes.search(text):
-            return _divided(text, opens, closes)
+            return _divide(text, opens, closes)
     return text, ""
 
 
-def _divided(text: str, opens: re.Pattern[str], closes: re.Pattern[str]) -> tuple[str, str]:
+def _divide(text: str, opens: re.Pattern[str], closes: re.Pattern[str]) -> tuple[str, str]:
     """(answer, reasoning): the answer follows the last closing mark, or precedes the first mark."""
     ends = [*closes.finditer(text)]
     if not ends:

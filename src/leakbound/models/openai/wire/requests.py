@@ -58,7 +58,7 @@ def next_tokens(reply: dict[str, JsonValue]) -> Mapping[str, object]:
                 raise Fault(NO_TOKENS)
             # the likeliest comes first; tokens with the same text (a blank, a byte) cannot be
             # distinguished
-            return dict(map(_named, reversed(entries)))
+            return dict(map(_name_of, reversed(entries)))
     if read_generated(reply).outcome != "text":
         return {}
     raise Fault(NO_TOKENS)
@@ -73,7 +73,7 @@ def _first(value: object) -> dict[str, JsonValue]:
     raise Fault(NO_TOKENS)
 
 
-def _named(entry: object) -> tuple[str, object]:
+def _name_of(entry: object) -> tuple[str, object]:
     if not isinstance(entry, dict) or "logprob" not in entry:
         raise Fault(NO_TOKENS)
     token = entry.get("token")
@@ -146,7 +146,7 @@ def _completion(
     request: Complete, model: str, can: Capabilities, dialect: Dialect
 ) -> HttpRequest[Generated]:
     body = {
-        **_posed(request.prompt, model, can),
+        **_pose(request.prompt, model, can),
         **_sampling(request.max_tokens, request.temperature),
     }
     if request.stop:
@@ -170,7 +170,7 @@ def _completion(
     )
 
 
-def _posed(prompt: Prompt, model: str, can: Capabilities) -> dict[str, object]:
+def _pose(prompt: Prompt, model: str, can: Capabilities) -> dict[str, object]:
     """The prompt itself, or as messages: a text becomes a user message."""
     if isinstance(prompt, Chat):
         return {"model": model, "messages": prompt.plain()}
@@ -217,18 +217,18 @@ def _most(prompt: Prompt) -> int:
 
 def _teacher_forced(request: ScoreTokens, model: str, can: Capabilities) -> HttpRequest[Floats]:
     """Generate one token and discard it, because servers interpret 0 in different ways."""
-    whole = _joined(request.prompt, spaced(request.response))
+    whole = _join(request.prompt, spaced(request.response))
     sent = list(whole) if isinstance(whole, tuple) else whole
     body = {"model": model, "prompt": sent, **_sampling(1, 0.0)}
     size = Size(_most(whole), 1)
     if can.prompt_logprobs:
         body |= {"prompt_logprobs": 0, "return_token_ids": True}
-        return HttpRequest("/completions", body, size, lambda reply: _prompted(reply, request))
+        return HttpRequest("/completions", body, size, lambda reply: _prompt(reply, request))
     body |= {"echo": True, "logprobs": 1}
-    return HttpRequest("/completions", body, size, lambda reply: _echoed(reply, request))
+    return HttpRequest("/completions", body, size, lambda reply: _echo(reply, request))
 
 
-def _joined(prompt: Prompt, response: Prompt) -> str | tuple[int, ...]:
+def _join(prompt: Prompt, response: Prompt) -> str | tuple[int, ...]:
     if isinstance(prompt, str) and isinstance(response, str):
         return prompt + response
     return (*_ids(prompt), *_ids(response))
@@ -240,7 +240,7 @@ def _ids(prompt: Prompt) -> tuple[int, ...]:
     return prompt
 
 
-def _echoed(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
+def _echo(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
     found = choice_of(reply).get("logprobs")
     tokens, values = (
         found.get(name) if isinstance(found, dict) else None
@@ -251,7 +251,7 @@ def _echoed(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
     return align_echo(tokens, values, str(request.prompt), str(spaced(request.response)))
 
 
-def _prompted(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
+def _prompt(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
     """vLLM writes a prompt's log-probabilities inside its choice or beside the choices."""
     choice, response = choice_of(reply), spaced(request.response)
     entries = choice.get("prompt_logprobs") or reply.get("prompt_logprobs")
@@ -267,7 +267,7 @@ def _next_token(request: ScoreLabels, model: str, can: Capabilities) -> HttpRequ
     wanted: dict[str, object] = {"logprobs": True, "top_logprobs": k} if chats else {"logprobs": k}
     return HttpRequest(
         _path(request.prompt, can),
-        {**_posed(request.prompt, model, can), **_sampling(1, 0.0), **wanted},
+        {**_pose(request.prompt, model, can), **_sampling(1, 0.0), **wanted},
         Size(_most(request.prompt), 1),
         lambda reply: first_token_scores(next_tokens(reply), labels),
         lambda: first_token_scores({}, labels),

@@ -48,7 +48,7 @@ def boundaries(
         (2, 4)
     """
     text = prompt + response
-    before = _reached(pieces, text, first_known)
+    before = _reach(pieces, text, first_known)
     found = [
         (begin, end)
         for begin, reached in enumerate(before)
@@ -64,10 +64,10 @@ def boundaries(
 
 def makes_up(pieces: Sequence[str], text: str) -> bool:
     """Whether tokens add up to a text, possibly with more text after it."""
-    return any(at >= len(text) for reached in _reached(pieces, text, True) for at in reached)
+    return any(at >= len(text) for reached in _reach(pieces, text, True) for at in reached)
 
 
-def _reached(pieces: Sequence[str], text: str, first_known: bool) -> list[Positions]:
+def _reach(pieces: Sequence[str], text: str, first_known: bool) -> list[Positions]:
     """Positions in the text where each token may begin, and where the last one may end."""
     known = frozenset({0}) if first_known else frozenset(range(min(FIRST, len(text)) + 1))
     found = [frozenset({0}), known] if not first_known else [known]

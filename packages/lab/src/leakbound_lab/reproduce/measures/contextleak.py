@@ -48,11 +48,11 @@ def log_odds_and_bounds(
         odds = accuracy_log_odds(round(10 * accuracy), 1000).epsilon or 0.0
         yield MeasuredValue(setting, Quantity.LOG_ODDS, odds, f"{odds:.2f}")
         for n in queries:
-            bound = _certified(accuracy, n)
+            bound = _certify(accuracy, n)
             yield MeasuredValue(setting, f"ε ≥ with {n} queries, 95 %", bound, f"≥ {cut(bound)}")
 
 
-def _certified(accuracy: float, queries: int) -> float:
+def _certify(accuracy: float, queries: int) -> float:
     """What an accuracy in percent certifies at 95 %. Half a correct answer counts as one."""
     right = math.floor(accuracy * queries / 100 + 0.5)
     return accuracy_bound(right, queries).epsilon or 0.0
@@ -153,7 +153,7 @@ def leakage_by_epsilon(context: RecipeContext, audit: AuditKeys) -> Iterator[Mea
     yield from accuracy_leak(INFINITE, context.audit(audit, UNDEFENDED))
 
 
-def _calibrated(context: RecipeContext, *keys: AuditKeys) -> NoiseGroup:
+def _calibrate(context: RecipeContext, *keys: AuditKeys) -> NoiseGroup:
     """The mechanism of an audit at each ε."""
     made = {f"ε = {e}": context.mechanism(*keys, {"epsilon": e}) for e in EPSILONS}
     return NoiseGroup(made["ε = 1"], made)
@@ -173,7 +173,7 @@ def privacy_and_utility(
         Utility of each setting, then leakage.
     """
     groups = [
-        NoiseGroup.of("0-shot", ZeroShot()), _calibrated(context, audit),
+        NoiseGroup.of("0-shot", ZeroShot()), _calibrate(context, audit),
         NoiseGroup.of(INFINITE, FewShot()),
     ]  # fmt: skip
     yield from utility(context, SHOTS, groups, metric)
@@ -216,7 +216,7 @@ def examples_and_partitions(
     for setting, size in sizes.items():
         shots = size["shots"]
         keys = {"shots": shots, "mechanism": {"partitions": size["partitions"]}}
-        groups = [_calibrated(context, audit, keys), NoiseGroup.of(INFINITE, FewShot())]
+        groups = [_calibrate(context, audit, keys), NoiseGroup.of(INFINITE, FewShot())]
         for row in utility(context, shots, groups, "rouge1", sentences):
             yield replace(row, setting=f"{setting}, {row.setting}")
         for epsilon in (min(EPSILONS), max(EPSILONS)):

@@ -68,14 +68,14 @@ def influence_and_pmi(context: RecipeContext, lams: Sequence[float]) -> Iterator
         The largest ratio, and the largest fraction of 2 λ max |ΔPMI| that an influence reaches.
     """
     for lam in lams:
-        ratio, share = _worked(lam)
+        ratio, share = _work_out(lam)
         largest = float(ratio.max())
         shown = f"{largest:.3f} at most, from {ratio.min():.3f}; mean {ratio.mean():.3f}"
         yield MeasuredValue(f"λ = {lam:g}", Quantity.INFLUENCE_RATIO, largest, shown, exact=True)
         yield _exact(f"λ = {lam:g}", Quantity.INFLUENCE_OF_BOUND, float(share.max()))
 
 
-def _worked(lam: float) -> tuple[Floats, Floats]:
+def _work_out(lam: float) -> tuple[Floats, Floats]:
     """(contexts,) ratios of influence and λ ΔPMI, and fractions of the bound."""
     logits = np.random.default_rng([31]).normal(0, 2, (3, CONTEXTS, VOCABULARY))
     prior, whole, without = (log_softmax(each, axis=1) for each in logits)

@@ -44,7 +44,7 @@ class AtTemperature(Wrapper):
         return request
 
 
-def _sized(parts: int = PARTITIONS, per_partition: int = PER_PARTITION) -> AuditKeys:
+def _size(parts: int = PARTITIONS, per_partition: int = PER_PARTITION) -> AuditKeys:
     return {"mechanism": {"partitions": parts}, "shots": parts * per_partition}
 
 
@@ -62,7 +62,7 @@ def _both_views(
 ) -> Iterator[MeasuredValue]:
     """Black-box and white-box access at one setting."""
     for access, view in views(black_box).items():
-        result = context.audit(audit, view, _sized(), *keys)
+        result = context.audit(audit, view, _size(), *keys)
         yield from gaussian_leak(f"{setting}, {access}", result)
 
 
@@ -87,7 +87,7 @@ def attacks_and_baselines(
         claim = {"epsilon": epsilon}
         yield from _both_views(context, f"ε = {epsilon}", audit, black_box, claim)
         for name, other in baselines.items():
-            result = context.audit(audit, other, _sized(), claim)
+            result = context.audit(audit, other, _size(), claim)
             yield from gaussian_leak(f"ε = {epsilon}, {name}", result)
 
 
@@ -111,7 +111,7 @@ def partitions(
     for parts in (2, 4, 8, 16):
         for epsilon in EPSILONS:
             setting = f"T = {parts}, ε = {epsilon}"
-            keys = {**_sized(parts), "epsilon": epsilon}
+            keys = {**_size(parts), "epsilon": epsilon}
             yield from _both_views(context, setting, audit, black_box, keys)
             if perfect_attack:
                 found, label = perfect_attack_epsilon(parts, epsilon), f"{setting}, black box"
@@ -142,7 +142,7 @@ def examples_per_partition(
     """
     for per in (1, 2, 4):
         for epsilon in EPSILONS:
-            keys = {**_sized(per_partition=per), "epsilon": epsilon}
+            keys = {**_size(per_partition=per), "epsilon": epsilon}
             setting = f"{per} a partition, ε = {epsilon}"
             yield from _both_views(context, setting, audit, black_box, keys)
 
@@ -237,7 +237,7 @@ def utility_by_partitions(
         Utility at each ε, without examples and without privacy.
     """
     for parts in (2, 4, 8):
-        keys = _sized(parts)
+        keys = _size(parts)
         made = {f"ε = {e}": context.mechanism(audit, keys, {"epsilon": e}) for e in EPSILONS}
         groups = [
             NoiseGroup(made["ε = 1"], made), NoiseGroup.of("0-shot", ZeroShot()),

@@ -56,7 +56,7 @@ def bootstrap_epsilon(
 ) -> float:
     """One repeat: aggregates drawn with replacement, noise, the best threshold, ε through μ."""
     rng, n = np.random.default_rng([seed, 17]), max(1, trials // 2)
-    member, nonmember = (_resampled(prepared, rows, of, n, rng) for of in (0, 1))
+    member, nonmember = (_resample(prepared, rows, of, n, rng) for of in (0, 1))
     fpr, tpr, _ = roc(member, nonmember)
     at = int((tpr - fpr).argmax())
     tp, fp = round(float(tpr[at]) * n), round(float(fpr[at]) * n)
@@ -64,7 +64,7 @@ def bootstrap_epsilon(
     return float(found.details["implied_epsilon"])
 
 
-def _resampled(
+def _resample(
     prepared: Prepared, rows: Sequence[EvidenceRow], of: int, n: int, rng: np.random.Generator
 ) -> Floats:
     """(n,) scores of outputs whose aggregates are drawn with replacement."""
