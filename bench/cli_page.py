@@ -6,7 +6,6 @@ Without a path it is printed.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from leakbound.cli.main import EXIT_CODES, SECTIONS
+from leakbound.cli.main import EXIT_CODES, SECTIONS, group
 from leakbound.cli.screen.help_pages import OWN, Option, SectionedCommand
 
 HEAD = """# Commands
@@ -88,10 +87,14 @@ def page() -> str:
 
 def commands_of(name: str) -> Iterable[tuple[str, click.Command]]:
     """A command and those below it, by their whole names."""
-    module = importlib.import_module(f"leakbound.cli.{name.replace('-', '_')}_command")
-    yield name, module.command
-    if isinstance(module.command, click.Group):
-        for below, command in module.command.commands.items():
+    found = group.get_command(click.Context(group), name)
+    assert found is not None
+    yield name, found
+    if isinstance(found, click.Group):
+        context = click.Context(found)
+        for below in found.list_commands(context):
+            command = found.get_command(context, below)
+            assert command is not None
             yield f"{name} {below}", command
 
 

@@ -82,7 +82,7 @@ def test_nothing_names_an_extra_of_a_distribution_that_is_not_ours_on_the_index(
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").iterdir()]
     files = [one for one in (*pages, *SOURCES.rglob("*.py")) if one.is_file()]
     named = re.compile(
-        r"leakbound\[\w|(pip|pipx|tool|uvx) (install|inject|--from)? ?[\"']?leakbound\b"
+        r"leakbound\[\w|(pip|pipx|tool|uvx) (install|inject|--from)? ?[\"']?leakbound\b(?! \./)"
     )
     found = [str(one) for one in files if named.search(one.read_text("utf-8"))]
     assert PUBLISHED or found == [str(SOURCES / "_install.py")]

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import leakbound_lab
 import pytest
 from leakbound_lab.studies.record import StudyRecord
 
@@ -17,6 +18,7 @@ from leakbound.report.influence.terminal import influence_summary, print_heat
 
 GOLDEN = Path(__file__).parent / "golden"
 SHIPPED = Path(leakbound.__file__).parent / "attribution"
+STUDIES = Path(leakbound_lab.__file__).parent / "studies" / "study-1.schema.json"
 
 
 @pytest.mark.parametrize("name", ["influence-2-first.json", "influence-2.json"])
@@ -45,7 +47,7 @@ def test_the_first_form_has_no_lambda_of_tokens() -> None:
 
 @pytest.mark.parametrize(
     ("file", "model"),
-    [("record-2.schema.json", InfluenceRecord), ("study-1.schema.json", StudyRecord)],
+    [(SHIPPED / "record-2.schema.json", InfluenceRecord), (STUDIES, StudyRecord)],
 )
-def test_the_shipped_json_schema_is_that_of_the_record(file: str, model: Any) -> None:
-    assert json.loads((SHIPPED / file).read_text()) == model.model_json_schema(mode="serialization")
+def test_the_shipped_json_schema_is_that_of_the_record(file: Path, model: Any) -> None:
+    assert json.loads(file.read_text()) == model.model_json_schema(mode="serialization")

@@ -193,7 +193,7 @@ def test_a_vote_that_counts_twice_is_refuted_by_the_exact_law(
 
     two votes move, the loss of the pair is twice the guarantee.
     """
-    from leakbound.mechanisms import single
+    from leakbound.mechanisms.parts import single
 
     split = single.split
 

@@ -91,6 +91,7 @@ class Trusting(EProcess):
 
 class FindsNothing:
     rejected = False
+    process = None
 
     def observe(self, observations: Observations) -> None:
         assert observations.votes

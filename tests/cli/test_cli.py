@@ -14,7 +14,7 @@ from commands import cli
 from leakbound._catalogue import Catalogue
 from leakbound.auditing.spec import audit_spec as spec
 from leakbound.auditing.spec.audit_spec import GROUPS
-from leakbound.cli import options
+from leakbound.cli.options import spec as options
 
 pytest.importorskip("torch")
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from leakbound._catalogue import Catalogue
 from leakbound.auditing.spec import audit_spec as spec
-from leakbound.cli import options
+from leakbound.cli.options import spec as options
 from leakbound.cli.verbs.audit.plan import command as plan_command
 
 

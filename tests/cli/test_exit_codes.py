@@ -32,7 +32,7 @@ def test_a_crash_ends_with_70_and_shows_no_message(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 70
-    assert "internal error: TypeError in list_command.py" in done.stderr
+    assert "internal error: TypeError in list.py" in done.stderr
     assert "not a verdict" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import shlex
@@ -22,8 +21,8 @@ SYSTEM = Path(__file__).parents[2] / "examples" / "user_system.py"
 
 
 def command_of(name: str) -> click.Command:
-    module = importlib.import_module(f"leakbound.cli.{name.replace('-', '_')}_command")
-    found: click.Command = module.command
+    found = group.get_command(click.Context(group), name)
+    assert found is not None
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from leakbound.auditing.spec.groups import Design
-from leakbound.cli import ledger_options
+from leakbound.cli.options import ledger as ledger_options
 from leakbound.cli.options.ledger import Accounts
 from leakbound.cli.verbs.protect.answer import command as answer_command
 from leakbound.cli.verbs.protect.ledger import command

@@ -240,7 +240,8 @@ OLD_NAME = re.compile("context" + "leak", re.I)
 # the paper, recipes of its figures, and the presets of attacks
 PAPER = re.compile("ContextLeak|contextleak/[a-z.]+|`contextleak`, `tight`")
 EXEMPT = (
-    "src/leakbound/reproduce/",  # the recipes of the paper
+    "packages/lab/src/leakbound_lab/reproduce/",  # the recipes of the paper
+    "docs/map.md",  # names their file
     "src/leakbound/auditing/spec/presets.py",  # an attack that is named after the paper
     "tests/",  # of those recipes, and of names that are no longer there
     "CHANGELOG.md",  # says once what the old name was

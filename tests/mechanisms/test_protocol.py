@@ -43,7 +43,8 @@ def plain(**changes: Any) -> Any:
     """A class written to the protocol without a base; None leaves a member out."""
     inner = ReportNoisyMax(2.0)
     members = {name: getattr(inner, name) for name in MEMBERS} | changes
-    return type("Plain", (), {n: _static(v) for n, v in members.items() if v is not None})()
+    left = {name: value for name, value in members.items() if changes.get(name, 0) is not None}
+    return type("Plain", (), {name: _static(value) for name, value in left.items()})()
 
 
 def _static(value: Any) -> Any:

@@ -6,7 +6,6 @@ real processes, the official client, planted canaries.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import os
 import re
@@ -27,6 +26,7 @@ import services
 from commands import cli
 from services import ASK, BASE, CHAT, ROWS, TOKEN, send
 
+from leakbound.cli.main import group
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Model
 from leakbound.serving import PrivateICL, application
@@ -460,7 +460,8 @@ def test_tokens_go_over_plain_http_on_this_machine_only(desk: Path) -> None:
 @pytest.mark.parametrize("name", ["answer", "serve"])
 def test_what_an_audit_asks_is_no_option_of_a_private_answer(name: str) -> None:
     """--answers, --query-text, --query-labelled and --canary-image were offered, and ignored."""
-    command: click.Command = importlib.import_module(f"leakbound.cli.{name}_command").command
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
     offered = {flag for option in command.params for flag in option.opts}
     assert offered
     asks = ("--answers", "--query-text", "--query-labelled", "--canary-image", "--pairs")

@@ -45,8 +45,8 @@ def conclude_scores(
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     sentence = (
-        f"the bound {cut(epsilon)} ({method}) does not exceed {_name_of(claim)}; these trials could "
-        f"have certified up to epsilon {cut(most)}. This attack found no violation; another might."
+        f"the bound {cut(epsilon)} ({method}) does not exceed {_name_of(claim)}; these trials "
+        f"could have certified up to epsilon {cut(most)}. This attack found no violation; another might."
     )
     return Conclusion("no_violation", None, (sentence,))
 

@@ -96,6 +96,19 @@ class DPFusion(PairDecoding, CalibratedMechanism):
     ) -> Self:
         """The mechanism with the beta that a claim allows for one answer, of one or many choices.
 
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in (0, 1).
+            order: a, above 1; None for the order with the largest beta.
+            temperature: Temperature of both distributions, above 0.
+            tokens: Largest number of tokens of a free answer.
+
+        Returns:
+            A mechanism.
+
+        Raises:
+            UsageError: If delta is 0, where a bounded divergence guarantees nothing.
+
         Examples:
             >>> made = DPFusion.calibrated(2.0, 1e-5, tokens=8)
             >>> round(made.guarantee.epsilon(1e-5), 6), round(made.beta / made.token_beta, 6)

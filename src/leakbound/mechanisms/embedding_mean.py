@@ -89,7 +89,21 @@ class EmbeddingMean(PartitionedMechanism):
         candidates: int = 10,
         sampling: Sampling = "position",
     ) -> Self:
-        """The mechanism with the noise that a claim requires."""
+        """The mechanism with the noise that a claim requires.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in (0, 1).
+            partitions: Number of disjoint parts of the context.
+            calibration: "analytic" is exact; "classical" does not satisfy every claim above
+                epsilon 1.
+            clip: Largest L2 norm of an embedding.
+            candidates: Number of zero-shot answers that are sampled for a free query.
+            sampling: "position" or "poisson".
+
+        Returns:
+            A mechanism.
+        """
         made = cls(1.0, partitions, clip, candidates, sampling)
         sensitivity = made.guarantee.sensitivity
         return replace(made, sigma=calibrate_gaussian(epsilon, delta, sensitivity, calibration))

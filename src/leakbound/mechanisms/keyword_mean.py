@@ -229,7 +229,25 @@ class KeywordMean(PartitionedMechanism):
         candidates: int = 10,
         selection: Selection = "gaussian",
     ) -> Self:
-        """The mechanism with the noise that a claim requires."""
+        """The mechanism with the noise that a claim requires.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in (0, 1).
+            partitions: Number of disjoint parts of the context.
+            calibration: Calibration of Gaussian noise. "analytic" is exact; "classical" does not
+                satisfy every claim above epsilon 1.
+            per_answer: Number of keywords that are counted for one answer.
+            top: Number of words in one output.
+            candidates: Number of zero-shot answers that are sampled for a free query.
+            selection: "gaussian", "discrete_gaussian" or "joint_exponential".
+
+        Returns:
+            A mechanism.
+
+        Raises:
+            UsageError: If discrete noise is to be calibrated with the classical formula.
+        """
         made = cls(epsilon, partitions, per_answer, top, candidates, selection)
         if selection == "joint_exponential":
             return made

@@ -117,7 +117,21 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         candidates: int = 50,
         prior: Prior = "none",
     ) -> Self:
-        """The mechanism for a claim about one answer, of one choice or of many tokens."""
+        """The mechanism for a claim about one answer, of one choice or of many tokens.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in [0, 1); used for the tokens of free answers.
+            group_size: Number of examples of an expert.
+            clip: C, above 0.
+            calibration: "replace_one", "add_remove" or "paper". "paper" does not satisfy the claim.
+            tokens: Largest number of tokens of a free answer.
+            candidates: Number of public candidate tokens.
+            prior: "none" or "content_free".
+
+        Returns:
+            A mechanism whose tokens have the largest epsilon that composes to the claim.
+        """
         each = None if calibration == "paper" else epsilon_per_choice(epsilon, delta, tokens)
         return cls(epsilon, group_size, clip, calibration, tokens, candidates, each, prior)
 

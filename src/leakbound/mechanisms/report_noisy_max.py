@@ -134,7 +134,24 @@ class ReportNoisyMax(PartitionedMechanism):
         prior: Prior = "none",
         sampling: Sampling = "position",
     ) -> Self:
-        """The mechanism with the noise that a claim requires."""
+        """The mechanism with the noise that a claim requires.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in (0, 1).
+            partitions: Number of disjoint parts of the context.
+            calibration: "analytic" is exact; "classical" is the formula of XL and CL, which does
+                not satisfy every claim above epsilon 1.
+            noise: "gaussian" or "discrete_gaussian".
+            prior: "none" or "content_free".
+            sampling: "position" or "poisson".
+
+        Returns:
+            A mechanism.
+
+        Raises:
+            UsageError: If discrete noise is to be calibrated with the classical formula.
+        """
         if noise == "gaussian":
             sigma = calibrate_gaussian(epsilon, delta, SENSITIVITY, calibration)
             return cls(sigma, partitions, prior=prior, sampling=sampling)

@@ -81,7 +81,20 @@ class SubsampleAverage(CalibratedMechanism):
     def calibrated(
         cls, epsilon: float, delta: float, subsamples: int = 20, rate: float = 0.5
     ) -> Self:
-        """The mechanism with the least noise, to within 1 %, that satisfies a claim."""
+        """The mechanism with the least noise, to within 1 %, that satisfies a claim.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in (0, 1).
+            subsamples: Number of subsamples.
+            rate: Probability with which an example enters a subsample.
+
+        Returns:
+            A mechanism.
+
+        Raises:
+            UsageError: If dp-accounting is not installed.
+        """
         made = cls(1.0, subsamples, rate)
         sigma = _least(lambda sigma: _quick_epsilon(replace(made, sigma=sigma), delta) <= epsilon)
         while replace(made, sigma=sigma).guarantee.epsilon(delta) > epsilon:

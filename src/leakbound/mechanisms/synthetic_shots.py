@@ -95,8 +95,20 @@ class SyntheticShots(CalibratedMechanism):
         tokens: int = 8,
         candidates: int = 50,
     ) -> Self:
-        """The mechanism with the noise that a claim requires for a whole set of synthetic
-        examples.
+        """The mechanism with the noise that a claim requires for a whole set of synthetic examples.
+
+        Args:
+            epsilon: epsilon of the claim, above 0.
+            delta: delta of the claim in (0, 1).
+            partitions: Number of disjoint parts of the context.
+            calibration: "analytic" is exact; "classical" does not satisfy every claim above
+                epsilon 1.
+            shots: Number of synthetic examples for each label.
+            tokens: Largest number of tokens of a synthetic input.
+            candidates: Number of public candidate tokens.
+
+        Returns:
+            A mechanism.
         """
         made = cls(1.0, partitions, shots, tokens, candidates)
         sensitivity = made.guarantee.sensitivity

@@ -103,8 +103,8 @@ def _reject(prepared: PreparedOneRun, claim: Claim, bound: Estimate) -> Iterator
     elif epsilon > claim.epsilon:
         shown, _ = beside(epsilon, claim.epsilon)
         yield (
-            f"the bound {shown} of the whole run exceeds {_name_of(prepared, claim)}: a system that "
-            f"satisfies the claim shows this {chance}."
+            f"the bound {shown} of the whole run exceeds {_name_of(prepared, claim)}: a system "
+            f"that satisfies the claim shows this {chance}."
         )
     if isinstance(prepared.cost, NonPrivate):
         return
