@@ -46,7 +46,8 @@ def conclude_scores(
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     sentence = (
         f"the bound {cut(epsilon)} ({method}) does not exceed {_name_of(claim)}; these trials "
-        f"could have certified up to epsilon {cut(most)}. This attack found no violation; another might."
+        f"could have certified up to epsilon {cut(most)}. This attack found no violation; another "
+        "might."
     )
     return Conclusion("no_violation", None, (sentence,))
 
