@@ -105,7 +105,7 @@ class Lazy(PrivateStore):
 
     def said(self, rows: Sequence[Example], query: str) -> str:
         if self.new:
-            time.sleep(0.01)
+            time.sleep(0.02)
         self.new = False
         return super().said(rows, query)
 
