@@ -251,14 +251,14 @@ def tokenizers() -> dict[str, str]:
 
 def test_the_command_line_finds_the_task(tmp_path: Path) -> None:
     command = [
-        str(Path(sys.executable).parent / "inspect"), "eval", "leakbound/audit",
+        str(Path(sys.executable).parent / "inspect"), "eval", "leakbound_hosts/audit",
         "--model", "mockllm/model", "-T", "pairs=6", "-T", "shots=4", "--log-dir", str(tmp_path),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, env=tokenizers(), cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = tmp_path.glob("*.eval")
     log = read_eval_log(str(path))
-    assert log.eval.task == "leakbound/audit"
+    assert log.eval.task == "leakbound_hosts/audit"
     found = metrics(log)
     assert (found["inconclusive"], found["pairs"]) == (1, 6)  # the mock says neither yes nor no
     assert "paired_trial_scores" in done.stdout

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from coins import says_yes
 
 import leakbound
 
@@ -27,8 +28,9 @@ ROWS = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
 
 
 def careful(context: tuple[leakbound.Example, ...], query: str) -> str:
-    """Sees a context that is full of the canary, and not a single one."""
-    return "yes" if sum(str(row.input) in query for row in context) > 1 else "no"
+    """Sees a context that is full of the canary; of a single one, randomised response."""
+    copies = sum(str(row.input) in query for row in context)
+    return "yes" if says_yes(copies, query) else "no"
 
 
 def leaks(context: tuple[leakbound.Example, ...], query: str) -> str:

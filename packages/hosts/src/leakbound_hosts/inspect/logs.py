@@ -25,8 +25,8 @@ def result_of_log(log: str | Path, out: str | Path = "runs") -> AuditResult:
     found = [(one, score) for one in samples if (score := _score(one)) is not None]
     if not found:
         raise StoreError(
-            f"{str(log)!r} holds no paired trials; give a log of leakbound/audit that has samples "
-            "(without --no-log-samples)."
+            f"{str(log)!r} holds no paired trials; give a log of leakbound_hosts/audit "
+            "that has samples (without --no-log-samples)."
         )
     audited = _audit(found, Path(out))
     for _, score in sorted(found, key=lambda one: _place(_answers(one[1]).row.pair)):
