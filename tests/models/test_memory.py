@@ -123,11 +123,11 @@ def test_mapped_weights_count_before_they_are_read(folder: Path) -> None:
     net = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     size = weight_bytes(folder.glob("*.safetensors"), 4)
     assert unread_weights() - before > 0.5 * size
-    held = budgets._used(net)
+    held = budgets._use(net)
     for weights in net.parameters():
         weights.sum()
     assert unread_weights() - before < 0.1 * size
-    assert abs(budgets._used(net) - held) < 0.2 * size
+    assert abs(budgets._use(net) - held) < 0.2 * size
 
 
 def test_a_budget_below_the_weights_is_refused_before_they_are_loaded(
