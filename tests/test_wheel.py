@@ -151,12 +151,12 @@ def test_readme_tells_how_to_install() -> None:
 def test_wheels_of_checkout_and_of_source_distribution_are_equal(
     built: list[Path], checkout: Path, tools: Path
 ) -> None:
-    """And they hold the pocket model, templates, recipes and the mark of typed packages."""
+    """And they hold the pocket model, templates and the mark of typed packages."""
     (line,) = (one for one in INSTALLING if one.startswith("pip wheel"))
     done(*shlex.split(line), cwd=checkout, path=tools)
     (made,) = checkout.glob("leakbound-*.whl")
     assert files(made) == files(built[0])
-    ends = ("pocket/weights/model.safetensors", "base.html.j2", ".yaml", "leakbound/py.typed")
+    ends = ("pocket/weights/model.safetensors", "base.html.j2", "leakbound/py.typed")
     assert all(any(name.endswith(end) for name in files(made)) for end in ends)
 
 
@@ -200,7 +200,7 @@ def test_the_source_distribution_can_be_installed(
 @pytest.mark.parametrize("tool", ["pipx", "uvx"])
 def test_lines_that_install_the_light_core_do(tool: str, checkout: Path, tools: Path) -> None:
     """As they stand in README, in the checkout."""
-    lines = {one for one in INSTALLING if one.startswith(tool) and "[" not in one}
+    lines = [*dict.fromkeys(one for one in INSTALLING if one.startswith(tool) and "[" not in one)]
     assert lines
     for line in lines:
         done(*shlex.split(line), cwd=checkout, path=tools)
