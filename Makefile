@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Tests start many interpreters; each would compile every file again where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install shape map quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
+.PHONY: install shape size map quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
 	test-hosts-deepeval test-wheel flaky demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
 	test-newest test-oldest lock attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
 	catalogue notebook pictures witness clean
@@ -51,7 +51,7 @@ demo: $(VENV)/installed-local
 quick: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile -m "not slow and not hosts and not torch and not process"
 
-check: install lint types layers laws
+check: install lint types layers laws size
 
 lint:
 	$(BIN)/ruff format --check .
@@ -66,9 +66,12 @@ layers:
 laws:
 	$(BIN)/pytest -q tests/laws
 
-# Lines, files, repeats, circles and walks, beside limits that only go down (tools/shape.json).
+# Lines, files, repeats, circles and walks, beside limits that only go down (tools/shape.json); size: without the walks.
 shape: install
 	$(BIN)/python tools/shape.py --walk
+
+size:
+	$(BIN)/python tools/shape.py
 
 # docs/map.md: every file by its first sentence.
 map: install
