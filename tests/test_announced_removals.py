@@ -24,12 +24,13 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import batch
+from sources import PACKAGES
 
 import leakbound
 from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens, open_model
 from leakbound.report.audit.page import page
 
-SOURCE = str(Path(leakbound.__file__).parent)
+SOURCE = tuple(map(str, PACKAGES))
 ANNOUNCEMENTS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 REMOVAL = re.compile(r"deprecated|be removed|removed in", re.IGNORECASE)
 # Files through which a call passes on its way: the dispatch of torch, and the machinery of classes.
@@ -128,7 +129,7 @@ def logged() -> None:
 @pytest.mark.parametrize("deprecated", [deprecated, logged])
 def test_an_announcement_counts_if_this_package_called_it(deprecated: Callable[[], None]) -> None:
     """Whatever line the warning names; and not if one library called another."""
-    called = compile("def call(run): run()", f"{SOURCE}/models/call.py", "exec")
+    called = compile("def call(run): run()", f"{SOURCE[0]}/models/call.py", "exec")
     ours: dict[str, Callable[[Callable[[], None]], None]] = {}
     exec(called, {"__name__": "leakbound.models.call"}, ours)  # type: ignore[arg-type]
     other: dict[str, Callable[[Callable[[], None]], None]] = {}
@@ -156,11 +157,12 @@ def test_nothing_of_audits_pages_and_commands_is_announced(tmp_path: Path) -> No
 def test_no_module_is_written_against_what_is_announced() -> None:
     """In a new interpreter: models of pydantic are made, and decorators run."""
     code = (
-        "import importlib, pkgutil, warnings, leakbound\n"
+        "import importlib, pkgutil, warnings, leakbound, leakbound_lab\n"
         "warnings.filterwarnings('error', module='leakbound')\n"
-        "for info in pkgutil.walk_packages(leakbound.__path__, 'leakbound.'):\n"
-        "    if not info.name.startswith(('leakbound_hosts', 'leakbound.models.local')):\n"
-        "        if '__main__' not in info.name: importlib.import_module(info.name)\n"
+        "for of in (leakbound, leakbound_lab):\n"
+        "    for info in pkgutil.walk_packages(of.__path__, of.__name__ + '.'):\n"
+        "        if not info.name.startswith('leakbound.models.local'):\n"
+        "            if '__main__' not in info.name: importlib.import_module(info.name)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import ClassVar
 
 import click
 import pytest
 from commands import cli
+from in_process import run
 
 from leakbound._catalogue import Catalogue
 from leakbound.auditing.spec import audit_spec as spec
@@ -200,3 +202,17 @@ def test_a_mechanism_without_our_base_has_flags(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(spec.COMPONENTS, "mechanism", only)
     command = click.command()(options.spec_options(lambda **_: None))
     assert "--pace" in {flag for option in command.params for flag in option.opts}
+
+
+def test_another_package_adds_a_verb_and_replaces_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def stranger() -> None:
+        click.echo("of-a-stranger")
+
+    class Entry:
+        def load(self) -> click.Command:
+            return stranger
+
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: (Entry(),))
+    assert "of-a-stranger" in run("of-another-package").output
+    assert "of-a-stranger" not in run("audit", "--help").output

@@ -21,7 +21,7 @@ from typing import TextIO
 import click
 
 from leakbound.cli.screen.terminal import data_messages, say
-from leakbound.errors import IgnoredEntryPoint, LeakboundError, UsageError
+from leakbound.errors import IgnoredEntryPoint, LeakboundError, UsageError, unknown_name
 
 SECTIONS = {
     "Start": {
@@ -82,8 +82,9 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if entries := metadata.entry_points(group=VERBS, name=cmd_name):
-            return next(iter(entries)).load()  # type: ignore[no-any-return]
+        if cmd_name not in COMMANDS or cmd_name in OF_LAB:
+            for entry in metadata.entry_points(group=VERBS, name=cmd_name):
+                return entry.load()  # type: ignore[no-any-return]
         if cmd_name in OF_LAB:
             raise UsageError(
                 f"the command {cmd_name!r} is in the package leakbound-lab, which is not "
@@ -104,9 +105,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from leakbound.errors import unknown_name
-
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             raise unknown_name("the command", args[0], COMMANDS)
         return super().resolve_command(ctx, args)
 
