@@ -63,7 +63,7 @@ def conclude_one_run(
     found = tuple(_reject(prepared, claim, bound))
     if found:
         return Conclusion("violation", None, found)
-    shown = above_zero([bound])
+    shown = above_zero((bound, *_estimates(bound, prepared.spec.decision)))
     against = sighted(
         shown,
         (*_blind(prepared, controls, unreadable, shown), *_few(prepared, claim, largest)),
@@ -137,7 +137,7 @@ def _few(prepared: PreparedOneRun, claim: Claim, largest: Estimate) -> Iterator[
 
 
 def _blind(
-    prepared: PreparedOneRun, controls: ControlCheck, unreadable: int, bound: float
+    prepared: PreparedOneRun, controls: ControlCheck, unreadable: int, bound: Estimate | None
 ) -> Iterator[Obstacle]:
     if unreadable > UNREADABLE * prepared.answers:
         yield (
@@ -155,7 +155,7 @@ def _blind(
                 "more.",
             )
         return
-    if bound > 0:
+    if bound is not None:
         yield sees_something(bound)
         return
     if controls.p_value is None:

@@ -89,7 +89,10 @@ def _single(controls: ControlCheck) -> str:
     """What controls and pairs show of a canary that stands once; empty where none were asked."""
     if controls.single is None:
         return ""
-    seen = "and a single canary" if controls.seen_once else "and not clearly a single canary"
+    if controls.seen:
+        seen = "and a single canary" if controls.seen_once else "and not clearly a single canary"
+    else:
+        seen = "but a single canary" if controls.seen_once else "and no single canary clearly"
     return f", {seen} (p = {controls.single:.2g})"
 
 
