@@ -1,7 +1,5 @@
 """How good a response is, and how much of its context it repeats."""
 
-from leakbound.utility.bertscore import bertscore_f1
-from leakbound.utility.factkb import factkb
 from leakbound.utility.held_out import HeldOut, held_out
 from leakbound.utility.regurgitation import (
     DEFINITIONS,
@@ -13,6 +11,6 @@ from leakbound.utility.regurgitation import (
 from leakbound.utility.rouge import Rouge, rouge
 
 __all__ = [
-    "DEFINITIONS", "Counts", "Generation", "HeldOut", "Rouge", "bertscore_f1", "count_generations",
-    "factkb", "held_out", "read_generations", "rouge",
+    "DEFINITIONS", "Counts", "Generation", "HeldOut", "Rouge", "count_generations",
+    "held_out", "read_generations", "rouge",
 ]  # fmt: skip

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import click
 
-from leakbound.auditing.collect.cluster import on_cluster
 from leakbound.auditing.collect.collect import BatchRunner, replay_only
 from leakbound.auditing.collect.prefetch import run_ahead
 from leakbound.auditing.collect.system_calls import SystemRunner
@@ -26,10 +27,32 @@ from leakbound.cli.options.system import call_options, rate_option
 from leakbound.cli.screen.help_pages import in_section
 from leakbound.errors import UsageError
 from leakbound.models import Answers, Cached, Endpoint, Model
-from leakbound.scaling import Cluster
 from leakbound.systems import CallOptions, SystemMechanism
 
 Opener = Callable[[AuditSpec], Model]
+R = TypeVar("R")
+CLUSTERS = "leakbound.clusters"  # entry points of what spreads work; `ray` is the one of --ray
+
+
+class Cluster(Protocol):
+    """Machines that call models in place of this process."""
+
+    def connected(self) -> AbstractContextManager[None]:
+        """One session for several runs."""
+
+    def runner(self, prepared: Prepared, opener: Opener, calls: CallOptions) -> BatchRunner:
+        """What collects the batches of an audit."""
+
+    def spread(
+        self,
+        opened: Callable[[str], Model],
+        address: str,
+        work: Callable[[Model, int], R],
+        items: Sequence[int],
+    ) -> Iterable[tuple[int, R]]:
+        """Work on each item, with the model at an address opened in every worker."""
+
+
 option = in_section("Run")
 ON_CLUSTER = (
     option(
@@ -110,7 +133,7 @@ class CollectOptions:
                 "out."
             )
         if self.cluster is not None:
-            return on_cluster(prepared, self.cluster, opener, self.calls)
+            return self.cluster.runner(prepared, opener, self.calls)
         if self.replay and self.cache is None:
             return replay_only
         if isinstance(prepared.mechanism, SystemMechanism):
@@ -172,7 +195,14 @@ def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
     """The cluster that the options name, if any."""
     if ray is None and workers is not None:
         raise UsageError("--workers needs a cluster; add --ray local, or --ray ADDRESS.")
-    return None if ray is None else Cluster(ray, workers)
+    if ray is None:
+        return None
+    for entry in metadata.entry_points(group=CLUSTERS, name="ray"):
+        return entry.load()(ray, workers)  # type: ignore[no-any-return]
+    raise UsageError(
+        "--ray is in the package leakbound-hosts, which is not installed; install packages/hosts "
+        "of a checkout beside leakbound."
+    )
 
 
 def collect_options(function: Callable[..., object]) -> Callable[..., object]:

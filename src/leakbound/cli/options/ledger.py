@@ -12,7 +12,7 @@ import click
 from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.serving.ledger import DATASET
-from leakbound.tasks.named_tasks import NAMED_TASKS
+from leakbound.tasks.named_tasks import named_task
 from leakbound.tasks.rows.datasets import inline_rows
 from leakbound.tasks.rows.sources import SourceRow, source_rows
 
@@ -63,7 +63,7 @@ class Accounts:
 def _synthetic(design: Design) -> bool:
     """Whether the rows are drawn from a generator."""
     sources = (design.data, design.rows, design.data_dir)
-    return design.task not in NAMED_TASKS and all(source is None for source in sources)
+    return named_task(design.task) is None and all(source is None for source in sources)
 
 
 def _id(row: SourceRow, column: str) -> str:

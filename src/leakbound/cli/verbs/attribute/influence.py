@@ -24,7 +24,7 @@ from leakbound.attribution import (
 )
 from leakbound.attribution.attribute import attribution
 from leakbound.auditing.store.folder import write_private
-from leakbound.cli.options.collect import cluster_of, cluster_options
+from leakbound.cli.options.collect import Cluster, cluster_of, cluster_options
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.influence import (
     addresses,
@@ -48,7 +48,6 @@ from leakbound.models import Endpoint, Local, Model
 from leakbound.models.address import model_names, open_shared, require_address
 from leakbound.report.influence.page import influence_page
 from leakbound.report.influence.terminal import influence_summary, print_heat
-from leakbound.scaling import Cluster, rooted, spread
 
 EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is the answer
 
@@ -259,9 +258,7 @@ def _measure(
     cluster: Cluster | None,
 ) -> tuple[InfluenceRecord, Finished]:
     each = (
-        partial(
-            spread, cluster, partial(opened, rooted(name)), partial(attribution, cases, settings)
-        )
+        partial(cluster.spread, opened, name, partial(attribution, cases, settings))
         if cluster
         else None
     )

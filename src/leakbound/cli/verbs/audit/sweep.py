@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +32,6 @@ from leakbound.cli.screen.terminal import say
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.report.sweep.terminal import sweep_summary
-from leakbound.scaling import Cluster, connected
 from leakbound.sweeping import (
     CachingOpener,
     Grid,
@@ -145,7 +144,8 @@ def command(
     plan = plan if shard is None else plan.shard(*shard)
     sweep = Sweep(plan, out, caching, lambda prepared: collecting.runner(prepared, opener))
     sweep.file = FILE if shard is None else shard_file(*shard)
-    with progress(lambda: sweep.label) as sweep.progress, _session(collecting.cluster):
+    one_session = collecting.cluster.connected() if collecting.cluster else nullcontext()
+    with progress(lambda: sweep.label) as sweep.progress, one_session:
         record = sweep.run()
     if shard is not None:
         say(sweep_summary(record, sweep.model_calls))
@@ -179,11 +179,6 @@ def _require_taken(
         judges = grid.get("judge_model") or [base.get("judge_model")]
         require_taken([one for one in (*models, *judges) if isinstance(one, str)])
         require_no_system_options()
-
-
-def _session(cluster: Cluster | None) -> AbstractContextManager[None]:
-    """One session on the cluster for all points."""
-    return nullcontext() if cluster is None else connected(cluster)
 
 
 def _partly(record: SweepRecord, out: Path, shard: tuple[int, int], code: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,21 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound.errors import TargetError
-from leakbound.models.local.hugging_face import SequenceClassifier, Tokenizer, first_line
+from leakbound.models.local.hugging_face import ModelOutput, Tokenizer, first_line
 
 BATCH = 8  # pairs per pass: on a CPU, a full window of each needs a few hundred MB
+
+
+class ClassifierConfig(Protocol):
+    model_type: str
+    num_labels: int
+
+
+class SequenceClassifier(Protocol):
+    config: ClassifierConfig
+    device: torch.device
+
+    def __call__(self, **inputs: object) -> ModelOutput: ...
 
 
 class Classifier:

@@ -14,7 +14,7 @@ from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint
-from leakbound.tuning import Tuned, save_attack, tune
+from leakbound_lab.tuning import Tuned, save_attack, tune_spec
 
 
 @cli_command(
@@ -95,7 +95,7 @@ def command(
         )
     if save.exists() and not force:
         raise UsageError(f"{str(save)!r} exists; add --force, or name another file with --save.")
-    tuned = tune(
+    tuned = tune_spec(
         spec,
         max_calls=max_calls,
         pairs=pilot_pairs,
