@@ -8,7 +8,7 @@ import click
 
 from leakbound.cli.screen.help_pages import cli_command
 from leakbound.cli.screen.output import emit
-from leakbound.utility import Counts, count_generations, read_generations
+from leakbound_lab.studies.regurgitation import Counts, count_generations, read_generations
 
 MEANS = {
     "text": "a run of half the response; ROUGE-L F1 above 0.5",
