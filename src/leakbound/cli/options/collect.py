@@ -24,7 +24,7 @@ from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.shards import kept_model
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.cli.options.system import call_options, rate_option
-from leakbound.cli.screen.help_pages import in_section
+from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, option, together
 from leakbound.errors import UsageError
 from leakbound.models import Answers, Cached, Endpoint, Model
 from leakbound.systems import CallOptions, SystemMechanism
@@ -53,19 +53,11 @@ class Cluster(Protocol):
         """Work on each item, with the model at an address opened in every worker."""
 
 
-option = in_section("Run")
-ON_CLUSTER = (
-    option(
-        "--ray",
-        default=None,
-        metavar="ADDRESS",
-        help="call the model on a Ray cluster: local, auto, or host:port",
-    ),
-    option(
-        "--workers",
-        type=click.IntRange(1),
-        default=None,
-        help="models opened on the cluster [default: one per GPU, else one per CPU]",
+run = partial(option, section="Run")
+cluster_options = together(
+    run("--ray", "call the model on a Ray cluster: local, auto, or host:port", metavar="ADDRESS"),
+    run(
+        "--workers", "models opened on the cluster [default: one per GPU, else one per CPU]", COUNT
     ),
 )
 
@@ -153,44 +145,6 @@ def read_shard(
     return int(match[1]), int(match[2])
 
 
-OPTIONS = (
-    option(
-        "--out",
-        type=click.Path(path_type=Path),
-        default=Path("runs"),
-        show_default=True,
-        help="folder of the runs",
-    ),
-    option(
-        "--shard",
-        callback=read_shard,
-        default=None,
-        metavar="i/N",
-        help="collect only every Nth batch; `merge` joins the shards",
-    ),
-    option(
-        "--cache",
-        type=click.Path(path_type=Path, dir_okay=False),
-        default=None,
-        metavar="FILE",
-        help="store finished model calls in this file, and reuse them; its answers cannot be read "
-        "without their prompts",
-    ),
-    option(
-        "--replay",
-        is_flag=True,
-        help="do not open a model: take all answers from the run in --out, or from --cache",
-    ),
-)
-
-
-def cluster_options(function: Callable[..., object]) -> Callable[..., object]:
-    """--ray and --workers."""
-    for option in reversed(ON_CLUSTER):
-        function = option(function)
-    return function
-
-
 def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
     """The cluster that the options name, if any."""
     if ray is None and workers is not None:
@@ -205,9 +159,34 @@ def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
     )
 
 
-def collect_options(function: Callable[..., object]) -> Callable[..., object]:
-    """--out, --shard, --cache, --replay, --rate, --ray, --workers; the function gets `collecting`
-    in their place. It needs the options of an endpoint, too.
+OPTIONS = together(
+    run("--out", "folder of the runs", PATH, Path("runs")),
+    run(
+        "--shard",
+        "collect only every Nth batch; `merge` joins the shards",
+        callback=read_shard,
+        metavar="i/N",
+    ),
+    run(
+        "--cache",
+        "store finished model calls in this file, and reuse them; its answers cannot be read "
+        "without their prompts",
+        FILE,
+        metavar="FILE",
+    ),
+    run(
+        "--replay",
+        "do not open a model: take all answers from the run in --out, or from --cache",
+        bool,
+    ),
+    rate_option,
+    cluster_options,
+)
+
+
+def collect_options(function: Callable[..., object]) -> Any:
+    """These options; the function gets `collecting` in their place. It needs those of an endpoint,
+    too.
     """
 
     @functools.wraps(function)
@@ -225,7 +204,4 @@ def collect_options(function: Callable[..., object]) -> Callable[..., object]:
             **flags,
         )
 
-    options: list[Callable[..., Any]] = [*OPTIONS, rate_option, *ON_CLUSTER]
-    for option in reversed(options):
-        with_collecting = option(with_collecting)
-    return with_collecting
+    return OPTIONS(with_collecting)

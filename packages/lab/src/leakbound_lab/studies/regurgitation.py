@@ -34,7 +34,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Responses that repeat words of their context, and that ROUGE-L finds like it, by definition."""
+    """By definition: how many responses repeat words of their context, or are like it by ROUGE."""
 
     generations: int
     repeat: dict[str, int]
