@@ -307,9 +307,6 @@ def gate(
         accuracy: Where random guessing is claimed: how often an attack is right that `min_power`
             is about.
 
-    Returns:
-        Outcome ("passed", "violation" or "inconclusive") and why, in a sentence.
-
     Raises:
         UsageError: For a number out of range.
     """

@@ -24,7 +24,7 @@ from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.shards import kept_model
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.cli.options.system import call_options, rate_option
-from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, option, together
+from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, Function, option, together
 from leakbound.errors import UsageError
 from leakbound.models import Answers, Cached, Endpoint, Model
 from leakbound.systems import CallOptions, SystemMechanism
@@ -184,7 +184,7 @@ OPTIONS = together(
 )
 
 
-def collect_options(function: Callable[..., object]) -> Any:
+def collect_options(function: Function) -> Function:
     """These options; the function gets `collecting` in their place. It needs those of an endpoint,
     too.
     """

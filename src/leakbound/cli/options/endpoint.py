@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from leakbound.auditing.spec.config_file import read_endpoint
-from leakbound.cli.screen.help_pages import option, together
+from leakbound.cli.screen.help_pages import Function, names_of, option, together
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Capabilities, Dialect, Endpoint
 from leakbound.models.openai.account import PRICES, PriceList
@@ -85,7 +85,7 @@ OPTIONS = (
         metavar="FILE",
     ),
 )
-NAMES = tuple(str(one.name) for one in together(*OPTIONS)(lambda: None).__click_params__)
+NAMES = names_of(*OPTIONS)
 # keys of `endpoint` in a configuration file that are not named as the parameters above
 KEYS = {
     "base_url": "base_urls", "param": "params", "omit": "omitted", "rename": "renamed",
@@ -93,7 +93,7 @@ KEYS = {
 }  # fmt: skip
 
 
-def endpoint_options(function: Callable[..., object]) -> Any:
+def endpoint_options(function: Function) -> Function:
     """The options; the function gets an `endpoint` in their place.
 
     The `endpoint` section of the configuration file holds where the command line says nothing. At

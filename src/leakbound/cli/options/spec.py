@@ -24,13 +24,10 @@ from leakbound.auditing.spec.audit_spec import (
 )
 from leakbound.auditing.spec.config_file import read_config, yaml_value
 from leakbound.auditing.spec.presets import PRESETS, with_preset
-from leakbound.cli.options.conflicts import require_no_system_options, require_taken_by_system
-from leakbound.cli.options.model import require_taken
-from leakbound.cli.screen.help_pages import PATH, Decorating, option, together
+from leakbound.cli.options.takers import require_taken
+from leakbound.cli.screen.help_pages import PATH, Decorating, Function, OptionType, option, together
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MechanismBase
-
-OptionType = type | click.ParamType  # type: ignore[type-arg, unused-ignore]
 
 
 class FlagText(str):
@@ -207,7 +204,6 @@ SECTIONS = {
     "decision": "Decision",
 }
 EXAMPLES = {"--option": "partitions=5", "--system-option": "top_k=3", "--set": "pairs=200"}
-Command = Callable[..., object]
 
 
 setting = partial(option, section="Configuration")
@@ -242,7 +238,7 @@ GENERAL = (
 )
 
 
-def spec_options(function: Command, reserved: Collection[str] = ()) -> Command:
+def spec_options(function: Function, reserved: Collection[str] = ()) -> Function:
     """Add --config, --set, a flag for every key of AuditSpec and for each component's options."""
     own = [*GENERAL, *_keys()]
     function = together(*own)(function)
@@ -297,13 +293,10 @@ def spec_from(
     own = given.get("address") is not None  # a system has no mechanism to choose
     spec = make_spec(given if own else merge_keys(defaults, given))
     pilot_check(flags)(spec)
-    ctx = click.get_current_context(silent=True)
-    if ctx is not None and spec.system.address is None:
-        reflection = ctx.params.get("reflection_model")
-        require_taken([spec.system.model, spec.system.judge_model, reflection])
-        require_no_system_options()
-    elif ctx is not None and spec.system.address is not None:
-        require_taken_by_system(spec.system.address, config, assigned(assignments))
+    if click.get_current_context(silent=True) is not None:
+        system = spec.system
+        models = (system.model, system.judge_model)
+        require_taken(models, system.address, config, assigned(assignments))
     return spec
 
 

@@ -17,7 +17,8 @@ from leakbound.cli.screen.output import OUTPUT_OPTIONS, output
 
 SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
 OWN = "Options"
-Decorating = Callable[[Any], Any]
+Function = Callable[..., object]
+Decorating = Callable[[Function], Function]
 WHOLE = "leakbound.cli.help_all"  # key of a context: whether its help shows every option
 
 
@@ -132,7 +133,7 @@ FILE, FOLDER = (
 )
 NONE_GIVEN = object()
 COUNT, WHOLE_NUMBER = click.IntRange(1), click.IntRange(0)
-Kind = type[Any] | click.ParamType  # type: ignore[type-arg, unused-ignore]
+OptionType = type | click.ParamType  # type: ignore[type-arg, unused-ignore]
 
 
 class RealRange(click.FloatRange):
@@ -149,7 +150,7 @@ class RealRange(click.FloatRange):
 
 
 def option(
-    flag: str, text: str, kind: Kind | None = None, default: object = NONE_GIVEN, *,
+    flag: str, text: str, kind: OptionType | None = None, default: object = NONE_GIVEN, *,
     name: str = "", show_default: bool = True, section: str = OWN, **more: Any,
 ) -> Decorating:  # fmt: skip
     """A decorator that adds an option; `bool` is a flag without a value."""
@@ -161,10 +162,16 @@ def option(
     return made
 
 
+def names_of(*options: Decorating) -> tuple[str, ...]:
+    """The parameters that options give a command."""
+    params: list[click.Parameter] = together(*options)(lambda: None).__click_params__  # type: ignore[attr-defined]
+    return tuple(str(one.name) for one in params)
+
+
 def together(*options: Decorating) -> Decorating:
     """One decorator of several, whose options the help shows in this order."""
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: Function) -> Function:
         for one in reversed(options):
             function = one(function)
         return function
@@ -175,9 +182,8 @@ def together(*options: Decorating) -> Decorating:
 def combine(name: str, make: Callable[..., object], *options: Decorating) -> Decorating:
     """Options in whose place a command gets one value, made of them by their names."""
 
-    def decorate(function: Any) -> Any:
-        params: list[click.Parameter] = together(*options)(lambda: None).__click_params__
-        names = [str(one.name) for one in params]
+    def decorate(function: Function) -> Function:
+        names = names_of(*options)
 
         @functools.wraps(function)
         def with_value(**flags: Any) -> object:

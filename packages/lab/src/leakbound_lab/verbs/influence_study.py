@@ -22,7 +22,7 @@ from leakbound.cli.options.influence import (
     stopping,
 )
 from leakbound.cli.options.local import local_options
-from leakbound.cli.options.model import require_taken
+from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import COUNT, PATH, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say

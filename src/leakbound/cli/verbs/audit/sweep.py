@@ -18,12 +18,11 @@ from leakbound.cli.options.collect import (
     cluster_options,
     read_shard,
 )
-from leakbound.cli.options.conflicts import require_no_system_options, require_taken_by_system
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.local import local_options
-from leakbound.cli.options.model import require_taken
 from leakbound.cli.options.spec import assigned, overrides, pilot_check, spec_options
 from leakbound.cli.options.system import call_options, rate_option
+from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import (
     COUNT,
     FILE,
@@ -153,12 +152,11 @@ def _require_taken(
     named = grid.get("address") or [base.get("address")]
     addresses = [one for one in named if isinstance(one, str)]
     if addresses and len(addresses) == len(named):
-        require_taken_by_system(addresses[0], config, [*keys, *grid])
+        require_taken((), addresses[0], config, [*keys, *grid])
     elif not addresses:
         models = grid.get("model") or [base.get("model", "pocket")]
         judges = grid.get("judge_model") or [base.get("judge_model")]
         require_taken([one for one in (*models, *judges) if isinstance(one, str)])
-        require_no_system_options()
 
 
 def _partly(record: SweepRecord, out: Path, shard: tuple[int, int], code: int) -> int:

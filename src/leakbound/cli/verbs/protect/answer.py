@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -17,7 +16,7 @@ from leakbound.cli.options.ledger import LEDGER, Accounts, accounts_options
 from leakbound.cli.options.local import local_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.options.system import call_options
-from leakbound.cli.screen.help_pages import COUNT, Decorating, cli_command, option, together
+from leakbound.cli.screen.help_pages import COUNT, Function, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import DataError, UsageError
@@ -46,7 +45,7 @@ MEANINGS = {
 }
 
 
-BUDGET_OPTIONS: Decorating = together(
+BUDGET_OPTIONS = together(
     option(
         "--budget",
         "total epsilon of all answers at delta, or inf [default: epsilon, which is one answer]",
@@ -61,7 +60,7 @@ BUDGET_OPTIONS: Decorating = together(
 )
 
 
-def answering_options(function: Callable[..., object]) -> Any:
+def answering_options(function: Function) -> Function:
     """The options of a spec that decide an answer, of an endpoint, and of the budget."""
     function = endpoint_options(local_options(accounts_options(function)))
     function = spec_options(function, ("--budget", "--ledger", "--longest-query"))
