@@ -7,6 +7,7 @@ from functools import cache
 from importlib import metadata
 from typing import Protocol
 
+from leakbound._catalogue import load_entry
 from leakbound.tasks.example import Context
 from leakbound.tasks.rows.sources import SourceRow
 from leakbound.tasks.task import Task
@@ -34,14 +35,14 @@ class NamedTask(Protocol):
 
 
 @cache
-def named_tasks() -> Mapping[str, NamedTask]:
+def tasks_by_name() -> Mapping[str, NamedTask]:
     """Every task by its name; an entry point leads to several."""
     found: dict[str, NamedTask] = {}
     for entry in metadata.entry_points(group="leakbound.tasks"):
-        found.update(entry.load())
+        found.update(load_entry("the set of tasks", entry))
     return found
 
 
-def named_task(name: str | None) -> NamedTask | None:
+def task_by_name(name: str | None) -> NamedTask | None:
     """The task of a name, if a package brings it."""
-    return None if name is None else named_tasks().get(name)
+    return None if name is None else tasks_by_name().get(name)

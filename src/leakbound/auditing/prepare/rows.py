@@ -9,7 +9,7 @@ from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.privacy import NonPrivate
 from leakbound.tasks import Context, Mechanism, Task
-from leakbound.tasks.named_tasks import NamedTask, named_task
+from leakbound.tasks.named_tasks import NamedTask, task_by_name
 from leakbound.tasks.rows.datasets import (
     as_examples,
     infer_task,
@@ -34,7 +34,7 @@ def load_data(design: Design) -> tuple[Context, Task]:
 
 def _load(design: Design) -> tuple[Context, Task]:
     fixed = public_task(design)
-    if (named := named_task(design.task)) is not None:
+    if (named := task_by_name(design.task)) is not None:
         rows = _name_of(design, named)
     elif design.rows is not None:
         rows = as_examples(
@@ -79,7 +79,7 @@ def _with_messages(task: Task, design: Design) -> Task:
 def named_rows(design: Design) -> bool:
     """Whether a configuration names rows, or a task that knows where its rows are."""
     given = (design.data, design.rows, design.data_dir)
-    return named_task(design.task) is not None or any(one is not None for one in given)
+    return task_by_name(design.task) is not None or any(one is not None for one in given)
 
 
 def public_task(design: Design, own_rows: bool = False) -> Task | None:
@@ -98,7 +98,7 @@ def public_task(design: Design, own_rows: bool = False) -> Task | None:
                 "out."
             )
         return Task("classification", tuple(design.labels))
-    if (named := named_task(name)) is not None:
+    if (named := task_by_name(name)) is not None:
         return named.task
     return {"help_desk": HELP_DESK, "pseudo_names": PSEUDO_NAMES, "generation": GENERATION}.get(
         name or ""
@@ -129,7 +129,7 @@ def require_public(task: Task | None, mechanism: Mechanism) -> None:
 
 def task_of(rows: Context, name: str | None, fixed: Task | None = None) -> Task:
     """Find the task of a name, or the one that the labels speak for."""
-    named = named_task(name)
+    named = task_by_name(name)
     task = fixed or (infer_task(rows, name) if named is None else named.task)
     if task.labels and not {row.label for row in rows} <= set(task.labels):
         raise DataError(_unknown_labels(name, task))
@@ -176,12 +176,12 @@ def _one_source(design: Design) -> None:
         raise UsageError(
             f"rows come from one place, and {' and '.join(given)} are given; leave all but one out."
         )
-    if design.data_dir is not None and named_task(design.task) is None:
+    if design.data_dir is not None and task_by_name(design.task) is None:
         raise UsageError(
             "--data-dir holds the rows of named tasks; add --task NAME (leakbound list tasks), or "
             "use --data."
         )
-    if named_task(design.task) is not None and any(_fields(design)):
+    if task_by_name(design.task) is not None and any(_fields(design)):
         raise UsageError(
             f"the task {design.task} knows its fields; leave --input-field, --label-field and "
             "--input-template out."

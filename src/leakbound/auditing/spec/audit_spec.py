@@ -23,7 +23,7 @@ from leakbound.estimators import ESTIMATORS, threshold_rule
 from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Fixed
 from leakbound.stats.counts.ranked import Ranked
-from leakbound.tasks.named_tasks import named_task, named_tasks
+from leakbound.tasks.named_tasks import task_by_name, tasks_by_name
 from leakbound.tasks.rows.datasets import TASKS
 
 LIKELY = 0.8  # a confidence that somebody may have meant
@@ -145,8 +145,8 @@ class AuditSpec(FrozenSpec):
             if named is not None and named.python is None and named.kind not in catalogue:
                 raise unknown_name(catalogue.what, named.kind, catalogue)
         task, own = self.design.task, (*TASKS, "help_desk", "pseudo_names")
-        if task is not None and task not in own and named_task(task) is None:
-            raise unknown_name("the task", task, (*own, *named_tasks()))
+        if task is not None and task not in own and task_by_name(task) is None:
+            raise unknown_name("the task", task, (*own, *tasks_by_name()))
 
     @property
     def claim_source(self) -> Literal["stated", "default"]:

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
+from leakbound._catalogue import load_entry
 from leakbound.auditing.collect.collect import BatchRunner, replay_only
 from leakbound.auditing.collect.prefetch import run_ahead
 from leakbound.auditing.collect.system_calls import SystemRunner
@@ -152,7 +153,8 @@ def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
     if ray is None:
         return None
     for entry in metadata.entry_points(group=CLUSTERS, name="ray"):
-        return entry.load()(ray, workers)  # type: ignore[no-any-return]
+        made: Cluster = load_entry("the cluster", entry)(ray, workers)
+        return made
     raise UsageError(
         "--ray is in the package leakbound-hosts, which is not installed; install packages/hosts "
         "of a checkout beside leakbound."

@@ -9,7 +9,7 @@ from leakbound.auditing.spec.groups import Design
 from leakbound.cli.screen.help_pages import PATH, combine, option
 from leakbound.errors import DataError, UsageError
 from leakbound.serving.ledger import DATASET
-from leakbound.tasks.named_tasks import named_task
+from leakbound.tasks.named_tasks import task_by_name
 from leakbound.tasks.rows.datasets import inline_rows
 from leakbound.tasks.rows.sources import SourceRow, source_rows
 
@@ -51,7 +51,7 @@ class Accounts:
 def _synthetic(design: Design) -> bool:
     """Whether the rows are drawn from a generator."""
     sources = (design.data, design.rows, design.data_dir)
-    return named_task(design.task) is None and all(source is None for source in sources)
+    return task_by_name(design.task) is None and all(source is None for source in sources)
 
 
 def _id(row: SourceRow, column: str) -> str:

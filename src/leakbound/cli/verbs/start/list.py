@@ -14,7 +14,7 @@ from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import unknown_name
 from leakbound.models.address import ADDRESSES
-from leakbound.tasks.named_tasks import named_tasks
+from leakbound.tasks.named_tasks import tasks_by_name
 
 SYSTEMS = {
     "python:file.py:object": "a callable (context, query), or an object with a method answer",
@@ -30,7 +30,7 @@ CATALOGUES: dict[str, Mapping[str, object]] = {
     "systems": SYSTEMS,
     "tasks": {
         name: f"{one.about} [{', '.join(one.task.labels) or 'generation'}]"
-        for name, one in named_tasks().items()
+        for name, one in tasks_by_name().items()
     },
 }
 
