@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from leakbound_lab.tuning import tune
 
 import leakbound
 from leakbound.errors import UsageError
@@ -59,7 +60,7 @@ CALLS: dict[str, tuple[Callable[[Path], object], str]] = {
         "out is NoneType; it must be the folder of the runs",
     ),
     "sweep out": (lambda out: face.sweep({"epsilon": [1]}, out=3), "out is int; it must be the fo"),
-    "tune out": (lambda out: face.tune(out=3), "out is int; it must be the folder of the runs"),
+    "tune out": (lambda out: tune(out=3), "out is int; it must be the folder of the runs"),
 }  # fmt: skip
 
 

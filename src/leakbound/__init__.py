@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         plan,
         probe,
         sweep,
-        tune,
         verify,
     )
     from leakbound.attacks import Attack
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 
 _API = (
     "AuditResult", "answer", "audit", "audit_log", "compare", "gate", "influence", "load_result",
-    "plan", "probe", "sweep", "tune", "verify",
+    "plan", "probe", "sweep", "verify",
 )  # fmt: skip
 _HOMES = {
     **dict.fromkeys(_API, "leakbound.api"),
@@ -75,7 +74,7 @@ __all__ = [
     "ReportNoisyMax", "Scripted", "Task", "ZCDP", "ZeroShot", "__version__", "answer", "audit",
     "audit_log", "calibrate_gaussian", "canaries", "compare", "estimators", "gate", "influence",
     "load_result", "mechanisms", "open_model", "plan", "probe", "queries", "scores", "sweep",
-    "systems", "tune", "verify",
+    "systems", "verify",
 ]  # fmt: skip
 
 

@@ -44,13 +44,7 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
         return found
 
     def _load(self, entry: metadata.EntryPoint) -> type[T]:
-        try:
-            kind: type[T] = entry.load()
-        except Exception as error:
-            raise UsageError(
-                f"{self.what} {entry.name!r}, registered as {entry.value!r}, cannot be imported "
-                f"({type(error).__name__}); reinstall or uninstall the package that brings it."
-            ) from None
+        kind: type[T] = load_entry(self.what, entry)
         if not inspect.isclass(kind) or _name(kind) != entry.name:
             raise UsageError(
                 f"{self.what} {entry.name!r} is registered as {entry.value!r}; the entry point "
@@ -269,16 +263,21 @@ def _described(kind: object) -> str:
     return named.get(kind, "none" if kind is type(None) else str(kind))
 
 
+def load_entry(what: str, entry: metadata.EntryPoint) -> Any:
+    """What an entry point of another package leads to."""
+    try:
+        return entry.load()
+    except Exception as error:
+        raise UsageError(
+            f"{what} {entry.name!r}, registered as {entry.value!r}, cannot be imported "
+            f"({type(error).__name__}); reinstall or uninstall the package that brings it."
+        ) from None
+
+
 def opener_of(group: str, scheme: str) -> Callable[[str], object] | None:
     """What another package registers to open addresses of a scheme."""
     for entry in metadata.entry_points(group=group, name=scheme):
-        try:
-            found: Callable[[str], object] = entry.load()
-        except Exception as error:
-            raise UsageError(
-                f"the scheme {scheme!r}, registered as {entry.value!r}, cannot be imported "
-                f"({type(error).__name__}); reinstall or uninstall the package that brings it."
-            ) from None
+        found: Callable[[str], object] = load_entry("the scheme", entry)
         return found
     return None
 

@@ -22,15 +22,13 @@ import pytest
 from commands import launch
 from hypothesis import given
 from hypothesis import strategies as st
+from leakbound_hosts.ray import RayCluster, _sentences, _share, on_cluster, spread
 
 from leakbound._install import install_hint
 from leakbound.auditing import make_spec, prepare
-from leakbound.auditing.collect.cluster import on_cluster
 from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Scripted
-from leakbound.scaling import Cluster, spread
-from leakbound.scaling.spread import _sentences, _share
 from leakbound.tasks import Context
 
 pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
@@ -181,7 +179,7 @@ def test_items_come_once_and_errors_as_sentences(address: str) -> None:
     code = f"""
 import os, sys
 from leakbound.errors import TargetError
-from leakbound.scaling import Cluster, spread
+from leakbound_hosts.ray import RayCluster, spread
 
 def broken(tool, item):
     raise ValueError("private text")
@@ -189,7 +187,7 @@ def broken(tool, item):
 def refused(tool, item):
     raise TargetError("a sentence.")
 
-cluster = Cluster({address!r}, workers=2)
+cluster = RayCluster({address!r}, workers=2)
 found = dict(spread(cluster, os.getpid, lambda pid, item: (pid, item * item), range(40)))
 assert sorted(found) == list(range(40)) and all(found[k][1] == k * k for k in found)
 assert len({{pid for pid, _ in found.values()}}) == 2
@@ -211,8 +209,8 @@ for work in (broken, refused):
 def test_more_workers_than_processors_share_them(address: str) -> None:
     """Three workers on two nodes with a CPU each: every one finds a place."""
     code = f"""
-from leakbound.scaling import Cluster, spread
-cluster = Cluster({address!r}, workers=3)
+from leakbound_hosts.ray import RayCluster, spread
+cluster = RayCluster({address!r}, workers=3)
 print(sorted(item for item, _ in spread(cluster, int, lambda tool, item: item, range(12))))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENV)
@@ -237,7 +235,7 @@ def test_whatever_ends_workers_gets_a_sentence() -> None:
     ):
         with (
             pytest.raises(TargetError, match="workers of the cluster 'local' die") as told,
-            _sentences(ray, Cluster()),
+            _sentences(ray, RayCluster()),
         ):
             raise error
         assert "private text" not in str(told.value)
@@ -264,10 +262,10 @@ def test_what_has_no_address_cannot_be_spread(rows: Context) -> None:
         handed=Handed(mechanism=SystemMechanism(lambda context, query: "no")),
     )
     with pytest.raises(UsageError, match="workers open a system at its address"):
-        on_cluster(made, Cluster(), open_models)
+        on_cluster(made, RayCluster(), open_models)
 
 
 def test_ray_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(LeakboundError, match=re.escape(install_hint("ray"))):
-        list(spread(Cluster(), Scripted, lambda tool, item: item, [1]))
+        list(spread(RayCluster(), Scripted, lambda tool, item: item, [1]))

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import yaml
 from leakbound_hosts.pytest_plugin import PrivacyAudit
+from leakbound_hosts.ray import RayCluster, on_cluster
+from leakbound_lab.tuning import tune
 from limits import expires
 from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
 from leakbound.auditing import make_spec, prepare
-from leakbound.auditing.collect.cluster import on_cluster
 from leakbound.auditing.prepare.build import open_models
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
-from leakbound.scaling import Cluster
 from leakbound.systems import CallOptions, SystemMechanism
 from leakbound.tasks import as_context
 
@@ -60,7 +60,7 @@ def test_a_sweep_calls_its_systems_as_it_is_told(tmp_path: Path, sleeps: Any) ->
 
 def test_tuning_calls_its_system_as_it_is_told(tmp_path: Path, sleeps: Any) -> None:
     with pytest.raises(TargetError, match="None of 2 calls"):
-        leakbound.tune(rows=ROWS, system=sleeps, pairs=1, reflection="none", calls=SLOW,
+        tune(rows=ROWS, system=sleeps, pairs=1, reflection="none", calls=SLOW,
                        out=tmp_path)  # fmt: skip
 
 
@@ -73,14 +73,12 @@ def test_the_pytest_fixture_calls_its_system_as_it_is_told(tmp_path: Path, sleep
 
 def test_calls_are_refused_where_a_model_is_asked(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="calls are those of a system"):
-        leakbound.tune(
-            rows=ROWS, model=Scripted(complete=str), calls=SLOW, reflection="none", out=tmp_path
-        )
+        tune(rows=ROWS, model=Scripted(complete=str), calls=SLOW, reflection="none", out=tmp_path)
 
 
 def test_tuning_leaves_a_shared_store_as_it_was(tmp_path: Path) -> None:
     store = Closing()
-    leakbound.tune({"design": "session"}, rows=documents(40), system=store, pairs=1, max_calls=40,
+    tune({"design": "session"}, rows=documents(40), system=store, pairs=1, max_calls=40,
                    reflection="none", shots=2, out=tmp_path, calls=DISPOSABLE)  # fmt: skip
     assert store.open_sessions == 0
     assert not store.records
@@ -118,8 +116,8 @@ def ready(**keys: Any) -> Prepared:
 
 def test_a_shared_store_is_not_divided_among_workers() -> None:
     with pytest.raises(UsageError, match="a store lives in one process"):
-        on_cluster(ready(system=FILE, design="session"), Cluster(), open_models)
-    assert callable(on_cluster(ready(system=FILE), Cluster(), open_models))
+        on_cluster(ready(system=FILE, design="session"), RayCluster(), open_models)
+    assert callable(on_cluster(ready(system=FILE), RayCluster(), open_models))
 
 
 def test_a_service_that_keeps_a_context_is_not_asked_by_several_workers(
@@ -131,9 +129,9 @@ def test_a_service_that_keeps_a_context_is_not_asked_by_several_workers(
     remove = {"url": f"{there}/{{id}}", "method": "DELETE"}
     for more in ({"setup": setup}, {"plant": plant, "remove": remove}):
         with pytest.raises(UsageError, match="about each other's contexts"):
-            on_cluster(ready(system=service(**more)), Cluster(), open_models)
+            on_cluster(ready(system=service(**more)), RayCluster(), open_models)
     free = service(body={"q": "{query}", "rows": "{rows}"})
-    assert callable(on_cluster(ready(system=free), Cluster(), open_models))
+    assert callable(on_cluster(ready(system=free), RayCluster(), open_models))
 
 
 def test_one_run_is_asked_by_one_process(capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,7 +104,8 @@ def test_a_flag_of_the_command_wins_and_the_help_says_how_else(
     ) in shown
 
 
-def test_mechanisms_of_this_package_share_noise() -> None:
-    """A standard deviation of one, and a kind of noise of another."""
-    noise = next(one for one in plan_command.params if one.name == "mechanism__noise")
-    assert noise.type.name == "value"
+def test_noise_in_place_of_a_claim_has_no_flag() -> None:
+    """It is given as `--option sigma=2`; the flags are those of noise that is calibrated."""
+    names = {one.name for one in plan_command.params}
+    assert "mechanism__partitions" in names
+    assert "mechanism__sigma" not in names

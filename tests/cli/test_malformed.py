@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from leakbound_lab.tuning import tune
 
 import leakbound
 from leakbound.attribution import InfluenceSettings
@@ -300,7 +301,7 @@ ARGUMENTS: list[tuple[Callable[[Path], object], str]] = [
     (lambda desk: leakbound.Ledger(None, 1.0, 1e-5), "the ledger or key file is None; it must be"),
     (lambda desk: leakbound.Ledger(desk / "l", 1.0, 1e-5, key=5), "the ledger or key file is 5"),
     (lambda desk: _spend(desk, [1, 2]), "a record is not a text; name each record by a text"),
-    (lambda desk: leakbound.tune(max_calls="9"), "max_calls is '9'; it must be a whole number of"),
+    (lambda desk: tune(max_calls="9"), "max_calls is '9'; it must be a whole number of"),
 ]  # fmt: skip
 
 

@@ -36,7 +36,7 @@ PUBLIC = {
     "Query", "ReportNoisyMax", "Scripted", "Task", "ZCDP", "ZeroShot", "__version__", "answer",
     "audit", "audit_log", "calibrate_gaussian", "canaries", "compare", "estimators", "gate",
     "influence", "load_result", "mechanisms", "open_model", "plan", "probe", "queries", "scores",
-    "sweep", "systems", "tune", "verify",
+    "sweep", "systems", "verify",
 }  # fmt: skip
 
 

@@ -189,7 +189,7 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         {"head_dim", "max_position_embeddings", "num_attention_heads", "num_key_value_heads"},
         CONFIG,
     ),
-    "models/local/extra/classifier.py": ({"max_position_embeddings"}, CONFIG),
+    "leakbound_lab/studies/classifier.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/loading.py": ({"*", "_commit_hash", "tokenizer"}, CONFIG),
     "models/local/hugging_face.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/engine/prefixes.py": (
@@ -211,7 +211,7 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
     "systems/sessions.py": ({"*", "ask", "close"}, "what users open: sessions, or engines"),
     "testing/conformance.py": ({"name"}, "names what lacks members in the report on what it lacks"),
     "testing/conformance_behavior.py": ({"*"}, "finds what a mechanism lacks"),
-    "tuning/search.py": ({"name"}, "a reflection model is a model or any callable"),
+    "leakbound_lab/tuning/search.py": ({"name"}, "a reflection model is a model or any callable"),
     "leakbound_hosts/adapters/haystack.py": ({"content", "data", "text"}, HOST),
     "leakbound_hosts/adapters/langchain.py": ({"page_content"}, HOST),
     "leakbound_hosts/adapters/llama_index.py": ({"*", "text"}, HOST),

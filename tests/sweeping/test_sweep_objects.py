@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from leakbound_lab.tuning import tune
 
 import leakbound
 from leakbound.api.decisions import describe_grid, name_objects, shared_keys
@@ -144,10 +145,10 @@ def test_tasks_of_one_name_are_told_apart(rows: Context) -> None:
 def test_tune_takes_objects(rows: Context, tmp_path: Path) -> None:
     given: dict[str, Any] = {"pairs": 4, "max_calls": 60, "reflection": "none", "out": tmp_path}
     model = Scripted(complete=lambda prompt: "yes", name="says-yes")
-    found = leakbound.tune(rows=rows, model=model, canary=Short(8), shots=4, **given)
+    found = tune(rows=rows, model=model, canary=Short(8), shots=4, **given)
     assert found.prepared.attack.canary == Short(8)
     assert found.prepared.model is model
-    found = leakbound.tune({"canary": Hex(8), "shots": 4}, rows=rows, system=refuses, **given)
+    found = tune({"canary": Hex(8), "shots": 4}, rows=rows, system=refuses, **given)
     assert found.prepared.spec.attack.canary.options == {"digits": 8}
     with pytest.raises(UsageError, match="tune has no parameter 'canari'"):
-        leakbound.tune(canari=Hex(8), **given)  # type: ignore[call-arg]
+        tune(canari=Hex(8), **given)  # type: ignore[call-arg]

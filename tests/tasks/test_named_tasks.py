@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from leakbound_lab.named_tasks import NAMED_TASKS
 
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.prepare.rows import load_data
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Scripted
 from leakbound.tasks import Example
-from leakbound.tasks.named_tasks import NAMED_TASKS, named_task
 from leakbound.tasks.rows.datasets import inline_rows
 
 RAW = {
@@ -76,10 +76,10 @@ def test_each_task_reads_a_data_folder_and_can_be_audited(folder: Path, name: st
 
 def test_every_label_of_the_data_is_a_label_of_the_task() -> None:
     for name, raw in RAW.items():
-        assert {named_task(name).answer(label) for label in raw} == set(
-            named_task(name).task.labels
+        assert {NAMED_TASKS[name].answer(label) for label in raw} == set(
+            NAMED_TASKS[name].task.labels
         )
-    assert len(named_task("dbpedia14").task.labels) == 14
+    assert len(NAMED_TASKS["dbpedia14"].task.labels) == 14
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_every_label_of_the_data_is_a_label_of_the_task() -> None:
 def test_the_label_of_a_problem_is_the_first_digit_of_its_result(
     solution: str, digit: str | None
 ) -> None:
-    assert named_task("gsm8k").answer(solution) == digit
+    assert NAMED_TASKS["gsm8k"].answer(solution) == digit
 
 
 def test_fields_and_classes_of_the_hub(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_fields_and_classes_of_the_hub(tmp_path: Path) -> None:
     for name, (rows, features, expected) in cases.items():
         made = datasets.Features(features) if features else None
         datasets.Dataset.from_list(rows, features=made).save_to_disk(str(tmp_path / name))
-        assert named_task(name).rows(f"hf:{tmp_path / name}", None) == (expected,), name
+        assert NAMED_TASKS[name].rows(f"hf:{tmp_path / name}", None) == (expected,), name
 
 
 def test_mistakes_get_a_sentence(folder: Path, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_no_row_decides_which_layout_is_read() -> None:
 def test_rows_of_a_program_may_have_the_task_of_a_name() -> None:
     rows = tuple(Example(f"row {i}", ("objective", "subjective")[i % 2]) for i in range(12))
     spec = make_spec({"task": "subj", "pairs": 2, "shots": 4})
-    assert prepare(spec, Scripted(complete=str), rows=rows).task == named_task("subj").task
+    assert prepare(spec, Scripted(complete=str), rows=rows).task == NAMED_TASKS["subj"].task
     with pytest.raises(DataError, match="label that the task subj does not know"):
         prepare(spec, Scripted(complete=str), rows=(*rows, Example("row", "other")))
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from leakbound_lab.tuning import open_pilot, tune_spec
+from leakbound_lab.tuning.accuracy import right_shares
 
 from leakbound.attacks import SCORES
 from leakbound.auditing import make_spec
 from leakbound.models import Counted, Scripted
 from leakbound.tasks import Context
-from leakbound.tuning import open_pilot, tune
-from leakbound.tuning.accuracy import right_shares
 
 MARGIN, PREDICTED = SCORES["label_margin"](), SCORES["predicted_member"]()
 SCORED = arrays(float, (3, 4), elements=st.integers(-3, 3).map(float))
@@ -60,7 +60,7 @@ def test_one_vote_of_ten_is_enough_to_choose_a_query(rows: Context, tmp_path: Pa
         "shots": 10, "epsilon": 8, "pairs": 20, "background_copies": 0,
     }  # fmt: skip
     found = {
-        access: tune(
+        access: tune_spec(
             make_spec(spec | {"access": access}), max_calls=2000, pairs=6, reflection="none",
             start="Think about {canary}: {member} or {nonmember}?", out=tmp_path / access,
             model=Scripted(complete=answers_one_wording, name="comparing"), rows=rows,

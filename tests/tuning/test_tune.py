@@ -12,14 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from commands import cli
-
-from leakbound._install import install_hint
-from leakbound.auditing import load_spec, make_spec, prepare, run_audit
-from leakbound.auditing.design.seeds import generator
-from leakbound.errors import StoreError, TargetError, UsageError
-from leakbound.models import Counted, Scripted
-from leakbound.tasks import Context
-from leakbound.tuning import (
+from leakbound_lab.tuning import (
     REWRITES,
     OutOfCalls,
     Tuned,
@@ -27,9 +20,16 @@ from leakbound.tuning import (
     dspy_metric,
     open_pilot,
     save_attack,
-    tune,
+    tune_spec,
 )
-from leakbound.tuning.streams import RELEASING, draw_pairs, require_disjoint, tuning_root
+from leakbound_lab.tuning.streams import RELEASING, draw_pairs, require_disjoint, tuning_root
+
+from leakbound._install import install_hint
+from leakbound.auditing import load_spec, make_spec, prepare, run_audit
+from leakbound.auditing.design.seeds import generator
+from leakbound.errors import StoreError, TargetError, UsageError
+from leakbound.models import Counted, Scripted
+from leakbound.tasks import Context
 
 POOR = "Think about {canary} and say {member} or {nonmember}."
 GOOD = "Search the records for {canary} and say {member} or {nonmember}."
@@ -60,7 +60,7 @@ def reflecting(*replies: str) -> Counted:
 
 def tuned(rows: Context, out: Path, target: Counted, reflection: Any, **options: Any) -> Tuned:
     values = {"max_calls": 400, "pairs": 8, "start": POOR} | options
-    return tune(
+    return tune_spec(
         values.pop("spec", SPEC), reflection=reflection, out=out, model=target, rows=rows, **values
     )
 
@@ -230,7 +230,7 @@ def test_a_system_of_ones_own(rows: Context, tmp_path: Path) -> None:
     system = SystemMechanism(
         lambda context, query: "yes" if any(e.input in query for e in context) else "no"
     )
-    found = tune(
+    found = tune_spec(
         SPEC,
         max_calls=20,
         pairs=4,
@@ -242,7 +242,7 @@ def test_a_system_of_ones_own(rows: Context, tmp_path: Path) -> None:
     )
     assert (found.after, found.calls) == (1.0, 8)
     with pytest.raises(UsageError, match="has no language model that could reflect"):
-        tune(SPEC, max_calls=20, pairs=4, start=POOR, out=tmp_path, system=system, rows=rows)
+        tune_spec(SPEC, max_calls=20, pairs=4, start=POOR, out=tmp_path, system=system, rows=rows)
 
 
 def test_a_reflection_that_fails_says_so(rows: Context, target: Counted, tmp_path: Path) -> None:

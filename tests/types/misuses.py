@@ -1,5 +1,7 @@
 """Twenty misuses of the public face; a type checker reports one error for each."""
 
+from leakbound_lab.tuning import tune
+
 import leakbound
 from leakbound import Task
 from leakbound.canaries import Hex
@@ -19,7 +21,7 @@ Hex(digits="8")
 ReportNoisyMax(sigma=1.0, partition=4)
 leakbound.gate("runs/one", max_epsilon="2")
 leakbound.sweep({"epsilon": [1, 2]}, pair=10)
-leakbound.tune(canary="hxe")
+tune(canary="hxe")
 leakbound.answer("a query", [("a message", "a label")], mechanism="report_noisy_mx")
 leakbound.audit(system=3)
 leakbound.influence("a note", by="sentences")

@@ -1,5 +1,7 @@
 """Uses of the public face; a type checker reports nothing."""
 
+from leakbound_lab.tuning import tune
+
 import leakbound
 from leakbound import Attack, AuditResult, Claim, Example, Task
 from leakbound.attribution import UnitKind
@@ -26,7 +28,7 @@ leakbound.plan(ROWS, mechanism="report_noisy_max", pairs=100, settings={"canary.
 leakbound.compare([result, "runs/other"])
 leakbound.sweep({"epsilon": [1, 2]}, {"mechanism": "report_noisy_max"})
 leakbound.sweep({"canary": [Hex(8), "natural"]}, rows=ROWS, system=system, pairs=10)
-leakbound.tune(rows=ROWS, canary=Hex(8), max_calls=100)
+tune(rows=ROWS, canary=Hex(8), max_calls=100)
 leakbound.influence("a note", by=("sentence", UnitKind("chunk", 200)))
 leakbound.answer("a query", ROWS, mechanism="report_noisy_max", labels=["work", "home"])
 leakbound.canaries.Hex(4)

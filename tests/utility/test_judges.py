@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from leakbound_lab.studies.bertscore import bertscore_f1
+from leakbound_lab.studies.factkb import factkb
 
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
-from leakbound.utility import bertscore_f1, factkb
 
 torch = pytest.importorskip("torch")
 import transformers  # noqa: E402

@@ -12,9 +12,16 @@ from click.testing import CliRunner
 from leakbound.errors import DataError
 
 pytest.importorskip("rouge_score")
-from leakbound.cli.verbs.attribute.score_generations import command
-from leakbound.utility import Generation, count_generations, read_generations, rouge
-from leakbound.utility.regurgitation import repeats_half, shares_words
+from leakbound_lab.studies.regurgitation import (
+    Generation,
+    count_generations,
+    read_generations,
+    repeats_half,
+    shares_words,
+)
+from leakbound_lab.verbs.score_generations import command
+
+from leakbound.utility import rouge
 
 LONG = " ".join(f"w{i}" for i in range(60))
 

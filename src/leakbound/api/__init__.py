@@ -7,7 +7,7 @@ import leakbound.report.notebook.cards as _cards  # noqa: F401
 import leakbound.report.notebook.decisions as _more_cards  # noqa: F401
 from leakbound.api.answers import answer
 from leakbound.api.audits import audit, plan
-from leakbound.api.decisions import compare, gate, sweep, tune
+from leakbound.api.decisions import compare, gate, sweep
 from leakbound.api.influences import influence
 from leakbound.api.logs import audit_log
 from leakbound.api.probes import probe
@@ -26,6 +26,5 @@ __all__ = [
     "plan",
     "probe",
     "sweep",
-    "tune",
     "verify",
 ]

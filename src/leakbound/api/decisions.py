@@ -1,4 +1,4 @@
-"""`sweep`, `compare`, `gate`, `tune`: many audits, and decisions over finished ones."""
+"""`sweep`, `compare`, `gate`: many audits, and decisions over finished ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Unpack
 from leakbound._catalogue import Component
 from leakbound.api.audits import describe_call, require_known, require_relation, system_name
 from leakbound.api.kinds import require_path
-from leakbound.api.parameters import Rows, SweepParameters, TuneParameters
+from leakbound.api.parameters import Rows, SweepParameters
 from leakbound.attacks import Attack
 from leakbound.attribution import (
     InfluenceComparison,
@@ -20,7 +20,7 @@ from leakbound.attribution import (
     compare_influences,
     load_influence,
 )
-from leakbound.auditing import AuditResult, AuditSpec, Claim, load_result, make_spec
+from leakbound.auditing import AuditResult, AuditSpec, Claim, load_result
 from leakbound.auditing.collect.system_calls import runner_of
 from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.spec.audit_spec import COMPONENTS, flat_keys
@@ -41,8 +41,6 @@ from leakbound.sweeping import (
 )
 from leakbound.systems import CallOptions, SystemMechanism
 from leakbound.tasks import Task, as_context
-from leakbound.tuning import Tuned
-from leakbound.tuning import tune as tune_spec
 
 # keys whose values may be objects; an attack and a claim are several keys at once
 OBJECTS = frozenset({*COMPONENTS, "system", "model", "task", "attack", "claim"})
@@ -309,9 +307,6 @@ def gate(
         accuracy: Where random guessing is claimed: how often an attack is right that `min_power`
             is about.
 
-    Returns:
-        Outcome ("passed", "violation" or "inconclusive") and why, in a sentence.
-
     Raises:
         UsageError: For a number out of range.
     """
@@ -319,56 +314,6 @@ def gate(
     most = found.claim.epsilon if max_epsilon is None else max_epsilon
     required = Gate(most, min_power, factor, require_no_violation, max_delta, accuracy)
     return check_gate(found, required)
-
-
-def tune(
-    settings: Mapping[str, object] | None = None,
-    *,
-    rows: Rows | None = None,
-    max_calls: int = 2000,
-    pairs: int = 20,
-    start: str = "",
-    reflection: str | Model | None = None,
-    calls: CallOptions | None = None,
-    out: str | Path = "runs",
-    **parameters: Unpack[TuneParameters],
-) -> Tuned:
-    """Search for a better wording of the query, on paired trials that the audit never uses.
-
-    Args:
-        settings: Any other key of a configuration file.
-        rows: As in `audit`.
-        max_calls: Budget of model calls.
-        pairs: Paired trials that score a wording.
-        start: Wording to start from, with {canary} in it; empty: that of the audit.
-        reflection: Model that proposes wordings and reads the canaries of the pilot, or its
-            address; "none" tries a list of rewrites; None: the audited model.
-        calls: How a system is called, as in `audit`.
-        out: Where tried wordings are kept.
-        **parameters: Those of `audit`, except `pairs`.
-
-    Returns:
-        The best wording, and its accuracy on the pilot before and after.
-
-    Raises:
-        LeakboundError: With a sentence for whatever cannot be used.
-
-    Reference:
-        CL, section on query optimisation.
-    """
-    folder = require_path("out", out, "the folder of the runs, such as 'runs'")
-    keys, handed = shared_keys("tune", rows, parameters, settings)
-    spec = make_spec(keys)
-    require_relation(parameters.get("claim"), spec.attack.insertion)
-    if handed.query is not None and not start:
-        raise UsageError(
-            f"query is {type(handed.query).__name__}, whose wording is not known; add start=, a "
-            "text that holds {canary}."
-        )
-    return tune_spec(
-        spec, max_calls=max_calls, pairs=pairs, start=start, reflection=reflection, out=folder,
-        handed=replace(handed, query=None), calls=calls,
-    )  # fmt: skip
 
 
 def _load(result: Result) -> AuditResult:

@@ -110,12 +110,6 @@ class SweepParameters(SharedOptions, total=False):
     system: UserSystem | None
 
 
-class TuneParameters(SharedOptions, total=False):
-    """Parameters of `leakbound.audit` that `tune` takes; its own `pairs` are those of the pilot."""
-
-    system: UserSystem | None
-
-
 class AuditParameters(AuditOptions, total=False):
     """Parameters of `leakbound.audit` except `rows` and `out`."""
 

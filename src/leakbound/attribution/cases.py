@@ -11,7 +11,6 @@ from pathlib import Path
 
 from leakbound.errors import DataError, UsageError, reason_of
 from leakbound.models import Chat
-from leakbound.utility.regurgitation import CONTEXTS, REFERENCES
 
 QUERIES = ("query", "question")
 CHUNKS = ("chunks", "contexts", "documents", "passages", "sources")
@@ -22,6 +21,8 @@ CHUNK_TEXTS = ("text", "content", "page_content", "chunk", "document", "context"
 ANSWERS = ("response", "answer", "generation", "output")  # of a RAG trace
 BETWEEN = "\n\n"  # separates the documents of a context
 NamedSource = tuple[str, int, int]  # name, first character, end (exclusive)
+CONTEXTS = ("context", "document", "article", "source", "input", "prompt")
+REFERENCES = ("reference", "gold", "target", "label", "highlights", "summary", "answer")
 NAMES = {"context": CONTEXTS, "query": QUERIES, "response": ("response",), "reference": REFERENCES}
 LONGEST_FIELD = 1 << 27  # characters of a CSV field: longer than any context, and fits any memory
 

@@ -64,7 +64,7 @@ SECTIONS = {
     },
 }
 VERBS = "leakbound.verbs"  # entry points of commands that other packages bring
-OF_LAB = ("influence-study", "reproduce", "selftest")
+OF_LAB = ("influence-study", "reproduce", "score-generations", "selftest", "tune")
 DECIMAL_COMMA = re.compile(r"'(-?\d+),(\d+)' is not a number")
 UNREAD = 141  # as the shell has it for a process that SIGPIPE ended
 COMMANDS = {name: text for section in SECTIONS.values() for name, text in section.items()}

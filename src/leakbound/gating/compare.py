@@ -138,11 +138,7 @@ class Comparison(_Frozen):
     caveats: tuple[str, ...] = CAVEATS
 
     def to_json(self) -> str:
-        """The comparison as stable text.
-
-        Returns:
-            JSON; equal comparisons give equal bytes.
-        """
+        """The comparison as stable text: equal comparisons give equal bytes."""
         return self.model_dump_json(indent=2) + "\n"
 
     def _repr_html_(self) -> str | None:
@@ -151,18 +147,13 @@ class Comparison(_Frozen):
 
 
 def compare_results(results: Sequence[AuditResult], together: int = 1) -> Comparison:
-    """Compare finished runs.
+    """Compare two or more finished runs.
 
     Each of the m rates has a Clopper-Pearson interval at 1 - (1 - confidence)/m, and a difference
     lies between those of their limits (Bonferroni). That holds also where runs share contexts or
-    answers, so that their trials are dependent; it is wider than it need be.
-
-    Args:
-        results: Two or more runs.
-        together: Number of comparisons whose intervals hold together.
-
-    Returns:
-        The comparison. All intervals hold together with the least confidence among the runs.
+    answers, so that their trials are dependent; it is wider than it need be. All intervals hold
+    together with the least confidence among the runs, also with those of other comparisons where
+    `together` counts several.
     """
     letters = [_letter(at) for at in range(len(results))]
     confidence = min(result.spec["confidence"] for result in results)
@@ -225,13 +216,7 @@ def _differing(results: Sequence[AuditResult]) -> dict[str, tuple[JsonValue, ...
 
 
 def flat_settings(spec: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Settings with the options of components as keys of their own.
-
-    Args:
-        spec: Every parameter of an audit by its flat key.
-
-    Returns:
-        Plain values: the kind of a component by its key, its options as `canary.digits`.
+    """The parameters of an audit with the options of components as keys of their own.
 
     Examples:
         >>> flat_settings({"pairs": 8, "canary": {"kind": "hex", "digits": 4}})

@@ -83,13 +83,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What a gate says of one run.
-
-    Args:
-        run: Name of the run.
-        outcome: Whether it passed.
-        why: The reason, in a sentence.
-    """
+    """What a gate says of one run: whether it passed, and why, in a sentence."""
 
     run: str
     outcome: Outcome
@@ -101,14 +95,9 @@ class GateResult:
 
 
 def check_gate(result: AuditResult, gate: Gate) -> GateResult:
-    """Hold a run against a gate.
+    """Hold a finished run against a gate: a violation before inconclusive, before passed.
 
-    Args:
-        result: A finished run. No catalogue, data or model is read.
-        gate: What it must show.
-
-    Returns:
-        A violation before inconclusive, before passed. Point estimates take no part.
+    No catalogue, data or model is read, and point estimates take no part.
 
     Raises:
         UsageError: If the gate asks for a power that is known against another claim only.
@@ -137,13 +126,8 @@ def check_gate(result: AuditResult, gate: Gate) -> GateResult:
 def power(result: AuditResult, factor: float) -> tuple[float, float] | None:
     """Least probability that the run's design rejects what it tests where the system leaks more.
 
-    Args:
-        result: A finished run.
-        factor: Leakage, in units of what is tested.
-
-    Returns:
-        (factor, probability) at the largest factor of the result's table that is not above the
-        given one; None where the table has none.
+    (factor, probability) at the largest factor of the result's table, in units of what is tested,
+    that is not above the given one; None where the table has none.
     """
     return max((row for row in result.power if row[0] <= factor * (1 + 1e-9)), default=None)
 
@@ -277,15 +261,10 @@ def _weak_test_of_guessing(result: AuditResult, gate: Gate, least: float) -> str
 
 
 def accuracy_power_of(result: AuditResult, accuracy: float) -> tuple[float, float] | None:
-    """Least probability that an attack of an accuracy rejects random guessing.
+    """Least probability that an attack of an accuracy in (0.5, 1] rejects random guessing.
 
-    Args:
-        result: A finished run.
-        accuracy: How often the attack is right, in (0.5, 1].
-
-    Returns:
-        (accuracy, probability) at the largest accuracy of the result's table that is not above the
-        given one; None where the table has none.
+    (accuracy, probability) at the largest accuracy of the result's table that is not above the
+    given one; None where the table has none.
     """
     known = (row for row in result.guessing_power if row[0] <= accuracy * (1 + 1e-9))
     return max(known, default=None)

@@ -40,16 +40,10 @@ EMPTY_SLOT = Example("", "")
 
 
 def present(context: Context) -> Context:
-    """The examples of a context without its empty slots, as a prompt shows them.
+    """The examples of a context (PRIVATE) without its empty slots, as a prompt shows them.
 
     Only what renders prompts leaves slots out. Partitions, divisors and thresholds count them, so
     that nobody's part depends on whose budget is spent.
-
-    Args:
-        context: The examples (PRIVATE), among them perhaps `EMPTY_SLOT`.
-
-    Returns:
-        The examples that are there, in their order.
 
     Examples:
         >>> len(present((Example("a fee", "work"), EMPTY_SLOT)))
@@ -59,14 +53,8 @@ def present(context: Context) -> Context:
 
 
 def as_context(rows: Iterable[Example | tuple[Content, str]]) -> Context:
-    """Make a context.
-
-    Args:
-        rows: Examples, or (input, label) pairs (PRIVATE); `as_image` makes an input of an image
-            file.
-
-    Returns:
-        The examples, in their order.
+    """Make a context of examples or (input, label) pairs (PRIVATE); `as_image` makes an input of an
+    image file.
 
     Raises:
         DataError: If they are something else.

@@ -110,87 +110,52 @@ class Mechanism(Protocol):
 
     @abstractmethod
     def to_config(self) -> dict[str, object]:
-        """Kind and options as plain values, for records and configuration files.
-
-        Returns:
-            `kind` (the name) and every option by name; nothing private.
-        """
+        """`kind` (the name) and every option by name, as plain values; nothing private."""
 
     @abstractmethod
     def recalibrated(self, epsilon: float, delta: float) -> Mechanism:
-        """The same mechanism with the noise of another claim; its aggregates are the same unless
-        `noise_in_collect`.
+        """The same mechanism with the noise of another claim, epsilon above 0 and delta in [0, 1);
+        the mechanism itself where nothing depends on a claim.
 
-        Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in [0, 1).
-
-        Returns:
-            The mechanism itself where nothing depends on a claim.
+        Its aggregates are the same unless `noise_in_collect`.
         """
 
     @abstractmethod
     def voters(self, shots: int) -> int:
-        """Number of answers that one aggregate counts or averages.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            The number of partitions, subsamples or experts; 1 for a single answer.
+        """Number of answers that one aggregate over so many examples counts or averages:
+        partitions, subsamples or experts; 1 for a single answer.
         """
 
     @abstractmethod
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """Which examples each voter on the answer is shown, where no two voters share one.
+        """Places of the examples, from 0, that each voter on the answer is shown, where no two
+        voters share one.
 
-        An audit of answers reads it to place copies of the canary in other parts.
-
-        Args:
-            shots: Number of examples in the context.
-
-        Returns:
-            Places of the examples, from 0, for each voter; empty where voters share examples, where
-            the parts do not vote on the answer, and where they are not known.
+        Empty where voters share examples, where the parts do not vote on the answer, and where they
+        are not known. An audit of answers reads it to place copies of the canary in other parts.
         """
 
     @abstractmethod
     def noise_in_collect(self, task: Task, query: Query) -> bool:
         """Whether `collect` draws noise, or reads how much there is, for this query.
 
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            True if aggregates hold for this epsilon, delta and calibration only, so that they must
-            never be reused for others.
+        If it does, aggregates hold for this epsilon, delta and calibration only, so that they must
+        never be reused for others.
         """
 
     @abstractmethod
     def cost(self, task: Task, query: Query) -> Guarantee:
         """What one answer to this query spends: the number that audit, record and ledger use.
 
-        Args:
-            task: The task of the context.
-            query: The query that is answered.
-
-        Returns:
-            `guarantee` for one release. For an answer of several noisy choices, `compose` of one
-            part for each of them.
+        `guarantee` for one release. For an answer of several noisy choices, `compose` of one part
+        for each of them.
         """
 
     @abstractmethod
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """First requests of a job: what the model must be able to take.
+        """First requests of a job (PRIVATE) in any order: what the model must be able to take.
 
-        Args:
-            task: Renders the prompts.
-            job: Context (PRIVATE) and query.
-            draw: Names the random draw of sampled answers and noise.
-
-        Returns:
-            Requests that `collect` sends first, in any order.
+        `draw` names the random draw of sampled answers and noise.
 
         Raises:
             UsageError: If the mechanism cannot answer such a job.
@@ -200,7 +165,8 @@ class Mechanism(Protocol):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """The slow part: send requests to the model and aggregate its replies.
+        """The slow part: send requests to the model and aggregate its replies, one aggregate
+        (PRIVATE) for each job.
 
         Args:
             task: Renders the prompts.
@@ -208,47 +174,27 @@ class Mechanism(Protocol):
             draws: One number for each job that names its random draw; equal numbers give equal
                 aggregates.
             model: Answers the requests.
-
-        Returns:
-            One aggregate (PRIVATE) for each job.
         """
 
     @abstractmethod
     def release(self, aggregate: Any, draws: int, rng: np.random.Generator) -> Outputs:
-        """The fast part: noise and choice.
+        """The fast part: noise and choice, as so many independent outputs of one aggregate
+        (PRIVATE).
 
-        Args:
-            aggregate: What `collect` returned for one job (PRIVATE).
-            draws: Number of independent outputs.
-            rng: Source of all noise.
-
-        Returns:
-            `draws` outputs.
+        `rng` is the source of all noise.
         """
 
     @abstractmethod
     def output_distribution(self, aggregate: Any) -> OutputDistribution | None:
-        """Exact distribution of an output.
-
-        Args:
-            aggregate: What `collect` returned for one job (PRIVATE).
-
-        Returns:
-            The distribution (PRIVATE), or None if it is not known.
+        """Exact distribution (PRIVATE) of an output for an aggregate (PRIVATE); None if it is not
+        known.
         """
 
     @abstractmethod
     def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
-        """Outputs in words, by public facts alone.
+        """Outputs in words, one text for each draw, by public facts alone.
 
-        Args:
-            task: The task of the context.
-            query: The query that was answered.
-            outputs: What `release` returned.
-            model: May be asked about the query and the outputs.
-
-        Returns:
-            One text for each draw.
+        The model may be asked about the query and the outputs.
         """
 
 
@@ -265,13 +211,7 @@ MEMBERS = members_of(Mechanism)
 
 
 def require_mechanism(thing: object) -> Mechanism:
-    """Check that an object has every member of `Mechanism`.
-
-    Args:
-        thing: What is handed over as a mechanism.
-
-    Returns:
-        The same object.
+    """Check that an object has every member of `Mechanism`, and return it.
 
     Raises:
         UsageError: If it is a class, lacks members, has a method that takes other arguments, or has

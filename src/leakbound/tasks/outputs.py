@@ -22,12 +22,7 @@ ANSWER = "answer"  # the channel that every system has
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Job:
-    """One query over one private context.
-
-    Attributes:
-        context: The examples (PRIVATE).
-        query: What the user asks.
-    """
+    """One query over one private context (PRIVATE)."""
 
     context: Context
     query: Query
@@ -100,14 +95,8 @@ Aggregate: TypeAlias = Votes | Vector | GeneratedText
 
 
 def reply_of(aggregate: Aggregate) -> StoredReply | None:
-    """What a user saw of an answer, for the learned witness.
-
-    Args:
-        aggregate: A stored aggregate (PRIVATE).
-
-    Returns:
-        The reply, or what was kept of it; None if the release shows nothing but a choice or noisy
-        values.
+    """What a user saw of an answer, for the learned witness, or what was kept of it; None if the
+    release shows nothing but a choice or noisy values.
 
     Examples:
         >>> reply_of(GeneratedText("Yes.")).text
@@ -119,14 +108,8 @@ def reply_of(aggregate: Aggregate) -> StoredReply | None:
 
 
 def channel_of(aggregate: Aggregate, name: str) -> Aggregate:
-    """What went through one channel of a system.
-
-    Args:
-        aggregate: A stored aggregate (PRIVATE).
-        name: `ANSWER`, or the name of another channel.
-
-    Returns:
-        The answer itself, or the text of the channel; an empty text where nothing went through it.
+    """What went through one channel of a system: the answer itself for `ANSWER`, else the text of
+    the channel; an empty text where nothing went through it.
 
     Examples:
         >>> spoken = GeneratedText("Done.", channels={"logs": GeneratedText("wrote 1 file")})

@@ -16,13 +16,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 def packed(aggregate: Aggregate) -> str:
-    """An aggregate as JSON.
-
-    Args:
-        aggregate: What `collect` returned for one job (PRIVATE).
-
-    Returns:
-        Text that `unpacked` reads.
+    """An aggregate (PRIVATE) as JSON, which `unpacked` reads.
 
     Examples:
         >>> packed(Votes((3, 1, 0)))
@@ -48,14 +42,7 @@ def _values(aggregate: Aggregate) -> Json:
 
 
 def unpacked(text: str) -> Aggregate:
-    """The aggregate of an evidence row.
-
-    Args:
-        text: What `packed` returned, in this version or an earlier one.
-
-    Returns:
-        The aggregate (PRIVATE).
-    """
+    """The aggregate (PRIVATE) of a text that `packed` made, in this version or an earlier one."""
     found = json.loads(text)
     if isinstance(found, list):
         return Votes(tuple(found))

@@ -10,18 +10,12 @@ AROUND = " \t\n\"'`*.,:;!?()[]{}<>«»“”‘’-"  # means nothing before or 
 
 
 def parse_answer(text: str, answers: Sequence[str]) -> int:
-    """Which of the allowed answers a text gives.
+    """Index of the allowed answer that a text gives; len(answers) if it gives none or more than one
+    (unreadable).
 
     Case, quotes, surrounding punctuation and chatty prefixes do not matter, unless answers differ
     in nothing else: an exact match wins, then the longest answer that the text begins with, then
     the only answer that it mentions.
-
-    Args:
-        text: What the model wrote.
-        answers: The allowed answers.
-
-    Returns:
-        Its index; len(answers) if the text gives none or more than one (unreadable).
 
     Examples:
         >>> [parse_answer(text, ("yes", "no")) for text in ("Yes.", "I think no", "perhaps")]

@@ -44,26 +44,14 @@ class Query:
         return 1 + len(self.further)
 
     def joined(self, replies: Iterable[str]) -> str:
-        """Replies to all its questions as one text.
-
-        Args:
-            replies: In the order of the questions.
-
-        Returns:
-            A text from which `replies` makes them again.
+        """Replies to all its questions, in their order, as a text from which `replies` makes them
+        again.
         """
         found = list(replies)
         return found[0] if len(found) == 1 else BETWEEN.join(t.replace(BETWEEN, "") for t in found)
 
     def replies(self, text: str) -> tuple[str, ...]:
-        """The replies that a text holds.
-
-        Args:
-            text: Made by `joined`.
-
-        Returns:
-            (calls,) replies; empty ones where there was no answer.
-        """
+        """The (calls,) replies that a text of `joined` holds; empty where there was no answer."""
         if not self.further:
             return (text,)
         found = text.split(BETWEEN)[: self.calls]
@@ -125,63 +113,34 @@ class Task:
             )
 
     def answers(self, query: Query) -> tuple[str, ...]:
-        """The public answers that a query may be given.
-
-        Args:
-            query: The query.
-
-        Returns:
-            Its own, else those of the task; none if any text may be answered.
+        """The public answers to a query: its own, else those of the task; none if any text may be
+        answered.
         """
         return () if query.free else query.labels or self.labels
 
     def block(self, example: Example) -> str | Parts:
-        """One example as it stands in a prompt.
-
-        Args:
-            example: The example (PRIVATE).
-
-        Returns:
-            Input and label under their names.
-        """
+        """One example (PRIVATE) as it stands in a prompt."""
         opened, answer = self.open_block(example.input), f" {example.label}\n\n"
         return opened + answer if isinstance(opened, str) else join((opened, answer))
 
     def open_block(self, content: Content) -> str | Parts:
-        """A block whose answer the model has to give.
-
-        Args:
-            content: The input.
-
-        Returns:
-            The input under its name, and the name of the label.
-        """
+        """A block whose answer the model has to give: the input and the name of the label."""
         if isinstance(content, str):
             return f"{self.input_name}: {content}\n{self.label_name}:"
         return join((f"{self.input_name}: ", content, f"\n{self.label_name}:"))
 
     def head(self, preamble: str = "") -> str:
-        """What stands before the examples.
-
-        Args:
-            preamble: System instructions, such as a defence.
-
-        Returns:
-            Preamble and instruction, each with a blank line behind it.
+        """What stands before the examples: system instructions, such as a defence, and the
+        instruction, each with a blank line behind it.
         """
         parts = [part for part in (preamble, self.instruction or self._instruction()) if part]
         return "".join(f"{part}\n\n" for part in parts)
 
     def prompt(self, context: Context, query: Query, preamble: str = "") -> str | Parts | Chat:
-        """The whole prompt for one query over one context or partition; empty slots show nothing.
+        """The whole prompt for one query over one context (PRIVATE) or partition; empty slots show
+        nothing.
 
-        Args:
-            context: The examples (PRIVATE).
-            query: The query.
-            preamble: System instructions, such as a defence.
-
-        Returns:
-            A text, parts where there is an image, or messages where there is a system message.
+        A text, parts where there is an image, or messages where there is a system message.
 
         Raises:
             UsageError: If there is an image beside a system message.

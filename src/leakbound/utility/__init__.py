@@ -1,18 +1,6 @@
-"""How good a response is, and how much of its context it repeats."""
+"""How good a response is: utility on held-out queries, and ROUGE."""
 
-from leakbound.utility.bertscore import bertscore_f1
-from leakbound.utility.factkb import factkb
 from leakbound.utility.held_out import HeldOut, held_out
-from leakbound.utility.regurgitation import (
-    DEFINITIONS,
-    Counts,
-    Generation,
-    count_generations,
-    read_generations,
-)
 from leakbound.utility.rouge import Rouge, rouge
 
-__all__ = [
-    "DEFINITIONS", "Counts", "Generation", "HeldOut", "Rouge", "bertscore_f1", "count_generations",
-    "factkb", "held_out", "read_generations", "rouge",
-]  # fmt: skip
+__all__ = ["HeldOut", "Rouge", "held_out", "rouge"]

@@ -42,27 +42,13 @@ class HeldOut:
         return "accuracy" if self.task.labels else "rougeL"
 
     def check(self, mechanism: Mechanism, model: Model) -> None:
-        """Refuse, before any call, what model or mechanism refuse of these queries.
-
-        Args:
-            mechanism: What answers.
-            model: An opened model.
-
-        Raises:
-            LeakboundError: What either of them refuses.
-        """
+        """Refuse, before any call, what mechanism or opened model refuse of these queries."""
         for job, draw in zip(self.jobs, self.draws, strict=True):
             model.check(mechanism.requests(self.task, job, draw))
 
     def collect(self, mechanism: Mechanism, model: Model) -> list[Aggregate]:
-        """The slow side: one aggregate per query; equal requests are sent once.
-
-        Args:
-            mechanism: What answers.
-            model: An opened model.
-
-        Returns:
-            Aggregates before noise (PRIVATE), in the order of the queries.
+        """The slow side: aggregates before noise (PRIVATE), in the order of the queries; equal
+        requests are sent once.
         """
         return mechanism.collect(self.task, self.jobs, self.draws, Distinct(model))
 
@@ -73,17 +59,7 @@ class HeldOut:
         model: Model,
         rng: np.random.Generator,
     ) -> float:
-        """`accuracy` where answers are labels, else `rouge`.
-
-        Args:
-            mechanism: What answers.
-            aggregate: What `collect` returned.
-            model: An opened model; used by mechanisms that decode with it.
-            rng: Source of the noise.
-
-        Returns:
-            A number in [0, 1].
-        """
+        """`accuracy` where answers are labels, else `rouge`: a number in [0, 1]."""
         return (
             self.accuracy(mechanism, aggregate, rng)
             if self.task.labels
@@ -93,16 +69,7 @@ class HeldOut:
     def accuracy(
         self, mechanism: Mechanism, aggregate: Sequence[Aggregate], rng: np.random.Generator
     ) -> float:
-        """Expected share of right answers, over 400 outputs per query.
-
-        Args:
-            mechanism: What answers.
-            aggregate: What `collect` returned.
-            rng: Source of the noise.
-
-        Returns:
-            A number in [0, 1].
-        """
+        """Expected share of right answers, in [0, 1], over 400 outputs per query."""
         hits = [
             (
                 np.asarray(mechanism.release(one, DRAWS, rng).answers)
@@ -119,17 +86,7 @@ class HeldOut:
         model: Model,
         rng: np.random.Generator,
     ) -> float:
-        """Mean ROUGE-L F1 of one released text per query.
-
-        Args:
-            mechanism: What answers.
-            aggregate: What `collect` returned.
-            model: An opened model; used by mechanisms that decode with it.
-            rng: Source of the noise.
-
-        Returns:
-            A number in [0, 1].
-        """
+        """Mean ROUGE-L F1, in [0, 1], of one released text per query; the model may decode it."""
         texts = [
             mechanism.decode(self.task, job.query, mechanism.release(one, 1, rng), model)[0]
             for job, one in zip(self.jobs, aggregate, strict=True)
@@ -144,17 +101,7 @@ class HeldOut:
 def held_out(
     rows: Context, task: Task, shots: int, queries: int, rng: np.random.Generator
 ) -> HeldOut:
-    """Draw a context and held-out queries.
-
-    Args:
-        rows: All rows (PRIVATE).
-        task: The task.
-        shots: Examples in the context.
-        queries: Rows outside of it whose inputs are the queries.
-        rng: Source of the choice.
-
-    Returns:
-        The context with its queries and their right answers.
+    """Draw a context of all rows (PRIVATE), and rows outside of it whose inputs are the queries.
 
     Raises:
         DataError: If there are too few rows.

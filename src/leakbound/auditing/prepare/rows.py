@@ -9,7 +9,7 @@ from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.privacy import NonPrivate
 from leakbound.tasks import Context, Mechanism, Task
-from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
+from leakbound.tasks.named_tasks import NamedTask, task_by_name
 from leakbound.tasks.rows.datasets import (
     as_examples,
     infer_task,
@@ -34,8 +34,8 @@ def load_data(design: Design) -> tuple[Context, Task]:
 
 def _load(design: Design) -> tuple[Context, Task]:
     fixed = public_task(design)
-    if design.task in NAMED_TASKS:
-        rows = _name_of(design, NAMED_TASKS[design.task])
+    if (named := task_by_name(design.task)) is not None:
+        rows = _name_of(design, named)
     elif design.rows is not None:
         rows = as_examples(
             inline_rows(design.rows), "the configuration", *_fields(design),
@@ -79,7 +79,7 @@ def _with_messages(task: Task, design: Design) -> Task:
 def named_rows(design: Design) -> bool:
     """Whether a configuration names rows, or a task that knows where its rows are."""
     given = (design.data, design.rows, design.data_dir)
-    return design.task in NAMED_TASKS or any(one is not None for one in given)
+    return task_by_name(design.task) is not None or any(one is not None for one in given)
 
 
 def public_task(design: Design, own_rows: bool = False) -> Task | None:
@@ -98,8 +98,8 @@ def public_task(design: Design, own_rows: bool = False) -> Task | None:
                 "out."
             )
         return Task("classification", tuple(design.labels))
-    if name in NAMED_TASKS:
-        return NAMED_TASKS[name].task
+    if (named := task_by_name(name)) is not None:
+        return named.task
     return {"help_desk": HELP_DESK, "pseudo_names": PSEUDO_NAMES, "generation": GENERATION}.get(
         name or ""
     )
@@ -129,7 +129,8 @@ def require_public(task: Task | None, mechanism: Mechanism) -> None:
 
 def task_of(rows: Context, name: str | None, fixed: Task | None = None) -> Task:
     """Find the task of a name, or the one that the labels speak for."""
-    task = fixed or (NAMED_TASKS[name].task if name in NAMED_TASKS else infer_task(rows, name))
+    named = task_by_name(name)
+    task = fixed or (infer_task(rows, name) if named is None else named.task)
     if task.labels and not {row.label for row in rows} <= set(task.labels):
         raise DataError(_unknown_labels(name, task))
     require_classes(task, rows)
@@ -175,12 +176,12 @@ def _one_source(design: Design) -> None:
         raise UsageError(
             f"rows come from one place, and {' and '.join(given)} are given; leave all but one out."
         )
-    if design.data_dir is not None and design.task not in NAMED_TASKS:
+    if design.data_dir is not None and task_by_name(design.task) is None:
         raise UsageError(
             "--data-dir holds the rows of named tasks; add --task NAME (leakbound list tasks), or "
             "use --data."
         )
-    if design.task in NAMED_TASKS and any(_fields(design)):
+    if task_by_name(design.task) is not None and any(_fields(design)):
         raise UsageError(
             f"the task {design.task} knows its fields; leave --input-field, --label-field and "
             "--input-template out."

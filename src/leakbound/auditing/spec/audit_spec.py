@@ -23,7 +23,7 @@ from leakbound.estimators import ESTIMATORS, threshold_rule
 from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Fixed
 from leakbound.stats.counts.ranked import Ranked
-from leakbound.tasks.named_tasks import NAMED_TASKS
+from leakbound.tasks.named_tasks import task_by_name, tasks_by_name
 from leakbound.tasks.rows.datasets import TASKS
 
 LIKELY = 0.8  # a confidence that somebody may have meant
@@ -132,14 +132,7 @@ class AuditSpec(FrozenSpec):
     decision: Decision = Decision()
 
     def model_post_init(self, context: Any, /) -> None:
-        """Refuse names that stand in no catalogue, unless an object was handed over.
-
-        Args:
-            context: Of pydantic; not used.
-
-        Raises:
-            UsageError: For an unknown name.
-        """
+        """Refuse names that stand in no catalogue, unless an object was handed over."""
         if self.design.layout != "one_run" or Ranked.named(self.decision.threshold) is None:
             threshold_rule(self.decision.threshold, Fixed())
         if self.attack.channels and self.design.layout == "one_run":
@@ -151,9 +144,9 @@ class AuditSpec(FrozenSpec):
             named: Component | None = getattr(getattr(self, KEYS[key]), key)
             if named is not None and named.python is None and named.kind not in catalogue:
                 raise unknown_name(catalogue.what, named.kind, catalogue)
-        task, tasks = self.design.task, (*TASKS, "help_desk", "pseudo_names", *NAMED_TASKS)
-        if task is not None and task not in tasks:
-            raise unknown_name("the task", task, tasks)
+        task, own = self.design.task, (*TASKS, "help_desk", "pseudo_names")
+        if task is not None and task not in own and task_by_name(task) is None:
+            raise unknown_name("the task", task, (*own, *tasks_by_name()))
 
     @property
     def claim_source(self) -> Literal["stated", "default"]:
@@ -196,13 +189,7 @@ def _plain(value: Any) -> Any:
 
 
 def make_spec(values: Mapping[str, Any]) -> AuditSpec:
-    """A spec from plain values, flat or in groups.
-
-    Args:
-        values: Keys of the four groups, or keys by themselves.
-
-    Returns:
-        The spec.
+    """A spec from plain values: keys of the four groups, or keys by themselves.
 
     Raises:
         UsageError: With a sentence for whatever is wrong with the values.
@@ -359,14 +346,7 @@ def _must(problem: Any) -> str:
 
 
 def load_spec(path: str | None, overrides: Mapping[str, Any]) -> AuditSpec:
-    """The file's values, overridden by those given.
-
-    Args:
-        path: A YAML file, or None.
-        overrides: Flat keys that win over the file.
-
-    Returns:
-        The spec.
+    """The values of a YAML file (None: none), overridden by flat keys.
 
     Raises:
         UsageError: With a sentence for whatever is wrong with file or values.

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import click
 
-from leakbound.auditing.collect.cluster import on_cluster
+from leakbound._catalogue import load_entry
 from leakbound.auditing.collect.collect import BatchRunner, replay_only
 from leakbound.auditing.collect.prefetch import run_ahead
 from leakbound.auditing.collect.system_calls import SystemRunner
@@ -23,26 +25,40 @@ from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.shards import kept_model
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.cli.options.system import call_options, rate_option
-from leakbound.cli.screen.help_pages import in_section
+from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, Function, option, together
 from leakbound.errors import UsageError
 from leakbound.models import Answers, Cached, Endpoint, Model
-from leakbound.scaling import Cluster
 from leakbound.systems import CallOptions, SystemMechanism
 
 Opener = Callable[[AuditSpec], Model]
-option = in_section("Run")
-ON_CLUSTER = (
-    option(
-        "--ray",
-        default=None,
-        metavar="ADDRESS",
-        help="call the model on a Ray cluster: local, auto, or host:port",
-    ),
-    option(
-        "--workers",
-        type=click.IntRange(1),
-        default=None,
-        help="models opened on the cluster [default: one per GPU, else one per CPU]",
+R = TypeVar("R")
+CLUSTERS = "leakbound.clusters"  # entry points of what spreads work; `ray` is the one of --ray
+
+
+class Cluster(Protocol):
+    """Machines that call models in place of this process."""
+
+    def connected(self) -> AbstractContextManager[None]:
+        """One session for several runs."""
+
+    def runner(self, prepared: Prepared, opener: Opener, calls: CallOptions) -> BatchRunner:
+        """What collects the batches of an audit."""
+
+    def spread(
+        self,
+        opened: Callable[[str], Model],
+        address: str,
+        work: Callable[[Model, int], R],
+        items: Sequence[int],
+    ) -> Iterable[tuple[int, R]]:
+        """Work on each item, with the model at an address opened in every worker."""
+
+
+run = partial(option, section="Run")
+cluster_options = together(
+    run("--ray", "call the model on a Ray cluster: local, auto, or host:port", metavar="ADDRESS"),
+    run(
+        "--workers", "models opened on the cluster [default: one per GPU, else one per CPU]", COUNT
     ),
 )
 
@@ -110,7 +126,7 @@ class CollectOptions:
                 "out."
             )
         if self.cluster is not None:
-            return on_cluster(prepared, self.cluster, opener, self.calls)
+            return self.cluster.runner(prepared, opener, self.calls)
         if self.replay and self.cache is None:
             return replay_only
         if isinstance(prepared.mechanism, SystemMechanism):
@@ -130,54 +146,49 @@ def read_shard(
     return int(match[1]), int(match[2])
 
 
-OPTIONS = (
-    option(
-        "--out",
-        type=click.Path(path_type=Path),
-        default=Path("runs"),
-        show_default=True,
-        help="folder of the runs",
-    ),
-    option(
-        "--shard",
-        callback=read_shard,
-        default=None,
-        metavar="i/N",
-        help="collect only every Nth batch; `merge` joins the shards",
-    ),
-    option(
-        "--cache",
-        type=click.Path(path_type=Path, dir_okay=False),
-        default=None,
-        metavar="FILE",
-        help="store finished model calls in this file, and reuse them; its answers cannot be read "
-        "without their prompts",
-    ),
-    option(
-        "--replay",
-        is_flag=True,
-        help="do not open a model: take all answers from the run in --out, or from --cache",
-    ),
-)
-
-
-def cluster_options(function: Callable[..., object]) -> Callable[..., object]:
-    """--ray and --workers."""
-    for option in reversed(ON_CLUSTER):
-        function = option(function)
-    return function
-
-
 def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
     """The cluster that the options name, if any."""
     if ray is None and workers is not None:
         raise UsageError("--workers needs a cluster; add --ray local, or --ray ADDRESS.")
-    return None if ray is None else Cluster(ray, workers)
+    if ray is None:
+        return None
+    for entry in metadata.entry_points(group=CLUSTERS, name="ray"):
+        made: Cluster = load_entry("the cluster", entry)(ray, workers)
+        return made
+    raise UsageError(
+        "--ray is in the package leakbound-hosts, which is not installed; install packages/hosts "
+        "of a checkout beside leakbound."
+    )
 
 
-def collect_options(function: Callable[..., object]) -> Callable[..., object]:
-    """--out, --shard, --cache, --replay, --rate, --ray, --workers; the function gets `collecting`
-    in their place. It needs the options of an endpoint, too.
+OPTIONS = together(
+    run("--out", "folder of the runs", PATH, Path("runs")),
+    run(
+        "--shard",
+        "collect only every Nth batch; `merge` joins the shards",
+        callback=read_shard,
+        metavar="i/N",
+    ),
+    run(
+        "--cache",
+        "store finished model calls in this file, and reuse them; its answers cannot be read "
+        "without their prompts",
+        FILE,
+        metavar="FILE",
+    ),
+    run(
+        "--replay",
+        "do not open a model: take all answers from the run in --out, or from --cache",
+        bool,
+    ),
+    rate_option,
+    cluster_options,
+)
+
+
+def collect_options(function: Function) -> Function:
+    """These options; the function gets `collecting` in their place. It needs those of an endpoint,
+    too.
     """
 
     @functools.wraps(function)
@@ -195,7 +206,4 @@ def collect_options(function: Callable[..., object]) -> Callable[..., object]:
             **flags,
         )
 
-    options: list[Callable[..., Any]] = [*OPTIONS, rate_option, *ON_CLUSTER]
-    for option in reversed(options):
-        with_collecting = option(with_collecting)
-    return with_collecting
+    return OPTIONS(with_collecting)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,117 +16,76 @@ import click
 from click.core import ParameterSource
 
 from leakbound.auditing.spec.config_file import read_endpoint
-from leakbound.cli.screen.help_pages import in_section
+from leakbound.cli.screen.help_pages import Function, names_of, option, together
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Capabilities, Dialect, Endpoint
 from leakbound.models.openai.account import PRICES, PriceList
 
-option = in_section("Model behind an address")
+server = partial(option, section="Model behind an address")
 OPTIONS = (
-    option(
+    server(
         "--base-url",
-        "base_urls",
+        "address of the server of an openai/<model>, such as http://127.0.0.1:8000/v1; "
+        "several (repeat the option, or use commas) "
+        "share the requests [default: api.openai.com]; Azure's may end in ?api-version=...",
+        name="base_urls",
         multiple=True,
         metavar="URL",
         envvar="LEAKBOUND_BASE_URL",
-        help="address of the server of an openai/<model>, such as http://127.0.0.1:8000/v1; "
-        "several (repeat the option, or use commas) "
-        "share the requests [default: api.openai.com]; Azure's may end in ?api-version=...",
     ),
-    option(
+    server(
         "--key-env",
-        default=None,
-        metavar="NAME",
-        help="environment variable that holds the key [default: OPENAI_API_KEY for "
+        "environment variable that holds the key [default: OPENAI_API_KEY for "
         "api.openai.com, LEAKBOUND_API_KEY for any other host]",
+        metavar="NAME",
     ),
-    option("--insecure", is_flag=True, help="allow plain http to other machines"),
-    option(
+    server("--insecure", "allow plain http to other machines", bool),
+    server(
         "--capabilities",
-        default="",
-        metavar="LIST|FILE",
-        help="what the server supports in addition to chat, such as "
+        "what the server supports in addition to chat, such as "
         "completions,prompt_logprobs,token_ids,seed,embeddings; or the .json file "
         "that leakbound probe --json wrote",
+        default="",
+        metavar="LIST|FILE",
     ),
-    option(
+    server(
         "--param",
-        "params",
+        "parameter added to every request for text, such as max_completion_tokens=16",
+        name="params",
         multiple=True,
         metavar="NAME=VALUE",
-        help="parameter added to every request for text, such as max_completion_tokens=16",
     ),
-    option(
+    server(
         "--omit",
-        "omitted",
+        "parameter left out of every request, such as temperature",
+        name="omitted",
         multiple=True,
         metavar="NAME",
-        help="parameter left out of every request, such as temperature",
     ),
-    option(
+    server(
         "--rename",
-        "renamed",
+        "parameter under another name, such as max_tokens=max_completion_tokens",
+        name="renamed",
         multiple=True,
         metavar="NAME=NEW",
-        help="parameter under another name, such as max_tokens=max_completion_tokens",
     ),
-    option(
-        "--connections", type=int, default=16, show_default=True, help="maximum concurrent requests"
+    server("--connections", "maximum concurrent requests", int, 16),
+    server("--timeout", "timeout of a request in seconds", float, 120.0),
+    server("--retries", "retries of a request after a temporary failure", int, 5),
+    server(
+        "--max-cost", "stop before more is spent; the same command resumes", float, metavar="USD"
     ),
-    option(
-        "--timeout",
-        type=float,
-        default=120.0,
-        show_default=True,
-        help="timeout of a request in seconds",
-    ),
-    option(
-        "--retries",
-        type=int,
-        default=5,
-        show_default=True,
-        help="retries of a request after a temporary failure",
-    ),
-    option(
-        "--max-cost",
-        type=float,
-        default=None,
-        metavar="USD",
-        help="stop before more is spent; the same command resumes",
-    ),
-    option(
-        "--max-minutes",
-        type=float,
-        default=None,
-        help="stop after so many minutes; the same command resumes",
-    ),
-    option(
-        "--price-in",
-        type=float,
-        default=None,
-        metavar="USD",
-        help="price of a million prompt tokens",
-    ),
-    option(
-        "--price-out",
-        type=float,
-        default=None,
-        metavar="USD",
-        help="price of a million completion tokens",
-    ),
-    option(
+    server("--max-minutes", "stop after so many minutes; the same command resumes", float),
+    server("--price-in", "price of a million prompt tokens", float, metavar="USD"),
+    server("--price-out", "price of a million completion tokens", float, metavar="USD"),
+    server(
         "--price",
-        "prices",
-        default=None,
+        "JSON file with a date and prices of models [default: the bundled list]",
+        name="prices",
         metavar="FILE",
-        help="JSON file with a date and prices of models [default: the bundled list]",
     ),
 )
-NAMES = (
-    "base_urls", "key_env", "insecure", "capabilities", "params", "omitted", "renamed",
-    "connections", "timeout", "retries", "max_cost", "max_minutes", "price_in", "price_out",
-    "prices",
-)  # fmt: skip
+NAMES = names_of(*OPTIONS)
 # keys of `endpoint` in a configuration file that are not named as the parameters above
 KEYS = {
     "base_url": "base_urls", "param": "params", "omit": "omitted", "rename": "renamed",
@@ -133,7 +93,7 @@ KEYS = {
 }  # fmt: skip
 
 
-def endpoint_options(function: Callable[..., object]) -> Callable[..., object]:
+def endpoint_options(function: Function) -> Function:
     """The options; the function gets an `endpoint` in their place.
 
     The `endpoint` section of the configuration file holds where the command line says nothing. At
@@ -150,9 +110,7 @@ def endpoint_options(function: Callable[..., object]) -> Callable[..., object]:
             if endpoint.meter.requests:
                 click.echo(endpoint.meter.line(), err=True)
 
-    for option in reversed(OPTIONS):
-        with_endpoint = option(with_endpoint)
-    return with_endpoint
+    return together(*OPTIONS)(with_endpoint)
 
 
 def _of_file(config: str | None) -> dict[str, object]:

@@ -26,7 +26,7 @@ from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.attribute import CaseRunner
 from leakbound.attribution.prompts import TEMPLATE
 from leakbound.attribution.units import DOCUMENT, MESSAGE
-from leakbound.cli.options.real_range import RealRange
+from leakbound.cli.screen.help_pages import COUNT, WHOLE_NUMBER, RealRange, option, together
 from leakbound.errors import Interrupted, LeakboundError, UsageError
 from leakbound.models import Model
 
@@ -34,126 +34,87 @@ from leakbound.models import Model
 PRESETS: Mapping[str, Mapping[str, float]] = {"influence": {"temperature": 0.8, "max_tokens": 50}}
 SUFFIX = ".partial.jsonl"  # of files with the finished contexts of an unfinished run
 T = TypeVar("T")
-OPTIONS = (
-    click.option(
-        "--max-tokens",
-        type=click.IntRange(1),
-        default=48,
-        show_default=True,
-        help="maximum length of a sampled response",
-    ),
-    click.option(
-        "--min-tokens",
-        type=click.IntRange(0),
-        default=0,
-        show_default=True,
-        help="minimum length of a sampled response",
-    ),
-    click.option("--ban", default="", help="token ids that are never sampled, such as 0,5"),
-    click.option(
-        "--stop",
-        default="\\n",
-        show_default=True,
-        help="text that ends a sampled response; empty for none",
-    ),
-    click.option(
+# how responses are sampled, apart from lambda and temperature
+draw_options = together(
+    option("--max-tokens", "maximum length of a sampled response", COUNT, 48),
+    option("--min-tokens", "minimum length of a sampled response", WHOLE_NUMBER, 0),
+    option("--ban", "token ids that are never sampled, such as 0,5", default=""),
+    option("--stop", "text that ends a sampled response; empty for none", default="\\n"),
+    option(
         "--template",
+        "prompt template with {context} and {query}",
         default=TEMPLATE.replace("\n", "\\n"),
-        show_default=True,
-        help="prompt template with {context} and {query}",
     ),
-    click.option(
+    option(
         "--system",
-        default="",
-        help="system message for an instruct model, with {context} or {query}; if it holds "
+        "system message for an instruct model, with {context} or {query}; if it holds "
         "{context}, the default of --template is {query}",
-    ),
-    click.option("--seed", type=int, default=0, show_default=True, help="seed of the sampling"),
-)
-
-
-UNIT_OPTIONS = (
-    click.option(
-        "--by",
         default="",
-        help="units that are ablated: sentence, line, paragraph, document, message (of a chat), "
+    ),
+    option("--seed", "seed of the sampling", int, 0),
+)
+# what is ablated: units of the text, how, and the limit on their shares
+unit_options = together(
+    option(
+        "--by",
+        "units that are ablated: sentence, line, paragraph, document, message (of a chat), "
         "chunk:N (at most N characters) or tokens:N; several with commas",
+        default="",
     ),
-    click.option(
+    option(
         "--method",
-        type=click.Choice(METHODS),
-        default=None,
-        help="how units are ablated: one at a time, or in sets, which show a secret that stands "
+        "how units are ablated: one at a time, or in sets, which show a secret that stands "
         "twice [default: leave-one-out; shapley with --max-share]",
+        click.Choice(METHODS),
     ),
-    click.option(
+    option(
         "--sets",
-        type=click.IntRange(1),
-        default=1024,
-        show_default=True,
-        help="maximum sets of units for shapley and lasso; shapley is exact up to 10 units",
+        "maximum sets of units for shapley and lasso; shapley is exact up to 10 units",
+        COUNT,
+        1024,
     ),
-    click.option(
+    option(
         "--top-documents",
-        type=click.IntRange(1),
-        default=None,
-        help="measure other units only inside this many documents with the largest influence",
+        "measure other units only inside this many documents with the largest influence",
+        COUNT,
     ),
-    click.option(
+    option(
         "--max-share",
-        type=RealRange(0, 1),
-        default=None,
-        help="largest share of the influence on an answer that a source may have; exit code 1 if "
+        "largest share of the influence on an answer that a source may have; exit code 1 if "
         "one has more, 3 if that cannot be decided",
+        RealRange(0, 1),
     ),
-    click.option(
-        "--source", default=None, help="source that --max-share applies to [default: all]"
-    ),
-    click.option(
+    option("--source", "source that --max-share applies to [default: all]"),
+    option(
         "--normalize",
-        type=click.Choice(["entropy"]),
-        default=None,
-        help="show influence over the entropy of the response without the context as well",
+        "show influence over the entropy of the response without the context as well",
+        click.Choice(["entropy"]),
     ),
-    click.option(
+    option(
         "--ngram",
-        default=None,
-        help="span sizes in tokens; the whole context is always added [default: 1,8; none with "
-        "--by]",
+        "span sizes in tokens; the whole context is always added [default: 1,8; none with --by]",
     ),
 )
-
-
-def preset_option(function: Callable[..., object]) -> Callable[..., object]:
-    """Add --preset to a command."""
-    return click.option(
-        "--preset",
-        type=click.Choice(list(PRESETS)),
-        default=None,
-        help="sampling of a paper, as a bundle of options, which the record shows; other options "
-        "must not contradict it",
-    )(function)
+preset_option = option(
+    "--preset",
+    "sampling of a paper, as a bundle of options, which the record shows; other options "
+    "must not contradict it",
+    click.Choice(list(PRESETS)),
+)
 
 
 def apply_preset(flags: dict[str, Any]) -> None:
     """Put the options of --preset into the flags."""
     name, context = flags.pop("preset"), click.get_current_context()
-    for option, value in PRESETS[name].items() if name else ():
-        given = context.get_parameter_source(option) is not ParameterSource.DEFAULT
-        if given and flags[option] != value:
-            flag = f"--{option.replace('_', '-')}"
+    for key, value in PRESETS[name].items() if name else ():
+        given = context.get_parameter_source(key) is not ParameterSource.DEFAULT
+        if given and flags[key] != value:
+            flag = f"--{key.replace('_', '-')}"
             raise UsageError(
-                f"the preset {name} means {flag} {value:g}, and {flag} {flags[option]:g} is given "
+                f"the preset {name} means {flag} {value:g}, and {flag} {flags[key]:g} is given "
                 "beside it; leave one of them out."
             )
-        flags[option] = value
-
-
-def unit_options(function: Callable[..., object]) -> Callable[..., object]:
-    """What is ablated: units of the text, how, and the limit on their shares."""
-    for option in reversed(UNIT_OPTIONS):
-        function = option(function)
-    return function
+        flags[key] = value
 
 
 def unit_settings(flags: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
@@ -174,13 +135,6 @@ def unit_settings(flags: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any
         "top_documents": flags["top_documents"],
         "entropy": flags["normalize"] is not None,
     }
-
-
-def draw_options(function: Callable[..., object]) -> Callable[..., object]:
-    """How responses are sampled, apart from lambda and temperature."""
-    for option in reversed(OPTIONS):
-        function = option(function)
-    return function
 
 
 def sampling(flags: dict[str, Any]) -> dict[str, Any]:

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from leakbound.auditing.spec.groups import Design
+from leakbound.cli.screen.help_pages import PATH, combine, option
 from leakbound.errors import DataError, UsageError
 from leakbound.serving.ledger import DATASET
-from leakbound.tasks.named_tasks import NAMED_TASKS
+from leakbound.tasks.named_tasks import task_by_name
 from leakbound.tasks.rows.datasets import inline_rows
 from leakbound.tasks.rows.sources import SourceRow, source_rows
 
 LEDGER = "leakbound-ledger.sqlite"
 
 
-def ledger_key_option(function: Callable[..., object]) -> Callable[..., object]:
-    text = ("secret and high-water mark of the ledger, on another disk if you can [default: "
-            "LEDGER.key; for PostgreSQL leakbound-ledger.key]")  # fmt: skip
-    path = click.Path(path_type=Path)
-    return click.option("--ledger-key", type=path, default=None, help=text)(function)
-
-
-OPTIONS = (
-    click.option("--dataset", default=DATASET, show_default=True,
-                 help="name of the data set; the budget is for all answers from it"),
-    click.option("--record-id", metavar="COLUMN", default=None,
-                 help="field that names the record of a row; each record has one budget [default: "
-                 "a row's content names it]"),
-    ledger_key_option,
-)  # fmt: skip
+ledger_key_option = option(
+    "--ledger-key",
+    "secret and high-water mark of the ledger, on another disk if you can [default: LEDGER.key; "
+    "for PostgreSQL leakbound-ledger.key]",
+    PATH,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +30,7 @@ class Accounts:
 
     dataset: str
     record_id: str | None
-    key: Path | None
+    ledger_key: Path | None
 
     def ids(self, design: Design, shots: int) -> list[str] | None:
         """Ids of the first rows."""
@@ -63,7 +51,7 @@ class Accounts:
 def _synthetic(design: Design) -> bool:
     """Whether the rows are drawn from a generator."""
     sources = (design.data, design.rows, design.data_dir)
-    return design.task not in NAMED_TASKS and all(source is None for source in sources)
+    return task_by_name(design.task) is None and all(source is None for source in sources)
 
 
 def _id(row: SourceRow, column: str) -> str:
@@ -79,15 +67,19 @@ def _id(row: SourceRow, column: str) -> str:
     return str(value)
 
 
-def accounts_options(function: Callable[..., object]) -> Callable[..., object]:
-    """--dataset, --record-id, --ledger-key; the function gets `accounts` in their place."""
-
-    @functools.wraps(function)
-    def with_accounts(
-        dataset: str, record_id: str | None, ledger_key: Path | None, **flags: object
-    ) -> object:
-        return function(accounts=Accounts(dataset, record_id, ledger_key), **flags)
-
-    for option in reversed(OPTIONS):
-        with_accounts = option(with_accounts)
-    return with_accounts
+accounts_options = combine(
+    "accounts",
+    Accounts,
+    option(
+        "--dataset",
+        "name of the data set; the budget is for all answers from it",
+        default=DATASET,
+    ),
+    option(
+        "--record-id",
+        "field that names the record of a row; each record has one budget [default: a row's "
+        "content names it]",
+        metavar="COLUMN",
+    ),
+    ledger_key_option,
+)

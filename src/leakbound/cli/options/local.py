@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable
+from functools import partial
 
 import click
 
-from leakbound.cli.screen.help_pages import in_section
+from leakbound.cli.screen.help_pages import combine, option
 from leakbound.errors import UsageError
 from leakbound.models import Local
 
@@ -27,49 +26,22 @@ def _memory(ctx: click.Context, param: click.Parameter, text: str | None) -> int
     return None if text is None else size(text)
 
 
-option = in_section("Local model")
-OPTIONS = (
-    option(
+local = partial(option, section="Local model")
+local_options = combine(
+    "local",
+    Local,
+    local(
         "--memory",
-        callback=_memory,
-        default=None,
-        metavar="SIZE",
-        help="memory limit of the process for a local model (on a GPU: of the GPU), such as 4GB "
+        "memory limit of the process for a local model (on a GPU: of the GPU), such as 4GB "
         "[default: half of what is free]",
+        callback=_memory,
+        metavar="SIZE",
     ),
-    option(
+    local(
         "--dtype",
-        type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
-        default="auto",
-        show_default=True,
-        help="number format of a local model; auto: float32 on a CPU, bfloat16 on a GPU",
+        "number format of a local model; auto: float32 on a CPU, bfloat16 on a GPU",
+        click.Choice(["auto", "float32", "bfloat16", "float16"]),
+        "auto",
     ),
-    option(
-        "--device",
-        type=click.Choice(["auto", "cpu", "cuda"]),
-        default="auto",
-        show_default=True,
-        help="device of a local model",
-    ),
-    option(
-        "--label-scores",
-        type=click.Choice(["sum", "mean", "first_token"]),
-        default="sum",
-        show_default=True,
-        help="how a local model makes one score of the log-probabilities of a label's tokens",
-    ),
+    local("--device", "device of a local model", click.Choice(["auto", "cpu", "cuda"]), "auto"),
 )
-
-
-def local_options(function: Callable[..., object]) -> Callable[..., object]:
-    """Options of a local model; the function gets a `local` in their place."""
-
-    @functools.wraps(function)
-    def with_local(
-        memory: int | None, dtype: str, device: str, label_scores: str, **flags: object
-    ) -> object:
-        return function(local=Local(memory, dtype, device, label_scores), **flags)
-
-    for option in reversed(OPTIONS):
-        with_local = option(with_local)
-    return with_local

@@ -24,14 +24,10 @@ from leakbound.auditing.spec.audit_spec import (
 )
 from leakbound.auditing.spec.config_file import read_config, yaml_value
 from leakbound.auditing.spec.presets import PRESETS, with_preset
-from leakbound.cli.options.conflicts import require_no_system_options, require_taken_by_system
-from leakbound.cli.options.model import require_taken
-from leakbound.cli.screen.help_pages import in_section
+from leakbound.cli.options.takers import require_taken
+from leakbound.cli.screen.help_pages import PATH, Decorating, Function, OptionType, option, together
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MechanismBase
-
-OptionType = type | click.ParamType  # type: ignore[type-arg, unused-ignore]
-Decorator = Callable[[Callable[..., object]], Callable[..., object]]
 
 
 class FlagText(str):
@@ -57,17 +53,18 @@ class _Option:
         """How it is given, and the classes that have it."""
         return f"{name} of {' and '.join(self.types)}"
 
-    def click_option(self) -> Decorator:
+    def click_option(self) -> Decorating:
         """The flag; a pair of flags for what is true or false in every class."""
         kinds = [flag_type(annotation) for annotation in self.types.values()]
         switch = all(kind is bool for kind in kinds)
         flag = f"{self.flag}/--no-{self.flag[2:]}" if switch else self.flag
-        return in_section(f"Options of the {self.component}")(
+        return option(
             flag,
-            f"{self.component}__{self.name}",
-            default=None,
-            help=f"option of {', '.join(self.types)}",
-            type=None if switch else kinds[0] if _alike(kinds) else _Chosen(),
+            f"option of {', '.join(self.types)}",
+            None if switch else kinds[0] if all(one is kinds[0] for one in kinds) else _Chosen(),
+            None,
+            name=f"{self.component}__{self.name}",
+            section=f"Options of the {self.component}",
         )
 
 
@@ -113,21 +110,21 @@ def flag_type(annotation: object) -> OptionType:
     return float if {int, float} <= set(kinds) else plain
 
 
-def _alike(kinds: list[OptionType]) -> bool:
-    return all(kind is kinds[0] for kind in kinds)
-
-
-def component_options(taken: Collection[str]) -> list[Decorator]:
+def component_options(taken: Collection[str]) -> list[Decorating]:
     """--option, and a flag for each option of a component."""
     flagged: list[_Option] = []
     without: list[_Option] = []
     used = {"--option", "--help", *taken}
-    for option in (one for component in COMPONENTS for one in _options_of(component)):
-        (without if option.flag in used else flagged).append(option)
-        used.add(option.flag)
-    text = "option of the mechanism, by name" + _only_way(without)
-    first = in_section("Options of the mechanism")(
-        "--option", "mechanism_options", multiple=True, metavar="NAME=VALUE", help=text
+    for one in (each for component in COMPONENTS for each in _options_of(component)):
+        (without if one.flag in used else flagged).append(one)
+        used.add(one.flag)
+    first = option(
+        "--option",
+        "option of the mechanism, by name" + _only_way(without),
+        name="mechanism_options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        section="Options of the mechanism",
     )
     return [first, *(one.click_option() for one in flagged)]
 
@@ -148,14 +145,14 @@ def _options_of(component: str) -> list[_Option]:
     """Options of all classes of a catalogue that can be imported, with their type in each."""
     found: dict[str, dict[str, object]] = {}
     for name, kind in COMPONENTS[component].usable.items():
-        for option, annotation in _types_of(kind).items():
-            found.setdefault(option, {})[name] = annotation
-    return [_Option(component, option, types) for option, types in found.items()]
+        for key, annotation in _types_of(kind).items():
+            found.setdefault(key, {})[name] = annotation
+    return [_Option(component, key, types) for key, types in found.items()]
 
 
 def _types_of(kind: type[object]) -> dict[str, object]:
-    calibrated = kind.option_types() if issubclass(kind, MechanismBase) else {}
-    return {**option_types(kind), **calibrated}
+    """Options that have a flag; noise that is given in place of a claim has none."""
+    return kind.option_types() if issubclass(kind, MechanismBase) else option_types(kind)
 
 
 def read_flags(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,66 +204,54 @@ SECTIONS = {
     "decision": "Decision",
 }
 EXAMPLES = {"--option": "partitions=5", "--system-option": "top_k=3", "--set": "pairs=200"}
-Command = Callable[..., object]
-Options = list[Callable[[Command], Command]]
 
 
-def spec_options(function: Command, reserved: Collection[str] = ()) -> Command:
+setting = partial(option, section="Configuration")
+GENERAL = (
+    setting("--config", "YAML file with these options; flags take precedence", str),
+    setting(
+        "--set",
+        "set any configuration key",
+        name="assignments",
+        multiple=True,
+        metavar="KEY=VALUE",
+    ),
+    setting(
+        "--preset",
+        "attack of a paper, as a bundle of options, which the record shows; other options must "
+        "not contradict it",
+        metavar=f"[{'|'.join(PRESETS)}]",
+    ),
+    setting(
+        "--system-option",
+        "argument for the class, factory or function of --system",
+        name="system_arguments",
+        multiple=True,
+        metavar="NAME=VALUE",
+    ),
+    setting(
+        "--pilot",
+        "finished run that --assume-hit and --assume-false-alarm are read from",
+        PATH,
+        metavar="RUN_FOLDER",
+    ),
+)
+
+
+def spec_options(function: Function, reserved: Collection[str] = ()) -> Function:
     """Add --config, --set, a flag for every key of AuditSpec and for each component's options."""
-    own = [*_general(), *_keys()]
-    for option in reversed(own):
-        function = option(function)
+    own = [*GENERAL, *_keys()]
+    function = together(*own)(function)
     params: list[click.Parameter] = function.__click_params__  # type: ignore[attr-defined]
     count = len(params)
     taken = {flag for one in params for flag in (*one.opts, *one.secondary_opts)}
-    for option in reversed(component_options({*taken, *reserved})):
-        function = option(function)
+    function = together(*component_options({*taken, *reserved}))(function)
     params[:] = [*params[: count - len(own)], *params[count:], *params[count - len(own) : count]]
     return function
 
 
-def _general() -> Options:
-    option = in_section("Configuration")
-    return [
-        option(
-            "--config",
-            type=str,
-            default=None,
-            help="YAML file with these options; flags take precedence",
-        ),
-        option(
-            "--set",
-            "assignments",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="set any configuration key",
-        ),
-        option(
-            "--preset",
-            default=None,
-            metavar=f"[{'|'.join(PRESETS)}]",
-            help="attack of a paper, as a bundle of options, which the record shows; other options "
-            "must not contradict it",
-        ),
-        option(
-            "--system-option",
-            "system_arguments",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="argument for the class, factory or function of --system",
-        ),
-        option(
-            "--pilot",
-            type=click.Path(path_type=Path),
-            default=None,
-            metavar="RUN_FOLDER",
-            help="finished run that --assume-hit and --assume-false-alarm are read from",
-        ),
-    ]
-
-
-def _keys() -> Options:
-    found: Options = []
+def _keys() -> list[Decorating]:
+    found: list[Decorating] = []
     for key, group in KEYS.items():
         info = GROUPS[group].model_fields[key]
         # private rows stay off the command line, which others can read
@@ -274,15 +259,14 @@ def _keys() -> Options:
             continue
         default = getattr(info.default, "kind", info.default)
         shown = "" if default in (None, "", ()) else f" [default: {default}]"
-        flag = FLAGS.get(key, f"--{key.replace('_', '-')}")
-        kind: dict[str, Any] = (
-            {"is_flag": True} if info.annotation is bool else {"type": flag_type(info.annotation)}
-        )
+        flag, kind = FLAGS.get(key, f"--{key.replace('_', '-')}"), flag_type(info.annotation)
+        more = _values(key, info.annotation)
         if info.annotation == tuple[str, ...] | None:  # given once for each name
-            kind = {"type": str, "multiple": True, "metavar": "NAME"}
-        kind |= _values(key, info.annotation)
-        option = in_section(SECTIONS[group])
-        found.append(option(flag, key, default=None, help=f"{info.description}{shown}", **kind))
+            kind, more = str, {"multiple": True, "metavar": "NAME"}
+        if kind is bool:
+            more["default"] = None  # not given, which is not false
+        text = f"{info.description}{shown}"
+        found.append(option(flag, text, kind, name=key, section=SECTIONS[group], **more))
     return found
 
 
@@ -309,13 +293,10 @@ def spec_from(
     own = given.get("address") is not None  # a system has no mechanism to choose
     spec = make_spec(given if own else merge_keys(defaults, given))
     pilot_check(flags)(spec)
-    ctx = click.get_current_context(silent=True)
-    if ctx is not None and spec.system.address is None:
-        reflection = ctx.params.get("reflection_model")
-        require_taken([spec.system.model, spec.system.judge_model, reflection])
-        require_no_system_options()
-    elif ctx is not None and spec.system.address is not None:
-        require_taken_by_system(spec.system.address, config, assigned(assignments))
+    if click.get_current_context(silent=True) is not None:
+        system = spec.system
+        models = (system.model, system.judge_model)
+        require_taken(models, system.address, config, assigned(assignments))
     return spec
 
 

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
 from leakbound.auditing.spec.config_file import read_endpoint
-from leakbound.cli.screen.help_pages import in_section
+from leakbound.cli.screen.help_pages import option, together
 from leakbound.models import Endpoint
 from leakbound.systems import CallOptions
 
 SHARED = ("connections", "timeout", "retries")  # options of endpoints that hold for systems, too
 
 
-def rate_option(function: Callable[..., object]) -> Callable[..., object]:
-    """--rate and --disposable-store."""
-    copy = in_section("Run")(
+rate_option = together(
+    option(
         "--disposable-store",
-        is_flag=True,
-        help="the store is a copy whose records may be lost; an audit adds records to no other",
-    )
-    option = in_section("Run")(
+        "the store is a copy whose records may be lost; an audit adds records to no other",
+        bool,
+        section="Run",
+    ),
+    option(
         "--rate",
-        type=float,
-        default=None,
-        metavar="CALLS",
-        help="maximum calls of a --system per second; --connections, --timeout, --retries and "
+        "maximum calls of a --system per second; --connections, --timeout, --retries and "
         "--max-minutes, if given, apply to it too",
-    )
-    found: Callable[..., object] = option(copy(function))
-    return found
+        float,
+        metavar="CALLS",
+        section="Run",
+    ),
+)
 
 
 def call_options(

@@ -4,9 +4,11 @@ others by section under --help-all.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +17,8 @@ from leakbound.cli.screen.output import OUTPUT_OPTIONS, output
 
 SETTINGS = {"auto_envvar_prefix": "LEAKBOUND", "help_option_names": ["-h", "--help"]}
 OWN = "Options"
-Decorating = Callable[[Any], Any]
+Function = Callable[..., object]
+Decorating = Callable[[Function], Function]
 WHOLE = "leakbound.cli.help_all"  # key of a context: whether its help shows every option
 
 
@@ -124,9 +127,72 @@ def _others(params: Sequence[click.Parameter]) -> str:
     return f"--help-all shows {count.total()} more: {listed}."
 
 
-def in_section(section: str) -> Callable[..., Decorating]:
-    """A decorator like click's `option`, for options under one heading."""
-    return partial(click.option, cls=Option, section=section)
+PATH = click.Path(path_type=Path)
+FILE, FOLDER = (
+    click.Path(path_type=Path, file_okay=file, dir_okay=not file) for file in (True, False)
+)
+NONE_GIVEN = object()
+COUNT, WHOLE_NUMBER = click.IntRange(1), click.IntRange(0)
+OptionType = type | click.ParamType  # type: ignore[type-arg, unused-ignore]
+
+
+class RealRange(click.FloatRange):
+    """As click's, which lets NaN pass: it is neither below nor above any number."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number, which lies in the range."""
+        found: float = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return found
+
+
+def option(
+    flag: str, text: str, kind: OptionType | None = None, default: object = NONE_GIVEN, *,
+    name: str = "", show_default: bool = True, section: str = OWN, **more: Any,
+) -> Decorating:  # fmt: skip
+    """A decorator that adds an option; `bool` is a flag without a value."""
+    how: dict[str, Any] = {"is_flag": True} if kind is bool else {"type": kind}
+    if default is not NONE_GIVEN:
+        how |= {"default": default, "show_default": show_default and default not in (None, "")}
+    names = (flag, name) if name else (flag,)
+    made: Decorating = click.option(*names, cls=Option, section=section, help=text, **how, **more)
+    return made
+
+
+def names_of(*options: Decorating) -> tuple[str, ...]:
+    """The parameters that options give a command."""
+    params: list[click.Parameter] = together(*options)(lambda: None).__click_params__  # type: ignore[attr-defined]
+    return tuple(str(one.name) for one in params)
+
+
+def together(*options: Decorating) -> Decorating:
+    """One decorator of several, whose options the help shows in this order."""
+
+    def decorate(function: Function) -> Function:
+        for one in reversed(options):
+            function = one(function)
+        return function
+
+    return decorate
+
+
+def combine(name: str, make: Callable[..., object], *options: Decorating) -> Decorating:
+    """Options in whose place a command gets one value, made of them by their names."""
+
+    def decorate(function: Function) -> Function:
+        names = names_of(*options)
+
+        @functools.wraps(function)
+        def with_value(**flags: Any) -> object:
+            made = make(**{one: flags.pop(one) for one in names})
+            return function(**{name: made}, **flags)
+
+        return together(*options)(with_value)
+
+    return decorate
 
 
 def cli_command(*examples: str, first: str = "") -> Callable[[Any], SectionedCommand]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 
+from leakbound.cli.screen.help_pages import option
 from leakbound.cli.screen.output import write_output
 from leakbound.errors import UsageError
 from leakbound.report.sweep.figures import FORMATS, figure_files
@@ -23,12 +23,13 @@ def _formats(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str
     return names
 
 
-def figures_option(function: Callable[..., object]) -> Callable[..., object]:
-    """--figures, as a tuple of formats."""
-    text = f"also write the figures of a sweep as {', '.join(FORMATS)} (csv: their numbers)"
-    return click.option("--figures", callback=_formats, default="", metavar="LIST", help=text)(
-        function
-    )
+figures_option = option(
+    "--figures",
+    f"also write the figures of a sweep as {', '.join(FORMATS)} (csv: their numbers)",
+    default="",
+    callback=_formats,
+    metavar="LIST",
+)
 
 
 def write_sweep(record: SweepRecord, page: Path, formats: tuple[str, ...]) -> list[Path]:

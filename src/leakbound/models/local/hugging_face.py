@@ -51,18 +51,6 @@ class CausalModel(Protocol):
     def parameters(self) -> Iterable[nn.Parameter]: ...
 
 
-class ClassifierConfig(Protocol):
-    model_type: str
-    num_labels: int
-
-
-class SequenceClassifier(Protocol):
-    config: ClassifierConfig
-    device: torch.device
-
-    def __call__(self, **inputs: object) -> ModelOutput: ...
-
-
 class ModelInputs(Protocol):
     """Named tensors that a tokenizer or processor makes from texts and images."""
 

@@ -60,18 +60,7 @@ class PublicManifest:
         cls, task: Task, mechanism: Mechanism, model: Model, longest_query: int | None = None,
         fields: tuple[str | None, str | None] = (None, None),
     ) -> Self:  # fmt: skip
-        """The manifest of a mechanism over a model.
-
-        Args:
-            task: The task.
-            mechanism: What answers.
-            model: An opened model.
-            longest_query: Most bytes of a query; None where queries have no common limit.
-            fields: Template of the input and label field; None for what the operator did not name.
-
-        Returns:
-            A frozen value; no row is needed to make it.
-        """
+        """The manifest of a mechanism over an opened model; no row is needed to make it."""
         inner = innermost(model)
         return cls(
             task,

@@ -11,7 +11,7 @@ import click
 import yaml
 
 from leakbound.cli.screen.finished_runs import one_result
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
@@ -26,13 +26,13 @@ ONE_GAP = "..."  # as registry_entry writes it
 
 @cli_command("runs/NAME --subject app.py > statement.json")
 @RUN
-@click.option(
+@option(
     "--subject",
-    "subjects",
+    "artifact that was audited, such as the file of the application; may be given again",
+    name="subjects",
     multiple=True,
     required=True,
     metavar="FILE|NAME@sha256:DIGEST",
-    help="artifact that was audited, such as the file of the application; may be given again",
 )
 def in_toto_statement(run: Path, subjects: tuple[str, ...]) -> int:
     """Print an in-toto statement (test-result v0.1, not signed): PASSED for no violation, WARNED if
@@ -58,19 +58,19 @@ def model_card(run: Path) -> int:
 
 @cli_command("runs/NAME --published 2026-01-31 --curator 'Help desk' > entry.yaml")
 @RUN
-@click.option("--published", required=True, metavar="YYYY-MM-DD", help="day of publication")
-@click.option(
+@option("--published", "day of publication", required=True, metavar="YYYY-MM-DD")
+@option(
     "--curator",
-    "curators",
+    "who publishes the service; may be given again",
+    name="curators",
     multiple=True,
     required=True,
-    help="who publishes the service; may be given again",
 )
-@click.option("--name", default=ONE_GAP, help="name of the service")
-@click.option("--description", default=ONE_GAP, help="what it is")
-@click.option("--intended-use", default=ONE_GAP, help="what it is for")
-@click.option("--region", default=ONE_GAP, help="region of the data, or whose laws apply")
-@click.option("--author", "authors", multiple=True, help="who made the entry; none: the curators")
+@option("--name", "name of the service", default=ONE_GAP, show_default=False)
+@option("--description", "what it is", default=ONE_GAP, show_default=False)
+@option("--intended-use", "what it is for", default=ONE_GAP, show_default=False)
+@option("--region", "region of the data, or whose laws apply", default=ONE_GAP, show_default=False)
+@option("--author", "who made the entry; none: the curators", name="authors", multiple=True)
 def deployment(
     run: Path,
     published: str,

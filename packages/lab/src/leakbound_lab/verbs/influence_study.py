@@ -22,8 +22,8 @@ from leakbound.cli.options.influence import (
     stopping,
 )
 from leakbound.cli.options.local import local_options
-from leakbound.cli.options.model import require_taken
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.options.takers import require_taken
+from leakbound.cli.screen.help_pages import COUNT, PATH, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import StoreError, reason_of
@@ -40,54 +40,32 @@ BUNDLED = 8
 
 @cli_command("temperature --values 0.5,1,1.5")
 @click.argument("name", metavar=f"[{'|'.join(STUDIES)}]")
-@click.option(
+@option(
     "--model",
-    "models",
-    multiple=True,
+    "model address; the study `models` takes several (repeat the option, or use commas)",
     default=("pocket",),
-    show_default=True,
-    help="model address; the study `models` takes several (repeat the option, or use commas)",
+    name="models",
+    multiple=True,
 )
-@click.option(
+@option(
     "--data",
-    "file",
-    type=click.Path(path_type=Path),
-    default=None,
-    help=".jsonl or .csv file of contexts, optionally with query and reference [default: "
+    ".jsonl or .csv file of contexts, optionally with query and reference [default: "
     f"{BUNDLED} bundled notes]",
+    PATH,
+    name="file",
 )
-@click.option("--query", default="", help="question about contexts without a query of their own")
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=None,
-    help="use only the first N contexts",
+@option("--query", "question about contexts without a query of their own", default="")
+@option("--limit", "use only the first N contexts", COUNT)
+@option(
+    "--values", "values of the factor, such as 0.5,1,1.5 [default: those of the paper]", default=""
 )
-@click.option(
-    "--values",
-    default="",
-    help="values of the factor, such as 0.5,1,1.5 [default: those of the paper]",
-)
-@click.option(
-    "--lam", type=float, default=1.0, show_default=True, help="weight of the context (lambda)"
-)
-@click.option(
-    "--temperature", type=float, default=0.8, show_default=True, help="temperature of the sampling"
-)
+@option("--lam", "weight of the context (lambda)", float, 1.0)
+@option("--temperature", "temperature of the sampling", float, 0.8)
 @draw_options
 @local_options
-@click.option("--bertscore-model", default=None, help="folder of an encoder, for BERTScore")
-@click.option(
-    "--factkb-model",
-    default=None,
-    help="folder of a sequence classifier of two classes, for FactKB",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="output folder [default: influence-NAME]",
-)
+@option("--bertscore-model", "folder of an encoder, for BERTScore")
+@option("--factkb-model", "folder of a sequence classifier of two classes, for FactKB")
+@option("--out", "output folder [default: influence-NAME]", PATH)
 def command(
     name: str,
     models: tuple[str, ...],

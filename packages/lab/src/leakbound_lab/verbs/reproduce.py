@@ -15,7 +15,7 @@ from leakbound.auditing.prepare.build import open_models
 from leakbound.auditing.store.folder import make_folder, write_private
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.influence import addresses
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError, unknown_name
@@ -49,62 +49,34 @@ USUAL = Scale()
 
 @cli_command("--list", "contextleak/fig6 --quick", "--all --html papers.html --quick")
 @click.argument("names", nargs=-1, metavar="[PAPER/FIGURE]...")
-@click.option(
-    "--list", "listed", is_flag=True, help="name every recipe, with what it takes to run it"
-)
-@click.option("--all", "every", is_flag=True, help="run every recipe, and write one page of all")
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="the page of --all, or of several recipes [default: all.html in --out]",
-)
-@click.option(
+@option("--list", "name every recipe, with what it takes to run it", bool, name="listed")
+@option("--all", "run every recipe, and write one page of all", bool, name="every")
+@option("--html", "the page of --all, or of several recipes [default: all.html in --out]", FILE)
+@option(
     "--model",
-    "models",
-    multiple=True,
-    help="model address; recipes that compare models take several (the option again, or commas) "
+    "model address; recipes that compare models take several (the option again, or commas) "
     "[default: the models of --list]",
+    name="models",
+    multiple=True,
 )
-@click.option(
-    "--data",
-    default=None,
-    help="private rows, or the contexts of an influence recipe [default: bundled ones]",
-)
-@click.option("--labels", default=None, help="public labels of the rows of --data: work,home")
-@click.option("--task", default=None, help="a task by name (leakbound list tasks)")
-@click.option("--data-dir", default=None, help="folder of the rows of named tasks")
-@click.option("--embedder", default=None, help="sentence-transformers id or folder for embeddings")
-@click.option(
-    "--judge-model", default=None, help="model that judges answers [default: the first --model]"
-)
-@click.option(
-    "--pairs", type=click.IntRange(2), help=f"paired trials of an audit [default: {USUAL.pairs}]"
-)
-@click.option(
-    "--repeats", type=click.IntRange(1), help=f"contexts of a utility [default: {USUAL.repeats}]"
-)
-@click.option(
-    "--queries", type=click.IntRange(1), help=f"of each of these [default: {USUAL.queries}]"
-)
-@click.option(
-    "--contexts", type=click.IntRange(1), help=f"of an influence recipe [default: {USUAL.contexts}]"
-)
-@click.option(
-    "--tokens",
-    type=click.IntRange(1),
-    help=f"of a response whose influence is measured [default: {USUAL.tokens}]",
-)
-@click.option(
-    "--quick", is_flag=True, help="the least that shows the table: its numbers say little"
-)
+@option("--data", "private rows, or the contexts of an influence recipe [default: bundled ones]")
+@option("--labels", "public labels of the rows of --data: work,home")
+@option("--task", "a task by name (leakbound list tasks)")
+@option("--data-dir", "folder of the rows of named tasks")
+@option("--embedder", "sentence-transformers id or folder for embeddings")
+@option("--judge-model", "model that judges answers [default: the first --model]")
+@option("--pairs", f"paired trials of an audit [default: {USUAL.pairs}]", click.IntRange(2))
+@option("--repeats", f"contexts of a utility [default: {USUAL.repeats}]", COUNT)
+@option("--queries", f"of each of these [default: {USUAL.queries}]", COUNT)
+@option("--contexts", f"of an influence recipe [default: {USUAL.contexts}]", COUNT)
+@option("--tokens", f"of a response whose influence is measured [default: {USUAL.tokens}]", COUNT)
+@option("--quick", "the least that shows the table: its numbers say little", bool)
 @endpoint_options
-@click.option(
+@option(
     "--out",
-    type=click.Path(path_type=Path),
-    default=Path("reproduced"),
-    show_default=True,
-    help="folder of the tables (.md, .csv, .json, .html) and of the outputs, which all recipes "
-    "share",
+    "folder of the tables (.md, .csv, .json, .html) and of the outputs, which all recipes share",
+    PATH,
+    Path("reproduced"),
 )
 def command(
     names: tuple[str, ...],

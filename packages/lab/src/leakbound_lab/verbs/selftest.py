@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import click
 
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import WHOLE_NUMBER, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound_lab.planted import passed, selftest
 
 
 @cli_command("", "--seed 1")
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="seed of all random choices",
-)
+@option("--seed", "seed of all random choices", WHOLE_NUMBER, 0)
 def command(seed: int) -> int:
     """Audit broken mechanisms and auditors that are known from public code, beside correct ones.
 

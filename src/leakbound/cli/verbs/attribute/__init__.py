@@ -1,1 +1,1 @@
-"""`influence` and `score-generations`: where an answer comes from."""
+"""`influence`: where an answer comes from."""

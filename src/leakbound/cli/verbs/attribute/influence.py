@@ -24,7 +24,7 @@ from leakbound.attribution import (
 )
 from leakbound.attribution.attribute import attribution
 from leakbound.auditing.store.folder import write_private
-from leakbound.cli.options.collect import cluster_of, cluster_options
+from leakbound.cli.options.collect import Cluster, cluster_of, cluster_options
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.influence import (
     addresses,
@@ -39,8 +39,8 @@ from leakbound.cli.options.influence import (
     unit_settings,
 )
 from leakbound.cli.options.local import local_options
-from leakbound.cli.options.model import require_taken
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.options.takers import require_taken
+from leakbound.cli.screen.help_pages import COUNT, PATH, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import StoreError, UsageError, reason_of
@@ -48,7 +48,6 @@ from leakbound.models import Endpoint, Local, Model
 from leakbound.models.address import model_names, open_shared, require_address
 from leakbound.report.influence.page import influence_page
 from leakbound.report.influence.terminal import influence_summary, print_heat
-from leakbound.scaling import Cluster, rooted, spread
 
 EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is the answer
 
@@ -58,65 +57,43 @@ EXIT = {"violation": 1, "inconclusive": 3}  # the first that any model has is th
     "--context trace.jsonl --model hf/path/to/model",
     first="--context --text --query --response --model --by --ngram --out",
 )
-@click.option(
+@option(
     "--model",
-    "models",
-    multiple=True,
+    "model address; several (repeat the option, or use commas) are compared",
     default=("pocket",),
-    show_default=True,
-    help="model address; several (repeat the option, or use commas) are compared",
-)
-@click.option(
-    "--context",
-    "files",
-    type=click.Path(path_type=Path),
+    name="models",
     multiple=True,
-    help="text file with the context (several: a named document each), or a .jsonl or .csv file "
+)
+@option(
+    "--context",
+    "text file with the context (several: a named document each), or a .jsonl or .csv file "
     "with a context per row, and optionally a query and a response; .jsonl rows may have a "
     "question, chunks and an answer, or chat messages",
+    PATH,
+    name="files",
+    multiple=True,
 )
-@click.option("--text", default=None, help="context as text, instead of --context")
-@click.option("--query", default="", help="question about the context")
-@click.option(
-    "--response", default=None, help="the response to attribute [default: sampled for each --lam]"
-)
+@option("--text", "context as text, instead of --context")
+@option("--query", "question about the context", default="")
+@option("--response", "the response to attribute [default: sampled for each --lam]")
 @unit_options
-@click.option(
-    "--stride",
-    type=click.IntRange(1),
-    default=None,
-    help="distance between windows in tokens [default: disjoint blocks]",
-)
-@click.option(
-    "--lam",
-    default="1",
-    show_default=True,
-    help="weight of the context (lambda); several are compared",
-)
-@click.option(
-    "--temperature", type=float, default=1.0, show_default=True, help="temperature of the sampling"
-)
+@option("--stride", "distance between windows in tokens [default: disjoint blocks]", COUNT)
+@option("--lam", "weight of the context (lambda); several are compared", default="1")
+@option("--temperature", "temperature of the sampling", float, 1.0)
 @preset_option
-@click.option(
+@option(
     "--bounded",
-    type=float,
-    default=None,
-    metavar="EPSILON",
-    help="sample from bounded CID: lambda is chosen for every token, at most --lam, so that a "
+    "sample from bounded CID: lambda is chosen for every token, at most --lam, so that a "
     "response is EPSILON-private",
+    float,
+    metavar="EPSILON",
 )
 @draw_options
 @endpoint_options
 @local_options
 @cluster_options
-@click.option("--redact", is_flag=True, help="write no text of contexts, queries and responses")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("influence"),
-    show_default=True,
-    help="output folder",
-)
+@option("--redact", "write no text of contexts, queries and responses", bool)
+@option("--out", "output folder", PATH, Path("influence"))
 def command(
     models: tuple[str, ...],
     files: tuple[Path, ...],
@@ -259,9 +236,7 @@ def _measure(
     cluster: Cluster | None,
 ) -> tuple[InfluenceRecord, Finished]:
     each = (
-        partial(
-            spread, cluster, partial(opened, rooted(name)), partial(attribution, cases, settings)
-        )
+        partial(cluster.spread, opened, name, partial(attribution, cases, settings))
         if cluster
         else None
     )

@@ -1,1 +1,1 @@
-"""`plan`, `audit`, `audit-log`, `tune`, `sweep`, `merge`: what makes runs."""
+"""`plan`, `audit`, `audit-log`, `sweep`, `merge`: what makes runs."""

@@ -21,7 +21,7 @@ from leakbound.cli.options.collect import CollectOptions, collect_options
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.local import local_options
 from leakbound.cli.options.spec import spec_from, spec_options
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import cli_command, option
 from leakbound.cli.screen.output import emit, is_verbose
 from leakbound.cli.screen.progress import progress
 from leakbound.cli.screen.terminal import say
@@ -44,13 +44,13 @@ EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 @endpoint_options
 @local_options
 @collect_options
-@click.option(
+@option(
     "--debug",
-    is_flag=True,
-    help="if a --system raises an error, keep the query and traceback, which may hold private "
+    "if a --system raises an error, keep the query and traceback, which may hold private "
     "text, in the run folder",
+    bool,
 )
-@click.option("--fresh", is_flag=True, help="collect again, even if a run of the same audit exists")
+@option("--fresh", "collect again, even if a run of the same audit exists", bool)
 def command(
     sources: tuple[str, ...],
     config: str | None,

@@ -5,49 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
-
 from leakbound.api.logs import audit_log
 from leakbound.auditing.logs import DisclosedRecord, LogAudit
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import PATH, WHOLE_NUMBER, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 
 EXIT = {"no_disclosure_shown": 0, "disclosure": 1, "inconclusive": 3}
 SHOWN = 20  # records in the terminal; --json has all
-FILE = click.Path(path_type=Path)
 
 
 @cli_command(
     "--used used.jsonl --held-out heldout.jsonl --text answers.jsonl",
     "--used used.csv --held-out heldout.csv --field note --text log.jsonl --output-field answer",
 )
-@click.option("--used", type=FILE, required=True, help="rows that the application was shown")
-@click.option("--held-out", type=FILE, required=True, help="rows like them that it was never shown")
-@click.option("--text", type=FILE, required=True, help="what it answered, one row an output")
-@click.option(
+@option("--used", "rows that the application was shown", PATH, required=True)
+@option("--held-out", "rows like them that it was never shown", PATH, required=True)
+@option("--text", "what it answered, one row an output", PATH, required=True)
+@option(
     "--field",
-    "fields",
+    "field of the rows to look for; may be given again [default: all that hold text]",
+    name="fields",
     multiple=True,
-    help="field of the rows to look for; may be given again [default: all that hold text]",
 )
-@click.option(
-    "--output-field",
-    default=None,
-    help="field of the outputs [default: the only one, or one with a usual name]",
-)
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="of the verdict")
-@click.option(
-    "--fdr", type=float, default=0.1, show_default=True, help="false discovery rate of named rows"
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="of the permutation test",
-)
-@click.option("--show-text", is_flag=True, help="show the passages that were disclosed")
+@option("--output-field", "field of the outputs [default: the only one, or one with a usual name]")
+@option("--confidence", "of the verdict", float, 0.95)
+@option("--fdr", "false discovery rate of named rows", float, 0.1)
+@option("--seed", "of the permutation test", WHOLE_NUMBER, 0)
+@option("--show-text", "show the passages that were disclosed", bool)
 def command(
     used: Path, held_out: Path, text: Path, fields: tuple[str, ...], output_field: str | None,
     confidence: float, fdr: float, seed: int, show_text: bool,

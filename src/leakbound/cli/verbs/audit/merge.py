@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from leakbound.auditing.shards import merge
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import PATH, cli_command, option
 from leakbound.cli.verbs.audit.audit import finish
 from leakbound.cli.verbs.audit.sweep import finish_sweep
 from leakbound.sweeping import has_shards, merge_sweeps
@@ -20,12 +20,7 @@ from leakbound.sweeping import has_shards, merge_sweeps
     required=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="folder of runs that the merged run is added to",
-)
+@option("--out", "folder of runs that the merged run is added to", PATH, required=True)
 def command(folders: tuple[Path, ...], out: Path) -> int:
     """Join the folders that `audit --shard` or `sweep --shard` wrote, and report as an unsharded
     run would have.

@@ -22,7 +22,7 @@ from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.guessing_lines import guessing_lines
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import FOLDER, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
@@ -74,12 +74,11 @@ LEAKS: dict[Leak, str] = {
 @click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM or MODEL]")
 @spec_options
 @endpoint_options
-@click.option(
+@option(
     "--commit",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=None,
-    help="write down what the audit will do, in the folder of its runs (the --out of audit), "
+    "write down what the audit will do, in the folder of its runs (the --out of audit), "
     "before any call; keep the printed digest elsewhere",
+    FOLDER,
 )
 def command(
     sources: tuple[str, ...],

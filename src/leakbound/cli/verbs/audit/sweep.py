@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -18,13 +18,19 @@ from leakbound.cli.options.collect import (
     cluster_options,
     read_shard,
 )
-from leakbound.cli.options.conflicts import require_no_system_options, require_taken_by_system
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.local import local_options
-from leakbound.cli.options.model import require_taken
 from leakbound.cli.options.spec import assigned, overrides, pilot_check, spec_options
 from leakbound.cli.options.system import call_options, rate_option
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.options.takers import require_taken
+from leakbound.cli.screen.help_pages import (
+    COUNT,
+    FILE,
+    PATH,
+    WHOLE_NUMBER,
+    cli_command,
+    option,
+)
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.progress import progress
 from leakbound.cli.screen.sweep_files import figures_option, write_sweep
@@ -32,7 +38,6 @@ from leakbound.cli.screen.terminal import say
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.report.sweep.terminal import sweep_summary
-from leakbound.scaling import Cluster, connected
 from leakbound.sweeping import (
     CachingOpener,
     Grid,
@@ -43,7 +48,7 @@ from leakbound.sweeping import (
     plan_sweep,
     shard_file,
 )
-from leakbound.sweeping.record import FILE
+from leakbound.sweeping.record import FILE as RECORD
 
 
 @cli_command(
@@ -54,56 +59,29 @@ from leakbound.sweeping.record import FILE
 @endpoint_options
 @local_options
 @rate_option
-@click.option(
+@option(
     "--grid",
-    "grids",
+    "values of a configuration key such as epsilon, or of an option such as "
+    "mechanism.partitions; repeat the option to audit every combination",
+    name="grids",
     multiple=True,
     metavar="KEY=VALUE,VALUE",
-    help="values of a configuration key such as epsilon, or of an option such as "
-    "mechanism.partitions; repeat the option to audit every combination",
 )
-@click.option(
-    "--repeat",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="number of seeds per setting, from --seed on",
-)
-@click.option(
-    "--utility",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="number of held-out queries that utility is measured on",
-)
-@click.option(
-    "--skip-invalid",
-    is_flag=True,
-    help="skip and list points that cannot be run, instead of refusing the sweep",
+@option("--repeat", "number of seeds per setting, from --seed on", COUNT, 1)
+@option("--utility", "number of held-out queries that utility is measured on", WHOLE_NUMBER, 0)
+@option(
+    "--skip-invalid", "skip and list points that cannot be run, instead of refusing the sweep", bool
 )
 @figures_option
-@click.option(
-    "--cache",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=None,
-    metavar="FILE",
-    help="as in audit",
-)
-@click.option(
+@option("--cache", "as in audit", FILE, metavar="FILE")
+@option(
     "--shard",
+    "run only a part of the points; `merge` joins the shards",
     callback=read_shard,
-    default=None,
     metavar="i/N",
-    help="run only a part of the points; `merge` joins the shards",
 )
 @cluster_options
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("sweep"),
-    show_default=True,
-    help="folder of the runs",
-)
+@option("--out", "folder of the runs", PATH, Path("sweep"))
 def command(
     config: str | None,
     assignments: tuple[str, ...],
@@ -144,8 +122,9 @@ def command(
     plan = plan_sweep(base, grid, caching, repeat, utility, skip_invalid, pilot_check(flags))
     plan = plan if shard is None else plan.shard(*shard)
     sweep = Sweep(plan, out, caching, lambda prepared: collecting.runner(prepared, opener))
-    sweep.file = FILE if shard is None else shard_file(*shard)
-    with progress(lambda: sweep.label) as sweep.progress, _session(collecting.cluster):
+    sweep.file = RECORD if shard is None else shard_file(*shard)
+    one_session = collecting.cluster.connected() if collecting.cluster else nullcontext()
+    with progress(lambda: sweep.label) as sweep.progress, one_session:
         record = sweep.run()
     if shard is not None:
         say(sweep_summary(record, sweep.model_calls))
@@ -173,17 +152,11 @@ def _require_taken(
     named = grid.get("address") or [base.get("address")]
     addresses = [one for one in named if isinstance(one, str)]
     if addresses and len(addresses) == len(named):
-        require_taken_by_system(addresses[0], config, [*keys, *grid])
+        require_taken((), addresses[0], config, [*keys, *grid])
     elif not addresses:
         models = grid.get("model") or [base.get("model", "pocket")]
         judges = grid.get("judge_model") or [base.get("judge_model")]
         require_taken([one for one in (*models, *judges) if isinstance(one, str)])
-        require_no_system_options()
-
-
-def _session(cluster: Cluster | None) -> AbstractContextManager[None]:
-    """One session on the cluster for all points."""
-    return nullcontext() if cluster is None else connected(cluster)
 
 
 def _partly(record: SweepRecord, out: Path, shard: tuple[int, int], code: int) -> int:

@@ -13,7 +13,7 @@ import click
 from leakbound.auditing.receipts.recompute import trial_scores
 from leakbound.cli.screen.finished_runs import given_runs
 from leakbound.cli.screen.guessing_lines import guessing_lines
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import PATH, WHOLE_NUMBER, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
@@ -33,7 +33,6 @@ from leakbound.stats import Bonferroni, Power, Split, cut
 from leakbound.stats.counts.ranked import Ranked
 
 EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
-FILE = click.Path(path_type=Path)
 Powers = tuple[tuple[float, Power], ...]
 
 
@@ -43,44 +42,38 @@ Powers = tuple[tuple[float, Power], ...]
     "scores.csv --design one_run --claim random-guessing",
     "runs/NAME --claim random-guessing",
 )
-@click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option(
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@option(
     "--design",
-    type=click.Choice(get_args(ScoreDesign)),
-    default=None,
-    help="how the trials were made: in pairs, each by itself, or many records in one system "
+    "how the trials were made: in pairs, each by itself, or many records in one system "
     "[default: paired if there is a column pair]",
+    click.Choice(get_args(ScoreDesign)),
 )
-@click.option("--delta", type=float, default=0.0, show_default=True, help="where epsilon is stated")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="of each bound")
-@click.option(
+@option("--delta", "where epsilon is stated", float, 0.0)
+@option("--confidence", "of each bound", float, 0.95)
+@option(
     "--threshold",
-    default=None,
-    help="split[:SHARE], a number, several with commas that were fixed beforehand, or rank[:SHARE] "
+    "split[:SHARE], a number, several with commas that were fixed beforehand, or rank[:SHARE] "
     "for one_run [default: split:0.2; rank:0.5 for one_run]",
 )
-@click.option("--epsilon", type=float, default=None, help="the claim; there is a verdict then")
-@click.option(
+@option("--epsilon", "the claim; there is a verdict then", float)
+@option(
     "--claim",
-    type=click.Choice([RANDOM_GUESSING]),
-    default=None,
-    help="a claim by its name: epsilon 0 at delta 0, tested on both sides",
+    "a claim by its name: epsilon 0 at delta 0, tested on both sides",
+    click.Choice([RANDOM_GUESSING]),
 )
-@click.option(
+@option(
     "--estimator",
-    type=click.Choice(DECIDING),
-    default=None,
-    help="which bound the verdict rests on [default: e_process; one_run for one_run]",
+    "which bound the verdict rests on [default: e_process; one_run for one_run]",
+    click.Choice(DECIDING),
 )
-@click.option("--controls", type=FILE, default=None, help="scores of a positive control")
-@click.option("--in-order", is_flag=True, help="rows stand in the order of the trials")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="of the order otherwise"
-)
-@click.option("--lower-is-member", is_flag=True, help="members have lower scores, as losses do")
-@click.option("--score-column", default="score", show_default=True, help="column of the scores")
-@click.option("--member-column", default="member", show_default=True, help="says who was in")
-@click.option("--pair-column", default="pair", show_default=True, help="names the pair")
+@option("--controls", "scores of a positive control", PATH)
+@option("--in-order", "rows stand in the order of the trials", bool)
+@option("--seed", "of the order otherwise", WHOLE_NUMBER, 0)
+@option("--lower-is-member", "members have lower scores, as losses do", bool)
+@option("--score-column", "column of the scores", default="score")
+@option("--member-column", "says who was in", default="member")
+@option("--pair-column", "names the pair", default="pair")
 def command(
     files: tuple[Path, ...],
     design: ScoreDesign | None,

@@ -10,7 +10,7 @@ import click
 from leakbound.api.decisions import compare, kind_of_record
 from leakbound.attribution import InfluenceComparison
 from leakbound.cli.screen.finished_runs import given_runs
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
@@ -21,12 +21,7 @@ from leakbound.sweeping import SweepComparison
 
 @cli_command("runs/before runs/after", "runs --html comparison.html")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=None,
-    help="also write one HTML page",
-)
+@option("--html", "also write one HTML page", FILE)
 def command(runs: tuple[Path, ...], html: Path | None) -> int:
     """Show finished runs (folders, folders of runs, or record.json files) in one table, with the
     settings in which they differ; or two sweeps, point by point; or two folders of influence.

@@ -9,7 +9,7 @@ import click
 
 from leakbound.auditing.result.subject import first_line, subject_of
 from leakbound.cli.screen.finished_runs import given_runs
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
@@ -22,53 +22,22 @@ EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any ru
 
 @cli_command("runs --max-epsilon 2 --min-power 0.8 --junit gate.xml --sarif gate.sarif")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--max-epsilon", type=float, required=True, help="largest lower bound that passes")
-@click.option(
+@option("--max-epsilon", "largest lower bound that passes", float, required=True)
+@option(
     "--min-power",
-    type=float,
-    default=None,
-    help="minimum power: the probability of rejecting a claim that is false by --factor",
+    "minimum power: the probability of rejecting a claim that is false by --factor",
+    float,
 )
-@click.option(
-    "--factor",
-    type=float,
-    default=2.0,
-    show_default=True,
-    help="how many times the claim the system of --min-power leaks",
-)
-@click.option(
+@option("--factor", "how many times the claim the system of --min-power leaks", float, 2.0)
+@option(
     "--accuracy",
-    type=float,
-    default=None,
-    help="where random guessing is claimed: how often the attack of --min-power is right",
+    "where random guessing is claimed: how often the attack of --min-power is right",
+    float,
 )
-@click.option(
-    "--require",
-    type=click.Choice(["no_violation"]),
-    default=None,
-    help="verdict that each run must have",
-)
-@click.option(
-    "--max-delta",
-    type=float,
-    default=MAX_DELTA,
-    show_default=True,
-    help="largest delta of a claim that passes",
-)
-@click.option(
-    "--junit",
-    "target",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=None,
-    help="JUnit XML file to write",
-)
-@click.option(
-    "--sarif",
-    "sarif_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=None,
-    help="SARIF 2.1.0 file to write, for code scanning",
-)
+@option("--require", "verdict that each run must have", click.Choice(["no_violation"]))
+@option("--max-delta", "largest delta of a claim that passes", float, MAX_DELTA)
+@option("--junit", "JUnit XML file to write", FILE, name="target")
+@option("--sarif", "SARIF 2.1.0 file to write, for code scanning", FILE, name="sarif_file")
 def command(
     runs: tuple[Path, ...],
     max_epsilon: float,

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from leakbound.cli.screen.finished_runs import given_runs
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import PATH, cli_command, option
 from leakbound.cli.screen.output import emit, is_verbose, write_output
 from leakbound.cli.screen.sweep_files import figures_option, write_sweep
 from leakbound.cli.screen.terminal import say
@@ -20,12 +20,7 @@ from leakbound.sweeping.record import FILE
 
 @cli_command("runs --out report.html")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="file to write [default: report.html of the first run]",
-)
+@option("--out", "file to write [default: report.html of the first run]", PATH)
 @figures_option
 def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
     """Write one HTML page of finished runs (their folders, a folder that holds them, or

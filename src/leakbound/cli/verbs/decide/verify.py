@@ -10,7 +10,7 @@ import click
 from leakbound.auditing.receipts.recompute import Recomputed, recompute
 from leakbound.auditing.receipts.verify import Verification, verify_run
 from leakbound.cli.screen.finished_runs import given_runs
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
@@ -18,16 +18,13 @@ from leakbound.errors import UsageError
 
 @cli_command("runs", "runs/NAME --anchor 3f0c9a1be2d47705")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
+@option(
     "--anchor",
-    "anchors",
+    "digest that was kept elsewhere, of the commitment or of the finished run; may be given again",
+    name="anchors",
     multiple=True,
-    help="digest that was kept elsewhere, of the commitment or of the finished run; may be given "
-    "again",
 )
-@click.option(
-    "--digests-only", is_flag=True, help="compute no bound again; neither rows nor system are read"
-)
+@option("--digests-only", "compute no bound again; neither rows nor system are read", bool)
 def command(runs: tuple[Path, ...], anchors: tuple[str, ...], digests_only: bool) -> int:
     """Compute every digest of finished RUNS again (folders, or folders of runs), and their bounds
     from the stored trials.

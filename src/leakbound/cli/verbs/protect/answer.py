@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -17,7 +16,7 @@ from leakbound.cli.options.ledger import LEDGER, Accounts, accounts_options
 from leakbound.cli.options.local import local_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.options.system import call_options
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import COUNT, Function, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import DataError, UsageError
@@ -30,29 +29,12 @@ from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Task
 
 ANSWER_KEYS = {
-    "config",
-    "assignments",
-    "address",
-    "mechanism",
-    "mechanism_options",
-    "model",
-    "embedder",
-    "trust_remote_code",
-    "data",
-    "data_dir",
-    "input_field",
-    "input_template",
-    "label_field",
-    "delimiter",
-    "encoding",
-    "task",
-    "labels",
-    "system_message",
-    "shots",
-    "seed",
-    "epsilon",
+    "config", "assignments", "address", "mechanism", "mechanism_options", "model", "embedder",
+    "trust_remote_code", "data", "data_dir", "input_field", "input_template", "label_field",
+    "delimiter", "encoding", "task", "labels", "system_message", "shots", "seed", "epsilon",
     "delta",
-}  # of the options of a spec; the others say what an audit asks
+}  # fmt: skip
+# of the options of a spec; the others say what an audit asks
 DEFAULTS = {"mechanism": {"kind": "product_of_experts"}}  # it has a guarantee for every task
 MEANINGS = {
     "mechanism": "how answers are made from the rows [default: product_of_experts]",
@@ -63,27 +45,31 @@ MEANINGS = {
 }
 
 
-def answering_options(function: Callable[..., object]) -> Callable[..., object]:
+BUDGET_OPTIONS = together(
+    option(
+        "--budget",
+        "total epsilon of all answers at delta, or inf [default: epsilon, which is one answer]",
+        float,
+    ),
+    option(
+        "--ledger",
+        "file, or postgresql://USER@HOST/DATABASE, that records what was spent",
+        default=LEDGER,
+    ),
+    option("--longest-query", "maximum bytes of a query", COUNT, 1000),
+)
+
+
+def answering_options(function: Function) -> Function:
     """The options of a spec that decide an answer, of an endpoint, and of the budget."""
     function = endpoint_options(local_options(accounts_options(function)))
     function = spec_options(function, ("--budget", "--ledger", "--longest-query"))
     options = function.__click_params__  # type: ignore[attr-defined]
     options[:] = [one for one in options if isinstance(one, click.Argument) or _answers(one.name)]
-    for option in options:
-        if isinstance(option, click.Option):
-            option.help = MEANINGS.get(str(option.name), option.help)
-    add = click.option(
-        "--longest-query",
-        type=click.IntRange(1),
-        default=1000,
-        show_default=True,
-        help="maximum bytes of a query",
-    )
-    function = add(function)
-    text = "file, or postgresql://USER@HOST/DATABASE, that records what was spent"
-    function = click.option("--ledger", default=LEDGER, show_default=True, help=text)(function)
-    text = "total epsilon of all answers at delta, or inf [default: epsilon, which is one answer]"
-    return click.option("--budget", type=float, default=None, help=text)(function)
+    for one in options:
+        if isinstance(one, click.Option):
+            one.help = MEANINGS.get(str(one.name), one.help)
+    return BUDGET_OPTIONS(function)
 
 
 def _answers(name: str) -> bool:
@@ -182,7 +168,7 @@ def open_private(
             "the data changed while they were read, so no id is sure to be that of its row; start "
             "again once nobody writes them."
         )
-    book = Ledger(ledger, total, spec.decision.delta, accounts.key)
+    book = Ledger(ledger, total, spec.decision.delta, accounts.ledger_key)
     return PrivateICL(mechanism, rows, task, model, book, longest=longest_query,
                       dataset=accounts.dataset, record_ids=ids,
                       fields=public_fields(spec.design))  # fmt: skip

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from leakbound.cli.options.ledger import LEDGER, ledger_key_option
-from leakbound.cli.screen.help_pages import SETTINGS, subcommand
+from leakbound.cli.screen.help_pages import COUNT, SETTINGS, option, subcommand
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import StoreError
@@ -29,9 +28,7 @@ from leakbound.serving.ledger.units import from_json
 PRIVATE = "For operators only: who took part, and whose budget is spent, is private."
 
 
-def _ledger_options(function: Callable[..., object]) -> Callable[..., object]:
-    return click.option("--ledger", default=LEDGER, show_default=True,
-                        help="file, or postgresql://USER@HOST/DATABASE")(function)  # fmt: skip
+_ledger_options = option("--ledger", "file, or postgresql://USER@HOST/DATABASE", default=LEDGER)
 
 
 @click.group(context_settings=SETTINGS)
@@ -45,9 +42,7 @@ def command() -> None:
 @subcommand(command, "show", "--ledger help.sqlite", epilog=PRIVATE)
 @_ledger_options
 @ledger_key_option
-@click.option(
-    "--record", metavar="ID", default=None, help="show only the account of this record id"
-)
+@option("--record", "show only the account of this record id", metavar="ID")
 def show(ledger: str, ledger_key: Path | None, record: str | None) -> int:
     """The budget, the data sets, and how far the accounts of the records are spent."""
     if record is None:
@@ -63,9 +58,7 @@ def show(ledger: str, ledger_key: Path | None, record: str | None) -> int:
 
 @subcommand(command, "history", "--ledger help.sqlite --last 10", epilog=PRIVATE)
 @_ledger_options
-@click.option(
-    "--last", type=click.IntRange(1), default=None, help="only the newest N answers [default: all]"
-)
+@option("--last", "only the newest N answers [default: all]", COUNT)
 def show_history(ledger: str, last: int | None) -> int:
     """Every answer: when, from which data set, at what price, and how many records took part."""
     answers = history(ledger, last)

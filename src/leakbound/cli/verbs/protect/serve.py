@@ -16,8 +16,7 @@ from leakbound._catalogue import options_of
 from leakbound._install import install_hint
 from leakbound.auditing.prepare.build import build_served
 from leakbound.cli.options.ledger import Accounts
-from leakbound.cli.options.real_range import RealRange
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import COUNT, PATH, RealRange, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet
 from leakbound.cli.screen.terminal import say
 from leakbound.cli.verbs.protect.answer import answering_options, open_private, read_private
@@ -83,36 +82,35 @@ class ClientAccess:
             )
 
 
-def _serving_options(function: Callable[..., object]) -> Callable[..., object]:
-    """The options of a server, in the order in which its help shows them."""
-    path = click.Path(path_type=Path)
-    options = (
-        click.option(
-            "--host", default="127.0.0.1", show_default=True, help="address to listen on"
-        ),
-        click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True,
-                     help="port; 0 picks a free one"),
-        click.option("--tenants", type=path, default=None,
-                     help="TOML or JSON file (mode 0600) of clients with tokens, caps and rates"),
-        click.option("--tls-cert", type=path, default=None, help="certificate chain (PEM)"),
-        click.option("--tls-key", type=path, default=None, help="key of the certificate (PEM)"),
-        click.option("--behind-proxy", is_flag=True,
-                     help="serve plain HTTP, behind a proxy that terminates TLS"),
-        click.option("--limit", type=click.IntRange(1), default=65_536, show_default=True,
-                     help="maximum bytes of a request"),
-        click.option("--request-timeout", type=RealRange(0.1, 3600), default=10.0,
-                     show_default=True,
-                     help="timeout in seconds of a TLS handshake, of headers, of a body"),
-        click.option("--state", type=path, default=None,
-                     help="file of tenants' accounts and idempotency keys [default: beside the "
-                     "ledger]"),
-        click.option("--ignore-field", "ignored", multiple=True,
-                     type=click.Choice(ignorable_fields()),
-                     help="ignore this field of requests, and say so in the reply"),
-    )  # fmt: skip
-    for option in reversed(options):
-        function = option(function)
-    return function
+_serving_options = together(
+    option("--host", "address to listen on", default="127.0.0.1"),
+    option("--port", "port; 0 picks a free one", click.IntRange(0, 65535), 8000),
+    option(
+        "--tenants", "TOML or JSON file (mode 0600) of clients with tokens, caps and rates", PATH
+    ),
+    option("--tls-cert", "certificate chain (PEM)", PATH),
+    option("--tls-key", "key of the certificate (PEM)", PATH),
+    option("--behind-proxy", "serve plain HTTP, behind a proxy that terminates TLS", bool),
+    option("--limit", "maximum bytes of a request", COUNT, 65_536),
+    option(
+        "--request-timeout",
+        "timeout in seconds of a TLS handshake, of headers, of a body",
+        RealRange(0.1, 3600),
+        10.0,
+    ),
+    option(
+        "--state",
+        "file of tenants' accounts and idempotency keys [default: beside the ledger]",
+        PATH,
+    ),
+    option(
+        "--ignore-field",
+        "ignore this field of requests, and say so in the reply",
+        click.Choice(ignorable_fields()),
+        name="ignored",
+        multiple=True,
+    ),
+)
 
 
 @cli_command(

@@ -8,7 +8,7 @@ import click
 
 from leakbound._install import install_hint
 from leakbound.auditing import make_spec, prepare, run_audit
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import COUNT, PATH, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.progress import progress
 from leakbound.cli.screen.terminal import say
@@ -40,20 +40,8 @@ SCRIPT = Scripted(_find, _scores, name="a script")
 
 
 @cli_command("")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("runs/demo"),
-    show_default=True,
-    help="where to write",
-)
-@click.option(
-    "--pairs",
-    type=click.IntRange(1),
-    default=60,
-    show_default=True,
-    help="paired trials for each system",
-)
+@option("--out", "where to write", PATH, Path("runs/demo"))
+@option("--pairs", "paired trials for each system", COUNT, 60)
 def command(out: Path, pairs: int) -> int:
     """Audit an undefended system, two prompt defences and private voting on bundled data, with the
     pocket model; without torch, with a script in its place.

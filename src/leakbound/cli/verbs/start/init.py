@@ -18,7 +18,7 @@ from leakbound.cli.init.fields import FoundFields, found_fields
 from leakbound.cli.init.files import config_text, kept_settings
 from leakbound.cli.init.server import ServerOptions, Target, system_file, target_of, written
 from leakbound.cli.init.sources import Sources, asked_sources
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.terminal import say
 from leakbound.cli.verbs.audit.plan import described, unasked_model
@@ -47,40 +47,30 @@ KINDS = {
     "private.csv openai/my-model http://127.0.0.1:8000/v1 --out audit.yaml",
 )
 @click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM, MODEL or URL]")
-@click.option("--epsilon", type=float, default=None, help="the claim for one answer [default: 1.0]")
-@click.option("--labels", default=None, help="public labels, such as work,home")
-@click.option("--input-field", default=None, help="field that holds the input")
-@click.option("--input-template", default=None, help="an input made of several fields")
-@click.option("--label-field", default=None, help="field that holds the label")
-@click.option("--encoding", default=None, help="of the file, such as cp1252 [default: UTF-8]")
-@click.option("--drop-empty", is_flag=True, help="leave out rows with an empty input or label")
-@click.option("--pairs", type=int, default=None, help="paired trials [default: 100]")
-@click.option("--shots", type=int, default=None, help="examples in a context [default: 20]")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("audit.yaml"),
-    show_default=True,
-    help="configuration file to write",
-)
-@click.option("--force", is_flag=True, help="overwrite an existing file")
-@click.option(
+@option("--epsilon", "the claim for one answer [default: 1.0]", float)
+@option("--labels", "public labels, such as work,home")
+@option("--input-field", "field that holds the input")
+@option("--input-template", "an input made of several fields")
+@option("--label-field", "field that holds the label")
+@option("--encoding", "of the file, such as cp1252 [default: UTF-8]")
+@option("--drop-empty", "leave out rows with an empty input or label", bool)
+@option("--pairs", "paired trials [default: 100]", int)
+@option("--shots", "examples in a context [default: 20]", int)
+@option("--out", "configuration file to write", FILE, Path("audit.yaml"))
+@option("--force", "overwrite an existing file", bool)
+@option(
     "--body",
-    default=None,
-    metavar="JSON",
-    help="what the application at URL takes, "
+    "what the application at URL takes, "
     'such as \'{"notes": "{context}", "q": "{query}"}\' [default: tried out]',
+    metavar="JSON",
 )
-@click.option(
+@option(
     "--answer",
-    default=None,
+    "where its reply has the answer, such as data.text [default: found in the reply]",
     metavar="PATH",
-    help="where its reply has the answer, such as data.text [default: found in the reply]",
 )
-@click.option(
-    "--key-env", default=None, metavar="NAME", help="environment variable that holds the key of URL"
-)
-@click.option("--insecure", is_flag=True, help="allow plain http to another machine")
+@option("--key-env", "environment variable that holds the key of URL", metavar="NAME")
+@option("--insecure", "allow plain http to another machine", bool)
 def command(
     sources: tuple[str, ...],
     out: Path,

@@ -14,7 +14,7 @@ from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import unknown_name
 from leakbound.models.address import ADDRESSES
-from leakbound.tasks.named_tasks import NAMED_TASKS, NamedTask
+from leakbound.tasks.named_tasks import tasks_by_name
 
 SYSTEMS = {
     "python:file.py:object": "a callable (context, query), or an object with a method answer",
@@ -28,7 +28,10 @@ CATALOGUES: dict[str, Mapping[str, object]] = {
     "estimators": COMPONENTS["estimator"],
     "models": ADDRESSES,
     "systems": SYSTEMS,
-    "tasks": NAMED_TASKS,
+    "tasks": {
+        name: f"{one.about} [{', '.join(one.task.labels) or 'generation'}]"
+        for name, one in tasks_by_name().items()
+    },
 }
 
 
@@ -71,6 +74,4 @@ def _register(name: str) -> dict[str, str]:
 
 
 def _line(value: object) -> str:
-    if isinstance(value, NamedTask):
-        return f"{value.about} [{', '.join(value.task.labels) or 'generation'}]"
     return value if isinstance(value, str) else (inspect.getdoc(value) or "").split("\n")[0]

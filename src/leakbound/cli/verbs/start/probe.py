@@ -7,7 +7,7 @@ import json
 import click
 
 from leakbound.cli.options.endpoint import endpoint_options
-from leakbound.cli.options.model import require_taken
+from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import cli_command
 from leakbound.cli.screen.output import emit
 from leakbound.models import Endpoint, open_model

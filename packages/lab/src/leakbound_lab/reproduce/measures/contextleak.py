@@ -12,12 +12,12 @@ from leakbound.auditing import AuditResult
 from leakbound.auditing.result.judge_refusals import REFUSES_ALL
 from leakbound.mechanisms import FewShot, ZeroShot
 from leakbound.stats import accuracy_bound, accuracy_log_odds, cut
-from leakbound.tuning import tune
 from leakbound_lab.reproduce.context import AuditKeys, RecipeContext
 from leakbound_lab.reproduce.metrics import accuracy_leak, percent
 from leakbound_lab.reproduce.tables import PaperTable
 from leakbound_lab.reproduce.utility import Metric, NoiseGroup, mean_with_error, utility
 from leakbound_lab.reproduce.values import MeasuredValue, Quantity, Sample
+from leakbound_lab.tuning import tune_spec
 
 EPSILONS, SHOTS = (1, 2, 4, 8), 20  # the paper's
 INFINITE = "ε = ∞"
@@ -127,7 +127,7 @@ def tuned_query(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredVa
     """
     yield from accuracy_leak("before", context.audit(audit))
     pairs = context.scale.pairs
-    found = tune(
+    found = tune_spec(
         context.spec(audit), max_calls=100 * pairs, pairs=max(2, pairs // 4), reflection="none",
         out=context.out / "runs", model=context.model(), tell=context.report,
     )  # fmt: skip

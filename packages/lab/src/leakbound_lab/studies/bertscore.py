@@ -19,23 +19,11 @@ if TYPE_CHECKING:
 def bertscore_f1(
     folder: str | Path, references: Sequence[str], responses: Sequence[str]
 ) -> list[float]:
-    """F1 of each response against its reference, not rescaled, without idf weights.
+    """F1 of each response against its reference, not rescaled, without idf weights; 0 where a text
+    is blank.
 
-    Args:
-        folder: An encoder saved with save_pretrained. Its layer is the one that bert-score names
-            for a model of the folder's name, such as 17 for `roberta-large`, else the last one.
-        references: Reference texts (may be private).
-        responses: As many responses (may be private).
-
-    Returns:
-        A number for each; 0 where a text is blank.
-
-    Raises:
-        UsageError: If bert-score is not installed.
-        TargetError: If the folder holds no usable encoder.
-
-    Reference:
-        Zhang et al., "BERTScore" (ICLR 2020).
+    The layer of the encoder is the one that bert-score names for a model of the folder's name, such
+    as 17 for `roberta-large`, else the last one (Zhang et al., "BERTScore", ICLR 2020).
     """
     scorer = _scorer(str(folder))
     every = [*zip(responses, references, strict=True)]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import PATH, cli_command, option
 from leakbound.cli.screen.output import emit
-from leakbound.utility import Counts, count_generations, read_generations
+from leakbound_lab.studies.regurgitation import Counts, count_generations, read_generations
 
 MEANS = {
     "text": "a run of half the response; ROUGE-L F1 above 0.5",
@@ -18,23 +18,10 @@ MEANS = {
 
 @cli_command("generations.csv --json")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--contexts",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="CSV or JSONL file with the contexts, row by row",
-)
-@click.option(
-    "--context-column", default=None, help="column with the contexts [default: found by its name]"
-)
-@click.option(
-    "--response-column", default=None, help="column with the responses [default: found by its name]"
-)
-@click.option(
-    "--reference-column",
-    default=None,
-    help="column with reference responses [default: found by its name]",
-)
+@option("--contexts", "CSV or JSONL file with the contexts, row by row", PATH)
+@option("--context-column", "column with the contexts [default: found by its name]")
+@option("--response-column", "column with the responses [default: found by its name]")
+@option("--reference-column", "column with reference responses [default: found by its name]")
 def command(
     file: Path,
     contexts: Path | None,

@@ -9,11 +9,11 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound.errors import TargetError
-from leakbound.models.local.hugging_face import SequenceClassifier, Tokenizer, first_line
+from leakbound.models.local.hugging_face import Tokenizer, first_line
 
 BATCH = 8  # pairs per pass: on a CPU, a full window of each needs a few hundred MB
 
@@ -21,7 +21,7 @@ BATCH = 8  # pairs per pass: on a CPU, a full window of each needs a few hundred
 class Classifier:
     """Probabilities of classes for pairs of texts; of a long pair, the longer text is truncated."""
 
-    def __init__(self, model: SequenceClassifier, tokenizer: Tokenizer, name: str) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer, name: str) -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
         # positions of these models start after padding
         extra = 2 if model.config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
@@ -29,7 +29,8 @@ class Classifier:
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
         found = [self._batch(pairs[at : at + BATCH]) for at in range(0, len(pairs), BATCH)]
-        return np.concatenate(found) if found else np.zeros((0, self.model.config.num_labels))
+        empty = np.zeros((0, int(self.model.config.num_labels or 0)))
+        return np.concatenate([empty, *found])
 
     def _batch(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
         first, second = ([pair[i] for pair in pairs] for i in (0, 1))

@@ -5,16 +5,20 @@ an attack file that `leakbound audit --config` takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import yaml
 
 from leakbound._check import whole
 from leakbound._version import __version__
+from leakbound.api.audits import require_relation
+from leakbound.api.decisions import shared_keys
+from leakbound.api.kinds import require_path
+from leakbound.api.parameters import Rows, SharedOptions, UserSystem
 from leakbound.attacks import QUERIES, AuditQuery, GivenQuery, IfThenExplicit, templates
 from leakbound.auditing.collect.system_calls import paced
 from leakbound.auditing.prepare.build import Handed, open_models
@@ -28,10 +32,10 @@ from leakbound.models import Complete, Endpoint, Model
 from leakbound.models.address import open_shared
 from leakbound.systems import CallOptions, SystemMechanism
 from leakbound.tasks import Context
-from leakbound.tuning.accuracy import outputs_each, pilot_score
-from leakbound.tuning.pilot import PERFECT, SPENT, OutOfCalls, Pilot, require_start
-from leakbound.tuning.reflect import require_gepa, search_by_reflection
-from leakbound.tuning.words import REWRITES
+from leakbound_lab.tuning.accuracy import outputs_each, pilot_score
+from leakbound_lab.tuning.pilot import PERFECT, SPENT, OutOfCalls, Pilot, require_start
+from leakbound_lab.tuning.reflect import require_gepa, search_by_reflection
+from leakbound_lab.tuning.words import REWRITES
 
 NONE = "none"
 IRRELEVANT = {
@@ -45,6 +49,12 @@ IRRELEVANT = {
     "assume_false_alarm",
     "store_text",
 }  # what changes neither a question nor what the pilot reads of a release
+
+
+class TuneParameters(SharedOptions, total=False):
+    """Parameters of `leakbound.audit` that `tune` takes; its own `pairs` are those of the pilot."""
+
+    system: UserSystem | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +154,7 @@ def labelled(spec: AuditSpec) -> bool:
     return bool(spec.attack.query.options.get("labelled", False))
 
 
-def tune(
+def tune_spec(
     spec: AuditSpec,
     *,
     max_calls: int,
@@ -160,7 +170,7 @@ def tune(
     handed: Handed | None = None,
     calls: CallOptions | None = None,
 ) -> Tuned:
-    """Search for a query that tells members from non-members better than `start` on pilot pairs.
+    """`tune` of a spec.
 
     reflection: a model, its address, "none" for the rewrites of this package, or None for the
     audited model itself. It reads the canaries of the pilot pairs, which may be private text.
@@ -181,6 +191,56 @@ def tune(
         return _result(pilot, text, ended, reflector)
     finally:
         pilot.prepared.close()
+
+
+def tune(
+    settings: Mapping[str, object] | None = None,
+    *,
+    rows: Rows | None = None,
+    max_calls: int = 2000,
+    pairs: int = 20,
+    start: str = "",
+    reflection: str | Model | None = None,
+    calls: CallOptions | None = None,
+    out: str | Path = "runs",
+    **parameters: Unpack[TuneParameters],
+) -> Tuned:
+    """Search for a better wording of the query, on paired trials that the audit never uses.
+
+    Args:
+        settings: Any other key of a configuration file.
+        rows: As in `audit`.
+        max_calls: Budget of model calls.
+        pairs: Paired trials that score a wording.
+        start: Wording to start from, with {canary} in it; empty: that of the audit.
+        reflection: Model that proposes wordings and reads the canaries of the pilot, or its
+            address; "none" tries a list of rewrites; None: the audited model.
+        calls: How a system is called, as in `audit`.
+        out: Where tried wordings are kept.
+        **parameters: Those of `audit`, except `pairs`.
+
+    Returns:
+        The best wording, and its accuracy on the pilot before and after.
+
+    Raises:
+        LeakboundError: With a sentence for whatever cannot be used.
+
+    Reference:
+        CL, section on query optimisation.
+    """
+    folder = require_path("out", out, "the folder of the runs, such as 'runs'")
+    keys, handed = shared_keys("tune", rows, parameters, settings)
+    spec = make_spec(keys)
+    require_relation(parameters.get("claim"), spec.attack.insertion)
+    if handed.query is not None and not start:
+        raise UsageError(
+            f"query is {type(handed.query).__name__}, whose wording is not known; add start=, a "
+            "text that holds {canary}."
+        )
+    return tune_spec(
+        spec, max_calls=max_calls, pairs=pairs, start=start, reflection=reflection, out=folder,
+        handed=replace(handed, query=None), calls=calls,
+    )  # fmt: skip
 
 
 def _reflector(

@@ -15,9 +15,9 @@ from leakbound._install import install_hint
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Complete, Model, require
 from leakbound.models.content import text_only
-from leakbound.tuning.pilot import PERFECT, SPENT, Metered, OutOfCalls, PairOutcome, Pilot
-from leakbound.tuning.streams import search_seed
-from leakbound.tuning.words import REFLECTION
+from leakbound_lab.tuning.pilot import PERFECT, SPENT, Metered, OutOfCalls, PairOutcome, Pilot
+from leakbound_lab.tuning.streams import search_seed
+from leakbound_lab.tuning.words import REFLECTION
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -23,8 +23,8 @@ from leakbound.errors import LeakboundError, StoreError, UsageError, reason_of
 from leakbound.models import Counted, Distinct, Model, Request
 from leakbound.stats import Fixed
 from leakbound.tasks import AnyRequest, Context, Job
-from leakbound.tuning.accuracy import outputs_each, pilot_score, right_shares
-from leakbound.tuning.streams import draw_pairs, tuning_root
+from leakbound_lab.tuning.accuracy import outputs_each, pilot_score, right_shares
+from leakbound_lab.tuning.streams import draw_pairs, tuning_root
 
 NAME = "candidates.jsonl"
 

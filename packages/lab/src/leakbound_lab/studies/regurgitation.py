@@ -13,26 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from leakbound.attribution.cases import CONTEXTS, REFERENCES
 from leakbound.errors import DataError, reason_of
 from leakbound.utility.rouge import rouge
 
 WORDS = 25  # the program counts a repeat if more unique words are shared
 LEVEL = 0.5  # of ROUGE-L, in both definitions
 LONGEST_FIELD = 1 << 27  # characters of a CSV field: longer than any context
-CONTEXTS = ("context", "document", "article", "source", "input", "prompt")
 RESPONSES = ("response", "generation", "generations", "output", "prediction", "generated")
-REFERENCES = ("reference", "gold", "target", "label", "highlights", "summary", "answer")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Generation:
-    """A response with the context that it was made from.
-
-    Attributes:
-        context: The context (PRIVATE).
-        response: The response (PRIVATE).
-        reference: A reference response; "" if there is none.
-    """
+    """A response with the context that it was made from, both PRIVATE; no reference is ""."""
 
     context: str
     response: str
@@ -41,15 +34,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was counted.
-
-    Attributes:
-        generations: Number of generations.
-        repeat: Responses that repeat words of their context, by definition.
-        rouge: Responses that are like their context by ROUGE-L, by definition.
-        rouge1: Mean ROUGE-1 F1 against references; None if there is none.
-        rougel: Mean ROUGE-L F1 against references; None if there is none.
-    """
+    """By definition: how many responses repeat words of their context, or are like it by ROUGE."""
 
     generations: int
     repeat: dict[str, int]
@@ -98,17 +83,7 @@ DEFINITIONS: dict[str, tuple[Test, Test]] = {
 
 
 def count_generations(rows: Sequence[Generation]) -> Counts:
-    """Both counts by both definitions, and ROUGE against the references.
-
-    Args:
-        rows: Generations (PRIVATE); ROUGE is taken over those that have a reference.
-
-    Returns:
-        The counts.
-
-    Raises:
-        UsageError: If rouge-score is not installed.
-    """
+    """Both counts by both definitions, and mean F1 of ROUGE over rows that have a reference."""
     counted = {
         name: [sum(test(row.context, row.response) for row in rows) for test in tests]
         for name, tests in DEFINITIONS.items()
@@ -129,23 +104,11 @@ def read_generations(
     response: str | None = None,
     reference: str | None = None,
 ) -> list[Generation]:
-    """Rows of a CSV (with a head) or JSONL file.
+    """Rows of a CSV (with a head) or JSONL file, whose columns are found by their usual names.
 
-    Args:
-        path: The file of generations.
-        contexts: A second such file with the contexts (and references), row by row, where the
-            generations come without them, as the published ones do.
-        context: Name of the column of contexts; None to find it by its usual names.
-        response: Name of the column of responses; None to find it by its usual names.
-        reference: Name of the column of references; None to find it by its usual names.
-
-    Returns:
-        At least one generation (PRIVATE). A context that is a list of texts, or holds one under
-        `contexts` as the rows of PubMedQA do, is joined without a blank, as the paper's program
-        does.
-
-    Raises:
-        DataError: If a file cannot be read, a column is missing, or a context is not text.
+    `contexts` is a second such file, row by row, where the generations come without them, as the
+    published ones do. A context that is a list of texts, or holds one under `contexts` as the rows
+    of PubMedQA do, is joined without a blank, as the paper's program does.
     """
     rows: list[TableRow] = _rows(Path(path))
     if contexts is not None:

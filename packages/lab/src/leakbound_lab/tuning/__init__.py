@@ -2,9 +2,17 @@
 seed ever sees.
 """
 
-from leakbound.tuning.pilot import OutOfCalls, Pilot
-from leakbound.tuning.search import Tuned, attack_file, dspy_metric, open_pilot, save_attack, tune
-from leakbound.tuning.words import REFLECTION, REWRITES
+from leakbound_lab.tuning.pilot import OutOfCalls, Pilot
+from leakbound_lab.tuning.search import (
+    Tuned,
+    attack_file,
+    dspy_metric,
+    open_pilot,
+    save_attack,
+    tune,
+    tune_spec,
+)
+from leakbound_lab.tuning.words import REFLECTION, REWRITES
 
 __all__ = [
     "REFLECTION",
@@ -17,4 +25,5 @@ __all__ = [
     "open_pilot",
     "save_attack",
     "tune",
+    "tune_spec",
 ]

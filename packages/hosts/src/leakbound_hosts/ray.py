@@ -1,6 +1,8 @@
-"""Work on a Ray cluster:
+"""`--ray`, as `leakbound.clusters`: batches of an audit, or contexts of an attribution, on the
+machines of a Ray cluster.
 
-one opened tool (a model) in every worker, items as tasks, results to the process that asked.
+One opened model in every worker, items as tasks, results to the process that asked, which alone
+writes the store. Ray is imported when it is used.
 """
 
 from __future__ import annotations
@@ -12,15 +14,24 @@ import os
 import re
 import socket
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Generic, Protocol, TypeVar
 
 from leakbound._check import count
 from leakbound._install import install_hint
+from leakbound.auditing.collect.collect import Batch, Batches, BatchRunner, CollectionPlan
+from leakbound.auditing.design.pairs import Controls, Pair
+from leakbound.auditing.prepare.build import build_mechanism
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.errors import LeakboundError, TargetError, UsageError
+from leakbound.models import Model, Unopened
+from leakbound.systems import CallOptions, HttpStore, HttpSystem, SharedStore, SystemMechanism
+from leakbound.tasks import Mechanism, Task
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -34,8 +45,13 @@ PATIENCE = 5.0  # seconds for the address to answer; Ray itself would wait for m
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
+Opener = Callable[[AuditSpec], Model]
+Tool = tuple[CollectionPlan, Model]
+Asked = tuple[Task, Sequence[Pair], int, bool, Sequence[Pair], Controls | None]
+
+
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class RayCluster:
     """A Ray cluster, and how many of its processes to use."""
 
     address: str = "local"
@@ -49,9 +65,27 @@ class Cluster:
                 f"the cluster's address is {self.address!r}; it must be local, auto, or host:port."
             )
 
+    def connected(self) -> AbstractContextManager[None]:
+        """One session for several runs."""
+        return connected(self)
+
+    def runner(self, prepared: Prepared, opener: Opener, calls: CallOptions) -> BatchRunner:
+        """What collects the batches of an audit."""
+        return on_cluster(prepared, self, opener, calls)
+
+    def spread(
+        self, opened: Callable[[str], Model], address: str, work: Callable[[Model, Item], R],
+        items: Sequence[Item],
+    ) -> Generator[tuple[Item, R], None, None]:  # fmt: skip
+        """Work on each item, with the model at an address opened in every worker."""
+        return spread(self, partial(opened, rooted(address)), work, items)
+
 
 def spread(
-    cluster: Cluster, opened: Callable[[], T], work: Callable[[T, Item], R], items: Sequence[Item]
+    cluster: RayCluster,
+    opened: Callable[[], T],
+    work: Callable[[T, Item], R],
+    items: Sequence[Item],
 ) -> Generator[tuple[Item, R], None, None]:
     """Work on every item once, on the workers of a cluster.
 
@@ -98,7 +132,7 @@ def _ray() -> ModuleType:
 
 
 @contextmanager
-def connected(cluster: Cluster) -> Iterator[None]:
+def connected(cluster: RayCluster) -> Iterator[None]:
     """A session on a cluster, ended whatever happens; within, each `spread` uses it.
 
     Nothing of what workers print comes here.
@@ -126,7 +160,7 @@ def connected(cluster: Cluster) -> Iterator[None]:
 
 
 @contextmanager
-def _sentences(ray: ModuleType, cluster: Cluster) -> Iterator[None]:
+def _sentences(ray: ModuleType, cluster: RayCluster) -> Iterator[None]:
     """What workers raised: our own errors as they are, others by their type, since their text may
     be private.
     """
@@ -163,7 +197,7 @@ class _Actor(Protocol):
 @contextmanager
 def _crew(
     ray: ModuleType,
-    cluster: Cluster,
+    cluster: RayCluster,
     opened: Callable[[], T],
     work: Callable[[T, Item], R],
     items: int,
@@ -205,3 +239,92 @@ class _Worker(Generic[T, Item, R]):
         what opening raises is then told, not taken for a dead worker.
         """
         return self.work(self.opened(), item)
+
+
+def on_cluster(
+    prepared: Prepared,
+    cluster: RayCluster,
+    opener: Opener,
+    calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
+) -> BatchRunner:
+    """Make what asks batches on a cluster.
+
+    Workers open the model and the system at their addresses, and refuse any but the prepared ones.
+    """
+    if not prepared.mechanism.needs and prepared.spec.system.address is None:
+        raise UsageError("workers open a system at its address; give it as python:file.py:object.")
+    _require_divisible(prepared.mechanism)
+    spec = _absolute(prepared.spec)
+
+    def ask(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+        wanted = (_source(prepared.mechanism), model.fingerprint)
+        asked = (
+            questions.task, questions.pairs, questions.size, questions.keep_text,
+            questions.controls, questions.late,
+        )  # fmt: skip
+        model_of = opener if prepared.mechanism.needs else None
+        opened = partial(_tool, spec, asked, model_of, wanted, calls)
+        for _, batch in spread(cluster, opened, _ask, batches):
+            yield batch
+
+    return ask
+
+
+def _require_divisible(mechanism: Mechanism) -> None:
+    """Refuse what several workers would ask at the same time about what one of them put there."""
+    system = mechanism.system if isinstance(mechanism, SystemMechanism) else None
+    if isinstance(system, SharedStore):
+        raise UsageError(
+            "a session design puts the canary of each trial into one store and takes it out, and a "
+            "store lives in one process: no part of it can be asked on a cluster. Leave --ray out, "
+            "or use --design paired, in which each worker builds the store for each of its "
+            "contexts."
+        )
+    kept = isinstance(system, HttpSystem) and system.concurrency == 1
+    if kept or isinstance(system, HttpStore):
+        raise UsageError(
+            "the service keeps the context that it is given (setup, plant), so workers of a "
+            "cluster would ask about each other's contexts; leave --ray out."
+        )
+
+
+def _tool(
+    spec: AuditSpec,
+    asked: Asked,
+    opener: Opener | None,
+    wanted: tuple[str, str],
+    calls: CallOptions,
+) -> Tool:
+    """In a worker: the questions with a mechanism, and a model of its own; systems need not travel,
+    they are loaded there.
+    """
+    mechanism = build_mechanism(spec)
+    model = opener(spec) if opener else Unopened(mechanism.name, wanted[1])
+    if (_source(mechanism), model.fingerprint) != wanted:
+        raise TargetError(
+            f"a worker has another {spec.system.address or spec.system.model} than the process "
+            "that asks; every "
+            "machine of the cluster needs the same "
+            "files at the same place, and models and systems must have an address."
+        )
+    task, pairs, size, keep_text, controls, late = asked
+    if isinstance(mechanism, SystemMechanism):
+        mechanism = mechanism.called(calls)
+    return CollectionPlan(task, mechanism, pairs, size, keep_text, controls, late), model
+
+
+def _ask(tool: Tool, first: int) -> Batch:
+    questions, model = tool
+    return questions.ask(first, model)
+
+
+def _source(mechanism: Mechanism) -> str:
+    return mechanism.name + mechanism.source
+
+
+def _absolute(spec: AuditSpec) -> AuditSpec:
+    """Workers have folders of their own: local files are named from the root."""
+    places = ("model", "embedder", "judge_model", "address")
+    named = {name: getattr(spec.system, name) for name in places}
+    update = {name: rooted(to, name == "embedder") for name, to in named.items() if to}
+    return spec.model_copy(update={"system": spec.system.model_copy(update=update)})

@@ -9,12 +9,12 @@ import click
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.options.system import call_options, rate_option
-from leakbound.cli.screen.help_pages import cli_command
+from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint
-from leakbound.tuning import Tuned, save_attack, tune
+from leakbound_lab.tuning import Tuned, save_attack, tune_spec
 
 
 @cli_command(
@@ -24,48 +24,23 @@ from leakbound.tuning import Tuned, save_attack, tune
 @spec_options
 @endpoint_options
 @rate_option
-@click.option(
+@option(
     "--start",
+    "query to start from, with {canary} in it [default: the audit's]",
     default="",
     metavar="TEXT",
-    help="query to start from, with {canary} in it [default: the audit's]",
 )
-@click.option(
-    "--max-calls",
-    type=click.IntRange(1),
-    default=2000,
-    show_default=True,
-    help="budget of model calls",
-)
-@click.option(
-    "--pilot-pairs",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    help="paired trials per query",
-)
-@click.option(
+@option("--max-calls", "budget of model calls", COUNT, 2000)
+@option("--pilot-pairs", "paired trials per query", COUNT, 20)
+@option(
     "--reflection-model",
-    metavar="ADDRESS|none",
-    default=None,
-    help="model that proposes queries and reads the pilot's canaries; none: try a list of "
+    "model that proposes queries and reads the pilot's canaries; none: try a list of "
     "rewrites [default: the audited model]",
+    metavar="ADDRESS|none",
 )
-@click.option(
-    "--save",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("attack.yaml"),
-    show_default=True,
-    help="attack file to write",
-)
-@click.option("--force", is_flag=True, help="overwrite an existing attack file")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="folder of the queries that were tried",
-)
+@option("--save", "attack file to write", FILE, Path("attack.yaml"))
+@option("--force", "overwrite an existing attack file", bool)
+@option("--out", "folder of the queries that were tried", PATH, Path("runs"))
 def command(
     config: str | None,
     assignments: tuple[str, ...],
@@ -95,7 +70,7 @@ def command(
         )
     if save.exists() and not force:
         raise UsageError(f"{str(save)!r} exists; add --force, or name another file with --save.")
-    tuned = tune(
+    tuned = tune_spec(
         spec,
         max_calls=max_calls,
         pairs=pilot_pairs,

@@ -11,27 +11,14 @@ from leakbound._install import install_hint
 from leakbound.errors import TargetError
 
 if TYPE_CHECKING:
-    from leakbound.models.local.extra.classifier import Classifier
+    from leakbound_lab.studies.classifier import Classifier
 
 
 def factkb(folder: str, contexts: Sequence[str], responses: Sequence[str]) -> list[float]:
-    """Probability that each response is faithful to its context.
+    """Probability of class 1 (faithful) of each response, by a sequence classifier of two classes.
 
-    Args:
-        folder: A sequence classifier of two classes with its tokenizer, such as FactKB. It reads
-            `response </s> context`; a pair longer than its window loses the end of its longer text.
-        contexts: Contexts (PRIVATE).
-        responses: As many responses (PRIVATE).
-
-    Returns:
-        The probability of class 1 (faithful) of each, in [0, 1].
-
-    Raises:
-        TargetError: If torch or transformers are not installed, or the folder holds no such
-            classifier.
-
-    Reference:
-        Feng et al., "FactKB" (EMNLP 2023).
+    It reads `response </s> context`; a pair longer than its window loses the end of its longer text
+    (Feng et al., "FactKB", EMNLP 2023).
     """
     classifier = _classifier(folder)
     found = classifier.probabilities(list(zip(responses, contexts, strict=True)))
@@ -52,6 +39,6 @@ def _classifier(folder: str) -> Classifier:
         raise TargetError(
             f"FactKB needs torch and transformers; install them with: {install_hint('local')}."
         )
-    from leakbound.models.local.extra.classifier import load_classifier
+    from leakbound_lab.studies.classifier import load_classifier
 
     return load_classifier(folder)
