@@ -11,17 +11,13 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from transformers import (  # noqa: E402
-    AutoConfig,
-    AutoModelForCausalLM,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
 from leakbound.errors import TargetError  # noqa: E402
 from leakbound.models import Complete, Embed, NextLogits, ScoreTokens, open_model  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel, load  # noqa: E402
 from leakbound.models.local.engine import self_check  # noqa: E402
-from leakbound.models.local.engine.sharing import ANY, Sharing  # noqa: E402
+from leakbound.models.local.engine.passes import ANY, Sharing  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 Ids = tuple[int, ...]

@@ -22,7 +22,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.models.http.transport import HttpReply
 from leakbound.systems import CallOptions, SystemMechanism, load_http_system, load_system
-from leakbound.systems.http.requests import filled
+from leakbound.systems.http.system import filled
 from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes
 
 TASK = Task("t", ("yes", "no"))

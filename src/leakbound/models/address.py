@@ -205,7 +205,7 @@ def open_embedder(address: str) -> Model:
             "sentence embeddings need sentence-transformers; install it with: "
             f"{install_hint('embed')}."
         )
-    from leakbound.models.local.extra.embedder import load_embedder
+    from leakbound.models.local.encoders import load_embedder
 
     return load_embedder(address)
 

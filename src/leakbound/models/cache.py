@@ -28,9 +28,8 @@ import numpy as np
 
 from leakbound._install import install_hint
 from leakbound.errors import StoreError, TargetError, UsageError
-from leakbound.models.chat import Chat
-from leakbound.models.content import Parts
-from leakbound.models.model import Model
+from leakbound.models.content import Chat, Parts
+from leakbound.models.model import Model, Wrapper
 from leakbound.models.request import (
     Complete,
     Embed,
@@ -40,7 +39,6 @@ from leakbound.models.request import (
     ScoreTokens,
     prompt_key,
 )
-from leakbound.models.wrappers import Wrapper
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

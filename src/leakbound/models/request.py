@@ -13,8 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.models.chat import Chat
-from leakbound.models.content import Parts, content_key
+from leakbound.models.content import Chat, Parts, content_key
 
 R = TypeVar("R", covariant=True)
 # text, token ids (exact ablation needs ids), text with images, or messages

@@ -2,16 +2,217 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from typing import TypeAlias, cast
 
-from leakbound.errors import TargetError
-from leakbound.systems.duck import Answerer, answerer, is_async, made_of, says_stateful
-from leakbound.systems.protocol import AsyncSystem, Reply, System
+from leakbound.errors import LeakboundError, TargetError
+from leakbound.models.content import join, text_only
+from leakbound.systems.calls import place_of
+from leakbound.systems.protocol import AsyncSystem, Reply, Session, System
 from leakbound.systems.replies import as_reply, finished, joined_async
-from leakbound.tasks import Context
+from leakbound.tasks import Context, Task
+
+# (context, query) -> a text, a mapping or object that `as_reply` takes, or an awaitable of one
+Answerer: TypeAlias = Callable[[Context, str], object]
+# Names of the method that answers, the first that takes both context and query wins; a
+# synchronous one before its asynchronous twin, which need not bear several calls at once.
+METHODS = (
+    "answer", "invoke", "ainvoke", "query", "aquery", "predict", "apredict", "run", "arun",
+)  # fmt: skip
+ONE_INPUT = ("invoke", "ainvoke")  # of a LangChain runnable: a mapping that fills its prompt
+CONTEXTS = ("context", "contexts", "examples", "documents", "docs", "notes", "rows")
+QUERIES = ("query", "question", "input", "prompt", "message", "text")
+
+
+def made_of(thing: object, name: str, options: Mapping[str, object]) -> object:
+    """The object that answers."""
+    if inspect.isclass(thing):
+        return _call(thing, name, options, "its class")
+    if inspect.isroutine(thing) or isinstance(thing, functools.partial):
+        function = cast("Callable[..., object]", thing)
+        if options and _binds(function, (), "", **options):
+            return functools.partial(function, **options)
+        if not _binds(function, (), "") and _binds(function, **options):
+            return _call(function, name, options, "its factory")
+    if options:
+        raise TargetError(
+            f"the system {name!r} takes no option {next(iter(options))!r}; options are arguments "
+            f"of a class, a factory or a function{_signature(thing)}."
+        )
+    return thing
+
+
+def _call(
+    make: Callable[..., object], name: str, options: Mapping[str, object], what: str
+) -> object:
+    try:
+        return make(**options)
+    except LeakboundError:
+        raise
+    except (Exception, SystemExit) as error:
+        given = f"with {', '.join(options)}" if options else "without arguments"
+        fits = _binds(make, **options)
+        hint = "" if fits else f" Give what it takes{_parameters(make)} with --system-option."
+        raise TargetError(
+            f"the system {name!r} could not be made: {what} raised "
+            f"{type(error).__name__}{place_of(error)} {given}.{hint}"
+        ) from None
+
+
+def _parameters(make: Callable[..., object]) -> str:
+    try:
+        names = list(inspect.signature(make).parameters)
+    except (TypeError, ValueError):
+        return ""
+    return f" ({', '.join(names)})" if names else ""
+
+
+def answerer(thing: object, name: str, options: Mapping[str, object] | None = None) -> Answerer:
+    """Find what to call.
+
+    Args:
+        thing: A callable, an object with one of `METHODS`, or a class or factory of one of these.
+        name: For messages.
+        options: Arguments of the class or factory.
+
+    Returns:
+        A callable `(context, query)`.
+
+    Raises:
+        TargetError: If there is nothing to call with a context and a query.
+    """
+    made = made_of(thing, name, options or {})
+    found = list(_methods(made))
+    for method, call in found:
+        if (wrapped := _taking_both(method, call)) is not None:
+            return wrapped
+    if not found:
+        raise TargetError(
+            f"the system {name!r} is {_kind(made)}, which cannot be called; it must be callable, "
+            "or have a method answer(context, query) or open(context), or one of "
+            f"{', '.join(METHODS[1:])}."
+        )
+    method, call = found[0]
+    where = "" if method in ("", "answer") else f" in its method {method}"
+    raise TargetError(
+        f"the system {name!r} takes {inspect.signature(call)}{where}; it must take (context, "
+        "query), or what it answers from must reach it in another way: a class with "
+        "open(context), which returns what answers."
+    )
+
+
+def _kind(made: object) -> str:
+    return "None" if made is None else f"an object of the class {type(made).__name__}"
+
+
+def _methods(made: object) -> Iterator[tuple[str, Callable[..., object]]]:
+    """What may be called; a callable comes first."""
+    if callable(made):
+        yield "", made
+    for name in METHODS:
+        found: object = getattr(made, name, None)
+        if callable(found):
+            yield name, found
+
+
+def _taking_both(method: str, call: Callable[..., object]) -> Answerer | None:
+    """The method as `(context, query)`; None if it does not take both."""
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except ValueError:  # some built-in callables have no signature
+        return call
+    if method in ONE_INPUT and sum(map(_is_needed, parameters)) == 1:
+        return _with(call, lambda context, query: ((inputs(context, query),), {}))
+    if method in ("", "answer"):
+        return _in_their_order(call) if _binds(call, (), "") else None
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    first = next((name for name in CONTEXTS if name in named), None)
+    second = next((name for name in QUERIES if name in named), None)
+    if first is not None and second is not None:
+        return _with(call, lambda context, query: ((), {first: context, second: query}))
+    return call if sum(map(_is_needed, parameters)) == 2 and _binds(call, (), "") else None
+
+
+def _in_their_order(call: Callable[..., object]) -> Answerer:
+    """The function as `(context, query)`; by name where its names say that the query is first."""
+    parameters = list(inspect.signature(call).parameters.values())[:2]
+    names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    if len(names) < 2 or names[0] not in QUERIES or names[1] in QUERIES:
+        return call
+    first, second = names
+    if second not in CONTEXTS and first not in ("query", "question"):
+        return call  # a text or an input may be the context
+    return _with(call, lambda context, query: ((), {first: query, second: context}))
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    return positional and parameter.default is parameter.empty
+
+
+Arguments: TypeAlias = Callable[[Context, str], tuple[tuple[object, ...], dict[str, object]]]
+
+
+def _with(call: Callable[..., object], arguments: Arguments) -> Answerer:
+    """The method behind a function that arranges its arguments; asynchronous if it is."""
+    if is_async(call):
+
+        async def later(context: Context, query: str) -> object:
+            given, named = arguments(context, query)
+            answer = call(*given, **named)
+            return await answer if inspect.isawaitable(answer) else answer
+
+        later.__dict__["stateful"] = says_stateful(call)
+        return later
+
+    def at_once(context: Context, query: str) -> object:
+        given, named = arguments(context, query)
+        return call(*given, **named)
+
+    at_once.__dict__["stateful"] = says_stateful(call)
+    return at_once
+
+
+def inputs(context: Context, query: str) -> dict[str, object]:
+    """What a runnable that takes one mapping gets; it reads the names that its prompt has."""
+    text = text_only(join(map(Task("system").block, context)), "a system that takes one mapping")
+    rows = [{"input": row.input, "label": row.label} for row in context]
+    return {"context": text, "rows": rows, "query": query, "question": query, "input": query}
+
+
+def _binds(call: Callable[..., object], *given: object, **named: object) -> bool:
+    try:
+        inspect.signature(call).bind(*given, **named)
+    except TypeError:
+        return False
+    except ValueError:  # some built-in callables have no signature
+        return not named
+    return True
+
+
+def _signature(thing: object) -> str:
+    try:
+        return f", and it takes {inspect.signature(cast('Callable[..., object]', thing))}"
+    except (TypeError, ValueError):
+        return ""
+
+
+def says_stateful(thing: object) -> bool:
+    """Whether an object says that it keeps state between calls."""
+    owner = getattr(thing, "__self__", None)
+    return bool(getattr(thing, "stateful", False) or getattr(owner, "stateful", False))
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Whether what a callable returns is awaited, or read in an event loop."""
+    both = (function, type(function).__call__)
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    return any(kind(one) for kind in kinds for one in both)
+
 
 __all__ = ["Answerer", "AsyncCallableSystem", "CallableSystem", "answerer", "as_system"]
 
@@ -163,3 +364,47 @@ def _require_two_arguments(function: Answerer, name: str) -> None:
         raise TargetError(
             f"the system {name!r} takes {signature}; it must take (context, query)."
         ) from None
+
+
+# LangChain, LlamaIndex, scikit-learn, Haystack, agents: each takes a query, under another name
+QUERY_METHODS = ("invoke", "query", "predict", "run", "__call__")
+
+
+def session_of(opened: object, name: str) -> Session:
+    """The session that an opened object stands for.
+
+    Examples:
+        >>> class Engine:
+        ...     def query(self, text):
+        ...         return {"response": text.upper()}
+        >>> session_of(Engine(), "mine").ask("yes").text
+        'YES'
+    """
+    ask: object = getattr(opened, "ask", None)
+    if callable(ask) and not is_async(ask) and callable(getattr(opened, "close", None)):
+        return cast(Session, opened)
+    for method in ("ask", *QUERY_METHODS):
+        found: object = getattr(opened, method, None)
+        if callable(found):
+            return _Answering(found, opened, name)
+    raise TargetError(
+        f"the system {name!r} opened {type(opened).__name__}; it must open an object with a method "
+        f"ask(query), or one of {', '.join(QUERY_METHODS)}."
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Answering:
+    """A session made of a method that takes a query."""
+
+    method: Callable[[str], object]
+    opened: object
+    name: str
+
+    def ask(self, query: str) -> Reply:
+        return as_reply(finished(self.method(query)), self.name)
+
+    def close(self) -> None:
+        close: object = getattr(self.opened, "close", None)
+        if callable(close):
+            finished(close())

@@ -20,16 +20,21 @@ from leakbound.models import Model
 from leakbound.models.content import text_only
 from leakbound.models.http.blocking import run_blocking
 from leakbound.privacy import Guarantee, NonPrivate
-from leakbound.systems.callable import Answerer, as_system
-from leakbound.systems.calls import Caller, CallOptions, Paced
+from leakbound.systems.callable import Answerer, as_system, says_stateful, session_of
+from leakbound.systems.calls import (
+    Caller,
+    CallOptions,
+    NoAnswer,
+    Paced,
+    SystemFailed,
+    interrupts,
+    too_slow,
+)
 from leakbound.systems.channels import SECONDS, separated
-from leakbound.systems.duck import says_stateful
-from leakbound.systems.failures import NoAnswer, SystemFailed, interrupts, too_slow
 from leakbound.systems.http.system import HttpSystem
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
 from leakbound.systems.replies import as_reply, together
-from leakbound.systems.sessions import session_of
-from leakbound.systems.stores.shared import SharedStore
+from leakbound.systems.stores import SharedStore
 from leakbound.systems.threads import ThreadedSystem
 from leakbound.tasks import (
     Access,

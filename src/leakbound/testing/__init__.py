@@ -1,12 +1,7 @@
 """Shipped tests: what every mechanism and every estimator must hold, for your own as well."""
 
-from leakbound.testing.conformance import (
-    INVARIANTS,
-    Check,
-    Invariant,
-    assert_conforms,
-    conform,
-)
+from leakbound.testing.conformance import INVARIANTS, Invariant, assert_conforms, conform
+from leakbound.testing.conformance_parts import Check
 from leakbound.testing.estimators import (
     ESTIMATOR_INVARIANTS,
     assert_estimator_conforms,

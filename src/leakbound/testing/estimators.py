@@ -23,8 +23,7 @@ from leakbound.estimators import Bounds, Claim, Estimator, Observations, PairedS
 from leakbound.estimators.base import DistributionPair, Reads, exceeds
 from leakbound.privacy import Gaussian, gdp_epsilon
 from leakbound.stats import CategoricalLaw, Estimate, Fixed, GaussianLaw
-from leakbound.testing.conformance import Check
-from leakbound.testing.conformance_parts import Broken, Skipped
+from leakbound.testing.conformance_parts import Broken, Check, Skipped, broken_of, check
 
 DELTA = 1e-5
 DRAWS = 10  # simulated outputs of one aggregate
@@ -45,10 +44,7 @@ class RandomizedResponse:
         right = 1 - self.wrong
         return Bounds(math.log((right - DELTA) / self.wrong), float(2 * ndtri(right)))
 
-    @property
-    def pair_truth(self) -> Bounds:
-        """The same of one pair: all pairs are alike."""
-        return self.truth
+    pair_truth = truth  # all pairs are alike
 
     def design(self, pairs: int, confidence: float) -> TrialDesign:
         """A design whose claim is the truth."""
@@ -56,7 +52,6 @@ class RandomizedResponse:
         return TrialDesign(claim, confidence=confidence, pairs=pairs)
 
     def draw(self, pairs: int, rng: np.random.Generator) -> Observations:
-        """Trials of so many pairs."""
         trial, simulated = (
             PairedScores(
                 (rng.random((pairs, 1)) >= self.wrong).astype(float),
@@ -113,7 +108,6 @@ class GaussianVotes:
         )
 
     def draw(self, pairs: int, rng: np.random.Generator) -> Observations:
-        """Trials of so many pairs."""
         against = np.full(pairs, -float(self.voters))
         votes = PairedScores(against + 2 * (rng.random(pairs) < self.noticed), against)
         trial, simulated = (self._noisy(votes, draws, rng) for draws in (1, DRAWS))
@@ -298,13 +292,10 @@ def batches(bench: _Bench) -> str:
         whole.observe(_part(seen, slice(None), estimator.reads))
         parts = _looks(estimator, _design(scene), seen)[-1]
         once = _read(whole.bounds())
-        if not _close(once.epsilon, parts.epsilon) or not _close(once.mu or 0.0, parts.mu or 0.0):
+        bounds = ((once.epsilon, parts.epsilon), (once.mu or 0.0, parts.mu or 0.0))
+        if not all(a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) for a, b in bounds):
             raise Broken(f"{parts} in {LOOKS} batches, {once} in one, on {scene.name}")
     return "equal in one batch and in three"
-
-
-def _close(one: float, other: float) -> bool:
-    return one == other or math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def certifiable(bench: _Bench) -> str:
@@ -401,18 +392,7 @@ def conform_estimator(estimator: Estimator, *, seed: int = 0, runs: int = 100) -
         True
     """
     bench = _Bench(estimator, seed, runs)
-    return [_check(name, body, bench) for name, body in ESTIMATOR_INVARIANTS.items()]
-
-
-def _check(name: str, body: Callable[[_Bench], str], bench: _Bench) -> Check:
-    try:
-        return Check(name, True, body(bench))
-    except Skipped as nothing:
-        return Check(name, True, f"skipped: {nothing}")
-    except Broken as broken:
-        return Check(name, False, str(broken))
-    except Exception as error:
-        return Check(name, False, f"raised {type(error).__name__}: {error}")
+    return [check(name, body, bench) for name, body in ESTIMATOR_INVARIANTS.items()]
 
 
 def assert_estimator_conforms(estimator: Estimator, *, seed: int = 0, runs: int = 100) -> None:
@@ -426,8 +406,5 @@ def assert_estimator_conforms(estimator: Estimator, *, seed: int = 0, runs: int 
     Raises:
         AssertionError: With the name and finding of every broken invariant.
     """
-    checks = conform_estimator(estimator, seed=seed, runs=runs)
-    broken = [check for check in checks if not check.passed]
-    if broken:
-        found = "; ".join(f"{check.name}: {check.detail}" for check in broken)
-        raise AssertionError(f"{estimator.name} breaks {found}")
+    if broken := broken_of(conform_estimator(estimator, seed=seed, runs=runs)):
+        raise AssertionError(f"{estimator.name} breaks {'; '.join(broken)}")

@@ -11,7 +11,7 @@ from leakbound._install import install_hint
 from leakbound.errors import TargetError
 
 if TYPE_CHECKING:
-    from leakbound.models.local.extra.classifier import Classifier
+    from leakbound.models.local.encoders import Classifier
 
 
 def factkb(folder: str, contexts: Sequence[str], responses: Sequence[str]) -> list[float]:
@@ -52,6 +52,6 @@ def _classifier(folder: str) -> Classifier:
         raise TargetError(
             f"FactKB needs torch and transformers; install them with: {install_hint('local')}."
         )
-    from leakbound.models.local.extra.classifier import load_classifier
+    from leakbound.models.local.encoders import load_classifier
 
     return load_classifier(folder)

@@ -18,9 +18,9 @@ from leakbound.cli.init.sources import OPENAI, Sources
 from leakbound.cli.screen.output import write_output
 from leakbound.errors import UsageError, reason_of
 from leakbound.models import Endpoint
-from leakbound.models.http.post_json import Unsupported
-from leakbound.models.openai.contact import require_answer, served_models
+from leakbound.models.openai.client import require_answer, served_models
 from leakbound.models.openai.endpoint import key_from_environment
+from leakbound.models.openai.replies import Unsupported
 from leakbound.systems.http.search import FoundService, find_service
 
 MOST_NAMES = 20

@@ -18,21 +18,15 @@ from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    __version__,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, __version__
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError, findable, reason_of
 from leakbound.models.address import hub_host, is_reachable
-from leakbound.models.local.engine.budget import Budget, require_memory, resident
-from leakbound.models.local.engine.memory import weight_bytes
+from leakbound.models.local.engine.budget import Budget, require_memory, resident, weight_bytes
 from leakbound.models.local.engine.self_check import recalled
-from leakbound.models.local.hugging_face import ModelConfig, first_line
+from leakbound.models.local.hugging_face import first_line
 from leakbound.models.local.model import LABEL_SCORES, TransformersModel
 
 GGUF = ".gguf"
@@ -265,7 +259,7 @@ def load(
     return behind(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
 
 
-def _kinds(config: ModelConfig) -> tuple[Any, Any, type[TransformersModel]]:
+def _kinds(config: Any) -> tuple[Any, Any, type[TransformersModel]]:
     """The classes that read prompts, load the model and wrap both."""
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as SEEING,

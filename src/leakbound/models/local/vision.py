@@ -18,11 +18,10 @@ import torch
 from PIL import Image as Pil
 
 from leakbound.errors import TargetError
-from leakbound.models.chat import Chat
-from leakbound.models.content import Image, Parts, images_in
+from leakbound.models.content import Chat, Image, Parts, images_in
 from leakbound.models.local.engine.budget import Budget
+from leakbound.models.local.engine.passes import Sharing
 from leakbound.models.local.engine.prefixes import Ids
-from leakbound.models.local.engine.sharing import Sharing
 from leakbound.models.local.hugging_face import CausalModel, Processor
 from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.text_ids import UNKNOWN, TextIds
@@ -46,7 +45,7 @@ class VisionTexts(TextIds):
 
 
 def rendered(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
-    return processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+    return str(processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
 
 
 def turn_content(parts: Sequence[str | Image]) -> list[dict[str, str]]:
@@ -132,7 +131,7 @@ class Eye:
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """Embeddings of tokens, and features of images at negative ids."""
-        out = self.model.get_input_embeddings()(ids.clamp(min=0))
+        out: torch.Tensor = self.model.get_input_embeddings()(ids.clamp(min=0))
         where = ids < 0
         if bool(where.any()):
             values, back = torch.unique(ids[where], return_inverse=True)
@@ -140,7 +139,7 @@ class Eye:
             self.look([self._seen[key].image for key, _ in places])
             rows = [cast(torch.Tensor, self._seen[key].features)[at] for key, at in places]
             out = out.masked_scatter(where[..., None], torch.stack(rows).to(out.dtype)[back])
-        return cast(torch.Tensor, out)
+        return out
 
     def _slot(self, image: Image, at: int) -> int:
         slot = -1 - int.from_bytes(
@@ -286,17 +285,11 @@ class VisionModel(TransformersModel):
 
     def _reference(self, prompt: Parts) -> torch.Tensor:
         """(vocabulary,) logits after a prompt, from the model's own code."""
-        chat = self.texts.chat
-        sign = self.processor.image_token
-        text = "".join(p if isinstance(p, str) else sign for p in prompt.parts)
-        if chat:
-            turn = {"role": "user", "content": turn_content(prompt.parts)}
-            text = rendered(self.processor, [turn])
         pictures = [decoded(image) for image in images_in(prompt)]
-        inputs = self.processor(
-            text=text, images=pictures, return_tensors="pt", add_special_tokens=not chat
-        )
-        return self.model(**inputs.to(self.model.device, self.model.dtype)).logits[0, -1]
+        how = {"return_tensors": "pt", "add_special_tokens": not self.texts.chat}
+        inputs = self.processor(text=self._shown(prompt), images=pictures, **how)
+        logits: torch.Tensor = self.model(**inputs.to(self.model.device, self.model.dtype)).logits
+        return logits[0, -1]
 
 
 def decoded(image: Image) -> Pil.Image:

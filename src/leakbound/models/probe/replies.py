@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
-from leakbound.models.http.post_json import Fault
-from leakbound.models.openai.wire.generated import read_generated
+from leakbound.models.openai.replies import Fault, read_generated
 
 SLACK = 1e-3  # the effect of rounding in a reply
 # difference in ln p of a token between one pass and token-by-token computation, in 16 bits

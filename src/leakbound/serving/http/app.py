@@ -25,8 +25,7 @@ from leakbound.serving.http.calls import (
     refusal,
     request_digest,
 )
-from leakbound.serving.http.fields import Payload
-from leakbound.serving.http.formats import FORMATS, AnswerFormat
+from leakbound.serving.http.formats import FORMATS, AnswerFormat, Payload
 from leakbound.serving.http.state_file import ServiceState
 from leakbound.serving.http.tenants import Tenant, Tenants, is_local, names_this_machine
 from leakbound.serving.private import PrivateICL

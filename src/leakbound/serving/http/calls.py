@@ -18,8 +18,14 @@ from dataclasses import dataclass, field, replace
 
 from leakbound._text import whole
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, StoreError
-from leakbound.serving.http.fields import Payload, check_fields, longest_answer
-from leakbound.serving.http.formats import AnswerFormat, ServedAnswer, query_text
+from leakbound.serving.http.formats import (
+    AnswerFormat,
+    Payload,
+    ServedAnswer,
+    check_fields,
+    longest_answer,
+    query_text,
+)
 from leakbound.serving.http.state_file import Earlier, ServiceState
 from leakbound.serving.http.tenants import RequestRate, Tenant
 from leakbound.serving.private import AnswerLost, PrivateICL

@@ -12,10 +12,9 @@ from urllib.parse import urljoin, urlsplit
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.http.blocking import run_blocking
 from leakbound.models.http.hosts import is_exposed
-from leakbound.models.http.transport import HttpReply, Transport, TransportError, default_transport
+from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport, TransportError
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
-from leakbound.systems.http.requests import JSON_TYPE, filled
-from leakbound.systems.http.system import row_values
+from leakbound.systems.http.system import JSON_TYPE, filled, row_values
 from leakbound.tasks import Example
 
 if TYPE_CHECKING:
@@ -252,7 +251,7 @@ def find_service(
             'the body must have "{query}" in it, and "{context}", "{rows}" or ["{text}"], such as '
             '{"notes": "{context}", "question": "{query}"}.'
         )
-    sender = transport or default_transport(1, cookies=True)
+    sender = transport or AiohttpTransport(1, cookies=True)
     return run_blocking(_Search(url, sender, key, answer).found(body))
 
 

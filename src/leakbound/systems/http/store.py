@@ -14,15 +14,20 @@ from typing import ClassVar, TypeVar
 from leakbound.errors import TargetError
 from leakbound.models.content import text_only
 from leakbound.models.http.blocking import LoopThread
-from leakbound.models.http.transport import HttpReply, Transport, default_transport
-from leakbound.systems.calls import Caller, CallOptions
-from leakbound.systems.failures import NoAnswer
+from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport
+from leakbound.systems.calls import Caller, CallOptions, NoAnswer
 from leakbound.systems.http.config import HttpSystemConfig, PlantCall, read_http_config
-from leakbound.systems.http.requests import HttpRequests, SlotValues, at, decoded
-from leakbound.systems.http.system import HttpSystem, reply_of, row_values
+from leakbound.systems.http.system import (
+    HttpRequests,
+    HttpSystem,
+    SlotValues,
+    at,
+    decoded,
+    reply_of,
+    row_values,
+)
+from leakbound.systems.planted import PlantedRecord, Records, left_in_store, settle
 from leakbound.systems.protocol import Reply
-from leakbound.systems.stores.orphaned_records import PlantedRecord, Records, left_in_store
-from leakbound.systems.stores.settling import settle
 from leakbound.tasks import Context, Example
 
 T = TypeVar("T")
@@ -296,7 +301,7 @@ class HttpStore:
 
     def _begin(self) -> StoreService:
         if self._service is None:
-            transport = self._transport or default_transport(TOGETHER, cookies=True)
+            transport = self._transport or AiohttpTransport(TOGETHER, cookies=True)
             self._service = StoreService(self._config, transport, self._calls)
         self._uses += 1
         return self._service

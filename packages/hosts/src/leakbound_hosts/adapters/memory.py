@@ -9,12 +9,7 @@ from typing import cast
 
 from leakbound.errors import TargetError
 from leakbound.systems.replies import finished, text_in
-from leakbound.systems.stores.index import (
-    IndexRecord,
-    IndexStore,
-    require_done,
-    texts_of,
-)
+from leakbound.systems.stores import IndexRecord, IndexStore, require_done, texts_of
 
 ADD = ("add", "remember", "save", "store", "insert")
 DELETE = ("delete", "forget", "remove", "discard")

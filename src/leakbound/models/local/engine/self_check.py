@@ -21,8 +21,8 @@ import transformers
 
 from leakbound.errors import TargetError
 from leakbound.models.local.engine.budget import MASK, Budget, token_bytes
-from leakbound.models.local.engine.passes import Ids, NotNumbers, Passes
-from leakbound.models.local.engine.sharing import ANY, Sharing, windows
+from leakbound.models.local.engine.passes import ANY, NotNumbers, Passes, Sharing, windows
+from leakbound.models.local.engine.prefixes import Ids
 from leakbound.models.local.hugging_face import CausalModel, window_of
 
 LENGTH = 48  # tokens of the longest row of a ragged batch: several blocks of stored rows
@@ -181,7 +181,9 @@ def _off_batch(model: CausalModel, passes: Passes, batch: list[Ids]) -> float:
 
 def _plain(model: CausalModel, row: Ids) -> torch.Tensor:
     """(tokens, vocabulary) logits of one row, from one pass of the model itself."""
-    return model(input_ids=torch.tensor([row], device=model.device), use_cache=False).logits[0]
+    ids = torch.tensor([row], device=model.device)
+    logits: torch.Tensor = model(input_ids=ids, use_cache=False).logits
+    return logits[0]
 
 
 def _distance(got: torch.Tensor, want: torch.Tensor) -> float:

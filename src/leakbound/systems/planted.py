@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakbound.errors import LeakboundError, TargetError
 from leakbound.models.content import readable
-from leakbound.systems.failures import failure_of
+from leakbound.systems.calls import failure_of
 from leakbound.tasks import Example
 
 LOG = logging.getLogger("leakbound.systems")
@@ -78,3 +79,14 @@ def warn_of_copy(error: BaseException) -> None:
 def _tell(error: BaseException) -> str:
     """The sentence of an error of this package; of others the type, as messages may be private."""
     return str(error) if isinstance(error, LeakboundError) else f"{type(error).__name__}."
+
+
+LONGEST = 60.0  # seconds, as long as a slow index takes
+
+
+def settle(seconds: float) -> None:
+    """Wait until a record is as old as the first copy of a control is when that is asked about.
+
+    Otherwise a store that shows new records late would show the control and no single canary.
+    """
+    time.sleep(min(LONGEST, seconds))
