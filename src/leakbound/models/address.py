@@ -56,16 +56,13 @@ def open_model(
     endpoint: Endpoint | None = None,
     local: Local | None = None,
 ) -> Model:
-    """Open the model at an address.
+    """Open the model at an address. An endpoint is not contacted yet.
 
     Args:
         address: One of the forms in `ADDRESSES`.
         trust_remote_code: Whether code that a model brings may run.
         endpoint: How to reach an `openai/...` model; None for OpenAI's own host.
         local: How to load another model; None for the defaults.
-
-    Returns:
-        The model. An endpoint is not contacted yet.
 
     Raises:
         UsageError: For an address of another form, or an option that its model does not take.
@@ -111,7 +108,6 @@ def options_taken(address: str) -> tuple[str, ...]:
 def _require_taken(
     address: str, trust_remote_code: bool, endpoint: Endpoint | None, local: Local | None
 ) -> None:
-    """Refuse options that the model at an address does not take."""
     takes = options_taken(address)
     given = {
         "endpoint": endpoint not in (None, Endpoint()),
@@ -189,13 +185,10 @@ def _require_torch(address: str) -> None:
 
 
 def open_embedder(address: str) -> Model:
-    """Open a sentence-transformers model.
+    """Open a sentence-transformers model, which answers `Embed`.
 
     Args:
         address: Hub id or folder; all-MiniLM-L6-v2 is a good choice.
-
-    Returns:
-        A model that answers `Embed`.
 
     Raises:
         TargetError: If it cannot be loaded.

@@ -23,9 +23,6 @@ class ChatMessage:
     Attributes:
         role: `system`, `developer`, `user` or `assistant`.
         content: Its text, which must not be blank.
-
-    Raises:
-        UsageError: If the role is unknown or the content is not a text.
     """
 
     role: str
@@ -105,8 +102,6 @@ def _read_message(number: int, one: object) -> ChatMessage:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Image:
-    """An image (PRIVATE). Images are equal if their hashes are."""
-
     sha256: str
     png: bytes = field(compare=False)
 

@@ -31,22 +31,12 @@ class Model(Protocol):
     def check(self, requests: Sequence[Request[object]], /) -> None:
         """Refuse requests that cannot be answered, without any model call.
 
-        Args:
-            requests: The requests.
-
         Raises:
             TargetError: If one of the requests cannot be answered.
         """
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request, in order. Equal requests get equal answers.
-        """
+        """Answer requests, in order. Equal requests get equal answers."""
 
 
 @runtime_checkable
@@ -74,14 +64,7 @@ class Priced(Protocol):
     """A model whose answers may cost money."""
 
     def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
-        """The most that requests can cost.
-
-        Args:
-            requests: The requests.
-
-        Returns:
-            US dollars, without retries; None if the price is unknown.
-        """
+        """The most US dollars that requests can cost, without retries; None if it is unknown."""
 
 
 @runtime_checkable
@@ -151,11 +134,7 @@ def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> N
 
 
 class Wrapper:
-    """Base of models that wrap a model. Forwards everything but `answer`.
-
-    Args:
-        model: The wrapped model.
-    """
+    """Base of models that wrap a model. Forwards everything but `answer`."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -211,19 +190,13 @@ def computation_of(model: Model, prompt: Prompt = "", labels: Sequence[str] = ()
 
 
 class TwoModels(Wrapper):
-    """Base of models that send some requests to another model.
-
-    Args:
-        model: Answers all other requests.
-        beside: Answers the requests for which `is_beside` is true.
-    """
+    """Base of models that send the requests for which `is_beside` is true to another model."""
 
     def __init__(self, model: Model, beside: Model) -> None:
         super().__init__(model)
         self.beside = beside
 
     def is_beside(self, request: Request[object]) -> bool:
-        """Whether the other model answers a request."""
         raise NotImplementedError
 
     @property
@@ -262,12 +235,7 @@ class TwoModels(Wrapper):
 
 
 class WithEmbedder(TwoModels):
-    """A model with another model for `Embed` requests.
-
-    Args:
-        model: Answers all other requests.
-        beside: Answers `Embed`.
-    """
+    """A model whose requests for `Embed` the model `beside` it answers."""
 
     @property
     def supports(self) -> frozenset[type[Request[object]]]:
@@ -278,11 +246,7 @@ class WithEmbedder(TwoModels):
 
 
 class WithJudge(TwoModels):
-    """A model with another model as judge of its answers.
-
-    Args:
-        model: Answers all other requests.
-        beside: Answers every `Complete` with `judge`.
+    """A model with another model, `beside` it, as judge: it answers every `Complete` with `judge`.
 
     Examples:
         >>> from leakbound.models.scripted import Scripted
@@ -296,10 +260,7 @@ class WithJudge(TwoModels):
 
 
 class Distinct(Wrapper):
-    """Sends each distinct request of a batch to the model once.
-
-    The two contexts of a paired trial share most of theirs.
-    """
+    """Sends each distinct request of a batch once; paired trials share most of theirs."""
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
         order = list(dict.fromkeys(requests))

@@ -81,10 +81,6 @@ class ScoreTokens(Request[Floats]):
     """(tokens,) natural log-probabilities of the tokens of a response, teacher-forced.
 
     One pass, with a softmax over the whole vocabulary in float32.
-
-    Attributes:
-        prompt: The prompt.
-        response: The response to score.
     """
 
     prompt: Prompt

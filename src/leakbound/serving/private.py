@@ -206,9 +206,6 @@ class PrivateICL:
         Args:
             query: A text, or a query with its own answers.
 
-        Returns:
-            The released answer and what remains of the budget.
-
         Raises:
             BudgetExhausted: If the budget does not allow another answer.
             LeakboundError: If `check` refuses the query, or the model fails on it without private

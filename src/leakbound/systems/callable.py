@@ -7,13 +7,20 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from leakbound.errors import LeakboundError, TargetError
 from leakbound.models.content import join, text_only
 from leakbound.systems.calls import place_of
-from leakbound.systems.protocol import AsyncSystem, Reply, Session, System
-from leakbound.systems.replies import as_reply, finished, joined_async
+from leakbound.systems.protocol import (
+    AsyncSession,
+    AsyncSystem,
+    FunctionSession,
+    Reply,
+    Session,
+    System,
+)
+from leakbound.systems.replies import as_reply, finished, finished_async
 from leakbound.tasks import Context, Task
 
 # (context, query) -> a text, a mapping or object that `as_reply` takes, or an awaitable of one
@@ -29,7 +36,6 @@ QUERIES = ("query", "question", "input", "prompt", "message", "text")
 
 
 def made_of(thing: object, name: str, options: Mapping[str, object]) -> object:
-    """The object that answers."""
     if inspect.isclass(thing):
         return _call(thing, name, options, "its class")
     if inspect.isroutine(thing) or isinstance(thing, functools.partial):
@@ -72,15 +78,12 @@ def _parameters(make: Callable[..., object]) -> str:
 
 
 def answerer(thing: object, name: str, options: Mapping[str, object] | None = None) -> Answerer:
-    """Find what to call.
+    """Find what to call with `(context, query)`.
 
     Args:
         thing: A callable, an object with one of `METHODS`, or a class or factory of one of these.
         name: For messages.
         options: Arguments of the class or factory.
-
-    Returns:
-        A callable `(context, query)`.
 
     Raises:
         TargetError: If there is nothing to call with a context and a query.
@@ -91,8 +94,9 @@ def answerer(thing: object, name: str, options: Mapping[str, object] | None = No
         if (wrapped := _taking_both(method, call)) is not None:
             return wrapped
     if not found:
+        kind = "None" if made is None else f"an object of the class {type(made).__name__}"
         raise TargetError(
-            f"the system {name!r} is {_kind(made)}, which cannot be called; it must be callable, "
+            f"the system {name!r} is {kind}, which cannot be called; it must be callable, "
             "or have a method answer(context, query) or open(context), or one of "
             f"{', '.join(METHODS[1:])}."
         )
@@ -103,10 +107,6 @@ def answerer(thing: object, name: str, options: Mapping[str, object] | None = No
         "query), or what it answers from must reach it in another way: a class with "
         "open(context), which returns what answers."
     )
-
-
-def _kind(made: object) -> str:
-    return "None" if made is None else f"an object of the class {type(made).__name__}"
 
 
 def _methods(made: object) -> Iterator[tuple[str, Callable[..., object]]]:
@@ -159,22 +159,18 @@ Arguments: TypeAlias = Callable[[Context, str], tuple[tuple[object, ...], dict[s
 
 def _with(call: Callable[..., object], arguments: Arguments) -> Answerer:
     """The method behind a function that arranges its arguments; asynchronous if it is."""
-    if is_async(call):
-
-        async def later(context: Context, query: str) -> object:
-            given, named = arguments(context, query)
-            answer = call(*given, **named)
-            return await answer if inspect.isawaitable(answer) else answer
-
-        later.__dict__["stateful"] = says_stateful(call)
-        return later
 
     def at_once(context: Context, query: str) -> object:
         given, named = arguments(context, query)
         return call(*given, **named)
 
-    at_once.__dict__["stateful"] = says_stateful(call)
-    return at_once
+    async def later(context: Context, query: str) -> object:
+        answer = at_once(context, query)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    arranged = later if is_async(call) else at_once
+    arranged.__dict__["stateful"] = says_stateful(call)
+    return arranged
 
 
 def inputs(context: Context, query: str) -> dict[str, object]:
@@ -214,8 +210,6 @@ def is_async(function: Callable[..., object]) -> bool:
     return any(kind(one) for kind in kinds for one in both)
 
 
-__all__ = ["Answerer", "AsyncCallableSystem", "CallableSystem", "answerer", "as_system"]
-
 # async calls at once: each may hold a connection, and a process may open about a thousand files
 TOGETHER = 64
 
@@ -243,31 +237,13 @@ class CallableSystem:
     def __post_init__(self) -> None:
         _require_two_arguments(self.function, self.name)
 
-    def open(self, context: Context) -> CallableSession:
-        """A session over a context.
+    def open(self, context: Context) -> Session:
+        """A session whose every call gets the context (PRIVATE)."""
 
-        Args:
-            context: The examples (PRIVATE), handed to every call.
+        def ask(query: str) -> Reply:
+            return as_reply(finished(self.function(context, query)), self.name)
 
-        Returns:
-            The session.
-        """
-        return CallableSession(self, context)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class CallableSession:
-    """A context for the function of a `CallableSystem`."""
-
-    system: CallableSystem
-    context: Context
-
-    def ask(self, query: str) -> Reply:
-        """Call the function."""
-        return as_reply(finished(self.system.function(self.context, query)), self.system.name)
-
-    def close(self) -> None:
-        """Nothing to do."""
+        return FunctionSession(ask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,27 +266,14 @@ class AsyncCallableSystem(AsyncSystem):
     def __post_init__(self) -> None:
         _require_two_arguments(self.function, self.name)
 
-    async def open_async(self, context: Context) -> AsyncCallableSession:
-        """A session over a context."""
-        return AsyncCallableSession(self, context)
+    async def open_async(self, context: Context) -> AsyncSession:
+        async def ask(query: str) -> Reply:
+            return as_reply(await finished_async(self.function(context, query)), self.name)
 
+        async def close() -> None:
+            """Nothing to do."""
 
-@dataclass(frozen=True, slots=True, repr=False)
-class AsyncCallableSession:
-    """A context for the function of an `AsyncCallableSystem`."""
-
-    system: AsyncCallableSystem
-    context: Context
-
-    async def ask(self, query: str) -> Reply:
-        """Call the function and await its answer."""
-        answer = self.system.function(self.context, query)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return as_reply(await joined_async(answer), self.system.name)
-
-    async def close(self) -> None:
-        """Nothing to do."""
+        return FunctionSession(ask, close)
 
 
 def adapted(thing: object, name: str) -> System | None:
@@ -332,9 +295,6 @@ def as_system(thing: object, name: str, options: Mapping[str, object] | None = N
         name: For messages.
         options: Arguments of the class or factory, by name.
 
-    Returns:
-        The system.
-
     Raises:
         TargetError: If the object is none of these.
     """
@@ -354,16 +314,11 @@ def as_system(thing: object, name: str, options: Mapping[str, object] | None = N
 
 def _require_two_arguments(function: Answerer, name: str) -> None:
     """Refuse, before any call, what cannot take (context, query)."""
-    try:
-        signature = inspect.signature(function)
-    except ValueError:  # some built-in callables have no signature
-        return
-    try:
-        signature.bind((), "")
-    except TypeError:
+    if not _binds(function, (), ""):
         raise TargetError(
-            f"the system {name!r} takes {signature}; it must take (context, query)."
-        ) from None
+            f"the system {name!r} takes {inspect.signature(function)}; it must take (context, "
+            "query)."
+        )
 
 
 # LangChain, LlamaIndex, scikit-learn, Haystack, agents: each takes a query, under another name
@@ -383,28 +338,15 @@ def session_of(opened: object, name: str) -> Session:
     ask: object = getattr(opened, "ask", None)
     if callable(ask) and not is_async(ask) and callable(getattr(opened, "close", None)):
         return cast(Session, opened)
-    for method in ("ask", *QUERY_METHODS):
-        found: object = getattr(opened, method, None)
-        if callable(found):
-            return _Answering(found, opened, name)
-    raise TargetError(
-        f"the system {name!r} opened {type(opened).__name__}; it must open an object with a method "
-        f"ask(query), or one of {', '.join(QUERY_METHODS)}."
+    named = (getattr(opened, method, None) for method in ("ask", *QUERY_METHODS))
+    call: Any = next(filter(callable, named), None)
+    if call is None:
+        raise TargetError(
+            f"the system {name!r} opened {type(opened).__name__}; it must open an object with a "
+            f"method ask(query), or one of {', '.join(QUERY_METHODS)}."
+        )
+    close: object = getattr(opened, "close", None)
+    return FunctionSession(
+        lambda query: as_reply(finished(call(query)), name),
+        lambda: finished(close()) if callable(close) else None,
     )
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Answering:
-    """A session made of a method that takes a query."""
-
-    method: Callable[[str], object]
-    opened: object
-    name: str
-
-    def ask(self, query: str) -> Reply:
-        return as_reply(finished(self.method(query)), self.name)
-
-    def close(self) -> None:
-        close: object = getattr(self.opened, "close", None)
-        if callable(close):
-            finished(close())

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -65,15 +66,7 @@ class NoAnswer(TargetError):
         self.counts, self.alone = counts, alone
 
     def after(self, retries: int, alone: bool) -> NoAnswer:
-        """The same, for good.
-
-        Args:
-            retries: Further tries that were made.
-            alone: Whether no other call was answered meanwhile.
-
-        Returns:
-            What is raised after the last of them.
-        """
+        """The same, for good, after retries; `alone` if no other call was answered meanwhile."""
         told = f"{self} It was tried {retries + 1} times." if retries else str(self)
         return NoAnswer(told, self.kind, counts=self.counts, alone=alone and self.passes)
 
@@ -99,16 +92,7 @@ class SystemFailed(TargetError):
 
     @classmethod
     def of(cls, error: BaseException, name: str, query: str) -> SystemFailed:
-        """Describe an exception without its message.
-
-        Args:
-            error: What the code raised.
-            name: Of the system.
-            query: What it was asked (PRIVATE).
-
-        Returns:
-            The error to raise.
-        """
+        """Describe what the code of a system raised over a query (PRIVATE), without its message."""
         shown = "".join(traceback.format_exception(error))
         return cls(
             f"the system {name!r} raised {type(error).__name__}{place_of(error)}",
@@ -137,46 +121,32 @@ def failure_of(error: BaseException) -> NoAnswer | None:
         >>> failure_of(KeyError("private text")) is None
         True
     """
-    for one in _causes(error):
+    one: BaseException | None = error
+    while one is not None:
         if isinstance(one, NoAnswer):
             return one
         if isinstance(one, TargetError):
             return None
-        status = _status(one)
-        if status in RETRIED or (status is None and _passing(one)):
+        status, named = _status(one), {kind.__name__ for kind in type(one).__mro__}
+        passing = isinstance(one, TimeoutError | ConnectionError) or bool(named & PASSING)
+        if status in RETRIED or (status is None and passing):
             kind = type(one).__name__ if status is None else f"status {status}"
             reached = not isinstance(one, ConnectionRefusedError)
             sentence = f"the system raised {type(one).__name__}{place_of(error)} ({kind})."
             return NoAnswer(sentence, kind, passes=True, wait=_wait(one), counts=reached)
+        one = one.__cause__
     return None
 
 
 def interrupts(error: BaseException) -> bool:
     """Whether an exception ends the audit from outside: it was not raised by the system."""
-    if isinstance(error, asyncio.CancelledError):
-        return _is_cancelled()
-    return isinstance(error, KeyboardInterrupt | GeneratorExit)
-
-
-def _is_cancelled() -> bool:
+    if not isinstance(error, asyncio.CancelledError):
+        return isinstance(error, KeyboardInterrupt | GeneratorExit)
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no event loop runs here
         return False
     return task is not None and task.cancelling() > 0
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An exception, and those that it was raised from."""
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__
-
-
-def _passing(error: BaseException) -> bool:
-    named = {kind.__name__ for kind in type(error).__mro__}
-    return isinstance(error, TimeoutError | ConnectionError) or bool(named & PASSING)
 
 
 def _status(error: BaseException) -> int | None:
@@ -224,18 +194,12 @@ def _within(file: Path, folders: tuple[Path, ...]) -> bool:
 def _show(file: Path, line: int | None) -> str:
     """A path below the working directory, else a name. Code that is in no file may be called
     anything, even by a row."""
-    if not _is_file(file):
-        return f" in code of no file, line {line}"
-    whole, here = file.resolve(), Path.cwd()
-    name = whole.relative_to(here).as_posix() if whole.is_relative_to(here) else file.name
-    return f" in {name}, line {line}"
-
-
-def _is_file(file: Path) -> bool:
-    try:
-        return file.is_file()
-    except OSError:  # a name that no file can have
-        return False
+    with suppress(OSError):  # a name that no file can have
+        if file.is_file():
+            whole, here = file.resolve(), Path.cwd()
+            name = whole.relative_to(here).as_posix() if whole.is_relative_to(here) else file.name
+            return f" in {name}, line {line}"
+    return f" in code of no file, line {line}"
 
 
 R = TypeVar("R")
@@ -288,10 +252,7 @@ class CallOptions:
         require_time(self.began, self.max_minutes)
 
     def require_disposable(self, name: str) -> None:
-        """Refuse to add records to a store that may not lose any.
-
-        Args:
-            name: Of the store, for messages.
+        """Refuse to add records to a store, named in the message, that may not lose any.
 
         Raises:
             UsageError: Unless its owner has said that it may.
@@ -305,15 +266,7 @@ class CallOptions:
             )
 
     def at_once(self, allowed: int, stateful: bool) -> int:
-        """How many calls are made at once.
-
-        Args:
-            allowed: As many as the system itself allows.
-            stateful: Whether it keeps state between calls.
-
-        Returns:
-            A number of at least 1.
-        """
+        """How many calls are made at once, where the system itself allows so many."""
         return 1 if stateful else self.connections or allowed
 
 
@@ -333,9 +286,6 @@ class CallMeter:
 
     def line(self) -> str:
         """What happened, for a terminal; empty if every call was answered at once.
-
-        Returns:
-            One line without private text.
 
         Examples:
             >>> meter = CallMeter()
@@ -377,9 +327,6 @@ class Caller:
             limited: Whether it is not made when the time is up; what takes something out of a
                 store is made always.
 
-        Returns:
-            What it returns.
-
         Raises:
             NoAnswer: If no try gave an output.
             LimitReached: If the time is up.
@@ -403,22 +350,7 @@ class Caller:
     async def call_async(
         self, attempt: Callable[[], Awaitable[R]], counted: bool = True, limited: bool = False
     ) -> R:
-        """As `call`, in an event loop.
-
-        Args:
-            attempt: The call.
-            counted: Whether it is a call of its own, for the pace and the meter.
-            limited: Whether it is not made when the time is up; what takes something out of a
-                store is made always.
-
-        Returns:
-            What it returns.
-
-        Raises:
-            NoAnswer: If no try gave an output.
-            LimitReached: If the time is up.
-            TargetError: If the system asks to wait for more than ten minutes.
-        """
+        """As `call`, in an event loop."""
         tries, failed = 0, 0.0
         while True:
             tries += 1
@@ -435,11 +367,7 @@ class Caller:
             await asyncio.sleep(seconds)
 
     def forget(self, lost: NoAnswer) -> None:
-        """Take a lost call out of the meter: it is made once more.
-
-        Args:
-            lost: What the call ended with.
-        """
+        """Take a lost call out of the meter: it is made once more."""
         with self._lock:
             self.meter.lost[lost.kind] -= 1
             self.meter.lost += Counter()  # drops what is zero
@@ -473,14 +401,12 @@ class Caller:
         if not failure.passes or tries > most:
             final = failure.after(tries - 1, self._answered < first)
             self._in_vain |= final.alone
-            self._count(self.meter.lost, failure)
+            with self._lock:
+                self.meter.lost[failure.kind] += 1
             raise final from None
-        self._count(self.meter.retried, failure)
-        return self._wait(tries, failure)
-
-    def _count(self, kinds: Counter[str], failure: NoAnswer) -> None:
         with self._lock:
-            kinds[failure.kind] += 1
+            self.meter.retried[failure.kind] += 1
+        return self._wait(tries, failure)
 
     def _wait(self, tries: int, failure: NoAnswer) -> float:
         """A wait that the system asks for holds for all calls."""
@@ -500,5 +426,4 @@ class Caller:
 class Paced(Protocol):
     """A system that makes its calls at a given pace by itself."""
 
-    def called(self, calls: CallOptions) -> Any:
-        """The same system with its calls made in another way."""
+    def called(self, calls: CallOptions) -> Any: ...

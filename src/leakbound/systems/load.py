@@ -52,9 +52,7 @@ def source_files(file: Path, roots: tuple[Path, ...] = ()) -> tuple[Path, ...]:
 
 
 def source_digest(file: Path, roots: tuple[Path, ...] = ()) -> str:
-    """A hash that changes with a system's file, and with any module of its folders that it
-    imports.
-    """
+    """A hash that changes with the file of a system, and with any own module that it imports."""
     first, *others = source_files(file, roots)
     folders = tuple(root.resolve() for root in roots) or (package_root(first),)
     digest = hashlib.sha256(first.read_bytes())
@@ -118,8 +116,6 @@ _known: dict[Path, str] = {}  # user files that were imported here, with hashes 
 
 @dataclass(frozen=True, slots=True)
 class UserObject:
-    """An object of a user."""
-
     thing: object
     name: str
     file: Path
@@ -271,6 +267,9 @@ def load_system(
 ) -> SystemMechanism:
     """The system at an address, as a mechanism that can be audited.
 
+    Its `source` is a hash of the options, the file and the modules of its folders that it imports,
+    or the address of another package's system.
+
     Args:
         address: `python:file.py:object`, `python:package.module:object`, `http:file.yaml`, or an
             address whose scheme an installed package registers as an entry point in
@@ -279,10 +278,6 @@ def load_system(
         options: Arguments, by name, of a class, a factory or a function, or of what another
             package opens addresses with.
         calls: Pace, time and retries of its calls.
-
-    Returns:
-        The mechanism. Its `source` is a hash of the options, the file and the modules of its
-        folders that it imports, or the address of another package's system.
 
     Raises:
         UsageError: For an address of another form, of no file or of no object of it, a YAML file

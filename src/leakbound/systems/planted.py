@@ -52,7 +52,6 @@ Records = dict[str, PlantedRecord]
 def left_in_store(
     stay: Sequence[PlantedRecord], of: int, cause: BaseException, because: BaseException | None
 ) -> TargetError:
-    """The error to raise where planted records stay in a store."""
     ids = [one.shown for one in stay if one.shown]
     named = ", ".join(ids[:SHOWN]) + (f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else "")
     hidden = len(stay) - len(ids)

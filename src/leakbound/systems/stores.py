@@ -15,7 +15,7 @@ from leakbound.models.content import text_only
 from leakbound.systems.calls import Caller, CallOptions, Paced
 from leakbound.systems.http.store import HttpStore
 from leakbound.systems.planted import PlantedRecord, Records, left_in_store, settle, warn_of_copy
-from leakbound.systems.protocol import Reply, Session, Store
+from leakbound.systems.protocol import FunctionSession, Session, Store
 from leakbound.systems.replies import as_reply, finished
 from leakbound.tasks import Context, Example
 
@@ -32,7 +32,6 @@ class IndexRecord:
 
     @classmethod
     def of(cls, example: Example, name: str) -> IndexRecord:
-        """The record of an example."""
         return cls(text_only(example.input, name), example.label)
 
 
@@ -52,11 +51,9 @@ class IndexStore:
     )
 
     def called(self, calls: CallOptions) -> IndexStore:
-        """The same store, called in another way."""
         return replace(self, calls=calls)
 
     def plant(self, record: Example) -> str:
-        """Add a record."""
         return self.add_all((record,))[0].id
 
     def remove(self, record_id: str) -> None:
@@ -121,8 +118,7 @@ class IndexStore:
             if not self._uses.get(one):
                 self._uses.pop(one, None)
 
-    def open(self, context: Context) -> IndexSession:
-        """Add the records of a context."""
+    def open(self, context: Context) -> Session:
         if context:
             self.calls.require_disposable(self.name)
         owner, began = object(), time.monotonic()
@@ -132,24 +128,9 @@ class IndexStore:
         except BaseException as error:
             self.take_out(added, owner, error)
             raise
-        return IndexSession(self, added, owner)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class IndexSession:
-    """A context in an index."""
-
-    store: IndexStore
-    added: list[PlantedRecord]
-    owner: object
-
-    def ask(self, query: str) -> Reply:
-        """Ask the application."""
-        return as_reply(self.store.ask(query), self.store.name)
-
-    def close(self) -> None:
-        """Delete the records of the context."""
-        self.store.take_out(self.added, self.owner)
+        return FunctionSession(
+            lambda query: as_reply(self.ask(query), self.name), lambda: self.take_out(added, owner)
+        )
 
 
 @contextmanager
@@ -185,14 +166,7 @@ def texts_of(found: object, read: Callable[[object], object]) -> object:
 
 
 def require_store(system: object, name: str) -> Store:
-    """A system that records can be planted in.
-
-    Args:
-        system: Any system.
-        name: For messages.
-
-    Returns:
-        The system.
+    """A system, named in the message, that records can be planted in.
 
     Raises:
         TargetError: If it lacks a method of a store.
@@ -292,26 +266,8 @@ class OneSession:
     session: Session
 
     def open(self, context: Context) -> Session:
-        """The session, whatever context is asked for.
-
-        Args:
-            context: Not used.
-
-        Returns:
-            A session that closing leaves open.
-        """
-        return _Kept(self.session)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Kept:
-    session: Session
-
-    def ask(self, query: str) -> Reply:
-        return self.session.ask(query)
-
-    def close(self) -> None:
-        """Nothing to do: it stays open."""
+        """The session, whatever context is asked for; closing it leaves it open."""
+        return FunctionSession(self.session.ask)
 
 
 @dataclass(slots=True, repr=False)
@@ -341,13 +297,7 @@ class SharedStore:
     _each: float = 0.0  # seconds that it took to plant a record
 
     def open(self, context: Context) -> Session:
-        """Plant a few records in the store.
-
-        Args:
-            context: The records beside the documents (PRIVATE).
-
-        Returns:
-            A session; closing it removes the records.
+        """Plant a few records (PRIVATE) beside the documents; closing the session removes them.
 
         Raises:
             UsageError: If nobody has said that the store is disposable.
@@ -361,7 +311,7 @@ class SharedStore:
         except BaseException as error:
             _remove(self.store, planted, caller, error)
             raise
-        return _Visit(self.store, self._session, planted, caller)
+        return FunctionSession(self._session.ask, partial(_remove, self.store, planted, caller))
 
     def _plant_all(self, context: Context, planted: Records) -> None:
         """Waits whether there is a record or not: an answer after a pause takes longer."""
@@ -373,14 +323,7 @@ class SharedStore:
         settle((1 + 1.5 * max(0, self.copies - len(context))) * self._each)
 
     def called(self, calls: CallOptions) -> SharedStore:
-        """Itself, over a store that is called in another way if it makes its own calls.
-
-        Args:
-            calls: Pace, time and retries of its calls.
-
-        Returns:
-            This store: whoever has it closes its session.
-        """
+        """This store, over one that is called in another way if it makes its own calls."""
         self.calls = calls
         if isinstance(self.store, Paced):
             self.store = self.store.called(calls)
@@ -391,22 +334,6 @@ class SharedStore:
         if self._session is not None:
             self._session.close()
             self._session = None
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Visit:
-    """A session of a shared store, with its own records."""
-
-    store: Store
-    session: Session
-    planted: Records
-    caller: Caller
-
-    def ask(self, query: str) -> Reply:
-        return self.session.ask(query)
-
-    def close(self) -> None:
-        _remove(self.store, self.planted, self.caller)
 
 
 def _remove(

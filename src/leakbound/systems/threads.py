@@ -65,7 +65,6 @@ class LeftSession:
         return self.closed.done()
 
     async def require_closed(self) -> None:
-        """Wait until it is closed."""
         if not await self.ended():
             raise TargetError(
                 f"the system {self.name!r} keeps state, and a call that was left after a time-out "
@@ -89,14 +88,11 @@ class LeftSession:
                 )
                 await self.ended()
         finally:
-            self._tell()
-
-    def _tell(self) -> None:
-        if not self.closed.done():
-            self._tell_running()
-        elif (error := self.closed.exception()) is not None:
-            self.forget()
-            LOG.warning("%s", self._not_closed(error))
+            if not self.closed.done():
+                self._tell_running()
+            elif (error := self.closed.exception()) is not None:
+                self.forget()
+                LOG.warning("%s", self._not_closed(error))
 
     def _tell_running(self) -> None:
         if not self._told:
@@ -130,12 +126,12 @@ def end_left_sessions() -> None:
     with _LOCK:
         found = list(_LEFT)
     holding = [one for one in found if not isinstance(one.system, CallableSystem | OneSession)]
+
+    async def finish() -> None:
+        await asyncio.gather(*(one.finish() for one in holding))
+
     if holding:
-        run_blocking(_finish_all(holding))
-
-
-async def _finish_all(found: list[LeftSession]) -> None:
-    await asyncio.gather(*(one.finish() for one in found))
+        run_blocking(finish())
 
 
 def unread(future: asyncio.Future[Any]) -> None:
@@ -160,19 +156,15 @@ class ThreadedSystem(AsyncSystem):
 
     @property
     def concurrency(self) -> int:
-        """`connections`."""
         return self.connections
 
     async def open_async(self, context: Context) -> ThreadedSession:
-        """Open a session in a new thread."""
         session = ThreadedSession(self, context)
         await session.start()
         return session
 
 
 class ThreadedSession:
-    """A session of a synchronous system, in a thread."""
-
     def __init__(self, system: ThreadedSystem, context: Context) -> None:
         self._system, self._context = system, context
         self._worker: _Worker | None = None
@@ -180,9 +172,10 @@ class ThreadedSession:
         self._opened: Session | None = None
 
     async def start(self) -> tuple[_Worker, Session]:
-        """Open the session, unless it is open."""
         if self._worker is None or self._session is None:
-            await self._require_alone()
+            for left in left_sessions(self._system.system):
+                if says_stateful(left.system):  # its records would be in the answers of this one
+                    await left.require_closed()
             self._worker = _Worker()
             try:
                 self._session = await asyncio.wrap_future(self._worker.do(self._open))
@@ -190,13 +183,6 @@ class ThreadedSession:
                 await self._leave(self._worker, self._close_opened).finish()
                 raise
         return self._worker, self._session
-
-    async def _require_alone(self) -> None:
-        """Records of a session that was left would be in the answers of the next."""
-        system = self._system.system
-        if says_stateful(system):
-            for one in left_sessions(system):
-                await one.require_closed()
 
     def _open(self) -> Session:
         self._opened = None
@@ -238,7 +224,6 @@ class ThreadedSession:
         return LeftSession(self._system.system, self._system.name, closed)  # type: ignore[arg-type]
 
     async def close(self) -> None:
-        """Close the session, if it is open, and end its thread."""
         if self._worker is None or self._session is None:
             return
         left = self._leave(self._worker, self._session.close)

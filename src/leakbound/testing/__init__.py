@@ -9,12 +9,6 @@ from leakbound.testing.estimators import (
 )
 
 __all__ = [
-    "ESTIMATOR_INVARIANTS",
-    "INVARIANTS",
-    "Check",
-    "Invariant",
-    "assert_conforms",
-    "assert_estimator_conforms",
-    "conform",
-    "conform_estimator",
-]
+    "ESTIMATOR_INVARIANTS", "INVARIANTS", "Check", "Invariant", "assert_conforms",
+    "assert_estimator_conforms", "conform", "conform_estimator",
+]  # fmt: skip

@@ -390,9 +390,7 @@ def _changed(bench: Bench, job: Job, place: int) -> list[int]:
 class Invariant:
     """Something that must hold for a mechanism.
 
-    Attributes:
-        name: Its name.
-        body: Returns what was found, or raises `Broken` or `Skipped`.
+    `body` returns what was found, or raises `Broken` or `Skipped`.
     """
 
     name: str
@@ -407,7 +405,6 @@ class Invariant:
         model: Model | None = None,
         patterns: Sequence[str] = PATTERNS,
     ) -> Check:
-        """Check it for one mechanism."""
         return check(self.name, self.body, Bench(mechanism, seed, pairs, model, patterns))
 
 
@@ -428,9 +425,6 @@ def conform(
         seed: Root of all randomness.
         pairs: Number of neighbouring contexts.
         model: Answers free queries; None for a puppet whose tokens are bytes.
-
-    Returns:
-        One finding for each invariant.
     """
     return [one(mechanism, seed=seed, pairs=pairs, model=model) for one in INVARIANTS]
 
@@ -438,13 +432,7 @@ def conform(
 def assert_conforms(
     mechanism: Mechanism, *, seed: int = 0, pairs: int = 200, model: Model | None = None
 ) -> None:
-    """Check every invariant for one mechanism, in a test.
-
-    Args:
-        mechanism: What is checked.
-        seed: Root of all randomness.
-        pairs: Number of neighbouring contexts.
-        model: Answers free queries; None for a puppet whose tokens are bytes.
+    """As `conform`, in a test.
 
     Raises:
         AssertionError: With the name and finding of every broken invariant.

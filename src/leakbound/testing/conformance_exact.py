@@ -222,7 +222,6 @@ class _Crowd(Bench):
     factor: int = 1
 
     def job(self, query: Query, flip: bool = False, factor: int = 1) -> Job:
-        """The same over a larger context."""
         return Bench.job(self, query, flip, factor * self.factor)
 
 

@@ -68,15 +68,12 @@ class Puppet(Scripted):
         self.gap = gap
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Bytes of a text."""
         return tuple(text.encode())
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of bytes."""
         return bytes(ids).decode("utf-8", "replace")
 
     def end_ids(self) -> frozenset[int]:
-        """Byte 0."""
         return frozenset({0})
 
     def _bytes(self, text: str, count: int) -> npt.NDArray[np.int64]:
@@ -233,7 +230,6 @@ def strangers(row: Example) -> list[Example]:
 
 
 def values_of(aggregate: Aggregate) -> Floats | None:
-    """The numbers of an aggregate."""
     if isinstance(aggregate, Votes):
         return np.asarray(aggregate.counts, float)
     return np.asarray(aggregate.values, float) if isinstance(aggregate, Vector) else None
@@ -334,8 +330,7 @@ class Bench:
         return Watched(self.model if self.model and not task.labels else Puppet(pattern, self.seed))
 
     def scaled(self, count: int) -> int:
-        """How many of so many draws are made: fewer where few pairs are asked for, never less
-        than a hundredth."""
+        """How many of so many draws are made: fewer for few pairs, never less than a hundredth."""
         return max(count * min(self.pairs, FULL) // FULL, -(-count // 100))
 
     def queries(self) -> Iterator[tuple[Task, Query]]:

@@ -383,9 +383,6 @@ def conform_estimator(estimator: Estimator, *, seed: int = 0, runs: int = 100) -
         runs: Simulated audits of the coverage; a valid estimator fails with a probability of at
             most 1e-6, whatever their number.
 
-    Returns:
-        One finding for each invariant.
-
     Examples:
         >>> from leakbound.estimators import ClopperPearson
         >>> all(check.passed for check in conform_estimator(ClopperPearson()))
@@ -396,12 +393,7 @@ def conform_estimator(estimator: Estimator, *, seed: int = 0, runs: int = 100) -
 
 
 def assert_estimator_conforms(estimator: Estimator, *, seed: int = 0, runs: int = 100) -> None:
-    """Check every invariant for one estimator, in a test.
-
-    Args:
-        estimator: What is checked.
-        seed: Root of all randomness.
-        runs: Simulated audits of the coverage.
+    """As `conform_estimator`, in a test.
 
     Raises:
         AssertionError: With the name and finding of every broken invariant.

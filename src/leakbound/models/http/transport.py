@@ -57,12 +57,10 @@ class TransportError(Exception):
 
 
 class Transport(Protocol):
-    """Sends HTTP requests.
+    """Sends HTTP requests to the host and port of the URL alone.
 
-    A transport contacts only the host and port of the URL: it follows no redirect, uses no proxy
-    and reads no credentials from the environment. It keeps at most `MOST_BYTES` of a reply,
-    whatever a server sends. It may be called from several event loops, and for several requests at
-    once in each.
+    It follows no redirect, uses no proxy and reads no credentials from the environment. It keeps at
+    most `MOST_BYTES` of a reply. Several event loops may call it, each several times at once.
     """
 
     async def send(

@@ -17,11 +17,9 @@ def first_line(error: Exception) -> str:
 
 
 def window_of(model: CausalModel) -> int:
-    """The most tokens of a prompt with its answer."""
     text = model.config.get_text_config(decoder=True)
     return int(getattr(text, "max_position_embeddings", 0) or 1 << 30)
 
 
 def parameters_of(model: CausalModel) -> frozenset[str]:
-    """The names of the parameters of a model's forward pass."""
     return frozenset(inspect.signature(model.forward).parameters)

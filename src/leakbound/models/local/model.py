@@ -282,13 +282,10 @@ class TransformersModel:
         failed: Floats,
         after: int = 1,
     ) -> list[Floats]:
-        """Apply `read` to the logits along each response, and to the ids of the response.
+        """Apply `read` to the logits before each token of a response, and after it if `after` is 1.
 
-        The logits are those before each response token and, if `after` is 1, after the last one;
-        otherwise the last token does not run. Each group takes one teacher-forced pass, and its
-        logits are freed before the next group makes its own. Equal rows with the same owner, as for
-        labels of one token, run once. The result is `failed` for a row with an owner if its logits
-        are not numbers.
+        Each group takes one teacher-forced pass; equal rows with the same owner run once. A row
+        with an owner whose logits are not numbers gets `failed`.
         """
         pairs = [self.joined(request.prompt, request.response) for request in requests]
         answers = [ids for _, ids in pairs]

@@ -131,7 +131,6 @@ class TextIds:
         return found[: len(found) - self._ending] if special else found
 
     def prompt(self, prompt: str | Chat) -> Ids:
-        """Token ids of a prompt, through the chat template of a chat model."""
         return self.plain(self.shown(prompt), not self.chat) or (self.first(),)
 
     def shown(self, prompt: str | Chat) -> str:

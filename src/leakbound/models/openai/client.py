@@ -33,12 +33,9 @@ START = 8  # requests in flight at first: even a small server can handle them
 
 
 class AdaptiveWindow:
-    """How many requests may be in flight at one address.
+    """How many requests may be in flight: slow start, then additive increase and halving.
 
-    Slow start, then additive increase and multiplicative decrease. Until the server is first too
-    busy, each round of successes doubles the window; afterwards it adds one. A round in which the
-    server was too busy halves it once, however many requests of that round failed. The window is
-    always between 1 and `most`.
+    A round in which the server was too busy halves it once, however many of its requests failed.
     """
 
     def __init__(self, most: int) -> None:
@@ -114,7 +111,6 @@ class Client:
         self._running: LoopThread | None = None
 
     def send(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
-        """Send requests and wait for all of them."""
         return self._opened().run(self._all(requests)) if requests else []
 
     def ask(self, request: HttpRequest[R]) -> R:

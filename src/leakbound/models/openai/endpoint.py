@@ -69,9 +69,6 @@ class Dialect:
             omit: Names.
             rename: Texts NAME=NEW_NAME.
 
-        Returns:
-            The dialect.
-
         Raises:
             UsageError: If a text has another form, and as the class does.
 
@@ -100,7 +97,6 @@ class Dialect:
         )
 
     def without(self, name: str) -> Dialect:
-        """The same dialect with a parameter left out."""
         return replace(self, omit=(*self.omit, name))
 
     @property
@@ -221,14 +217,9 @@ class Capabilities:
 
     @classmethod
     def parse(cls, text: str) -> Capabilities:
-        """Read capabilities from a list.
+        """Read capabilities from a list such as `completions,echo,echo_shift=0`.
 
-        Args:
-            text: Names with values, such as `completions,echo,echo_shift=0`. A name alone means
-                yes.
-
-        Returns:
-            The capabilities; names that are missing have their defaults.
+        A name alone means yes; names that are missing have their defaults.
 
         Raises:
             UsageError: If a name is unknown or its value is not allowed.
@@ -334,7 +325,6 @@ class Endpoint:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Options that limit money or time, if given."""
         given = {"--max-cost": self.max_cost, "--max-minutes": self.max_minutes}
         return tuple(name for name, value in given.items() if value is not None)
 

@@ -85,11 +85,9 @@ class JsonAddress:
             )
 
     async def get(self, path: str) -> dict[str, JsonValue]:
-        """Raises TransportError, Fault or Refused."""
         return await self._sent("GET", path, None)
 
     async def post(self, path: str, body: Mapping[str, object]) -> dict[str, JsonValue]:
-        """Raises Fault or Refused."""
         try:
             return await self._sent("POST", path, json.dumps(body).encode())
         except TransportError as error:

@@ -363,7 +363,6 @@ def _completion(
 
 
 def _pose(prompt: Prompt, model: str, can: Capabilities) -> dict[str, object]:
-    """The prompt itself, or as messages: a text becomes a user message."""
     if isinstance(prompt, Chat):
         return {"model": model, "messages": prompt.plain()}
     if isinstance(prompt, Parts):
@@ -375,7 +374,6 @@ def _pose(prompt: Prompt, model: str, can: Capabilities) -> dict[str, object]:
 
 
 def _part(part: str | Image) -> dict[str, object]:
-    """A part of a message: a text, or an image as a data URL."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     return {"type": "image_url", "image_url": {"url": data_url(part)}}

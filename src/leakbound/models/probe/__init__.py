@@ -4,10 +4,5 @@ from leakbound.models.probe.endpoint_probe import ProbeFinding, ProbeRecord, loa
 from leakbound.models.probe.probe import capabilities_of, probe_endpoint, probe_model
 
 __all__ = [
-    "ProbeFinding",
-    "ProbeRecord",
-    "capabilities_of",
-    "load_probe",
-    "probe_endpoint",
-    "probe_model",
-]
+    "ProbeFinding", "ProbeRecord", "capabilities_of", "load_probe", "probe_endpoint", "probe_model",
+]  # fmt: skip

@@ -110,8 +110,6 @@ AWAY = ("no connection", "HTTP 429", "HTTP 502", "HTTP 503", "HTTP 504")
 
 
 class Findings:
-    """What was asked and found."""
-
     def __init__(self) -> None:
         self.requests = 0
         self.findings: list[ProbeFinding] = []
@@ -171,12 +169,11 @@ class EndpointProbe(Findings):
         return found if isinstance(found, list) else []
 
     def complete(self, prompt: str, **fields: object) -> ScoredText | None:
-        """One answer from /completions, greedy unless the fields say otherwise."""
+        """One answer, greedy unless the fields say otherwise."""
         wanted = {"prompt": prompt, "max_tokens": TOKENS, "temperature": 0.0, **fields}
         return next(map(read_completion, self.choices("/completions", wanted)), None)
 
     def chat(self, prompt: str, **fields: object) -> ScoredText | None:
-        """One answer from /chat/completions to one user message, greedy by default."""
         turn = [{"role": "user", "content": prompt}]
         wanted = {"messages": turn, "max_tokens": TOKENS, "temperature": 0.0, **fields}
         return next(map(read_chat, self.choices("/chat/completions", wanted)), None)

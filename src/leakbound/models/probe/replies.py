@@ -133,10 +133,8 @@ def _prompt_token(row: dict[str, PromptToken] | None) -> Token:
 
 
 def broken_law(tokens: Sequence[Token]) -> str | None:
-    """The first law that some log-probabilities break.
-
-    The laws: values are finite and at most 0; the probabilities of the alternatives sum to at most
-    1; a token's value equals its value in the list of alternatives.
+    """The first law that is broken: ln p is finite and at most 0, the probabilities of alternatives
+    sum to at most 1, and a token's value is that of its alternative.
 
     Examples:
         >>> broken_law([Token("a", 0.5, {})])

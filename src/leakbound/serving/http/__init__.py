@@ -20,14 +20,8 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 __all__ = [
-    "MAX_BYTES",
-    "ServiceState",
-    "Tenant",
-    "Tenants",
-    "application",
-    "is_local",
-    "load_tenants",
-]
+    "MAX_BYTES", "ServiceState", "Tenant", "Tenants", "application", "is_local", "load_tenants",
+]  # fmt: skip
 
 MAX_BYTES = 65_536  # of a request: far above the longest query, far below what would fill memory
 SECONDS = 10.0  # for the headers and for the body of a request, even on a very slow network
@@ -44,9 +38,7 @@ def application(
     timeout: float = SECONDS,
 ) -> Starlette:
     """The ASGI application: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models,
-    /v1/models/NAME and /health.
-
-    Requests are answered one at a time, in a thread.
+    /v1/models/NAME and /health. Requests are answered one at a time, in a thread.
 
     Args:
         private: The service.
@@ -59,9 +51,6 @@ def application(
         ignored_fields: Fields, such as temperature, that are ignored if they ask for something
             that the service does not do. The reply names them.
         timeout: Seconds within which the body of a request must arrive.
-
-    Returns:
-        An application for any ASGI server.
 
     Raises:
         UsageError: If the extra `serve` is not installed, or both token and tenants are given.

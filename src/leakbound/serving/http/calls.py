@@ -26,7 +26,7 @@ from leakbound.serving.http.formats import (
     longest_answer,
     query_text,
 )
-from leakbound.serving.http.state_file import Earlier, ServiceState
+from leakbound.serving.http.state_file import ServiceState
 from leakbound.serving.http.tenants import RequestRate, Tenant
 from leakbound.serving.private import AnswerLost, PrivateICL
 from leakbound.tasks import Query
@@ -103,26 +103,28 @@ class ServiceCalls:
     def answer(self, call: Call) -> ServiceReply:
         """Answer one call. Raises nothing."""
         try:
-            query, ignored = self._query(call)
+            longest = longest_answer(self.private.task, self.private.mechanism)
+            ignored = check_fields(call.payload, call.format.fields, longest, self.ignored)
+            query = self.private.check(query_text(call.format.messages(call.payload)))
             return self._once(call, query, ignored)
         except Exception as error:
             return self._refused(error)
-
-    def _query(self, call: Call) -> tuple[Query, tuple[str, ...]]:
-        """The checked query, and the fields that are ignored."""
-        longest = longest_answer(self.private.task, self.private.mechanism)
-        ignored = check_fields(call.payload, call.format.fields, longest, self.ignored)
-        text = query_text(call.format.messages(call.payload))
-        return self.private.check(text), ignored
 
     # --- retries
 
     def _once(self, call: Call, query: Query, ignored: tuple[str, ...]) -> ServiceReply:
         """A retry gets the reply of the first attempt and is not charged."""
         if not call.key:
-            earlier = self._delivered_late(call) if call.retried else None
-            return earlier or self._paid(call, query, ignored)
-        found = self._begun(call)
+            if call.retried:
+                lost = self._undelivered.pop((call.tenant.name, call.digest), None)
+                if lost and time.monotonic() - lost[0] <= UNDELIVERED_SECONDS:
+                    return lost[1]
+            return self._paid(call, query, ignored)
+        name = call.tenant.name, call.key
+        if name in self._unspent:  # a key is free again if nothing was spent for it
+            self.state.forget(*name)
+            self._unspent.remove(name)
+        found = self.state.begin(*name, call.digest)
         if found is None:
             return self._kept(call, self._paid(call, query, ignored))
         if found.kind == "other":
@@ -130,14 +132,6 @@ class ServiceCalls:
                 422, "this Idempotency-Key was used for another request; use a new one.", NO_RETRY
             )
         return self._again(call, found.outcome)
-
-    def _begun(self, call: Call) -> Earlier | None:
-        """The earlier request with this key. A key is free again if nothing was spent for it."""
-        name = call.tenant.name, call.key
-        if name in self._unspent:
-            self.state.forget(*name)
-            self._unspent.remove(name)
-        return self.state.begin(*name, call.digest)
 
     def _again(self, call: Call, outcome: str | None) -> ServiceReply:
         if outcome is None:
@@ -173,10 +167,6 @@ class ServiceCalls:
         self._undelivered[call.tenant.name, call.digest] = (time.monotonic(), reply)
         while len(self._undelivered) > UNDELIVERED:
             self._undelivered.popitem(last=False)
-
-    def _delivered_late(self, call: Call) -> ServiceReply | None:
-        since, reply = self._undelivered.pop((call.tenant.name, call.digest), (0.0, None))
-        return reply if time.monotonic() - since <= UNDELIVERED_SECONDS else None
 
     # --- payment
 
@@ -217,8 +207,9 @@ class ServiceCalls:
             int(time.time()),
             self.private.name,
             whole(answer.text),  # half a character cannot be sent
-            _finite(answer.spent),
-            _finite(answer.remaining),
+            # JSON cannot hold infinity
+            answer.spent if math.isfinite(answer.spent) else None,
+            answer.remaining if math.isfinite(answer.remaining) else None,
             answer.delta,
             answer.answered,
             ignored,
@@ -243,8 +234,3 @@ def _log(error: Exception) -> None:
 
 def _release(call: Call, answer: ServedAnswer) -> ServiceReply:
     return ServiceReply(200, call.format.body(answer, call.payload), {}, answer, spent=True)
-
-
-def _finite(value: float) -> float | None:
-    """None for infinity, which JSON cannot hold."""
-    return value if math.isfinite(value) else None

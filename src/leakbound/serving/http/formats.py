@@ -265,10 +265,8 @@ class Message:
 
 
 def query_text(messages: Sequence[Message]) -> str:
-    """Turn a conversation into one query, by a public template.
-
-    A single user message is the query itself. Other messages are added to it, each after the name
-    of its role; the limit on the length of a query applies to all of them together.
+    """Turn a conversation into one query, by a public template. A single user message is the query
+    itself.
 
     Examples:
         >>> print(query_text([Message("system", "Be brief."), Message("user", "Where is it?")]))
@@ -390,36 +388,41 @@ def _event(body: object, name: str = "") -> str:
     return f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n"
 
 
-def _head(answer: ServedAnswer, prefix: str, kind: str) -> Payload:
-    return {
-        "id": f"{prefix}-{answer.id}",
-        "object": kind,
-        "created": answer.created,
-        "model": answer.model,
-    }
+def _choice_format(
+    path: str,
+    fields: Mapping[str, FieldRule],
+    messages: Callable[[Payload], list[Message]],
+    prefix: str,
+    kinds: tuple[str, str],
+    choices: Callable[[ServedAnswer], tuple[Payload, Payload, Payload]],
+) -> AnswerFormat:
+    """Chat or completions. `choices` are those of a body, of a first chunk and of a last one."""
 
+    def head(answer: ServedAnswer, kind: str) -> Payload:
+        made = {"created": answer.created, "model": answer.model}
+        return {"id": f"{prefix}-{answer.id}", "object": kind, **made}
 
-def _whole(head: Payload, choice: Payload, answer: ServedAnswer) -> Payload:
-    """The body of chat and completions."""
-    ended: Payload = {"finish_reason": "stop", "logprobs": None}
-    choices = [{"index": 0, **choice, **ended}]
-    return {**head, "choices": choices, "usage": NO_COUNTS, "leakbound": answer.price()}
+    def body(answer: ServedAnswer, payload: Payload) -> Payload:
+        ended: Payload = {"finish_reason": "stop", "logprobs": None}
+        rest = {"usage": NO_COUNTS, "leakbound": answer.price()}
+        choice = {"index": 0, **choices(answer)[0], **ended}
+        return {**head(answer, kinds[0]), "choices": [choice], **rest}
 
+    def events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
+        """The last chunk before the usage states the price."""
+        options = payload.get("stream_options")
+        counted = isinstance(options, dict) and options.get("include_usage") is True
+        usage: Payload = {"usage": None} if counted else {}
+        start, (_, first, last) = head(answer, kinds[1]), choices(answer)
+        common: Payload = {"index": 0, "logprobs": None}
+        yield _event({**start, "choices": [{**common, **first, "finish_reason": None}], **usage})
+        ended = [{**common, **last, "finish_reason": "stop"}]
+        yield _event({**start, "choices": ended, **usage, "leakbound": answer.price()})
+        if usage:
+            yield _event({**start, "choices": [], "usage": NO_COUNTS})
+        yield _event("[DONE]")
 
-def _chunks(
-    head: Payload, first: Payload, last: Payload, answer: ServedAnswer, payload: Payload
-) -> Iterator[str]:
-    """Chunks of chat and completions; the last one before the usage states the price."""
-    options = payload.get("stream_options")
-    counted = isinstance(options, dict) and options.get("include_usage") is True
-    usage: Payload = {"usage": None} if counted else {}
-    common: Payload = {"index": 0, "logprobs": None}
-    yield _event({**head, "choices": [{**common, **first, "finish_reason": None}], **usage})
-    choices = [{**common, **last, "finish_reason": "stop"}]
-    yield _event({**head, "choices": choices, **usage, "leakbound": answer.price()})
-    if usage:
-        yield _event({**head, "choices": [], "usage": NO_COUNTS})
-    yield _event("[DONE]")
+    return AnswerFormat(path, fields, messages, body, events)
 
 
 # --- chat
@@ -434,16 +437,11 @@ def _chat_messages(payload: Payload) -> list[Message]:
     return [message_from(one) for one in messages]
 
 
-def _chat_body(answer: ServedAnswer, payload: Payload) -> Payload:
-    message = {"role": "assistant", "content": answer.text, "refusal": answer.refusal}
-    return _whole(_head(answer, "chatcmpl", "chat.completion"), {"message": message}, answer)
-
-
-def _chat_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
-    delta: Payload = {"role": "assistant", "content": answer.text}
-    delta |= {"refusal": answer.refusal} if answer.refusal else {}
-    head = _head(answer, "chatcmpl", "chat.completion.chunk")
-    return _chunks(head, {"delta": delta}, {"delta": {}}, answer, payload)
+def _chat_choices(answer: ServedAnswer) -> tuple[Payload, Payload, Payload]:
+    said: Payload = {"role": "assistant", "content": answer.text}
+    refused = {"refusal": answer.refusal}
+    delta = said | (refused if answer.refusal else {})
+    return {"message": said | refused}, {"delta": delta}, {"delta": {}}
 
 
 # --- completions
@@ -458,15 +456,6 @@ def _prompt_messages(payload: Payload) -> list[Message]:
             "for separately, and token ids are not accepted."
         )
     return [Message("user", texts[0])]
-
-
-def _completion_body(answer: ServedAnswer, payload: Payload) -> Payload:
-    return _whole(_head(answer, "cmpl", "text_completion"), {"text": answer.text}, answer)
-
-
-def _completion_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
-    head = _head(answer, "cmpl", "text_completion")
-    return _chunks(head, {"text": answer.text}, {"text": ""}, answer, payload)
 
 
 # --- responses
@@ -548,11 +537,14 @@ def _response_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
         yield _event({"type": kind, "sequence_number": number, **body}, kind)
 
 
-FORMATS: tuple[AnswerFormat, ...] = (
-    AnswerFormat("/v1/chat/completions", CHAT_FIELDS, _chat_messages, _chat_body, _chat_events),
-    AnswerFormat(
-        "/v1/completions", COMPLETION_FIELDS, _prompt_messages, _completion_body,
-        _completion_events,
+FORMATS = (
+    _choice_format(
+        "/v1/chat/completions", CHAT_FIELDS, _chat_messages, "chatcmpl",
+        ("chat.completion", "chat.completion.chunk"), _chat_choices,
+    ),
+    _choice_format(
+        "/v1/completions", COMPLETION_FIELDS, _prompt_messages, "cmpl", ("text_completion",) * 2,
+        lambda answer: ({"text": answer.text}, {"text": answer.text}, {"text": ""}),
     ),
     AnswerFormat("/v1/responses", RESPONSE_FIELDS, _input_messages, _response_body,
                  _response_events),

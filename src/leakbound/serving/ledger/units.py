@@ -95,11 +95,10 @@ def _merge(parts: list[Guarantee]) -> list[Guarantee]:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit of a budget (epsilon, delta) in which prices of adaptively chosen answers add up.
+    """A unit of a budget in which prices of adaptively chosen answers add up.
 
-    The ledger stores its name: the kind, then a colon and its parameter. `capacity` converts a
-    budget to this unit, rounded down; `price` is what one answer costs, None if it cannot be
-    expressed; `epsilon` is epsilon(delta) of what was spent.
+    `capacity` converts a budget to it, rounded down; `price` is what an answer costs, None if it
+    cannot be expressed; `epsilon` is epsilon(delta) of what was spent.
     """
 
     name: str
@@ -267,7 +266,6 @@ def unit_named(name: str) -> Unit:
 
 
 def unit_of(values: Mapping[str, str]) -> Unit:
-    """The unit of a ledger, which its first answer fixes."""
     return unit_named(values["unit"]) if "unit" in values else UNLIMITED
 
 

@@ -48,7 +48,6 @@ class HttpCall(BaseModel):
 
     @property
     def origin(self) -> tuple[str, str | None, int | None]:
-        """Scheme, host and port."""
         url = urlsplit(self.url)
         return url.scheme, url.hostname, url.port or PORTS.get(url.scheme)
 
@@ -67,8 +66,6 @@ CALL = tuple(HttpCall.model_fields)
 
 
 class PlantCall(HttpCall):
-    """The request that adds a record to a store."""
-
     id: str | None = None
 
 
@@ -122,7 +119,6 @@ class HttpSystemConfig(HttpCall):
 
     @property
     def calls(self) -> list[HttpCall]:
-        """All requests, in order."""
         around = (self.setup, self, self.teardown, self.plant, self.remove)
         return [one for one in around if one is not None]
 

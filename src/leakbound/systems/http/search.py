@@ -145,7 +145,6 @@ def _roles(missing: Sequence[str]) -> tuple[str | None, str | None]:
 
 
 def without_context(body: JsonValue) -> JsonValue | None:
-    """The same request without its context."""
     if not isinstance(body, dict):
         return None
     left = {key: value for key, value in body.items() if not slots_of(value) & ROWS}
@@ -227,8 +226,6 @@ BY_HAND = "or describe the service in a file (http:FILE.yaml, docs/systems.md)"
 
 @dataclass(frozen=True, slots=True)
 class FoundService:
-    """How a service is asked."""
-
     url: str
     body: JsonValue
     answer: str
@@ -405,7 +402,6 @@ class _Search:
 
 
 def _json(reply: HttpReply) -> JsonValue:
-    """What a reply holds; None if it is no JSON."""
     try:
         found: JsonValue = json.loads(reply.body)
     except (ValueError, RecursionError):

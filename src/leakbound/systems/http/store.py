@@ -226,21 +226,11 @@ class HttpStore:
         return f"HttpStore({self._config.shown})"
 
     def called(self, calls: CallOptions) -> HttpStore:
-        """The same store, called in another way.
-
-        Args:
-            calls: Pace, time and retries of its requests.
-
-        Returns:
-            A new object, which knows nothing of what this one has planted.
-        """
+        """A new object for the same store, which knows nothing of what this one has planted."""
         return HttpStore(self._config, self._transport, calls)
 
     def plant(self, record: Example) -> str:
-        """Send `plant`.
-
-        Args:
-            record: The record (PRIVATE).
+        """Send `plant` for a record (PRIVATE).
 
         Returns:
             Its id at the service.
@@ -260,10 +250,7 @@ class HttpStore:
         return next(iter(planted))
 
     def remove(self, record_id: str) -> None:
-        """Send `remove`.
-
-        Args:
-            record_id: What `plant` returned.
+        """Send `remove` for what `plant` returned.
 
         Raises:
             TargetError: If the service does not do it: the record may be there still.
@@ -276,10 +263,7 @@ class HttpStore:
             self._end()
 
     def open(self, context: Context) -> HttpStoreSession:
-        """Send `setup`, if there is one, and plant the documents that it does not hold.
-
-        Args:
-            context: The documents (PRIVATE).
+        """Send `setup`, if there is one, and plant the documents (PRIVATE) that it does not hold.
 
         Returns:
             A session; closing it removes these documents and sends `teardown`.
@@ -315,8 +299,6 @@ class HttpStore:
 
 
 class HttpStoreSession:
-    """The documents of one session at a service."""
-
     def __init__(
         self, service: StoreService, config: HttpSystemConfig, closed: Callable[[], None]
     ) -> None:
@@ -325,7 +307,6 @@ class HttpStoreSession:
         self._open = True
 
     def set_up(self, context: Context) -> None:
-        """Put the documents in place."""
         config, service = self._config, self._service
         whole = config.sets_up_rows
         if config.setup is not None:
@@ -337,7 +318,6 @@ class HttpStoreSession:
             settle(1.5 * (time.monotonic() - began))
 
     def ask(self, query: str) -> Reply:
-        """Send a query, once."""
         service = self._service
         sent, seconds = service.run(service.requests.once(self._config, {"query": query}))
         return reply_of(self._config, sent, seconds)
@@ -388,15 +368,14 @@ def load_http_system(
     transport: Transport | None = None,
     calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
 ) -> HttpSystem | HttpStore:
-    """The system that a YAML file describes, checked.
+    """The system that a YAML file describes, checked; a store if the file has `plant`.
+
+    It is not contacted yet.
 
     Args:
         file: Keys and values of an `HttpSystemConfig`.
         transport: What sends its requests; None for `AiohttpTransport`.
         calls: Pace, time and retries of its requests.
-
-    Returns:
-        The system, a store if it has `plant`. It is not contacted yet.
 
     Raises:
         UsageError: With what is wrong in the file. It shows no header.

@@ -38,8 +38,6 @@ REDIRECT = "No other address than the given one is contacted; give the right `ur
 
 
 class HttpRequests:
-    """Sends the requests of a file."""
-
     def __init__(self, transport: Transport, caller: Caller, timeout: float) -> None:
         self.transport, self.caller, self._timeout = transport, caller, timeout
 
@@ -125,7 +123,6 @@ def _text(value: JsonValue) -> str:
 
 
 def decoded(reply: HttpReply, call: HttpCall) -> JsonValue:
-    """The JSON of a reply."""
     try:
         found: JsonValue = json.loads(reply.body)
     except (ValueError, RecursionError):
@@ -196,14 +193,7 @@ class HttpSystem(AsyncSystem):
         return f"HttpSystem({self._config.shown})"
 
     def called(self, calls: CallOptions) -> HttpSystem:
-        """The same service, called in another way.
-
-        Args:
-            calls: Pace, time and retries of its requests.
-
-        Returns:
-            A new system.
-        """
+        """The same service, called in another way."""
         return HttpSystem(self._config, self._transport, calls)
 
     @property
@@ -212,7 +202,6 @@ class HttpSystem(AsyncSystem):
         return 1 if self._config.setup or self._config.teardown else TOGETHER
 
     async def open_async(self, context: Context) -> HttpSession:
-        """Send `setup`, if there is one."""
         values = row_values(context)
         transport = self._transport or AiohttpTransport(1, cookies=True)
         session = HttpSession(self._config, transport, values, self._close, self.caller)
@@ -253,7 +242,6 @@ class HttpSession:
             await self._requests.send(self._config.setup, self._values)
 
     async def ask(self, query: str) -> Reply:
-        """Send a query."""
         asked = {**self._values, "query": query}
         sent, seconds = await self._requests.send(self._config, asked, limited=True)
         return reply_of(self._config, sent, seconds)

@@ -112,8 +112,6 @@ class State:
 
 @dataclass(repr=False, eq=False)
 class KeptRow:
-    """A stored row (PRIVATE)."""
-
     ids: Ids
     block: torch.Tensor
 
