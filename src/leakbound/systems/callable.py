@@ -45,9 +45,10 @@ def made_of(thing: object, name: str, options: Mapping[str, object]) -> object:
         if not _binds(function, (), "") and _binds(function, **options):
             return _call(function, name, options, "its factory")
     if options:
+        takes = _signature_of(thing)
         raise TargetError(
             f"the system {name!r} takes no option {next(iter(options))!r}; options are arguments "
-            f"of a class, a factory or a function{_signature(thing)}."
+            f"of a class, a factory or a function{f', and it takes {takes}' if takes else ''}."
         )
     return thing
 
@@ -61,20 +62,14 @@ def _call(
         raise
     except (Exception, SystemExit) as error:
         given = f"with {', '.join(options)}" if options else "without arguments"
+        names = ", ".join(signature.parameters) if (signature := _signature_of(make)) else ""
+        takes = f" ({names})" if names else ""
         fits = _binds(make, **options)
-        hint = "" if fits else f" Give what it takes{_parameters(make)} with --system-option."
+        hint = "" if fits else f" Give what it takes{takes} with --system-option."
         raise TargetError(
             f"the system {name!r} could not be made: {what} raised "
             f"{type(error).__name__}{place_of(error)} {given}.{hint}"
         ) from None
-
-
-def _parameters(make: Callable[..., object]) -> str:
-    try:
-        names = list(inspect.signature(make).parameters)
-    except (TypeError, ValueError):
-        return ""
-    return f" ({', '.join(names)})" if names else ""
 
 
 def answerer(thing: object, name: str, options: Mapping[str, object] | None = None) -> Answerer:
@@ -121,10 +116,9 @@ def _methods(made: object) -> Iterator[tuple[str, Callable[..., object]]]:
 
 def _taking_both(method: str, call: Callable[..., object]) -> Answerer | None:
     """The method as `(context, query)`; None if it does not take both."""
-    try:
-        parameters = inspect.signature(call).parameters.values()
-    except ValueError:  # some built-in callables have no signature
+    if (signature := _signature_of(call)) is None:
         return call
+    parameters = signature.parameters.values()
     if method in ONE_INPUT and sum(map(_is_needed, parameters)) == 1:
         return _with(call, lambda context, query: ((inputs(context, query),), {}))
     if method in ("", "answer"):
@@ -181,20 +175,21 @@ def inputs(context: Context, query: str) -> dict[str, object]:
 
 
 def _binds(call: Callable[..., object], *given: object, **named: object) -> bool:
+    if (signature := _signature_of(call)) is None:
+        return not named
     try:
-        inspect.signature(call).bind(*given, **named)
+        signature.bind(*given, **named)
     except TypeError:
         return False
-    except ValueError:  # some built-in callables have no signature
-        return not named
     return True
 
 
-def _signature(thing: object) -> str:
+def _signature_of(thing: Any) -> inspect.Signature | None:
+    """None of what cannot be called, and of some built-in callables."""
     try:
-        return f", and it takes {inspect.signature(cast('Callable[..., object]', thing))}"
+        return inspect.signature(thing)
     except (TypeError, ValueError):
-        return ""
+        return None
 
 
 def says_stateful(thing: object) -> bool:

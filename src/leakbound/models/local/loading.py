@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext, redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -292,6 +292,7 @@ def _device(device: str) -> torch.device:
 def _dtype(dtype: str, device: torch.device) -> torch.dtype:
     if dtype == "auto":
         return torch.float32 if device.type == "cpu" else torch.bfloat16
-    if not isinstance(getattr(torch, dtype, None), torch.dtype):
+    found = getattr(torch, dtype, None)
+    if not isinstance(found, torch.dtype):
         raise UsageError(f"dtype is {dtype!r}; it must be auto, float32, bfloat16 or float16.")
-    return cast(torch.dtype, getattr(torch, dtype))
+    return found

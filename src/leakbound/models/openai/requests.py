@@ -109,7 +109,10 @@ def _ends(pieces: Sequence[str], begin: int, text: str, at: int, first_known: bo
     reached, found = frozenset({at}), []
     for end in range(begin + 1, len(pieces) + 1):
         reached = _behind(pieces[end - 1], reached, text)
-        if len(text) in reached and not _within_character(pieces, end):
+        after = pieces[end] if end < len(pieces) else ""
+        # parts of one character may be on both sides of a token boundary
+        split = pieces[end - 1].endswith(PART) and after.startswith(PART)
+        if len(text) in reached and not split:
             found.append(end)
     return found[:1] if first_known else [end for end in found if end == len(pieces)]
 
@@ -131,21 +134,11 @@ def _of_parts(literals: Sequence[str], at: int, text: str) -> set[int]:
     """Match parts of characters, which represent at most a few characters that are not ASCII."""
     reached = {at + len(literals[0])} if text.startswith(literals[0], at) else set()
     for literal in literals[1:]:
-        held = {end for start in reached for end in _characters(start, text)}
+        held = set(reached)
+        for _ in range(HELD):
+            held |= {end + 1 for end in held if end < len(text) and not text[end].isascii()}
         reached = {end + len(literal) for end in held if text.startswith(literal, end)}
     return reached
-
-
-def _characters(start: int, text: str) -> list[int]:
-    found = [start]
-    while len(found) <= HELD and found[-1] < len(text) and not text[found[-1]].isascii():
-        found.append(found[-1] + 1)
-    return found
-
-
-def _within_character(pieces: Sequence[str], at: int) -> bool:
-    """Whether parts of one character may be on both sides of a token boundary."""
-    return 0 < at < len(pieces) and pieces[at - 1].endswith(PART) and pieces[at].startswith(PART)
 
 
 Floats = npt.NDArray[np.float32]
@@ -172,7 +165,7 @@ def align_echo(
         raise Fault("echoed tokens and values that do not match")
     first = 0 if makes_up(texts, prompt + response) else 1
     begin, end = boundaries(texts[first:], prompt, response)
-    return np.array([_own(value) for value in values[first + begin : first + end]], np.float32)
+    return _scored(values[first + begin : first + end])
 
 
 def align_prompt(entries: object, ids: object, prompt: str, response: str) -> Floats:
@@ -183,7 +176,7 @@ def align_prompt(entries: object, ids: object, prompt: str, response: str) -> Fl
     rows = [_token(entry, token) for entry, token in zip(entries[1:], known[1:], strict=True)]
     pieces = [text for text, _ in rows]
     begin, end = boundaries(["", *pieces], prompt, response, first_known=False)
-    return np.array([_own(value) for _, value in rows[begin - 1 : end - 1]], np.float32)
+    return _scored([value for _, value in rows[begin - 1 : end - 1]])
 
 
 def _token(entry: object, token: object) -> tuple[str, object]:
@@ -195,10 +188,10 @@ def _token(entry: object, token: object) -> tuple[str, object]:
     return str(found.get("decoded_token")), found.get("logprob")
 
 
-def _own(value: object) -> float:
-    if value is None:
+def _scored(values: Sequence[object]) -> Floats:
+    if None in values:
         raise TargetError(NO_FIRST)
-    return log_probability(value)
+    return np.array([log_probability(value) for value in values], np.float32)
 
 
 def align_ids(entries: object, prompt: Sequence[int], response: Sequence[int]) -> Floats:
@@ -210,7 +203,7 @@ def align_ids(entries: object, prompt: Sequence[int], response: Sequence[int]) -
             "number of tokens; its server adds or removes tokens, so it cannot score token ids."
         )
     found = [_under(entry, token) for entry, token in zip(entries, ids, strict=True)][len(prompt) :]
-    return np.array([_own(value) for value in found], np.float32)
+    return _scored(found)
 
 
 def _under(entry: object, token: int) -> object:
@@ -224,15 +217,10 @@ def _under(entry: object, token: int) -> object:
 
 def first_token_scores(top: Mapping[str, object], labels: Sequence[str]) -> Floats:
     """Scores of labels that are reported next tokens, with or without a blank; else NaN."""
-    tokens = [_shown_as(top, label) for label in labels]
-    scores = [math.nan if token is None else log_probability(top[token]) for token in tokens]
+    named = [(token.lstrip(), value) for token, value in top.items() if token.strip()]
+    fits = [[value for name, value in named if name == label.strip()] for label in labels]
+    scores = [max(map(log_probability, one), default=math.nan) for one in fits]
     return np.array(scores, np.float32)
-
-
-def _shown_as(top: Mapping[str, object], label: str) -> str | None:
-    """The reported token of a label: the likelier one of those with and without a blank."""
-    fits = [token for token in top if token.strip() and token.lstrip() == label.strip()]
-    return max(fits, key=lambda token: log_probability(top[token]), default=None)
 
 
 NO_TOKENS = "no log-probabilities of the next token"
@@ -365,12 +353,10 @@ def _completion(
 def _pose(prompt: Prompt, model: str, can: Capabilities) -> dict[str, object]:
     if isinstance(prompt, Chat):
         return {"model": model, "messages": prompt.plain()}
-    if isinstance(prompt, Parts):
-        content: object = [_part(part) for part in prompt.parts]
+    content = [_part(part) for part in prompt.parts] if isinstance(prompt, Parts) else prompt
+    if _chats(prompt, can):
         return {"model": model, "messages": [{"role": "user", "content": content}]}
-    if can.completions:
-        return {"model": model, "prompt": prompt if isinstance(prompt, str) else list(prompt)}
-    return {"model": model, "messages": [{"role": "user", "content": prompt}]}
+    return {"model": model, "prompt": content if isinstance(content, str) else list(content)}
 
 
 def _part(part: str | Image) -> dict[str, object]:
@@ -411,11 +397,10 @@ def _teacher_forced(request: ScoreTokens, model: str, can: Capabilities) -> Http
     sent = list(whole) if isinstance(whole, tuple) else whole
     body = {"model": model, "prompt": sent, **_sampling(1, 0.0)}
     size = Size(_most(whole), 1)
-    if can.prompt_logprobs:
-        body |= {"prompt_logprobs": 0, "return_token_ids": True}
-        return HttpRequest("/completions", body, size, lambda reply: _prompt(reply, request))
-    body |= {"echo": True, "logprobs": 1}
-    return HttpRequest("/completions", body, size, lambda reply: _echo(reply, request))
+    vllm = {"prompt_logprobs": 0, "return_token_ids": True}
+    more = vllm if can.prompt_logprobs else {"echo": True, "logprobs": 1}
+    read = _prompt if can.prompt_logprobs else _echo
+    return HttpRequest("/completions", body | more, size, lambda reply: read(reply, request))
 
 
 def _join(prompt: Prompt, response: Prompt) -> str | tuple[int, ...]:

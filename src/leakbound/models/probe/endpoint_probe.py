@@ -178,6 +178,10 @@ class EndpointProbe(Findings):
         wanted = {"messages": turn, "max_tokens": TOKENS, "temperature": 0.0, **fields}
         return next(map(read_chat, self.choices("/chat/completions", wanted)), None)
 
+    def check(self, check: CheckName, holds: bool, detail: str, missing: str = "") -> bool:
+        """Note what holds, or what is missing: by default, how the last request failed."""
+        return self.note(check, holds, detail if holds else missing or self.refused)
+
     @property
     def refused(self) -> str:
         """How the last request failed to bring what it asked for."""
@@ -201,27 +205,23 @@ ScoredTexts = Sequence[tuple[str, ScoredText]]
 def ask_logprobs(
     probe: EndpointProbe, chats: bool, completes: bool
 ) -> tuple[ScoredText | None, Mapping[str, object]]:
-    chatted = probe.chat(ONE, **CHAT_FIELDS) if chats else None
-    if chats:
-        _note_presence(probe, "chat_logprobs", chatted)
-    completed = probe.complete(ONE, **FIELDS) if completes else None
-    if completes:
-        _note_presence(probe, "logprobs", completed)
-    seen = [token for one in (chatted, completed) if one is not None for token in one.tokens]
-    if seen:
+
+    def ask(check: CheckName, say: Say, fields: Mapping[str, object]) -> ScoredText | None:
+        answer = say(ONE, **fields)
+        there = answer is not None and any(token.logprob is not None for token in answer.tokens)
+        ignored = "ignores log-probabilities: answered without them" if answer else ""
+        probe.check(check, there, "each generated token has its ln p", ignored)
+        return answer
+
+    chatted = ask("chat_logprobs", probe.chat, CHAT_FIELDS) if chats else None
+    completed = ask("logprobs", probe.complete, FIELDS) if completes else None
+    if seen := [token for one in (chatted, completed) if one is not None for token in one.tokens]:
         broken = broken_law(seen)
-        detail = broken or f"{len(seen)} tokens keep the laws of ln p"
-        probe.note("logprobs_valid", broken is None, detail)
+        laws = f"{len(seen)} tokens keep the laws of ln p"
+        probe.check("logprobs_valid", broken is None, laws, broken or "")
         _count_alternatives(probe, completed is not None and bool(completed.tokens))
     first, fields = (completed, FIELDS) if completes else (chatted, CHAT_FIELDS)
     return (first, fields) if first is not None and first.tokens else (None, {})
-
-
-def _note_presence(probe: EndpointProbe, check: CheckName, answer: ScoredText | None) -> None:
-    there = answer is not None and any(token.logprob is not None for token in answer.tokens)
-    ignored = "ignores log-probabilities: answered without them"
-    missing = probe.refused if answer is None else ignored
-    probe.note(check, there, "each generated token has its ln p" if there else missing)
 
 
 def _count_alternatives(probe: EndpointProbe, completes: bool) -> None:
@@ -242,7 +242,15 @@ def _count_alternatives(probe: EndpointProbe, completes: bool) -> None:
 def ask_echo(probe: EndpointProbe, answers: ScoredTexts) -> None:
     """Echo each answer after its prompt, and find the position of its log-probabilities."""
     whole = probe.complete(ONE, echo=True, logprobs=1, max_tokens=1)
-    if not _note_echo(probe, whole):
+    missing = ""
+    if whole is None:
+        missing = probe.refused
+    elif ONE not in whole.text:
+        missing = "answered without the prompt"
+    elif len(whole.tokens) <= TOP:
+        missing = "the prompt comes back without log-probabilities"
+    detail = missing or "the prompt comes back with log-probabilities"
+    if not probe.note("echo", not missing, detail):
         return
     echoes = [
         probe.complete(prompt + answer.text, echo=True, max_tokens=1, **FIELDS)
@@ -251,16 +259,6 @@ def ask_echo(probe: EndpointProbe, answers: ScoredTexts) -> None:
     _place(probe, "echo_aligned", answers, echoes)
     _score(probe, "echo_scored", answers, Capabilities(completions=True, echo=True))
     _echo_length(probe)
-
-
-def _note_echo(probe: EndpointProbe, whole: ScoredText | None) -> bool:
-    if whole is None:
-        return probe.note("echo", False, probe.refused)
-    if ONE not in whole.text:
-        return probe.note("echo", False, "answered without the prompt")
-    if len(whole.tokens) <= TOP:
-        return probe.note("echo", False, "the prompt comes back without log-probabilities")
-    return probe.note("echo", True, "the prompt comes back with log-probabilities")
 
 
 def _place(
@@ -325,8 +323,7 @@ def ask_prompt_logprobs(probe: EndpointProbe, answers: ScoredTexts) -> None:
         fields = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": TOP}
         read.append(next(map(read_prompt, probe.choices("/completions", fields)), None))
     there = any(one is not None for one in read)
-    detail = "each token of a prompt has its ln p" if there else probe.refused
-    if probe.note("prompt_logprobs", there, detail):
+    if probe.check("prompt_logprobs", there, "each token of a prompt has its ln p"):
         _place(probe, "prompt_logprobs_aligned", answers, read)
         can = Capabilities(completions=True, prompt_logprobs=True)
         _score(probe, "prompt_logprobs_scored", answers, can)
@@ -351,7 +348,7 @@ GUESSES = (
 REFUSED = ("HTTP 400", "HTTP 422")
 
 
-def ask_dialect(probe: EndpointProbe, chats: bool) -> Generated | None:
+def ask_dialect(probe: EndpointProbe, chats: bool) -> ScoredText | None:
     """Ask as an audit does, and change refused parameters until there is an answer."""
     can = Capabilities(chat=chats, completions=not chats)
     kept, body, guesses = probe.dialect, _ask(probe, can), iter(GUESSES)
@@ -363,7 +360,7 @@ def ask_dialect(probe: EndpointProbe, chats: bool) -> Generated | None:
         probe.dialect = changed if named else changed.over(kept)
         body = _ask(probe, can)
     try:
-        return _with_room(probe, can, body)
+        return ScoredText(_with_room(probe, can, body).answer)
     except Fault:
         probe.dialect = kept
         return None
@@ -412,8 +409,6 @@ def _reason(body: Mapping[str, JsonValue]) -> bool:
 
 
 IDS = (10, 11, 12, 13, 14)  # token ids that are in every vocabulary
-
-
 Say = Callable[..., ScoredText | None]  # `EndpointProbe.complete` or `EndpointProbe.chat`
 
 
@@ -434,15 +429,13 @@ def run_questions(probe: EndpointProbe) -> None:
 
 
 def _texts(probe: EndpointProbe) -> tuple[ScoredText | None, ScoredText | None]:
-    chatted = _text(ask_dialect(probe, chats=True))
-    there = chatted is not None
-    probe.note("chat", there, "answers /chat/completions" if there else probe.refused)
+    chatted = ask_dialect(probe, chats=True)
+    probe.check("chat", chatted is not None, "answers /chat/completions")
     failed = probe.failed
     completed = probe.complete(ONE)
     if completed is None and chatted is None:
-        completed = _text(ask_dialect(probe, chats=False))
-    there = completed is not None
-    probe.note("completions", there, "answers /completions" if there else probe.refused)
+        completed = ask_dialect(probe, chats=False)
+    probe.check("completions", completed is not None, "answers /completions")
     if chatted is None and completed is None:
         raise TargetError(
             f"the endpoint answers neither /chat/completions ({failed}) nor /completions "
@@ -452,16 +445,12 @@ def _texts(probe: EndpointProbe) -> tuple[ScoredText | None, ScoredText | None]:
     return chatted, completed
 
 
-def _text(found: Generated | None) -> ScoredText | None:
-    return None if found is None else ScoredText(found.answer)
-
-
 def _prompts(probe: EndpointProbe, completed: ScoredText) -> None:
     """Several prompts in one request; prompts of token ids."""
     fields = {"prompt": [ONE, OTHER], "max_tokens": TOKENS, "temperature": 0.0}
     texts = [read_completion(choice) for choice in probe.choices("/completions", fields)]
     kept = len(texts) == 2 and texts[0] is not None and texts[0].text == completed.text
-    probe.note("batches", kept, "two prompts in one request, in order" if kept else probe.refused)
+    probe.check("batches", kept, "two prompts in one request, in order")
     fields = {"prompt": list(IDS), "max_tokens": 1, "temperature": 0.0}
     body = probe.ask("/completions", fields)
     choices, usage = body.get("choices"), usage_of(body)
@@ -475,7 +464,7 @@ def _embeddings(probe: EndpointProbe) -> None:
     data = probe.ask("/embeddings", {"input": [ONE, OTHER]}).get("data")
     sizes = {_size(entry) for entry in data} if isinstance(data, list) and len(data) == 2 else {0}
     good = len(sizes) == 1 and 0 not in sizes
-    probe.note("embeddings", good, f"{sizes.pop()} numbers for a text" if good else probe.refused)
+    probe.check("embeddings", good, f"{min(sizes)} numbers for a text")
 
 
 def _size(entry: object) -> int:
@@ -515,29 +504,20 @@ def _draws(probe: EndpointProbe, say: Say) -> None:
         probe.note("seed", None, "cannot be determined without draws")
         return
     still = next(finding for finding in probe.findings if finding.check == "repeats").holds
-    if not _temperature(probe, texts, bool(still)) and len(texts) < 2:
-        probe.note("seed", None, "cannot be determined: answers do not vary")
-        return
-    _seed(probe, seeded)
-
-
-def _temperature(probe: EndpointProbe, texts: set[str], still: bool) -> bool:
+    many = len(texts) > 1
     if not still:
         detail = "cannot be determined: answers differ at temperature 0 already"
-        return probe.note("temperature", None, detail)
-    if len(texts) < 2:
+    elif many:
+        detail = f"6 draws at {HOT:g} gave {len(texts)} answers, two at 0 gave one"
+    else:
         detail = f"ignores the temperature: 6 draws at {HOT:g} gave one answer"
-        return probe.note("temperature", False, detail)
-    detail = f"6 draws at {HOT:g} gave {len(texts)} answers, two at 0 gave one"
-    return probe.note("temperature", True, detail)
-
-
-def _seed(probe: EndpointProbe, seeded: Sequence[ScoredText | None]) -> None:
-    if any(answer is None for answer in seeded):
+    probe.note("temperature", many if still else None, detail)
+    one, again, *others = [answer and answer.text for answer in seeded]
+    if not many:
+        probe.note("seed", None, "cannot be determined: answers do not vary")
+    elif None in (one, again, *others):
         probe.note("seed", False, f"a seed is {probe.refused}")
-        return
-    one, again, *others = [answer.text for answer in seeded if answer is not None]
-    if one != again:
+    elif one != again:
         probe.note("seed", False, "ignores the seed: one seed gave two answers")
     elif all(text == one for text in others):
         probe.note("seed", None, "cannot be determined: all seeds gave one answer")

@@ -96,19 +96,14 @@ def rope_boundary(model: CausalModel) -> int:
     config = model.config.get_text_config(decoder=True)
     own = _whole(vars(config).get("original_max_position_embeddings"))
     bounds = [ANY]
-    for rope in _ropes(vars(config)):
+    given = [vars(config).get(name) for name in ("rope_parameters", "rope_scaling")]
+    ropes = [one for one in given if isinstance(one, Mapping)]
+    # for all layers, or for each type of layer
+    ropes += [one for rope in ropes for one in rope.values() if isinstance(one, Mapping)]
+    for rope in ropes:
         if LONG in (rope.get("rope_type"), rope.get("type")):
             bounds += list(_whole(rope.get("original_max_position_embeddings"))) or list(own)
     return min(bounds)
-
-
-def _ropes(config: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """The parameters of rotary positions, for all layers or for each type of layer."""
-    for name in ("rope_parameters", "rope_scaling"):
-        found = config.get(name)
-        if isinstance(found, Mapping):
-            yield found
-            yield from (part for part in found.values() if isinstance(part, Mapping))
 
 
 def _whole(value: object) -> Iterable[int]:

@@ -162,20 +162,16 @@ def _off(model: CausalModel, sharing: Sharing, batches: list[list[Ids]]) -> floa
     longest = max(len(row) for batch in batches for row in batch) + GROWN
     kept = 4 * rows * longest * token_bytes(model)
     budget = Budget(kept, ANY, rows * longest, masks=MASK * longest * rows * longest // 3)
-    passes = Passes(model, budget, sharing)
-    return max(_off_batch(model, passes, batch) for batch in batches)
-
-
-def _off_batch(model: CausalModel, passes: Passes, batch: list[Ids]) -> float:
-    worst = 0.0
-    more = [row[1 : 1 + GROWN] for row in batch]
-    for group in passes.groups(batch, [KEPT] * len(batch), growth=GROWN):
-        state, logits = passes.run(group, batch, keep=KEPT)
-        grown = [passes.step(state, [more[i][n] for i in group.rows]) for n in range(GROWN)]
-        got = torch.cat([logits, torch.stack(grown, 1)], 1)
-        for at, i in enumerate(group.rows):
-            want = _plain(model, batch[i] + more[i])[-KEPT - GROWN :]
-            worst = max(worst, _distance(got[at], want))
+    passes, worst = Passes(model, budget, sharing), 0.0
+    for batch in batches:
+        more = [row[1 : 1 + GROWN] for row in batch]
+        for group in passes.groups(batch, [KEPT] * len(batch), growth=GROWN):
+            state, logits = passes.run(group, batch, keep=KEPT)
+            grown = [passes.step(state, [more[i][n] for i in group.rows]) for n in range(GROWN)]
+            got = torch.cat([logits, torch.stack(grown, 1)], 1)
+            for at, i in enumerate(group.rows):
+                want = _plain(model, batch[i] + more[i])[-KEPT - GROWN :]
+                worst = max(worst, _distance(got[at], want))
     return worst
 
 
