@@ -213,11 +213,11 @@ def data_url(image: Image) -> str:
     return f"data:image/png;base64,{base64.b64encode(image.png).decode()}"
 
 
-def measured(content: Content) -> str:
+def content_size(content: Content) -> str:
     """The size of a content, without the content itself.
 
     Examples:
-        >>> measured("secret")
+        >>> content_size("secret")
         '6 characters'
     """
     return ", ".join(

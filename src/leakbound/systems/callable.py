@@ -20,7 +20,7 @@ from leakbound.systems.protocol import (
     Session,
     System,
 )
-from leakbound.systems.replies import as_reply, finished, finished_async
+from leakbound.systems.replies import as_reply, finish, finish_async
 from leakbound.tasks import Context, Task
 
 # (context, query) -> a text, a mapping or object that `as_reply` takes, or an awaitable of one
@@ -35,7 +35,7 @@ CONTEXTS = ("context", "contexts", "examples", "documents", "docs", "notes", "ro
 QUERIES = ("query", "question", "input", "prompt", "message", "text")
 
 
-def made_of(thing: object, name: str, options: Mapping[str, object]) -> object:
+def make_object(thing: object, name: str, options: Mapping[str, object]) -> object:
     if inspect.isclass(thing):
         return _call(thing, name, options, "its class")
     if inspect.isroutine(thing) or isinstance(thing, functools.partial):
@@ -83,10 +83,10 @@ def answerer(thing: object, name: str, options: Mapping[str, object] | None = No
     Raises:
         TargetError: If there is nothing to call with a context and a query.
     """
-    made = made_of(thing, name, options or {})
+    made = make_object(thing, name, options or {})
     found = list(_methods(made))
     for method, call in found:
-        if (wrapped := _taking_both(method, call)) is not None:
+        if (wrapped := _call_with_both(method, call)) is not None:
             return wrapped
     if not found:
         kind = "None" if made is None else f"an object of the class {type(made).__name__}"
@@ -114,7 +114,7 @@ def _methods(made: object) -> Iterator[tuple[str, Callable[..., object]]]:
             yield name, found
 
 
-def _taking_both(method: str, call: Callable[..., object]) -> Answerer | None:
+def _call_with_both(method: str, call: Callable[..., object]) -> Answerer | None:
     """The method as `(context, query)`; None if it does not take both."""
     if (signature := _signature_of(call)) is None:
         return call
@@ -236,7 +236,7 @@ class CallableSystem:
         """A session whose every call gets the context (PRIVATE)."""
 
         def ask(query: str) -> Reply:
-            return as_reply(finished(self.function(context, query)), self.name)
+            return as_reply(finish(self.function(context, query)), self.name)
 
         return FunctionSession(ask)
 
@@ -263,7 +263,7 @@ class AsyncCallableSystem(AsyncSystem):
 
     async def open_async(self, context: Context) -> AsyncSession:
         async def ask(query: str) -> Reply:
-            return as_reply(await finished_async(self.function(context, query)), self.name)
+            return as_reply(await finish_async(self.function(context, query)), self.name)
 
         async def close() -> None:
             """Nothing to do."""
@@ -271,7 +271,7 @@ class AsyncCallableSystem(AsyncSystem):
         return FunctionSession(ask, close)
 
 
-def adapted(thing: object, name: str) -> System | None:
+def adapt(thing: object, name: str) -> System | None:
     """The system that an object of another framework stands for, as installed adapters know it."""
     adapters = (entry.load() for entry in entry_points(group="leakbound.adapters"))
     return next((found for one in adapters if (found := one(thing, name)) is not None), None)
@@ -293,8 +293,8 @@ def as_system(thing: object, name: str, options: Mapping[str, object] | None = N
     Raises:
         TargetError: If the object is none of these.
     """
-    made = made_of(thing, name, options or {})
-    if (known := adapted(made, name)) is not None:
+    made = make_object(thing, name, options or {})
+    if (known := adapt(made, name)) is not None:
         return known
     if isinstance(made, AsyncSystem):
         return made
@@ -342,6 +342,6 @@ def session_of(opened: object, name: str) -> Session:
         )
     close: object = getattr(opened, "close", None)
     return FunctionSession(
-        lambda query: as_reply(finished(call(query)), name),
-        lambda: finished(close()) if callable(close) else None,
+        lambda query: as_reply(finish(call(query)), name),
+        lambda: finish(close()) if callable(close) else None,
     )

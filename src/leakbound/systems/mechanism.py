@@ -30,7 +30,7 @@ from leakbound.systems.calls import (
     interrupts,
     too_slow,
 )
-from leakbound.systems.channels import SECONDS, separated
+from leakbound.systems.channels import SECONDS, channels_of
 from leakbound.systems.http.system import HttpSystem
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
 from leakbound.systems.replies import as_reply, together
@@ -298,7 +298,7 @@ class SystemMechanism(MechanismBase):
         return Vector(values, reply=seen, channels=self._channels(reply))
 
     def _channels(self, reply: Reply) -> dict[str, GeneratedText]:
-        return separated(reply, self.channels) if self.channels else {}
+        return channels_of(reply, self.channels) if self.channels else {}
 
     def _seen(self, reply: Reply) -> ReplyFacts:
         """What a user sees of a reply: its scores only with white-box access, and its seconds and

@@ -49,7 +49,7 @@ class PlantedRecord:
 Records = dict[str, PlantedRecord]
 
 
-def left_in_store(
+def orphan_error(
     stay: Sequence[PlantedRecord], of: int, cause: BaseException, because: BaseException | None
 ) -> TargetError:
     ids = [one.shown for one in stay if one.shown]

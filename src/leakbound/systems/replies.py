@@ -70,26 +70,26 @@ def together(replies: Sequence[Reply], query: Query) -> Reply:
     )
 
 
-def joined(answer: object) -> object:
+def join_pieces(answer: object) -> object:
     """An answer that comes in pieces, as one.
 
     Examples:
-        >>> joined(part for part in ("it is ", {"content": "so"}))
+        >>> join_pieces(part for part in ("it is ", {"content": "so"}))
         'it is so'
     """
     return "".join(map(_piece, answer)) if isinstance(answer, Iterator) else answer
 
 
-def finished(answer: object) -> object:
+def finish(answer: object) -> object:
     """What a function returned that is not declared as asynchronous, awaited and joined."""
     later = inspect.isawaitable(answer) or isinstance(answer, AsyncIterator)
-    return run_blocking(finished_async(answer)) if later else joined(answer)
+    return run_blocking(finish_async(answer)) if later else join_pieces(answer)
 
 
-async def finished_async(answer: object) -> object:
+async def finish_async(answer: object) -> object:
     answer = await answer if inspect.isawaitable(answer) else answer
     if not isinstance(answer, AsyncIterator):
-        return joined(answer)
+        return join_pieces(answer)
     return "".join([_piece(piece) async for piece in answer])
 
 

@@ -14,9 +14,9 @@ from leakbound.errors import TargetError
 from leakbound.models.content import text_only
 from leakbound.systems.calls import Caller, CallOptions, Paced
 from leakbound.systems.http.store import HttpStore
-from leakbound.systems.planted import PlantedRecord, Records, left_in_store, settle, warn_of_copy
+from leakbound.systems.planted import PlantedRecord, Records, orphan_error, settle, warn_of_copy
 from leakbound.systems.protocol import FunctionSession, Session, Store
-from leakbound.systems.replies import as_reply, finished
+from leakbound.systems.replies import as_reply, finish
 from leakbound.tasks import Context, Example
 
 BLOCK = 256  # records that are added at once: an embedder takes them together
@@ -96,7 +96,7 @@ class IndexStore:
         if cause is not None:
             added[:] = [one for one in reversed(added) if self._failed([one.id], owner, caller)]
             if added:
-                raise left_in_store(added, number, cause, because) from None
+                raise orphan_error(added, number, cause, because) from None
         added.clear()
         if isinstance(cause, KeyboardInterrupt):
             raise cause
@@ -209,15 +209,15 @@ def filled_store(
     calls.require_disposable(name)
     caller = Caller(calls)
     if isinstance(store, IndexStore | HttpStore):
-        with _opened(store, documents, caller) as session, _planted(store, records, caller):
+        with _session(store, documents, caller) as session, _records(store, records, caller):
             yield session
     else:
-        with _planted(store, records, caller), _opened(store, documents, caller) as session:
+        with _records(store, records, caller), _session(store, documents, caller) as session:
             yield session
 
 
 @contextmanager
-def _opened(store: Store, documents: Context, caller: Caller) -> Iterator[Session]:
+def _session(store: Store, documents: Context, caller: Caller) -> Iterator[Session]:
     session = caller.call(partial(store.open, documents))
     try:
         yield session
@@ -226,7 +226,7 @@ def _opened(store: Store, documents: Context, caller: Caller) -> Iterator[Sessio
 
 
 @contextmanager
-def _planted(store: Store, records: Iterable[Example], caller: Caller) -> Iterator[None]:
+def _records(store: Store, records: Iterable[Example], caller: Caller) -> Iterator[None]:
     """Records that are in a store for the length of a `with`."""
     planted = Records()
     try:
@@ -241,7 +241,7 @@ def _planted(store: Store, records: Iterable[Example], caller: Caller) -> Iterat
 
 def _plant(store: Store, record: Example, planted: Records) -> str:
     try:
-        found = finished(store.plant(record))
+        found = finish(store.plant(record))
     except Exception as error:
         warn_of_copy(error)
         raise
@@ -342,17 +342,17 @@ def _remove(
     """Remove what can be removed, the last one first; then say what stays."""
     number, cause = len(planted), None  # type: int, BaseException | None
     for record_id in reversed(list(planted)):
-        failed = _removed(store, record_id, planted, caller)
+        failed = _try_remove(store, record_id, planted, caller)
         if isinstance(failed, KeyboardInterrupt):
-            _removed(store, record_id, planted, caller)
+            _try_remove(store, record_id, planted, caller)
         cause = cause or failed
     if planted and cause is not None:
-        raise left_in_store([*planted.values()][::-1], number, cause, because) from None
+        raise orphan_error([*planted.values()][::-1], number, cause, because) from None
     if isinstance(cause, KeyboardInterrupt):
         raise cause
 
 
-def _removed(
+def _try_remove(
     store: Store, record_id: str, planted: Records, caller: Caller
 ) -> BaseException | None:
     """The error, if there was one; whatever it is, the others are taken out. After a removal whose
@@ -361,7 +361,7 @@ def _removed(
 
     def attempt() -> None:
         first = not next(tries)
-        deleted = finished(store.remove(record_id))  # type: ignore[func-returns-value]
+        deleted = finish(store.remove(record_id))  # type: ignore[func-returns-value]
         if first:
             require_done(deleted)
 

@@ -112,7 +112,7 @@ class LeftSession:
         )
 
 
-def left_sessions(system: System) -> list[LeftSession]:
+def orphan_sessions(system: System) -> list[LeftSession]:
     """Sessions of a system that were left, and are not closed."""
     with _LOCK:
         return [one for one in _LEFT if one.system is system]
@@ -173,7 +173,7 @@ class ThreadedSession:
 
     async def start(self) -> tuple[_Worker, Session]:
         if self._worker is None or self._session is None:
-            for left in left_sessions(self._system.system):
+            for left in orphan_sessions(self._system.system):
                 if says_stateful(left.system):  # its records would be in the answers of this one
                     await left.require_closed()
             self._worker = _Worker()

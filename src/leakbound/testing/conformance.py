@@ -367,7 +367,7 @@ def disjoint_parts(bench: Bench) -> str:
         raise Skipped("no disjoint parts are stated")
     if sorted(place for part in parts for place in part) != list(range(len(job.context))):
         raise Broken("disjoint_parts does not state every place of a context once")
-    shown = [{at for place in part for at in _changed(bench, job, place)} for part in parts]
+    shown = [{at for place in part for at in _changes(bench, job, place)} for part in parts]
     asked = len(bench.mechanism.requests(GIVEN[0], job, 0))
     each = asked // bench.mechanism.voters(len(job.context))  # 2 where votes are calibrated
     if any(len(requests) != each for requests in shown) or (
@@ -377,7 +377,7 @@ def disjoint_parts(bench: Bench) -> str:
     return f"each of {len(parts)} voters is shown the examples of its part"
 
 
-def _changed(bench: Bench, job: Job, place: int) -> list[int]:
+def _changes(bench: Bench, job: Job, place: int) -> list[int]:
     """Which requests show the example at a place."""
     context = (*job.context[:place], OTHER, *job.context[place + 1 :])
     before, after = (

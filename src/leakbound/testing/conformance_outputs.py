@@ -220,7 +220,7 @@ def outputs(bench: Bench) -> str:
     if least < LEVEL:
         raise Broken(f"outputs do not follow the declared distribution (p = {least:.2g})")
     for (one, drawn), (other, more) in itertools.pairwise(found[:-1]):  # of one model
-        if (p := _given_the_noise(bench, (one, other), (drawn, more))) < LEVEL:
+        if (p := _noise_p_value(bench, (one, other), (drawn, more))) < LEVEL:
             raise Broken(
                 f"answers depend on more than the noisy aggregate that they come with (p = {p:.2g})"
             )
@@ -254,7 +254,7 @@ def _against_declared(bench: Bench, aggregate: Aggregate, drawn: Outputs) -> Ite
         yield categories_p_value(drawn.answers, argmax_chances(declared))
 
 
-def _given_the_noise(
+def _noise_p_value(
     bench: Bench, aggregates: tuple[Aggregate, Aggregate], drawn: tuple[Outputs, Outputs]
 ) -> float:
     """p-value that the answer is the same function of the noisy aggregate in both contexts."""
@@ -331,15 +331,15 @@ def returned(bench: Bench) -> str:
 def _cases(bench: Bench) -> Iterator[tuple[Task, Query, str, Job, Job]]:
     """Neighbouring jobs, and the script of the puppet that answers them."""
     for one, other in itertools.pairwise(bench.near_ties()):
-        yield *TWO, "agree", *_related(bench, one, other)
+        yield *TWO, "agree", *_relate(bench, one, other)
     for task, query in bench.queries():
         base = bench.job(query)
         for stranger, pattern in zip(strangers(base.context[-1]), ("agree", "echo"), strict=False):
             changed = Job((*base.context[:-1], stranger), query)
-            yield task, query, pattern, *_related(bench, base, changed)
+            yield task, query, pattern, *_relate(bench, base, changed)
 
 
-def _related(bench: Bench, one: Job, other: Job) -> tuple[Job, Job]:
+def _relate(bench: Bench, one: Job, other: Job) -> tuple[Job, Job]:
     """The same two, or the second and what it is without the example that differs."""
     if bench.mechanism.guarantee.relation == "replace_one":
         return one, other

@@ -196,11 +196,11 @@ def _looks(estimator: Estimator, design: TrialDesign, seen: Observations) -> lis
         stop = seen.pairs if look == LOOKS - 1 else (look + 1) * size
         observer.observe(_part(seen, slice(look * size, stop), estimator.reads))
         if estimator.anytime or stop == seen.pairs:
-            found.append(_read(observer.bounds()))
+            found.append(_first_bounds(observer.bounds()))
     return found
 
 
-def _read(bounds: Sequence[Estimate]) -> Bounds:
+def _first_bounds(bounds: Sequence[Estimate]) -> Bounds:
     mu = next((bound.mu for bound in bounds if bound.mu is not None), None)
     return Bounds((bounds[0].epsilon or 0.0) if bounds else 0.0, mu)
 
@@ -291,7 +291,7 @@ def batches(bench: _Bench) -> str:
         whole = estimator.begin(_design(scene))
         whole.observe(_part(seen, slice(None), estimator.reads))
         parts = _looks(estimator, _design(scene), seen)[-1]
-        once = _read(whole.bounds())
+        once = _first_bounds(whole.bounds())
         bounds = ((once.epsilon, parts.epsilon), (once.mu or 0.0, parts.mu or 0.0))
         if not all(a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) for a, b in bounds):
             raise Broken(f"{parts} in {LOOKS} batches, {once} in one, on {scene.name}")
@@ -308,7 +308,10 @@ def certifiable(bench: _Bench) -> str:
             observer.observe(
                 _part(perfect_observations(design, pairs), slice(None), estimator.reads)
             )
-            found, said = _read(observer.bounds()), estimator.largest_certifiable(design, pairs)
+            found, said = (
+                _first_bounds(observer.bounds()),
+                estimator.largest_certifiable(design, pairs),
+            )
             if found.epsilon > said.epsilon + SLACK:
                 raise Broken(f"epsilon {found.epsilon:.4g} at {pairs} pairs, it says {said}")
             if said.mu is not None and (found.mu or 0.0) > said.mu + SLACK:
@@ -351,7 +354,7 @@ def power(bench: _Bench) -> str:
     return f"{known[0]:.2f} to {known[-1]:.2f}"
 
 
-def used_pairs(bench: _Bench) -> str:
+def pair_counts(bench: _Bench) -> str:
     """Pairs that enter the bounds are some of the collected ones."""
     estimator = bench.estimator
     design = replace(_design(_readable(estimator)[0]), pilot=5)
@@ -364,7 +367,7 @@ def used_pairs(bench: _Bench) -> str:
 
 ESTIMATOR_INVARIANTS: dict[str, Callable[[_Bench], str]] = {
     "members": members,
-    "tested_pairs": used_pairs,
+    "tested_pairs": pair_counts,
     "early_stop": early_stop,
     "batches": batches,
     "coverage": coverage,

@@ -25,7 +25,7 @@ from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError, findable, reason_of
 from leakbound.models.address import hub_host, is_reachable
 from leakbound.models.local.engine.budget import Budget, require_memory, resident, weight_bytes
-from leakbound.models.local.engine.self_check import recalled
+from leakbound.models.local.engine.self_check import recall
 from leakbound.models.local.hugging_face import first_line
 from leakbound.models.local.model import LABEL_SCORES, TransformersModel
 
@@ -255,7 +255,7 @@ def load(
     model.to(where)
     model.eval()
     name, budget = name or f"hf/{address}", Budget.of(model, memory)
-    sharing = recalled(model, name, checked)
+    sharing = recall(model, name, checked)
     return behind(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
 
 

@@ -15,7 +15,7 @@ import torch
 from leakbound.errors import TargetError
 from leakbound.models.content import Chat, Parts
 from leakbound.models.local.engine.budget import Budget
-from leakbound.models.local.engine.passes import Passes, Sharing, equal_rows, sparing_others
+from leakbound.models.local.engine.passes import Passes, Sharing, equal_rows, spare_others
 from leakbound.models.local.engine.prefixes import Ids, State
 from leakbound.models.local.engine.self_check import check_sharing
 from leakbound.models.local.hugging_face import CausalModel, Tokenizer, parameters_of, window_of
@@ -221,7 +221,7 @@ class TransformersModel:
         growth = max(request.max_tokens for request in requests)
         owners = [i if request.alone else None for i, request in enumerate(requests)]
         for group in self.passes.groups(rows, growth=growth, owners=owners):
-            with sparing_others(group):
+            with spare_others(group):
                 state, logits = self.passes.run(group, rows, keep=1)
                 texts = self._decode(state, logits[:, -1], [requests[i] for i in group.rows])
                 for i, text in zip(group.rows, texts, strict=True):
@@ -298,7 +298,7 @@ class TransformersModel:
         growing = set(alone) if self.passes.own.fits(len(alone)) else set()
         for group in self.passes.groups(rows, tails, owners=owners, members=list(copies)):
             keep, first = max(tails[i] for i in group.rows), group.rows[0]
-            with sparing_others(group):
+            with spare_others(group):
                 state, logits = self.passes.run(group, rows, keep, state_of.pop(first, None))
                 for at, i in enumerate(group.rows):
                     for copy in copies[i]:

@@ -41,10 +41,10 @@ class VisionTexts(TextIds):
 
     def _render(self, turns: list[dict[str, str]]) -> str:
         made = [{**turn, "content": turn_content((turn["content"],))} for turn in turns]
-        return rendered(self._processor, made)
+        return render(self._processor, made)
 
 
-def rendered(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
+def render(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
     return str(processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
 
 
@@ -170,7 +170,7 @@ class Eye:
         """Token ids of the image from the model's processor, and the inputs of the tower."""
         found = self.processor(
             text=self.processor.image_token,
-            images=[decoded(image)],
+            images=[decode_image(image)],
             return_tensors="pt",
             add_special_tokens=False,
         )
@@ -265,7 +265,7 @@ class VisionModel(TransformersModel):
             return self.texts.shown(prompt)
         if not self.texts.chat:
             return "".join(part if isinstance(part, str) else sign for part in prompt.parts)
-        return rendered(self.processor, [{"role": "user", "content": turn_content(prompt.parts)}])
+        return render(self.processor, [{"role": "user", "content": turn_content(prompt.parts)}])
 
     def _difference(self) -> str:
         """How this engine differs from the model's own code on two images, in words."""
@@ -285,14 +285,14 @@ class VisionModel(TransformersModel):
 
     def _reference(self, prompt: Parts) -> torch.Tensor:
         """(vocabulary,) logits after a prompt, from the model's own code."""
-        pictures = [decoded(image) for image in images_in(prompt)]
+        pictures = [decode_image(image) for image in images_in(prompt)]
         how = {"return_tensors": "pt", "add_special_tokens": not self.texts.chat}
         inputs = self.processor(text=self._shown(prompt), images=pictures, **how)
         logits: torch.Tensor = self.model(**inputs.to(self.model.device, self.model.dtype)).logits
         return logits[0, -1]
 
 
-def decoded(image: Image) -> Pil.Image:
+def decode_image(image: Image) -> Pil.Image:
     with Pil.open(io.BytesIO(image.png)) as file:
         return file.convert("RGB")
 

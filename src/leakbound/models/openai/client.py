@@ -275,7 +275,7 @@ BASE = "start the server, or give its base URL, which usually ends in /v1"
 NAMED = "name its model beside it, as openai/MODEL"
 
 
-def served_models(endpoint: Endpoint) -> tuple[str, ...]:
+def list_models(endpoint: Endpoint) -> tuple[str, ...]:
     return run_blocking(_list_all(_address(endpoint)))
 
 

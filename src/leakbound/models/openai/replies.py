@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from leakbound._text import whole
 from leakbound.errors import Refused
-from leakbound.models.http.hosts import is_azure, joined
+from leakbound.models.http.hosts import is_azure, join_path
 from leakbound.models.http.transport import HttpReply, Transport, TransportError
 from leakbound.models.openai.endpoint import OPTIONAL
 
@@ -95,7 +95,7 @@ class JsonAddress:
             raise Fault(error.kind, busy=busy, billed=sent) from None
 
     async def _sent(self, method: str, path: str, body: bytes | None) -> dict[str, JsonValue]:
-        url = joined(self.url, path)
+        url = join_path(self.url, path)
         reply = await self.transport.send(method, url, self._headers, body, self._timeout)
         status = reply.status
         if status == 200:
@@ -210,7 +210,7 @@ def choice_of(reply: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     raise Fault("a reply without exactly one choice", of_prompt=True)
 
 
-def read_generated(reply: Mapping[str, JsonValue]) -> Generated:
+def parse_generated(reply: Mapping[str, JsonValue]) -> Generated:
     choice = choice_of(reply)
     ended = choice.get("finish_reason")
     if ended == "error":
@@ -299,17 +299,17 @@ def _divide(text: str, opens: re.Pattern[str], closes: re.Pattern[str]) -> tuple
     """(answer, reasoning): the answer follows the last closing mark, or precedes the first mark."""
     ends = [*closes.finditer(text)]
     if not ends:
-        answer, reasoning = _parted(text, opens)
+        answer, reasoning = _partition(text, opens)
         return answer.rstrip(), reasoning
-    head, (answer, more) = text[: ends[-1].start()], _parted(text[ends[-1].end() :], opens)
+    head, (answer, more) = text[: ends[-1].start()], _partition(text[ends[-1].end() :], opens)
     if answer.strip():
         inside = opens.sub("", head, count=1).strip()
         return answer.lstrip(), f"{inside} {more}".strip()
-    before, inside = _parted(head, opens) if opens.search(head) else ("", head.strip())
+    before, inside = _partition(head, opens) if opens.search(head) else ("", head.strip())
     return before.rstrip(), f"{inside} {more}".strip()
 
 
-def _parted(text: str, mark: re.Pattern[str]) -> tuple[str, str]:
+def _partition(text: str, mark: re.Pattern[str]) -> tuple[str, str]:
     """The text before a mark and the text after it."""
     found = mark.search(text)
     return (text[: found.start()], text[found.end() :].strip()) if found else (text, "")

@@ -21,7 +21,7 @@ from leakbound.models.openai.replies import (
     Fault,
     Generated,
     choice_of,
-    read_generated,
+    parse_generated,
 )
 from leakbound.models.request import (
     Complete,
@@ -165,7 +165,7 @@ def align_echo(
         raise Fault("echoed tokens and values that do not match")
     first = 0 if makes_up(texts, prompt + response) else 1
     begin, end = boundaries(texts[first:], prompt, response)
-    return _scored(values[first + begin : first + end])
+    return _log_probabilities(values[first + begin : first + end])
 
 
 def align_prompt(entries: object, ids: object, prompt: str, response: str) -> Floats:
@@ -176,7 +176,7 @@ def align_prompt(entries: object, ids: object, prompt: str, response: str) -> Fl
     rows = [_token(entry, token) for entry, token in zip(entries[1:], known[1:], strict=True)]
     pieces = [text for text, _ in rows]
     begin, end = boundaries(["", *pieces], prompt, response, first_known=False)
-    return _scored([value for _, value in rows[begin - 1 : end - 1]])
+    return _log_probabilities([value for _, value in rows[begin - 1 : end - 1]])
 
 
 def _token(entry: object, token: object) -> tuple[str, object]:
@@ -188,7 +188,7 @@ def _token(entry: object, token: object) -> tuple[str, object]:
     return str(found.get("decoded_token")), found.get("logprob")
 
 
-def _scored(values: Sequence[object]) -> Floats:
+def _log_probabilities(values: Sequence[object]) -> Floats:
     if None in values:
         raise TargetError(NO_FIRST)
     return np.array([log_probability(value) for value in values], np.float32)
@@ -203,7 +203,7 @@ def align_ids(entries: object, prompt: Sequence[int], response: Sequence[int]) -
             "number of tokens; its server adds or removes tokens, so it cannot score token ids."
         )
     found = [_under(entry, token) for entry, token in zip(entries, ids, strict=True)][len(prompt) :]
-    return _scored(found)
+    return _log_probabilities(found)
 
 
 def _under(entry: object, token: int) -> object:
@@ -240,7 +240,7 @@ def next_tokens(reply: dict[str, JsonValue]) -> Mapping[str, object]:
             # the likeliest comes first; tokens with the same text (a blank, a byte) cannot be
             # distinguished
             return dict(map(_name_of, reversed(entries)))
-    if read_generated(reply).outcome != "text":
+    if parse_generated(reply).outcome != "text":
         return {}
     raise Fault(NO_TOKENS)
 
@@ -263,7 +263,7 @@ def _name_of(entry: object) -> tuple[str, object]:
     return token, entry["logprob"]
 
 
-def embedding_of(reply: dict[str, JsonValue]) -> Floats:
+def vector_of(reply: dict[str, JsonValue]) -> Floats:
     data = reply.get("data")
     one = data[0] if isinstance(data, list) and len(data) == 1 else None
     values = one.get("embedding") if isinstance(one, dict) else None
@@ -304,7 +304,7 @@ def http_request_for(
 def _scores(request: Request[object], model: str, can: Capabilities) -> HttpRequest[Floats]:
     if isinstance(request, Embed):
         body = {"model": model, "input": request.text, "encoding_format": "float"}
-        return HttpRequest("/embeddings", body, Size(_most(request.text), 0), embedding_of)
+        return HttpRequest("/embeddings", body, Size(_most(request.text), 0), vector_of)
     if isinstance(request, ScoreTokens):
         return _teacher_forced(request, model, can)
     if isinstance(request, ScoreLabels):
@@ -312,11 +312,11 @@ def _scores(request: Request[object], model: str, can: Capabilities) -> HttpRequ
     raise TargetError(f"no endpoint answers {type(request).__name__}; use a local model.")
 
 
-def spaced(response: Prompt) -> Prompt:
+def with_space(response: Prompt) -> Prompt:
     """A response in the form in which it continues a prompt, as in the local engine.
 
     Examples:
-        >>> spaced("yes")
+        >>> with_space("yes")
         ' yes'
     """
     return response if not isinstance(response, str) or response[:1].isspace() else f" {response}"
@@ -327,7 +327,7 @@ def _completion(
 ) -> HttpRequest[Generated]:
     body = {
         **_pose(request.prompt, model, can),
-        **_sampling(request.max_tokens, request.temperature),
+        **_sample_parameters(request.max_tokens, request.temperature),
     }
     if request.stop:
         body["stop"] = list(request.stop)
@@ -336,7 +336,7 @@ def _completion(
 
     def read(reply: dict[str, JsonValue]) -> Generated:
         """The text before the first stop text, even if a server ignored it."""
-        found = read_generated(reply)
+        found = parse_generated(reply)
         cuts = [at for stop in request.stop if (at := found.text.find(stop)) >= 0]
         return replace(found, text=found.text[: min(cuts, default=None)])
 
@@ -374,7 +374,7 @@ def _path(prompt: Prompt, can: Capabilities) -> str:
     return "/chat/completions" if _chats(prompt, can) else "/completions"
 
 
-def _sampling(tokens: int, temperature: float) -> dict[str, object]:
+def _sample_parameters(tokens: int, temperature: float) -> dict[str, object]:
     """Parameters that are always sent, because the defaults of servers differ."""
     return {"max_tokens": tokens, "temperature": temperature, "top_p": 1.0, "stream": False}
 
@@ -393,9 +393,9 @@ def _most(prompt: Prompt) -> int:
 
 def _teacher_forced(request: ScoreTokens, model: str, can: Capabilities) -> HttpRequest[Floats]:
     """Generate one token and discard it, because servers interpret 0 in different ways."""
-    whole = _join(request.prompt, spaced(request.response))
+    whole = _join(request.prompt, with_space(request.response))
     sent = list(whole) if isinstance(whole, tuple) else whole
-    body = {"model": model, "prompt": sent, **_sampling(1, 0.0)}
+    body = {"model": model, "prompt": sent, **_sample_parameters(1, 0.0)}
     size = Size(_most(whole), 1)
     vllm = {"prompt_logprobs": 0, "return_token_ids": True}
     more = vllm if can.prompt_logprobs else {"echo": True, "logprobs": 1}
@@ -423,12 +423,12 @@ def _echo(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
     )
     if not isinstance(tokens, list) or not isinstance(values, list):
         raise Fault("no echoed log-probabilities")
-    return align_echo(tokens, values, str(request.prompt), str(spaced(request.response)))
+    return align_echo(tokens, values, str(request.prompt), str(with_space(request.response)))
 
 
 def _prompt(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
     """vLLM writes a prompt's log-probabilities inside its choice or beside the choices."""
-    choice, response = choice_of(reply), spaced(request.response)
+    choice, response = choice_of(reply), with_space(request.response)
     entries = choice.get("prompt_logprobs") or reply.get("prompt_logprobs")
     ids = choice.get("prompt_token_ids") or reply.get("prompt_token_ids")
     if isinstance(request.prompt, str) and isinstance(response, str):
@@ -442,7 +442,7 @@ def _next_token(request: ScoreLabels, model: str, can: Capabilities) -> HttpRequ
     wanted: dict[str, object] = {"logprobs": True, "top_logprobs": k} if chats else {"logprobs": k}
     return HttpRequest(
         _path(request.prompt, can),
-        {**_pose(request.prompt, model, can), **_sampling(1, 0.0), **wanted},
+        {**_pose(request.prompt, model, can), **_sample_parameters(1, 0.0), **wanted},
         Size(_most(request.prompt), 1),
         lambda reply: first_token_scores(next_tokens(reply), labels),
         lambda: first_token_scores({}, labels),

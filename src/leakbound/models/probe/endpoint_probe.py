@@ -18,7 +18,7 @@ from leakbound.errors import Refused, TargetError, UsageError
 from leakbound.models.openai.account import Size, usage_of
 from leakbound.models.openai.client import Client
 from leakbound.models.openai.endpoint import LENGTHS, OWN, Capabilities, Dialect
-from leakbound.models.openai.replies import Fault, Generated, Unsupported, read_generated
+from leakbound.models.openai.replies import Fault, Generated, Unsupported, parse_generated
 from leakbound.models.openai.requests import HttpRequest, http_request_for
 from leakbound.models.probe.replies import (
     NUMERICS,
@@ -27,9 +27,9 @@ from leakbound.models.probe.replies import (
     alignment,
     broken_law,
     largest_change,
-    read_chat,
-    read_completion,
-    read_prompt,
+    parse_chat,
+    parse_completion,
+    parse_prompt,
 )
 from leakbound.models.request import Complete, Request, ScoreTokens
 
@@ -171,12 +171,12 @@ class EndpointProbe(Findings):
     def complete(self, prompt: str, **fields: object) -> ScoredText | None:
         """One answer, greedy unless the fields say otherwise."""
         wanted = {"prompt": prompt, "max_tokens": TOKENS, "temperature": 0.0, **fields}
-        return next(map(read_completion, self.choices("/completions", wanted)), None)
+        return next(map(parse_completion, self.choices("/completions", wanted)), None)
 
     def chat(self, prompt: str, **fields: object) -> ScoredText | None:
         turn = [{"role": "user", "content": prompt}]
         wanted = {"messages": turn, "max_tokens": TOKENS, "temperature": 0.0, **fields}
-        return next(map(read_chat, self.choices("/chat/completions", wanted)), None)
+        return next(map(parse_chat, self.choices("/chat/completions", wanted)), None)
 
     def check(self, check: CheckName, holds: bool, detail: str, missing: str = "") -> bool:
         """Note what holds, or what is missing: by default, how the last request failed."""
@@ -321,7 +321,7 @@ def ask_prompt_logprobs(probe: EndpointProbe, answers: ScoredTexts) -> None:
     read = []
     for text in [prompt + answer.text for prompt, answer in answers] or [ONE]:
         fields = {"prompt": text, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": TOP}
-        read.append(next(map(read_prompt, probe.choices("/completions", fields)), None))
+        read.append(next(map(parse_prompt, probe.choices("/completions", fields)), None))
     there = any(one is not None for one in read)
     if probe.check("prompt_logprobs", there, "each token of a prompt has its ln p"):
         _place(probe, "prompt_logprobs_aligned", answers, read)
@@ -383,7 +383,7 @@ def _ask(probe: EndpointProbe, can: Capabilities) -> dict[str, JsonValue]:
 
 def _with_room(probe: EndpointProbe, can: Capabilities, body: dict[str, JsonValue]) -> Generated:
     """Make room for reasoning, which ends at the first stop text and uses the answer's tokens."""
-    found, usual = read_generated(body), not probe.dialect
+    found, usual = parse_generated(body), not probe.dialect
     detail = "takes the usual parameters" if usual else str(probe.dialect)
     probe.note("parameters", usual, detail)
     if not (found.reasoning or _reason(body)):
@@ -394,7 +394,7 @@ def _with_room(probe: EndpointProbe, can: Capabilities, body: dict[str, JsonValu
     length = given or kept.rename.get("max_tokens", "max_tokens")
     probe.dialect = Dialect({length: ROOM}, ("stop",)).over(kept)
     again = _ask(probe, can)
-    answered = read_generated(again) if again else found
+    answered = parse_generated(again) if again else found
     room = f"{length} is {ROOM} and stop is left out, so that an answer follows it"
     probe.note("reasoning", True, f"the model reasons before it answers: {room}")
     return answered
@@ -448,7 +448,7 @@ def _texts(probe: EndpointProbe) -> tuple[ScoredText | None, ScoredText | None]:
 def _prompts(probe: EndpointProbe, completed: ScoredText) -> None:
     """Several prompts in one request; prompts of token ids."""
     fields = {"prompt": [ONE, OTHER], "max_tokens": TOKENS, "temperature": 0.0}
-    texts = [read_completion(choice) for choice in probe.choices("/completions", fields)]
+    texts = [parse_completion(choice) for choice in probe.choices("/completions", fields)]
     kept = len(texts) == 2 and texts[0] is not None and texts[0].text == completed.text
     probe.check("batches", kept, "two prompts in one request, in order")
     fields = {"prompt": list(IDS), "max_tokens": 1, "temperature": 0.0}

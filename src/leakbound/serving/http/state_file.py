@@ -23,7 +23,7 @@ from typing import Literal
 from leakbound.errors import BudgetExhausted, StoreError, reason_of
 from leakbound.privacy import Guarantee
 from leakbound.serving.http.tenants import Tenant
-from leakbound.serving.ledger.units import ACCURACY, composed_epsilon, from_json, to_json
+from leakbound.serving.ledger.units import ACCURACY, compose_epsilon, from_json, to_json
 
 KEPT_KEYS = 10_000  # idempotency keys: about 10 MB for answers of 1 kB
 KEPT_SECONDS = 86_400.0  # one day, as at Stripe
@@ -101,7 +101,7 @@ class ServiceState:
                     "Nothing was spent; ask the operator of the service."
                 )
             after = [*paid, (price, 1)]
-            epsilon = composed_epsilon(after, delta) if tenant.epsilon is not None else 0.0
+            epsilon = compose_epsilon(after, delta) if tenant.epsilon is not None else 0.0
             if tenant.epsilon is not None and epsilon > tenant.epsilon * (1 + ACCURACY):
                 raise BudgetExhausted(
                     f"this token may spend epsilon {tenant.epsilon:.4g} at delta {delta:g}, and "

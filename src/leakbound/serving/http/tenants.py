@@ -131,7 +131,7 @@ def load_tenants(path: str | Path) -> Tenants:
         UsageError: If others may read the file, or its form is wrong. No error repeats a token.
     """
     path = Path(path)
-    found = _decoded(path, _owner_only(path))
+    found = _parse(path, _owner_only(path))
     tables = found.get("tenants") if isinstance(found, dict) and len(found) == 1 else None
     if not isinstance(tables, dict) or not tables:
         raise UsageError(
@@ -176,7 +176,7 @@ def _owner_only(path: Path) -> bytes:
         ) from None
 
 
-def _decoded(path: Path, content: bytes) -> object:
+def _parse(path: Path, content: bytes) -> object:
     try:
         text = content.decode()
         return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)

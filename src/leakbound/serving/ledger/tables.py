@@ -105,7 +105,7 @@ def _chunks(records: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
         yield part, ", ".join("?" * len(part))
 
 
-def spent_by(db: Database, records: Sequence[str]) -> dict[str, float]:
+def balances(db: Database, records: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for part, marks in _chunks(records):
         sql = f"SELECT record, spent FROM leakbound_accounts WHERE record IN ({marks})"
@@ -144,7 +144,7 @@ def add_answer(
     return number, tag
 
 
-def given(db: Database, last: int | None = None) -> list[GivenAnswer]:
+def list_answers(db: Database, last: int | None = None) -> list[GivenAnswer]:
     sql = (
         "SELECT number, dataset, guarantee, price, records, left_out, at FROM leakbound_answers "
         "WHERE number > ? ORDER BY number"

@@ -57,7 +57,7 @@ KINDS: dict[str, type[Kept]] = {kind.__name__: kind for kind in get_args(Kept)}
 
 def to_json(guarantee: Guarantee) -> str:
     found = [
-        {"kind": type(part).__name__, **asdict(part)} for part in map(_kept, leaves(guarantee))
+        {"kind": type(part).__name__, **asdict(part)} for part in map(_readable, leaves(guarantee))
     ]
     return json.dumps(found, sort_keys=True)
 
@@ -66,7 +66,7 @@ def from_json(text: str) -> Guarantee:
     return compose([KINDS[part.pop("kind")](**part) for part in json.loads(text)])
 
 
-def _kept(part: Guarantee) -> Kept:
+def _readable(part: Guarantee) -> Kept:
     """A guarantee of a kind that the ledger can read back."""
     kind = KINDS.get(type(part).__name__)
     if kind is None or not isinstance(part, Kept) or type(part) is not kind:
@@ -77,7 +77,7 @@ def _kept(part: Guarantee) -> Kept:
     return part
 
 
-def composed_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
+def compose_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
     """epsilon(delta) of several answers, some with equal guarantees."""
     parts = [part for guarantee, times in counts for part in leaves(guarantee) * times]
     return compose(_merge(parts)).epsilon(delta) if parts else 0.0
@@ -215,7 +215,7 @@ def equal_answers(text: str) -> Unit:
     """Answers of one guarantee whose number is fixed in advance; for any other composition."""
 
     def epsilon_of(spent: float, delta: float) -> float:
-        return composed_epsilon([(from_json(text), round(spent))], delta)
+        return compose_epsilon([(from_json(text), round(spent))], delta)
 
     def most(epsilon: float, delta: float) -> float:
         """A number of answers within the budget, close to the largest one."""

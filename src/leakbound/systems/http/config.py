@@ -138,7 +138,7 @@ def is_one_a_row(template: JsonValue) -> bool:
     return isinstance(template, list) and len(template) == 1 and "text" in slots_of(template[0])
 
 
-def sent_rows(body: JsonValue, rows: int) -> str:
+def describe_rows(body: JsonValue, rows: int) -> str:
     """How rows are sent in a body, in words."""
     slots = slots_of(body)
     each = "texts" if "text" in slots else "objects" if "rows" in slots else ""
@@ -170,7 +170,7 @@ def _place(error: yaml.YAMLError) -> str:
     return f": line {error.problem_mark.line + 1}: {error.problem}"
 
 
-def read_http_config(file: Path) -> HttpSystemConfig:
+def load_http_config(file: Path) -> HttpSystemConfig:
     """What a YAML file describes, checked, with headers filled from the environment."""
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))

@@ -14,7 +14,7 @@ from leakbound.models.http.blocking import run_blocking
 from leakbound.models.http.hosts import is_exposed
 from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport, TransportError
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
-from leakbound.systems.http.system import JSON_TYPE, filled, row_values
+from leakbound.systems.http.system import JSON_TYPE, fill_slots, row_values
 from leakbound.tasks import Example
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 DEPTH = 5  # choices -> item -> message -> content -> parts
 
 
-def missing_fields(reply: JsonValue) -> list[str]:
+def absent_fields(reply: JsonValue) -> list[str]:
     """The fields that a service says it lacks, as FastAPI and pydantic write it.
 
     Examples:
-        >>> missing_fields({"detail": [{"type": "missing", "loc": ["body", "notes"]}]})
+        >>> absent_fields({"detail": [{"type": "missing", "loc": ["body", "notes"]}]})
         ['notes']
     """
     return [name for name, kind in _complaints(reply) if "missing" in kind]
@@ -313,7 +313,7 @@ class _Search:
                 return body, path
             if len(bodies) > 1:
                 found = _json(reply)
-                self.lacks = missing_fields(found) or self.lacks
+                self.lacks = absent_fields(found) or self.lacks
                 more = [*bodies_for(found, body), *left]
                 left = [one for one in more if one not in tried]
         raise TargetError(self._refusal(len(bodies) == 1))
@@ -341,7 +341,7 @@ class _Search:
 
     async def _sent(self, body: JsonValue) -> HttpReply:
         self.requests += 1
-        content = json.dumps(filled(body, VALUES)).encode()
+        content = json.dumps(fill_slots(body, VALUES)).encode()
         try:
             reply = await self.transport.send(
                 "POST", self.url, JSON_TYPE | self._headers, content, PATIENCE

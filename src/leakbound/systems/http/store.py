@@ -16,17 +16,17 @@ from leakbound.models.content import text_only
 from leakbound.models.http.blocking import LoopThread
 from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport
 from leakbound.systems.calls import Caller, CallOptions, NoAnswer
-from leakbound.systems.http.config import HttpSystemConfig, PlantCall, read_http_config
+from leakbound.systems.http.config import HttpSystemConfig, PlantCall, load_http_config
 from leakbound.systems.http.system import (
     HttpRequests,
     HttpSystem,
     SlotValues,
     at,
-    decoded,
+    decode_json,
     reply_of,
     row_values,
 )
-from leakbound.systems.planted import PlantedRecord, Records, left_in_store, settle
+from leakbound.systems.planted import PlantedRecord, Records, orphan_error, settle
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import Context, Example
 
@@ -176,7 +176,7 @@ def _unknown(call: PlantCall, failure: NoAnswer, values: SlotValues) -> str:
 
 def _id_in(sent: HttpReply, call: PlantCall) -> str:
     try:
-        found = at(decoded(sent, call), str(call.id), call)
+        found = at(decode_json(sent, call), str(call.id), call)
     except NoAnswer:
         found = None
     if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
@@ -360,7 +360,7 @@ def _take_out(service: StoreService, planted: Records, because: BaseException | 
         if not planted:
             raise
         stay = [*planted.values()]  # also what was on its way
-        raise left_in_store(stay, max(number, len(stay)), cause, because) from None
+        raise orphan_error(stay, max(number, len(stay)), cause, because) from None
 
 
 def load_http_system(
@@ -380,6 +380,6 @@ def load_http_system(
     Raises:
         UsageError: With what is wrong in the file. It shows no header.
     """
-    config = read_http_config(file)
+    config = load_http_config(file)
     kind = HttpSystem if config.plant is None else HttpStore
     return kind(config, transport, calls)

@@ -49,7 +49,7 @@ class HttpRequests:
 
     async def once(self, call: HttpCall, values: SlotValues) -> tuple[HttpReply, float]:
         """Send a request once. An error shows status or kind: bodies may hold private text."""
-        content = None if call.body is None else json.dumps(filled(call.body, values)).encode()
+        content = None if call.body is None else json.dumps(fill_slots(call.body, values)).encode()
         began, timeout = time.perf_counter(), self.caller.options.timeout or self._timeout
         try:
             reply = await self.transport.send(
@@ -92,25 +92,26 @@ def _address(url: str, values: SlotValues) -> str:
     return url.replace("{id}", quote(_text(values["id"]), safe="")) if "id" in values else url
 
 
-def filled(template: JsonValue, values: SlotValues) -> JsonValue:
+def fill_slots(template: JsonValue, values: SlotValues) -> JsonValue:
     """The template with its slots filled as JSON values.
 
     What is filled in is never read for slots or quotes.
 
     Examples:
-        >>> filled({"q": "Find {query}", "n": 1}, {"query": "{id}"})
+        >>> fill_slots({"q": "Find {query}", "n": 1}, {"query": "{id}"})
         {'q': 'Find {id}', 'n': 1}
-        >>> filled(["{text}"], {"rows": [{"input": "a", "label": ""}, {"input": "b", "label": ""}]})
+        >>> rows = [{"input": text, "label": ""} for text in "ab"]
+        >>> fill_slots(["{text}"], {"rows": rows})
         ['a', 'b']
     """
     if isinstance(template, dict):
-        return {key: filled(value, values) for key, value in template.items()}
+        return {key: fill_slots(value, values) for key, value in template.items()}
     if isinstance(template, list) and is_one_a_row(template) and "rows" in values:
         rows = cast("list[dict[str, JsonValue]]", values["rows"])
         each = [{**values, "text": row["input"], "label": row["label"]} for row in rows]
-        return [filled(template[0], one) for one in each]
+        return [fill_slots(template[0], one) for one in each]
     if isinstance(template, list):
-        return [filled(value, values) for value in template]
+        return [fill_slots(value, values) for value in template]
     if not isinstance(template, str):
         return template
     if (whole := SLOT.fullmatch(template)) and whole[1] in values:
@@ -122,7 +123,7 @@ def _text(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def decoded(reply: HttpReply, call: HttpCall) -> JsonValue:
+def decode_json(reply: HttpReply, call: HttpCall) -> JsonValue:
     try:
         found: JsonValue = json.loads(reply.body)
     except (ValueError, RecursionError):
@@ -259,7 +260,7 @@ class HttpSession:
 
 def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply:
     """What a service replied to a query."""
-    reply = decoded(sent, config)
+    reply = decode_json(sent, config)
     found: dict[str, JsonValue] = {"text": _answer_in(reply, config)}
     if config.scores is not None:
         found["scores"] = at(reply, config.scores, config)

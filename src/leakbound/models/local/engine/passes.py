@@ -264,15 +264,12 @@ class OwnStates:
         return sum(len(rows) for rows, _ in self._calls)
 
 
-__all__ = ["Group", "Ids", "NotNumbers", "Passes", "State", "sparing_others"]
-
-
 class NotNumbers(TargetError):
     """The model's logits are not numbers."""
 
 
 @contextmanager
-def sparing_others(group: Group) -> Iterator[None]:
+def spare_others(group: Group) -> Iterator[None]:
     """Let a row that runs alone fail by itself: it must not decide whether others are answered."""
     try:
         yield

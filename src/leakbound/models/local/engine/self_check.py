@@ -52,12 +52,12 @@ FOREIGN = (
 _known: dict[str, Sharing] = {}
 
 
-def recalled(model: CausalModel, name: str, fingerprint: str) -> Sharing:
+def recall(model: CausalModel, name: str, fingerprint: str) -> Sharing:
     """The outcome for a model that may have been checked before."""
     key = f"{fingerprint}-{model.device.type}-{transformers.__version__}-2"
     if key not in _known:
         begin = time.process_time()
-        _known[key] = _stored(key) or check_sharing(model, name)
+        _known[key] = _load(key) or check_sharing(model, name)
         if time.process_time() - begin > SLOW:
             _store(key, _known[key])
     return _known[key]
@@ -67,7 +67,7 @@ def check_sharing(model: CausalModel, name: str) -> Sharing:
     """The fastest way of sharing passes that changes no answer."""
     with torch.inference_mode():
         _require_causal(model, name)
-        padded = _padded_limit(model)
+        padded = _pad_limit(model)
         return next(
             s for s in _candidates(model) if changes_nothing(model, s, padded if s.ragged else None)
         )
@@ -103,7 +103,7 @@ def changes_nothing(model: CausalModel, sharing: Sharing, limit: float | None = 
     return sharing == Sharing(0, 0, batched=False) or _difference(model, sharing) <= limit
 
 
-def _padded_limit(model: CausalModel) -> float | None:
+def _pad_limit(model: CausalModel) -> float | None:
     """How much padding may change logits: in 16 bits, measured by the change without it."""
     # else the effects of ALiBi and of windows on a small model could pass as rounding
     if model.dtype in CLOSE:
@@ -241,7 +241,7 @@ def _path(key: str) -> Path:
     return Path(base) / "leakbound" / "self-checks" / f"{key}.json"
 
 
-def _stored(key: str) -> Sharing | None:
+def _load(key: str) -> Sharing | None:
     """The outcome that an earlier process stored."""
     try:
         found = json.loads(_path(key).read_text())
