@@ -125,9 +125,7 @@ def _require_taken(
 
 def require_address(address: str) -> None:
     """Refuse what is not the address of a model, before another model is asked."""
-    kind, _, rest = address.partition("/")
-    known = address in BUNDLED or (kind in ("hf", "openai") and rest)
-    if not known and opener_of("leakbound.models", kind) is None:
+    if not is_address(address):
         raise UsageError(
             f"the model address {address!r} is not known; it must be one of "
             f"{', '.join(ADDRESSES)}. {_meant(address)}"

@@ -67,7 +67,13 @@ class Answers:
     """
 
     def __init__(self, file: Path) -> None:
-        _require_cipher()
+        try:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: F401
+        except ImportError:
+            raise UsageError(
+                "a cache of model calls needs the package cryptography; install it with: "
+                f"{install_hint('cache')}."
+            ) from None
         self.file = file
         try:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -231,16 +237,6 @@ class Unopened:
             f"{len(requests)} answers of {self.name} are not kept, and --replay opens no model; "
             "run once without it to get them."
         )
-
-
-def _require_cipher() -> None:
-    try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: F401
-    except ImportError:
-        raise UsageError(
-            "a cache of model calls needs the package cryptography; install it with: "
-            f"{install_hint('cache')}."
-        ) from None
 
 
 def _key(file: Path) -> bytes:

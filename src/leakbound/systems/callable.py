@@ -77,7 +77,6 @@ def answerer(thing: object, name: str, options: Mapping[str, object] | None = No
 
     Args:
         thing: A callable, an object with one of `METHODS`, or a class or factory of one of these.
-        name: For messages.
         options: Arguments of the class or factory.
 
     Raises:
@@ -215,7 +214,6 @@ class CallableSystem:
 
     Attributes:
         function: Called as `(context, query)`.
-        name: For messages.
 
     Raises:
         TargetError: If the function cannot be called so.
@@ -247,7 +245,6 @@ class AsyncCallableSystem(AsyncSystem):
 
     Attributes:
         function: Called as `(context, query)`, and awaited.
-        name: For messages.
         concurrency: Calls that may run at once.
 
     Raises:
@@ -287,7 +284,6 @@ def as_system(thing: object, name: str, options: Mapping[str, object] | None = N
             that takes one mapping; or a class or factory of one of these. Callables may be
             asynchronous: their calls run together, 64 at most, or one by one where the object has
             `stateful = True`.
-        name: For messages.
         options: Arguments of the class or factory, by name.
 
     Raises:

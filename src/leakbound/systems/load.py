@@ -45,7 +45,10 @@ def source_files(file: Path, roots: tuple[Path, ...] = ()) -> tuple[Path, ...]:
     open_files += found - {first}
     while open_files:
         one = open_files.pop()
-        imported = {new for new in _imports(one, folders) if _is_own(new, first, folders)} - found
+        imported = set(_imports(one, folders)) - found
+        if folders[0] in INSTALLED:  # beside an installed system stand packages of others
+            own = first.relative_to(folders[0]).parts[0]
+            imported = {new for new in imported if new.relative_to(folders[0]).parts[0] == own}
         found |= imported
         open_files += imported
     return first, *sorted(found - {first})
@@ -70,14 +73,6 @@ def _packages(file: Path, root: Path) -> Iterator[Path]:
             return
         if (start := folder / "__init__.py").is_file():
             yield start
-
-
-def _is_own(new: Path, file: Path, folders: tuple[Path, ...]) -> bool:
-    """Whether a file is the user's: beside an installed system stand packages of others."""
-    root = folders[0]
-    if root not in INSTALLED:
-        return True
-    return new.relative_to(root).parts[0] == file.relative_to(root).parts[0]
 
 
 def _imports(file: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
@@ -136,7 +131,10 @@ def find_object(place: str, attribute: str) -> UserObject:
         plain = True  # no package
     module, name = _of_file(file) if plain else _of_module(place)
     found = Path(module.__file__ or place).resolve()
-    roots = _roots(module, found)
+    # its imports are found below the folder of its package, and here
+    alone = module.__name__.startswith("leakbound_system_")
+    depth = 0 if alone else module.__name__.count(".") + (found.name == "__init__.py")
+    roots = tuple(dict.fromkeys((found.parents[depth], Path.cwd())))
     for one in source_files(found, roots):
         _known[one] = _hash(one)
     return UserObject(
@@ -232,13 +230,6 @@ def _attribute(module: ModuleType, attribute: str, name: str) -> object:
             f"-> str.{hint}"
         ) from None
     return found
-
-
-def _roots(module: ModuleType, file: Path) -> tuple[Path, ...]:
-    """Where imports of a module are found: below the folder of its package, and here."""
-    alone = module.__name__.startswith("leakbound_system_")
-    depth = 0 if alone else module.__name__.count(".") + (file.name == "__init__.py")
-    return tuple(dict.fromkeys((file.parents[depth], Path.cwd())))
 
 
 def _hash(file: Path) -> str:

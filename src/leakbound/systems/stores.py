@@ -197,7 +197,6 @@ def filled_store(
         documents: What the session puts into the store (PRIVATE).
         calls: Retries of what puts records in and takes them out, and whether the store is
             disposable.
-        name: For messages.
 
     Yields:
         The session. Whatever happens, every planted record is removed at the end.
@@ -284,7 +283,6 @@ class SharedStore:
             has been there as long as it takes to plant so many. A store may show new records late,
             so a session with fewer records waits for longer than that.
         calls: Retries of what takes records out, and whether the store is disposable.
-        name: For messages.
     """
 
     stateful: ClassVar[bool] = True  # each context is in the store while it is asked about

@@ -204,7 +204,12 @@ def tightness(bench: Bench) -> str:
     delta = max((delta, *_own_deltas(guarantee)))
     worst = 0.0
     for factor, gap in itertools.product(CROWDS, GAPS):
-        larger = _larger(bench, factor)
+        made: Any = bench.mechanism
+        options = [one.name for one in fields(made)] if is_dataclass(made) else []
+        larger = _Crowd(made, bench.seed, factor=factor)
+        if "partitions" in options:
+            # more voters are more partitions where these are an option, else more examples
+            larger = _Crowd(replace(made, partitions=factor * made.partitions), bench.seed)
         if factor > 1 and _voters(larger) == _voters(bench):
             break
         declared = larger.mechanism.guarantee.epsilon(delta)
@@ -223,15 +228,6 @@ class _Crowd(Bench):
 
     def job(self, query: Query, flip: bool = False, factor: int = 1) -> Job:
         return Bench.job(self, query, flip, factor * self.factor)
-
-
-def _larger(bench: Bench, factor: int) -> Bench:
-    """More voters: more partitions where these are an option, else more examples."""
-    made: Any = bench.mechanism
-    options = [one.name for one in fields(made)] if is_dataclass(made) else []
-    if "partitions" in options:
-        return _Crowd(replace(made, partitions=factor * made.partitions), bench.seed)
-    return _Crowd(bench.mechanism, bench.seed, factor=factor)
 
 
 def _voters(bench: Bench) -> int:

@@ -56,14 +56,11 @@ def two_sample_p_value(one: Outputs, other: Sequence[Outputs]) -> float:
     """p-value that many draws at once and many single draws have one distribution."""
     singles = [np.concatenate(rows) for rows in zip(*map(columns_of, other), strict=True)]
     many = columns_of(one)
-    found = [_two_samples(x, y) for x, y in zip(many, singles, strict=True)]
+    found = [
+        float(stats.ks_2samp(x, y).pvalue) if x.dtype.kind == "f" else same_categories_p_value(x, y)
+        for x, y in zip(many, singles, strict=True)
+    ]
     return min(1.0, len(found) * min(found))
-
-
-def _two_samples(x: Column, y: Column) -> float:
-    if x.dtype.kind == "f":
-        return float(stats.ks_2samp(x, y).pvalue)
-    return same_categories_p_value(x, y)
 
 
 def same_categories_p_value(x: Column, y: Column) -> float:

@@ -18,18 +18,19 @@ from dataclasses import dataclass, field, replace
 
 from leakbound._text import whole
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, StoreError
+from leakbound.mechanisms.parts.base import NO_ANSWER
 from leakbound.serving.http.formats import (
     AnswerFormat,
     Payload,
     ServedAnswer,
     check_fields,
-    longest_answer,
     query_text,
 )
 from leakbound.serving.http.state_file import ServiceState
 from leakbound.serving.http.tenants import RequestRate, Tenant
 from leakbound.serving.private import AnswerLost, PrivateICL
-from leakbound.tasks import Query
+from leakbound.systems import SystemMechanism
+from leakbound.tasks import Mechanism, Query, Task
 
 LOG = logging.getLogger("leakbound.serving")
 ERROR_TYPES = {
@@ -51,6 +52,23 @@ SPENT = "the server could not answer; what was paid for it stays spent. Do not s
 UNSPENT = "the server cannot answer now; nothing was spent, so you may send the request again."
 UNDELIVERED = 1000  # answers to clients that disconnected: about 1 MB
 UNDELIVERED_SECONDS = 600.0  # the official client gives up after ten minutes
+
+
+def longest_answer(task: Task, mechanism: Mechanism) -> int | None:
+    """The most tokens that an answer can have, from public facts.
+
+    Examples:
+        >>> from leakbound.mechanisms import ReportNoisyMax
+        >>> longest_answer(Task("mail", ("work", "home")), ReportNoisyMax(2.0))
+        11
+    """
+    given = task.answers(Query("-"))
+    if given:
+        return max(len(text.encode()) for text in (*given, NO_ANSWER))
+    if isinstance(mechanism, SystemMechanism):
+        return None
+    own = mechanism.to_config().get("tokens")
+    return max(task.max_answer_tokens, own) if isinstance(own, int) else task.max_answer_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias
 
 from leakbound.errors import UsageError
-from leakbound.mechanisms.parts.base import NO_ANSWER
-from leakbound.systems import SystemMechanism
-from leakbound.tasks import Mechanism, Query, Task
 
 Payload: TypeAlias = dict[str, object]
 SHOWN = 40  # characters of a value that an error repeats
@@ -180,23 +177,6 @@ RESPONSE_FIELDS: Mapping[str, FieldRule] = {
         _options, "{'include_obfuscation': false}", "a stream of responses always holds the usage"
     ),
 }
-
-
-def longest_answer(task: Task, mechanism: Mechanism) -> int | None:
-    """The most tokens that an answer can have, from public facts.
-
-    Examples:
-        >>> from leakbound.mechanisms import ReportNoisyMax
-        >>> longest_answer(Task("mail", ("work", "home")), ReportNoisyMax(2.0))
-        11
-    """
-    given = task.answers(Query("-"))
-    if given:
-        return max(len(text.encode()) for text in (*given, NO_ANSWER))
-    if isinstance(mechanism, SystemMechanism):
-        return None
-    own = mechanism.to_config().get("tokens")
-    return max(task.max_answer_tokens, own) if isinstance(own, int) else task.max_answer_tokens
 
 
 def ignorable_fields() -> tuple[str, ...]:

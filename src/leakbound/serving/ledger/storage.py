@@ -160,10 +160,7 @@ class PostgresStorage:
         place = user.partition(":")[0] + at + host
         return urlunsplit(("postgresql", place, parts.path, "&".join(options), ""))
 
-    @property
-    def place(self) -> str:
-        """The address without passwords; it finds the server under any of its names."""
-        return self.address
+    place = address  # it finds the server under any of its names
 
     @property
     def key_file(self) -> Path:

@@ -331,7 +331,11 @@ class _Search:
             return None
         found = _json(reply)
         if found is None:
-            raise TargetError(_no_json(self.url, reply))
+            kind = (reply.header("content-type") or "").partition(";")[0].strip().lower()
+            page = kind == "text/html" or reply.body.lstrip()[:1] == b"<"
+            what = "a web page" if page else "something that is not JSON"
+            must = "a service must answer with JSON. Check the path."
+            raise TargetError(f"{self.url} answers with {what}; {must} {HINT}")
         if is_error(found):
             return None
         self.paths = list(text_paths(found))
@@ -407,10 +411,3 @@ def _json(reply: HttpReply) -> JsonValue:
     except (ValueError, RecursionError):
         return None
     return found
-
-
-def _no_json(url: str, reply: HttpReply) -> str:
-    kind = (reply.header("content-type") or "").partition(";")[0].strip().lower()
-    page = kind == "text/html" or reply.body.lstrip()[:1] == b"<"
-    what = "a web page" if page else "something that is not JSON"
-    return f"{url} answers with {what}; a service must answer with JSON. Check the path. {HINT}"

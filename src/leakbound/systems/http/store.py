@@ -328,18 +328,15 @@ class HttpStoreSession:
             return
         self._open = False
         try:
-            self._take_away(because)
-        finally:
-            self._closed()
-
-    def _take_away(self, because: BaseException | None) -> None:
-        try:
             _take_out(self._service, self._planted, because)
         except BaseException:
             with suppress(TargetError, KeyboardInterrupt):  # what stays is named
                 self._tear_down()
             raise
-        self._tear_down()
+        else:
+            self._tear_down()
+        finally:
+            self._closed()
 
     def _tear_down(self) -> None:
         service, call = self._service, self._config.teardown

@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial, reduce
 from typing import cast
 from urllib.parse import quote
@@ -50,10 +50,13 @@ class HttpRequests:
     async def once(self, call: HttpCall, values: SlotValues) -> tuple[HttpReply, float]:
         """Send a request once. An error shows status or kind: bodies may hold private text."""
         content = None if call.body is None else json.dumps(fill_slots(call.body, values)).encode()
+        named = {name.lower() for name in call.headers}
+        headers = {} if content is None or "content-type" in named else JSON_TYPE
+        headers = {**headers, **call.headers}
         began, timeout = time.perf_counter(), self.caller.options.timeout or self._timeout
         try:
             reply = await self.transport.send(
-                call.method, _address(call.url, values), _all_headers(call), content, timeout
+                call.method, _address(call.url, values), headers, content, timeout
             )
         except TransportError as error:
             raise NoAnswer(
@@ -79,12 +82,6 @@ def _require_ok(reply: HttpReply, call: HttpCall) -> None:
         passes=status in RETRIED,
         wait=reply.wait,
     )
-
-
-def _all_headers(call: HttpCall) -> dict[str, str]:
-    named = {name.lower() for name in call.headers}
-    json_type = {} if call.body is None or "content-type" in named else JSON_TYPE
-    return {**json_type, **call.headers}
 
 
 def _address(url: str, values: SlotValues) -> str:
@@ -187,25 +184,25 @@ class HttpSystem(AsyncSystem):
         transport: Transport | None = None,
         calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
     ) -> None:
-        self._config, self._transport, self.caller = config, transport, Caller(calls)
+        self.config, self._transport, self.caller = config, transport, Caller(calls)
         self._open: Counter[asyncio.AbstractEventLoop] = Counter()  # sessions by loop
 
     def __repr__(self) -> str:
-        return f"HttpSystem({self._config.shown})"
+        return f"HttpSystem({self.config.shown})"
 
     def called(self, calls: CallOptions) -> HttpSystem:
         """The same service, called in another way."""
-        return HttpSystem(self._config, self._transport, calls)
+        return HttpSystem(self.config, self._transport, calls)
 
     @property
     def concurrency(self) -> int:
         """1 for a service that stores a context, else 64."""
-        return 1 if self._config.setup or self._config.teardown else TOGETHER
+        return 1 if self.config.setup or self.config.teardown else TOGETHER
 
     async def open_async(self, context: Context) -> HttpSession:
         values = row_values(context)
         transport = self._transport or AiohttpTransport(1, cookies=True)
-        session = HttpSession(self._config, transport, values, self._close, self.caller)
+        session = HttpSession(self, transport, values)
         self._open[asyncio.get_running_loop()] += 1
         try:
             await session.set_up()
@@ -214,7 +211,7 @@ class HttpSystem(AsyncSystem):
             raise
         return session
 
-    async def _close(self, transport: Transport) -> None:
+    async def release(self, transport: Transport) -> None:
         loop = asyncio.get_running_loop()
         self._open[loop] -= 1
         if transport is not self._transport or not self._open[loop]:
@@ -227,15 +224,10 @@ class HttpSession:
     """A context in place at a service."""
 
     def __init__(
-        self,
-        config: HttpSystemConfig,
-        transport: Transport,
-        values: Mapping[str, JsonValue],
-        closed: Callable[[Transport], Awaitable[None]],
-        caller: Caller,
+        self, system: HttpSystem, transport: Transport, values: Mapping[str, JsonValue]
     ) -> None:
-        self._config, self._values, self._closed = config, values, closed
-        self._requests = HttpRequests(transport, caller, config.timeout)
+        self._system, self._config, self._values = system, system.config, values
+        self._requests = HttpRequests(transport, system.caller, system.config.timeout)
 
     async def set_up(self) -> None:
         """Send `setup`, if there is one."""
@@ -255,7 +247,7 @@ class HttpSession:
         except NoAnswer as failure:
             raise TargetError(f"{failure} It was to take the context away.") from None
         finally:
-            await self._closed(self._requests.transport)
+            await self._system.release(self._requests.transport)
 
 
 def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply:
