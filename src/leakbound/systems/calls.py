@@ -13,11 +13,10 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from leakbound._check import positive, within
@@ -171,20 +170,18 @@ def place_of(error: BaseException) -> str:
     """Where code of a user failed."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return _show(Path(error.filename), error.lineno)
-    frames = [frame for frame in _frames(error.__traceback__) if not _within(frame[0], (PACKAGE,))]
+    codes = ((frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__))
+    frames = [
+        (Path(code.co_filename), line, code.co_name)
+        for code, line in codes
+        if not code.co_filename.startswith("<frozen")
+        if not _within(Path(code.co_filename), (PACKAGE,))
+    ]
     own = [frame for frame in frames if not _within(frame[0], LIBRARIES)] or frames
     if not own:
         return ""
     file, line, function = own[-1]
     return _show(file, line) + ("" if function[0] == "<" else f", in {function}")
-
-
-def _frames(found: TracebackType | None) -> Iterator[tuple[Path, int, str]]:
-    while found is not None:
-        code = found.tb_frame.f_code
-        if not code.co_filename.startswith("<frozen"):
-            yield Path(code.co_filename), found.tb_lineno, code.co_name
-        found = found.tb_next
 
 
 def _within(file: Path, folders: tuple[Path, ...]) -> bool:

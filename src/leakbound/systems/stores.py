@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -207,21 +207,13 @@ def filled_store(
     """
     calls.require_disposable(name)
     caller = Caller(calls)
+    opened = partial(caller.call, partial(store.open, documents))
     if isinstance(store, IndexStore | HttpStore):
-        with _session(store, documents, caller) as session, _records(store, records, caller):
+        with closing(opened()) as session, _records(store, records, caller):
             yield session
     else:
-        with _records(store, records, caller), _session(store, documents, caller) as session:
+        with _records(store, records, caller), closing(opened()) as session:
             yield session
-
-
-@contextmanager
-def _session(store: Store, documents: Context, caller: Caller) -> Iterator[Session]:
-    session = caller.call(partial(store.open, documents))
-    try:
-        yield session
-    finally:
-        session.close()
 
 
 @contextmanager
@@ -238,7 +230,7 @@ def _records(store: Store, records: Iterable[Example], caller: Caller) -> Iterat
     _remove(store, planted, caller)
 
 
-def _plant(store: Store, record: Example, planted: Records) -> str:
+def _plant(store: Store, record: Example, planted: Records) -> None:
     try:
         found = finish(store.plant(record))
     except Exception as error:
@@ -250,7 +242,6 @@ def _plant(store: Store, record: Example, planted: Records) -> str:
             "that remove takes. The record may be in the store; take it out by hand."
         )
     planted[found] = PlantedRecord(found, record)  # type: ignore[index, arg-type]  # or a number
-    return found  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

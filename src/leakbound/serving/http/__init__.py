@@ -1,7 +1,7 @@
 """An OpenAI-compatible service over a `PrivateICL`: chat, completions, responses, models.
 
 `application` is the whole service for any ASGI server, which `server.listen` runs. A request goes
-through `tenants` (who may ask), `fields` (what is honoured), `formats` (the query and the reply)
+through `tenants` (who may ask), `formats` (what is honoured, the query and the reply)
 and `calls` (one answer, by accounts and idempotency keys in `state_file`).
 """
 
@@ -58,11 +58,11 @@ def application(
     if token is not None and tenants is not None:
         raise UsageError("token and tenants are both given; give only one of them.")
     try:
-        from leakbound.serving.http.app import ServiceApp, starlette_app
+        from leakbound.serving.http.app import ServiceApp
     except ImportError:
         raise UsageError(
             f"serving needs starlette and uvicorn; install them with: {install_hint('serve')}."
         ) from None
     allowed = Tenants([Tenant("default", token)]) if token is not None else tenants
     kept = ServiceState() if state is None else state
-    return starlette_app(ServiceApp(private, allowed, kept, ignored_fields, limit, timeout))
+    return ServiceApp(private, allowed, kept, ignored_fields, limit, timeout).starlette()

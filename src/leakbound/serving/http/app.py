@@ -69,18 +69,19 @@ class ServiceApp:
         self._one_at_a_time = anyio.Semaphore(1)
         self._started = int(time.time())
 
-    def routes(self) -> list[Route]:
+    def starlette(self) -> Starlette:
         answers = [
             Route(one.path, self._guarded(partial(self._answer, one)), methods=["POST"])
             for one in FORMATS
         ]
-        return [
+        routes = [
             *answers,
             Route("/v1/models", self._guarded(self._models), methods=["GET"]),
             Route("/v1/models/{name:path}", self._guarded(self._model), methods=["GET"]),
             Route("/health", self.health, methods=["GET"]),
             Route("/healthz", self.health, methods=["GET"]),
         ]
+        return Starlette(routes=routes, exception_handlers={HTTPException: self.not_found})
 
     async def health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -216,7 +217,3 @@ def _response(
         return JSONResponse(reply.body, reply.status, headers)
     events = "".join(form.events(reply.answer, payload))
     return Response(events, reply.status, headers, "text/event-stream")
-
-
-def starlette_app(app: ServiceApp) -> Starlette:
-    return Starlette(routes=app.routes(), exception_handlers={HTTPException: app.not_found})

@@ -149,10 +149,7 @@ class ServiceCalls:
             return refusal(
                 422, "this Idempotency-Key was used for another request; use a new one.", NO_RETRY
             )
-        return self._again(call, found.outcome)
-
-    def _again(self, call: Call, outcome: str | None) -> ServiceReply:
-        if outcome is None:
+        if found.outcome is None:
             return refusal(
                 409,
                 "an earlier request with this Idempotency-Key has not ended: another server is at "
@@ -160,9 +157,9 @@ class ServiceCalls:
                 "new key for a new answer.",
                 NO_RETRY,
             )
-        if not outcome:
+        if not found.outcome:
             return refusal(500, SPENT, NO_RETRY)
-        return _release(call, ServedAnswer.from_json(outcome))
+        return _release(call, ServedAnswer.from_json(found.outcome))
 
     def _kept(self, call: Call, reply: ServiceReply) -> ServiceReply:
         """Store the outcome of a key, which stays begun on failure; an unspent key is deleted."""
