@@ -171,7 +171,7 @@ def test_an_outcome_is_written_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         self_check._store("key", Sharing(16))
     (found,) = (tmp_path / "leakbound" / "self-checks").iterdir()
     assert found.name == "key.json"
-    assert self_check._stored("key") == Sharing(16)
+    assert self_check._load("key") == Sharing(16)
 
 
 def test_a_model_that_needs_more_than_tokens_is_refused() -> None:
@@ -202,18 +202,18 @@ def test_a_model_is_checked_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(self_check, "SLOW", 0.0)
     net, done = network("mpt"), []
     net.register_forward_pre_hook(lambda _module, _args: done.append(1))
-    assert self_check.recalled(net, "tiny", "one") == Sharing(0)
+    assert self_check.recall(net, "tiny", "one") == Sharing(0)
     first = len(done)
-    assert self_check.recalled(net, "tiny", "one") == Sharing(0)
+    assert self_check.recall(net, "tiny", "one") == Sharing(0)
     monkeypatch.setattr(self_check, "_known", {})
-    assert self_check.recalled(net, "tiny", "one") == Sharing(0)
+    assert self_check.recall(net, "tiny", "one") == Sharing(0)
     assert len(done) == first > 0
-    assert self_check.recalled(net, "tiny", "two") == Sharing(0)
+    assert self_check.recall(net, "tiny", "two") == Sharing(0)
     assert len(done) == 2 * first
     for path in (tmp_path / "leakbound" / "self-checks").iterdir():
         path.write_text("{}")
     monkeypatch.setattr(self_check, "_known", {})
-    assert self_check.recalled(net, "tiny", "one") == Sharing(0)
+    assert self_check.recall(net, "tiny", "one") == Sharing(0)
     assert len(done) == 3 * first
 
 

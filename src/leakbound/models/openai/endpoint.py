@@ -49,9 +49,17 @@ class Dialect:
 
     def __post_init__(self) -> None:
         for name in (*self.params, *self.rename.values()):
-            _require_free(name)
+            if name in FIXED:
+                raise UsageError(
+                    f"the parameter {name} says what a request asks about, so it cannot be "
+                    "changed; leave it out."
+                )
         for name in (*self.omit, *self.rename):
-            _require_sent(name)
+            if name not in OPTIONAL:
+                raise UsageError(
+                    f"the parameter {name!r} cannot be left out or renamed; it must be one of "
+                    f"{', '.join(OPTIONAL)}."
+                )
         twice = [name for name in self.omit if name in self.params or name in self.rename]
         if twice:
             raise UsageError(
@@ -97,6 +105,7 @@ class Dialect:
         )
 
     def without(self, name: str) -> Dialect:
+        """The same dialect with a parameter left out."""
         return replace(self, omit=(*self.omit, name))
 
     @property
@@ -138,22 +147,6 @@ class Dialect:
 OWN = Dialect()
 
 
-def _require_free(name: str) -> None:
-    if name in FIXED:
-        raise UsageError(
-            f"the parameter {name} says what a request asks about, so it cannot be changed; "
-            "leave it out."
-        )
-
-
-def _require_sent(name: str) -> None:
-    if name not in OPTIONAL:
-        raise UsageError(
-            f"the parameter {name!r} cannot be left out or renamed; it must be one of "
-            f"{', '.join(OPTIONAL)}."
-        )
-
-
 FORMS = {
     "--param": "NAME=VALUE, such as max_completion_tokens=16",
     "--rename": "NAME=NEW, such as max_tokens=max_completion_tokens",
@@ -178,8 +171,6 @@ def _value(text: str) -> object:
     except ValueError:
         return text
 
-
-__all__ = ["OPENAI", "Capabilities", "Endpoint", "key_from_environment"]
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # names of environment variables
 OWN_KEY, OTHER_KEY = "OPENAI_API_KEY", "LEAKBOUND_API_KEY"  # for OpenAI's own host; for all others

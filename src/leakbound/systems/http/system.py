@@ -184,20 +184,20 @@ class HttpSystem(AsyncSystem):
         transport: Transport | None = None,
         calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
     ) -> None:
-        self.config, self._transport, self.caller = config, transport, Caller(calls)
+        self._config, self._transport, self.caller = config, transport, Caller(calls)
         self._open: Counter[asyncio.AbstractEventLoop] = Counter()  # sessions by loop
 
     def __repr__(self) -> str:
-        return f"HttpSystem({self.config.shown})"
+        return f"HttpSystem({self._config.shown})"
 
     def called(self, calls: CallOptions) -> HttpSystem:
         """The same service, called in another way."""
-        return HttpSystem(self.config, self._transport, calls)
+        return HttpSystem(self._config, self._transport, calls)
 
     @property
     def concurrency(self) -> int:
         """1 for a service that stores a context, else 64."""
-        return 1 if self.config.setup or self.config.teardown else TOGETHER
+        return 1 if self._config.setup or self._config.teardown else TOGETHER
 
     async def open_async(self, context: Context) -> HttpSession:
         values = row_values(context)
@@ -211,7 +211,7 @@ class HttpSystem(AsyncSystem):
             raise
         return session
 
-    async def release(self, transport: Transport) -> None:
+    async def _release(self, transport: Transport) -> None:
         loop = asyncio.get_running_loop()
         self._open[loop] -= 1
         if transport is not self._transport or not self._open[loop]:
@@ -226,8 +226,8 @@ class HttpSession:
     def __init__(
         self, system: HttpSystem, transport: Transport, values: Mapping[str, JsonValue]
     ) -> None:
-        self._system, self._config, self._values = system, system.config, values
-        self._requests = HttpRequests(transport, system.caller, system.config.timeout)
+        self._system, self._config, self._values = system, system._config, values
+        self._requests = HttpRequests(transport, system.caller, system._config.timeout)
 
     async def set_up(self) -> None:
         """Send `setup`, if there is one."""
@@ -247,7 +247,7 @@ class HttpSession:
         except NoAnswer as failure:
             raise TargetError(f"{failure} It was to take the context away.") from None
         finally:
-            await self._system.release(self._requests.transport)
+            await self._system._release(self._requests.transport)
 
 
 def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply:
