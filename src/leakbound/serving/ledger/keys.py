@@ -142,7 +142,7 @@ def hmac_of(secret: bytes, text: str) -> str:
     """A key that confirms no guess without the secret.
 
     Examples:
-        >>> hmac_of(b"secret", "alice") == keyed(b"other", "alice")
+        >>> hmac_of(b"secret", "alice") == hmac_of(b"other", "alice")
         False
     """
     if not isinstance(text, str):

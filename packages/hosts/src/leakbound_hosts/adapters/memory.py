@@ -28,10 +28,10 @@ def memory_store(thing: object, name: str) -> IndexStore | None:
         ...         del self[number]
         ...     def recall(self, question):
         ...         return list(self.values())
-        >>> session = memory_store(Memory(), "notes").open(())
-        >>> list(session.store.add([IndexRecord("Ann called", "")]))
+        >>> store = memory_store(Memory(), "notes")
+        >>> list(store.add([IndexRecord("Ann called", "")]))
         ['0']
-        >>> session.ask("who?").text
+        >>> store.open(()).ask("who?").text
         'Ann called'
     """
     found = [_method(thing, names) for names in (ADD, DELETE, SEARCH)]
