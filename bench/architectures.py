@@ -25,7 +25,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from leakbound.errors import TargetError
 from leakbound.models import NextLogits
 from leakbound.models.local import Budget, TransformersModel
-from leakbound.models.local.engine.sharing import Sharing
+from leakbound.models.local.engine.passes import Sharing
 from leakbound.models.pocket import FOLDER
 
 Ids = tuple[int, ...]

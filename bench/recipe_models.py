@@ -13,8 +13,8 @@ from leakbound_lab.reproduce import Scale
 
 from leakbound.models import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
 from leakbound.models.content import Parts, images_in, readable
+from leakbound.models.model import Wrapper
 from leakbound.models.request import Prompt
-from leakbound.models.wrappers import Wrapper
 
 __all__ = ["CHARACTERS", "IMAGE", "REAL", "Asked", "Counting", "Tally"]
 

@@ -23,7 +23,7 @@ from leakbound.mechanisms import (
     served_options,
 )
 from leakbound.models import NextLogits, Request
-from leakbound.models.wrappers import Wrapper
+from leakbound.models.model import Wrapper
 from leakbound.stats import CategoricalLaw
 from leakbound.stats.noise.best_votes import best_chance
 

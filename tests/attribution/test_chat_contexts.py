@@ -24,7 +24,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from leakbound.models.local import TransformersModel
-from leakbound.models.local.engine.sharing import Sharing
+from leakbound.models.local.engine.passes import Sharing
 from leakbound.models.pocket import FOLDER
 
 FACT, QUERY = "The door code of Marta is 48213.", "What is the door code of Marta?"

@@ -20,7 +20,7 @@ from leakbound.attribution import Case, Finished, InfluenceSettings, attribute, 
 from leakbound.cli.verbs.attribute.influence import command as influence_command
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Model
-from leakbound.models.wrappers import Counted
+from leakbound.models.model import Counted
 
 COUNT = 3  # contexts
 

@@ -23,7 +23,7 @@ from leakbound.gating.gate import Gate, check_gate
 from leakbound.gating.rates import pilot_rates
 from leakbound.models import Counted, Embed, Scripted
 from leakbound.models.cache import Answers, Cached
-from leakbound.models.wrappers import WithEmbedder, Wrapper
+from leakbound.models.model import WithEmbedder, Wrapper
 from leakbound.report import page, summary
 from leakbound.stats import Assumption
 from leakbound.systems import SystemMechanism

@@ -79,7 +79,7 @@ def test_64_connections_are_64_and_the_record_is_the_same(
     rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch of 2 pairs asks 4 times: one after the other, 4 would be in flight."""
-    monkeypatch.setattr("leakbound.models.http.window.START", 64)  # no answers are needed first
+    monkeypatch.setattr("leakbound.models.openai.client.START", 64)  # no answers are needed first
     many, one = Held(leaky, until=64), Held(leaky)
     options = {"pairs": 90, "batch_pairs": 2}
     early = audited(tmp_path / "ahead", rows, many, 64, **options)()

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 import leakbound
 from leakbound.errors import UsageError
 from leakbound.systems import as_system
-from leakbound.systems.stores.index import IndexStore
+from leakbound.systems.stores import IndexStore
 from leakbound.tasks import as_context
 
 pytest.importorskip("langchain_core")

@@ -203,14 +203,13 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         {"*", "__closure__", "__dict__", "__name__", "__self__", "__slots__"},
         "what a tested callable holds: functions, methods and objects have different parts",
     ),
-    "systems/duck.py": (
-        {"*", "__self__", "stateful"}, "objects of users: callables, or with such members"
+    "systems/callable.py": (
+        {"*", "__self__", "ask", "close", "stateful"},
+        "objects of users: callables, or what they open, with such members",
     ),
-    "systems/failures.py": ({"*", "headers", "response"}, "errors of clients, of any kind"),
+    "systems/calls.py": ({"*", "headers", "response"}, "errors of clients, of any kind"),
     "systems/replies.py": ({"*"}, "objects of users: rich replies have the parts that they have"),
-    "systems/sessions.py": ({"*", "ask", "close"}, "what users open: sessions, or engines"),
-    "testing/conformance.py": ({"name"}, "names what lacks members in the report on what it lacks"),
-    "testing/conformance_behavior.py": ({"*"}, "finds what a mechanism lacks"),
+    "testing/conformance.py": ({"*", "name"}, "finds, and names, what a mechanism lacks"),
     "leakbound_lab/tuning/search.py": ({"name"}, "a reflection model is a model or any callable"),
     "leakbound_hosts/adapters/haystack.py": ({"content", "data", "text"}, HOST),
     "leakbound_hosts/adapters/langchain.py": ({"page_content"}, HOST),

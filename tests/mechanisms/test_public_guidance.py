@@ -19,19 +19,13 @@ from leakbound.mechanisms import DPFusion, InvisibleInk
 from leakbound.mechanisms.dp_fusion import fused, fusion_lambda
 from leakbound.mechanisms.invisible_ink import near_top
 from leakbound.models import Counted, Model, NextLogits, Scripted
-from leakbound.privacy import (
-    RDP,
-    compose,
-    renyi_divergence,
-    zcdp_epsilon,
-)
+from leakbound.privacy import RDP, compose, renyi_divergence, zcdp_epsilon
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.stats import exact_privacy_loss
 from leakbound.tasks import Example, GeneratedText, Job, Query, Task, Vector
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
-from leakbound.testing.conformance_parts import Watched
-from leakbound.testing.puppet import Puppet
+from leakbound.testing.conformance_parts import Puppet, Watched
 
 Floats = np.ndarray
 NAMES = ("a", "b", "c")

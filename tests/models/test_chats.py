@@ -22,7 +22,7 @@ from leakbound.models import (
     Scripted,
     open_model,
 )
-from leakbound.models.openai.wire.requests import http_request_for
+from leakbound.models.openai.requests import http_request_for
 from leakbound.models.request import prompt_seed
 
 TURNS = [
@@ -38,7 +38,7 @@ LABELS = ("yes", "48213", "quite another thing")
 def instruct(pocket: Any, template: str | None) -> Any:
     """The pocket model behind a chat template."""
     local = pytest.importorskip("leakbound.models.local")
-    sharing = pytest.importorskip("leakbound.models.local.engine.sharing")
+    sharing = pytest.importorskip("leakbound.models.local.engine.passes")
     pocket_folder = pytest.importorskip("leakbound.models.pocket").FOLDER
     transformers = pytest.importorskip("transformers")
     tokens = transformers.PreTrainedTokenizerFast.from_pretrained(pocket_folder)

@@ -16,10 +16,10 @@ from leakbound.models.content import (
     Image,
     Parts,
     content_key,
+    content_size,
     fill,
     images_in,
     join,
-    measured,
     readable,
     text_only,
     without,
@@ -91,7 +91,7 @@ def test_nothing_private_is_shown() -> None:
     assert "PNG" not in told
     assert IMAGES[0].sha256 not in told
     assert readable(prompt) == "secret[an image of 6 x 4 pixels]"
-    assert measured(prompt) == "6 characters, an image of 6 x 4 pixels"
+    assert content_size(prompt) == "6 characters, an image of 6 x 4 pixels"
     assert without(prompt, IMAGES[0], "[canary]") == "secret[canary]"
     assert without(prompt, "cre", "-") == join(("se-t", IMAGES[0]))
 

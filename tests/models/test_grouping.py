@@ -15,8 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 
 from leakbound.models import NextLogits, ScoreTokens  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel  # noqa: E402
-from leakbound.models.local.engine.grouping import PASS  # noqa: E402
-from leakbound.models.local.engine.sharing import Sharing  # noqa: E402
+from leakbound.models.local.engine.passes import PASS, Sharing  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 Ids = tuple[int, ...]

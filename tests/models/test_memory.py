@@ -10,16 +10,12 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
-from transformers import (  # noqa: E402
-    AutoConfig,
-    AutoModelForCausalLM,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
 from leakbound.errors import UsageError  # noqa: E402
 from leakbound.models.local import load  # noqa: E402
 from leakbound.models.local.engine import budget as budgets  # noqa: E402
-from leakbound.models.local.engine.memory import (  # noqa: E402
+from leakbound.models.local.engine.budget import (  # noqa: E402
     container_limit,
     container_room,
     unread_weights,
@@ -33,7 +29,7 @@ PEAK = """
 import json, resource, sys
 import numpy as np
 from leakbound.models import Local, NextLogits, ScoreLabels, open_model
-from leakbound.models.local.engine.memory import unread_weights
+from leakbound.models.local.engine.budget import unread_weights
 model = open_model("hf/" + sys.argv[1], local=Local(memory=int(sys.argv[2])))
 rng = np.random.default_rng(0)
 head = tuple(rng.integers(3, 2048, 1500).tolist())

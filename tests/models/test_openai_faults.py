@@ -15,7 +15,7 @@ from limits import expires
 
 from leakbound.errors import Refused, TargetError, UsageError
 from leakbound.models import Complete, Endpoint
-from leakbound.models.http.hosts import joined
+from leakbound.models.http.hosts import join_path
 from leakbound.models.openai import OpenAIModel
 
 pytest.importorskip("uvicorn")
@@ -188,7 +188,7 @@ def test_the_address_of_a_deployment_as_its_portal_shows_it() -> None:
     end = "openai/deployments/d/chat/completions?api-version=2024-10-21"
     bare = "https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21"
     shown = f"https://x.openai.azure.com/{end}"
-    assert joined(shown, "/chat/completions") == joined(bare, "/chat/completions") == shown
+    assert join_path(shown, "/chat/completions") == join_path(bare, "/chat/completions") == shown
 
 
 def test_a_host_that_cannot_be_looked_up_is_refused() -> None:

@@ -12,15 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakbound.models.http.window import (
-    FIRST,
-    LONGEST,
-    START,
-    AdaptiveWindow,
-    ErrorBudget,
-    backoff,
-    retry_after,
-)
+from leakbound.models.http.transport import FIRST, LONGEST, backoff, retry_after
+from leakbound.models.openai.client import START, AdaptiveWindow, ErrorBudget
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

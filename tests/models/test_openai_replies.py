@@ -13,7 +13,7 @@ import pytest
 from leakbound.models import Capabilities, Complete, Endpoint, ScoreLabels, ScoreTokens
 from leakbound.models.http.transport import HttpReply
 from leakbound.models.openai import OpenAIModel
-from leakbound.models.openai.wire.generated import without_reasoning
+from leakbound.models.openai.replies import without_reasoning
 
 FOLDER = Path(__file__).parent / "replies"
 CASES = [

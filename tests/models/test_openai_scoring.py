@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakbound.errors import TargetError
-from leakbound.models.http.post_json import Fault
-from leakbound.models.openai.wire.scoring import (
+from leakbound.models.openai.replies import Fault
+from leakbound.models.openai.requests import (
     align_echo,
     align_ids,
     align_prompt,

@@ -15,8 +15,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 
 from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel  # noqa: E402
-from leakbound.models.local.engine.passes import Group, State  # noqa: E402
-from leakbound.models.local.engine.prefixes import PrefixCache  # noqa: E402
+from leakbound.models.local.engine.passes import Group  # noqa: E402
+from leakbound.models.local.engine.prefixes import PrefixCache, State  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 Ids = tuple[int, ...]

@@ -20,9 +20,9 @@ from leakbound.models.probe.replies import (
     alignment,
     broken_law,
     largest_change,
-    read_chat,
-    read_completion,
-    read_prompt,
+    parse_chat,
+    parse_completion,
+    parse_prompt,
 )
 
 # --- laws of the checks
@@ -108,17 +108,17 @@ def test_changes_are_read_up_to_the_first_other_token() -> None:
 
 
 def test_replies_of_other_shapes_are_none_or_a_text() -> None:
-    assert read_completion({"text": "a", "logprobs": None}) == ScoredText("a")
+    assert parse_completion({"text": "a", "logprobs": None}) == ScoredText("a")
     assert (
-        read_completion({"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": []}}) is None
+        parse_completion({"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": []}}) is None
     )
-    assert read_completion("a") is None
-    assert read_chat({"message": {"content": None}}) == ScoredText("")
+    assert parse_completion("a") is None
+    assert parse_chat({"message": {"content": None}}) == ScoredText("")
     assert (
-        read_chat({"message": {"content": "a"}, "logprobs": {"content": [{"token": "a"}]}}) is None
+        parse_chat({"message": {"content": "a"}, "logprobs": {"content": [{"token": "a"}]}}) is None
     )
-    assert read_prompt({"prompt_logprobs": [None, 3]}) is None
-    assert read_prompt({"text": "a"}) is None
+    assert parse_prompt({"prompt_logprobs": [None, 3]}) is None
+    assert parse_prompt({"text": "a"}) is None
 
 
 def test_a_record_of_the_first_schema_still_loads(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import pytest
 from leakbound.models import Endpoint
 from leakbound.models.pocket import FOLDER
 from leakbound.models.probe import probe_endpoint
-from leakbound.serving.http.fields import ignorable_fields
+from leakbound.serving.http.formats import ignorable_fields
 
 pytest.importorskip("torch")
 pytest.importorskip("uvicorn")

@@ -11,17 +11,13 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from transformers import (  # noqa: E402
-    AutoConfig,
-    AutoModelForCausalLM,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast  # noqa: E402
 
 from leakbound.errors import TargetError  # noqa: E402
 from leakbound.models import Complete, Embed, NextLogits, ScoreTokens, open_model  # noqa: E402
 from leakbound.models.local import Budget, TransformersModel, load  # noqa: E402
 from leakbound.models.local.engine import self_check  # noqa: E402
-from leakbound.models.local.engine.sharing import ANY, Sharing  # noqa: E402
+from leakbound.models.local.engine.passes import ANY, Sharing  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 Ids = tuple[int, ...]
@@ -175,7 +171,7 @@ def test_an_outcome_is_written_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         self_check._store("key", Sharing(16))
     (found,) = (tmp_path / "leakbound" / "self-checks").iterdir()
     assert found.name == "key.json"
-    assert self_check._stored("key") == Sharing(16)
+    assert self_check._load("key") == Sharing(16)
 
 
 def test_a_model_that_needs_more_than_tokens_is_refused() -> None:
@@ -206,18 +202,18 @@ def test_a_model_is_checked_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(self_check, "SLOW", 0.0)
     net, done = network("mpt"), []
     net.register_forward_pre_hook(lambda _module, _args: done.append(1))
-    assert self_check.recalled(net, "tiny", "one") == Sharing(0)
+    assert self_check.recall(net, "tiny", "one") == Sharing(0)
     first = len(done)
-    assert self_check.recalled(net, "tiny", "one") == Sharing(0)
+    assert self_check.recall(net, "tiny", "one") == Sharing(0)
     monkeypatch.setattr(self_check, "_known", {})
-    assert self_check.recalled(net, "tiny", "one") == Sharing(0)
+    assert self_check.recall(net, "tiny", "one") == Sharing(0)
     assert len(done) == first > 0
-    assert self_check.recalled(net, "tiny", "two") == Sharing(0)
+    assert self_check.recall(net, "tiny", "two") == Sharing(0)
     assert len(done) == 2 * first
     for path in (tmp_path / "leakbound" / "self-checks").iterdir():
         path.write_text("{}")
     monkeypatch.setattr(self_check, "_known", {})
-    assert self_check.recalled(net, "tiny", "one") == Sharing(0)
+    assert self_check.recall(net, "tiny", "one") == Sharing(0)
     assert len(done) == 3 * first
 
 

@@ -17,7 +17,7 @@ import leakbound  # noqa: E402
 from leakbound.errors import TargetError, UsageError  # noqa: E402
 from leakbound.models import Complete, Local, ScoreLabels, ScoreTokens, open_model  # noqa: E402
 from leakbound.models.local import TransformersModel  # noqa: E402
-from leakbound.models.local.engine.sharing import Sharing  # noqa: E402
+from leakbound.models.local.engine.passes import Sharing  # noqa: E402
 from leakbound.models.local.text_ids import TextIds  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 

@@ -16,9 +16,8 @@ from limits import PATIENCE
 
 from leakbound.errors import Refused, TargetError
 from leakbound.models import Complete, Endpoint, open_model
-from leakbound.models.http.aiohttp_transport import AiohttpTransport
 from leakbound.models.http.blocking import LoopThread, run_blocking
-from leakbound.models.http.transport import HttpReply, TransportError
+from leakbound.models.http.transport import AiohttpTransport, HttpReply, TransportError
 from leakbound.models.openai import OpenAIModel
 from leakbound.models.probe import probe_endpoint
 

@@ -15,16 +15,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
 from leakbound.errors import TargetError  # noqa: E402
-from leakbound.models import (  # noqa: E402
-    Complete,
-    NextLogits,
-    ScoreLabels,
-    ScoreTokens,
-    open_model,
-)
+from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens, open_model  # noqa: E402
 from leakbound.models.content import Parts, images_in, join  # noqa: E402
 from leakbound.models.local import TransformersModel, load  # noqa: E402
-from leakbound.models.local.engine.sharing import Sharing  # noqa: E402
+from leakbound.models.local.engine.passes import Sharing  # noqa: E402
 from leakbound.models.local.vision import VisionModel  # noqa: E402
 from leakbound.models.pocket import SEEING  # noqa: E402
 from leakbound.tasks import Example, Query, Task  # noqa: E402

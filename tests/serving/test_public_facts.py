@@ -18,7 +18,7 @@ from leakbound.cli.verbs.protect import answer as answer_command
 from leakbound.errors import DataError, UsageError
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted, open_model
-from leakbound.models.wrappers import Counted
+from leakbound.models.model import Counted
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.tasks import Example, PublicManifest, Task

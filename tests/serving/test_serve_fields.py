@@ -16,13 +16,13 @@ from services import ASK, CHAT, ROWS, TASK, private, send
 from leakbound.models import Scripted
 from leakbound.serving import PrivateICL, ServiceState, Tenant
 from leakbound.serving.http.calls import Call, ServiceCalls, request_digest
-from leakbound.serving.http.fields import (
+from leakbound.serving.http.formats import (
     CHAT_FIELDS,
     COMPLETION_FIELDS,
+    FORMATS,
     RESPONSE_FIELDS,
     ignorable_fields,
 )
-from leakbound.serving.http.formats import FORMATS
 from leakbound.serving.ledger import Ledger
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Task

@@ -43,9 +43,9 @@ from leakbound.models import (
     open_model,
 )
 from leakbound.models.http.transport import HttpReply
+from leakbound.models.model import Wrapper
 from leakbound.models.openai import OpenAIModel
 from leakbound.models.request import Request
-from leakbound.models.wrappers import Wrapper
 from leakbound.privacy import NonPrivate
 from leakbound.serving import AnswerLost, PrivateICL
 from leakbound.serving.ledger import Ledger

@@ -14,7 +14,7 @@ import leakbound
 from leakbound.auditing.result.attack_coverage import tried_sentence
 from leakbound.errors import TargetError, UsageError
 from leakbound.systems import as_system
-from leakbound.systems.stores.index import IndexStore
+from leakbound.systems.stores import IndexStore
 from leakbound.tasks import Example
 
 

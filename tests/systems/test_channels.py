@@ -12,7 +12,7 @@ from leakbound.auditing import make_spec
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import Reply, SystemMechanism, load_http_system, traced
-from leakbound.systems.channels import separated
+from leakbound.systems.channels import channels_of
 from leakbound.systems.replies import as_reply
 from leakbound.tasks import GeneratedText, Job, Query, Task, channel_of, packed, unpacked
 from leakbound.witness import ReplyFacts
@@ -83,7 +83,7 @@ def reply_texts(found: Any) -> dict[str, str]:
 
 
 def test_a_call_without_an_answer_has_silent_channels() -> None:
-    assert [*separated(Reply(""), ("all",))] == ["seconds"]
+    assert [*channels_of(Reply(""), ("all",))] == ["seconds"]
 
 
 def test_logs_and_files_of_a_block_are_channels(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import CallOptions, NoAnswer, SystemFailed, SystemMechanism, load_system
 from leakbound.systems.callable import as_system
-from leakbound.systems.failures import failure_of
+from leakbound.systems.calls import failure_of
 from leakbound.systems.protocol import AsyncSystem
 from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes, reply_of
 

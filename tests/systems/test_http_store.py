@@ -20,7 +20,7 @@ from stores import DISPOSABLE, documents
 import leakbound
 from leakbound.errors import TargetError, UsageError
 from leakbound.systems import CallOptions, filled_store, load_system, require_store
-from leakbound.systems.stores.shared import SharedStore
+from leakbound.systems.stores import SharedStore
 from leakbound.tasks import as_context
 
 ROWS = documents(120)

@@ -22,7 +22,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.models.http.transport import HttpReply
 from leakbound.systems import CallOptions, SystemMechanism, load_http_system, load_system
-from leakbound.systems.http.requests import filled
+from leakbound.systems.http.system import fill_slots
 from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes
 
 TASK = Task("t", ("yes", "no"))
@@ -319,7 +319,7 @@ def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, text: str, senten
 @given(st.text(), st.text())
 def test_what_is_filled_in_is_never_read_for_slots_or_quotes(query: str, context: str) -> None:
     template = {"q": "{query}", "both": ["<{context}|{query}>", 1, None], "{query}": "a key stays"}
-    found = json.loads(json.dumps(filled(template, {"query": query, "context": context})))
+    found = json.loads(json.dumps(fill_slots(template, {"query": query, "context": context})))
     assert found == {
         "q": query,
         "both": [f"<{context}|{query}>", 1, None],

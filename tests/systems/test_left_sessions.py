@@ -18,9 +18,8 @@ from leakbound.errors import TargetError
 from leakbound.models import Scripted
 from leakbound.models.http.blocking import LoopThread, run_blocking
 from leakbound.systems import CallOptions, Reply, SharedStore, SystemMechanism
-from leakbound.systems.left_sessions import end_left_sessions
 from leakbound.systems.protocol import Session
-from leakbound.systems.threads import ThreadedSystem
+from leakbound.systems.threads import ThreadedSystem, end_left_sessions
 from leakbound.tasks import Context, Example, Job, Query, Task, Votes, as_context
 
 TASK = Task("t", ("yes", "no"))
@@ -148,7 +147,7 @@ def test_the_next_context_is_asked_when_the_records_of_the_last_are_gone() -> No
 def test_a_call_that_never_ends_ends_the_audit_of_a_system_with_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("leakbound.systems.left_sessions.PATIENCE", 0.05)
+    monkeypatch.setattr("leakbound.systems.threads.PATIENCE", 0.05)
     store, told = Slow(), "keeps state, and a call .* still runs .* must end .* --timeout"
     with pytest.raises(TargetError, match=told):
         shared(store).collect(TASK, two(), [0, 0], Scripted())
@@ -202,8 +201,8 @@ def test_an_interrupt_says_what_it_waits_for_and_what_it_leaves(
     patience: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It was silent for two minutes, and left 201 records."""
-    monkeypatch.setattr("leakbound.systems.left_sessions.PATIENCE", patience)
-    monkeypatch.setattr("leakbound.systems.left_sessions.NOTICE", 0.01)
+    monkeypatch.setattr("leakbound.systems.threads.PATIENCE", patience)
+    monkeypatch.setattr("leakbound.systems.threads.NOTICE", 0.01)
     system = Opening()
 
     async def interrupted() -> None:
@@ -248,7 +247,7 @@ def test_a_second_interrupt_ends_the_wait(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The end of the audit waited for the same session again."""
-    monkeypatch.setattr("leakbound.systems.left_sessions.NOTICE", 0.01)
+    monkeypatch.setattr("leakbound.systems.threads.NOTICE", 0.01)
     system = Opening()
 
     async def interrupted_twice() -> None:

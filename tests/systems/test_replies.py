@@ -21,7 +21,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.privacy import PureDP
 from leakbound.systems import Reply, SystemMechanism
-from leakbound.systems.replies import METADATA, as_reply
+from leakbound.systems.replies import CHECKS, as_reply
 from leakbound.tasks import (
     Context,
     Example,
@@ -139,7 +139,7 @@ def test_a_part_of_a_wrong_type_gets_a_sentence_without_its_value(
     with pytest.raises(TargetError, match=sentence) as told:
         one({"text": "a", part: value})
     assert "kite" not in str(told.value)
-    assert part in METADATA
+    assert part in CHECKS
 
 
 def same(reply: object, other: object) -> bool:

@@ -15,8 +15,8 @@ from leakbound.cli import main
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import Reply, SystemMechanism, load_system
+from leakbound.systems.load import source_files
 from leakbound.systems.replies import as_reply
-from leakbound.systems.sources import source_files
 from leakbound.tasks import Context, Example, GeneratedText, Job, Query, Task, Votes
 
 TASK = Task("t", ("a", "b"))

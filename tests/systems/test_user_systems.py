@@ -17,7 +17,7 @@ from leakbound.auditing import make_spec, prepare
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import SystemMechanism, answerer, load_system
-from leakbound.systems.sources import source_digest, source_files
+from leakbound.systems.load import source_digest, source_files
 from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes
 
 TASK = Task("t", ("a", "b"))

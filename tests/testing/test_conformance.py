@@ -32,7 +32,7 @@ from leakbound.tasks import (
     Votes,
 )
 from leakbound.testing import INVARIANTS, Check, assert_conforms, conform
-from leakbound.testing.conformance import part_count, release_count
+from leakbound.testing.conformance_exact import part_count, release_count
 from leakbound.testing.conformance_parts import FREE, Bench
 
 PAIRS = 10_000  # of the loss; the others take fewer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from leakbound.api.kinds import opened_model
 from leakbound.models import Endpoint, Model
 from leakbound.models.openai.endpoint import key_from_environment
+from leakbound.models.probe.endpoint_probe import ProbeRecord
 from leakbound.models.probe.probe import probe_endpoint, probe_model
-from leakbound.models.probe.record import ProbeRecord
 
 
 def probe(model: Model | str, *, base_url: str | None = None) -> ProbeRecord:

@@ -57,7 +57,7 @@ from leakbound.attribution.units import (
 from leakbound.errors import TargetError, UsageError
 from leakbound.mechanisms.parts.tokens import find_tokenizer, finite
 from leakbound.models import Model, NextLogits
-from leakbound.models.wrappers import computation_of
+from leakbound.models.model import computation_of
 
 Floats = npt.NDArray[np.float64]
 Located = tuple[TextUnit, Span]

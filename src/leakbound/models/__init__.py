@@ -2,12 +2,21 @@
 
 from leakbound.models.address import Local, open_embedder, open_model
 from leakbound.models.cache import Answers, Cached, Unopened
-from leakbound.models.chat import Chat, ChatMessage
-from leakbound.models.model import Limited, Model, Priced, may_change, require
+from leakbound.models.content import Chat, ChatMessage
+from leakbound.models.model import (
+    Counted,
+    Distinct,
+    Limited,
+    Model,
+    Priced,
+    WithEmbedder,
+    WithJudge,
+    may_change,
+    require,
+)
 from leakbound.models.openai import Capabilities, Dialect, Endpoint
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
 from leakbound.models.scripted import Scripted
-from leakbound.models.wrappers import Counted, Distinct, WithEmbedder, WithJudge
 
 __all__ = [
     "Answers", "Cached", "Capabilities", "Chat", "ChatMessage", "Complete", "Counted", "Dialect",

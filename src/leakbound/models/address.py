@@ -56,16 +56,13 @@ def open_model(
     endpoint: Endpoint | None = None,
     local: Local | None = None,
 ) -> Model:
-    """Open the model at an address.
+    """Open the model at an address. An endpoint is not contacted yet.
 
     Args:
         address: One of the forms in `ADDRESSES`.
         trust_remote_code: Whether code that a model brings may run.
         endpoint: How to reach an `openai/...` model; None for OpenAI's own host.
         local: How to load another model; None for the defaults.
-
-    Returns:
-        The model. An endpoint is not contacted yet.
 
     Raises:
         UsageError: For an address of another form, or an option that its model does not take.
@@ -111,7 +108,6 @@ def options_taken(address: str) -> tuple[str, ...]:
 def _require_taken(
     address: str, trust_remote_code: bool, endpoint: Endpoint | None, local: Local | None
 ) -> None:
-    """Refuse options that the model at an address does not take."""
     takes = options_taken(address)
     given = {
         "endpoint": endpoint not in (None, Endpoint()),
@@ -129,9 +125,7 @@ def _require_taken(
 
 def require_address(address: str) -> None:
     """Refuse what is not the address of a model, before another model is asked."""
-    kind, _, rest = address.partition("/")
-    known = address in BUNDLED or (kind in ("hf", "openai") and rest)
-    if not known and opener_of("leakbound.models", kind) is None:
+    if not is_address(address):
         raise UsageError(
             f"the model address {address!r} is not known; it must be one of "
             f"{', '.join(ADDRESSES)}. {_meant(address)}"
@@ -189,13 +183,10 @@ def _require_torch(address: str) -> None:
 
 
 def open_embedder(address: str) -> Model:
-    """Open a sentence-transformers model.
+    """Open a sentence-transformers model, which answers `Embed`.
 
     Args:
         address: Hub id or folder; all-MiniLM-L6-v2 is a good choice.
-
-    Returns:
-        A model that answers `Embed`.
 
     Raises:
         TargetError: If it cannot be loaded.
@@ -205,7 +196,7 @@ def open_embedder(address: str) -> Model:
             "sentence embeddings need sentence-transformers; install it with: "
             f"{install_hint('embed')}."
         )
-    from leakbound.models.local.extra.embedder import load_embedder
+    from leakbound.models.local.embedder import load_embedder
 
     return load_embedder(address)
 

@@ -28,9 +28,8 @@ import numpy as np
 
 from leakbound._install import install_hint
 from leakbound.errors import StoreError, TargetError, UsageError
-from leakbound.models.chat import Chat
-from leakbound.models.content import Parts
-from leakbound.models.model import Model
+from leakbound.models.content import Chat, Parts
+from leakbound.models.model import Model, Wrapper
 from leakbound.models.request import (
     Complete,
     Embed,
@@ -40,7 +39,6 @@ from leakbound.models.request import (
     ScoreTokens,
     prompt_key,
 )
-from leakbound.models.wrappers import Wrapper
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -69,7 +67,13 @@ class Answers:
     """
 
     def __init__(self, file: Path) -> None:
-        _require_cipher()
+        try:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: F401
+        except ImportError:
+            raise UsageError(
+                "a cache of model calls needs the package cryptography; install it with: "
+                f"{install_hint('cache')}."
+            ) from None
         self.file = file
         try:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -124,9 +128,7 @@ class Answers:
         self, fingerprint: str, requests: Sequence[Request[R]], answers: Sequence[R],
         over: bool = False,
     ) -> None:  # fmt: skip
-        """Store answers, all or none.
-
-        A request that already has an answer keeps it, unless `over` is true.
+        """Store answers, all or none. A request keeps its older answer unless `over` is true.
 
         Raises:
             StoreError: If the file cannot be written.
@@ -168,10 +170,6 @@ class Cached(Wrapper):
     """Calls the model only for requests without a stored answer, and stores its answers.
 
     A request includes its draw, so a repeated trial never gets the answer of another trial's draw.
-
-    Args:
-        model: The model.
-        answers: The file of answers.
     """
 
     def __init__(self, model: Model, answers: Answers) -> None:
@@ -184,12 +182,11 @@ class Cached(Wrapper):
     def later(self, may_read: bool) -> Cached:
         """The same model, for questions about its current state.
 
+        It reads only answers stored after every answer read so far, and none if the model was
+        called. It replaces the answers in the file by its own.
+
         Args:
             may_read: Whether every answer so far came through this object.
-
-        Returns:
-            A model that reads only answers stored after every answer read so far, and none if the
-            model was called. It replaces the answers in the file by its own.
         """
         found = Cached(self.model, self.answers)
         found._after = self._newest if may_read and not self._asked else NOTHING_KEPT
@@ -197,7 +194,6 @@ class Cached(Wrapper):
         return found
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests, a few dozen at a time."""
         found = self._kept(requests)
         if not self._after:
             self._embedded |= {one for one in requests if isinstance(one, Embed)}
@@ -224,13 +220,7 @@ class Cached(Wrapper):
 
 
 class Unopened:
-    """Stands in for a model that is not opened. It has a name and a fingerprint, but no answers.
-
-    Args:
-        name: Name of the model.
-        fingerprint: Its fingerprint.
-        may_change: Whether it may answer an equal request differently later.
-    """
+    """Stands in for a model that is not opened. It has a name and a fingerprint, but no answers."""
 
     supports: frozenset[type[Request[object]]] = frozenset(
         {Complete, Embed, NextLogits, ScoreLabels, ScoreTokens}
@@ -243,21 +233,10 @@ class Unopened:
         """Refuse nothing: it is not known here what the model could not answer."""
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Refuse to answer."""
         raise TargetError(
             f"{len(requests)} answers of {self.name} are not kept, and --replay opens no model; "
             "run once without it to get them."
         )
-
-
-def _require_cipher() -> None:
-    try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: F401
-    except ImportError:
-        raise UsageError(
-            "a cache of model calls needs the package cryptography; install it with: "
-            f"{install_hint('cache')}."
-        ) from None
 
 
 def _key(file: Path) -> bytes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
 from leakbound.errors import TargetError
-from leakbound.models.request import Prompt, Request
+from leakbound.models.request import Complete, Embed, Prompt, Request
 
 R = TypeVar("R")
 
@@ -30,22 +31,12 @@ class Model(Protocol):
     def check(self, requests: Sequence[Request[object]], /) -> None:
         """Refuse requests that cannot be answered, without any model call.
 
-        Args:
-            requests: The requests.
-
         Raises:
             TargetError: If one of the requests cannot be answered.
         """
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Answer requests.
-
-        Args:
-            requests: What to answer.
-
-        Returns:
-            An answer for each request, in order. Equal requests get equal answers.
-        """
+        """Answer requests, in order. Equal requests get equal answers."""
 
 
 @runtime_checkable
@@ -73,14 +64,7 @@ class Priced(Protocol):
     """A model whose answers may cost money."""
 
     def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
-        """The most that requests can cost.
-
-        Args:
-            requests: The requests.
-
-        Returns:
-            US dollars, without retries; None if the price is unknown.
-        """
+        """The most US dollars that requests can cost, without retries; None if it is unknown."""
 
 
 @runtime_checkable
@@ -147,3 +131,150 @@ def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> N
             f"{who} needs {', '.join(kind.__name__ for kind in missing)} from its model, and "
             f"{model.name} answers {f'only {names}' if names else 'no requests'}; {why}"
         )
+
+
+class Wrapper:
+    """Base of models that wrap a model. Forwards everything but `answer`."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def fingerprint(self) -> str:
+        return self.model.fingerprint
+
+    @property
+    def supports(self) -> frozenset[type[Request[object]]]:
+        return self.model.supports
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        return self.model.limits if isinstance(self.model, Limited) else ()
+
+    @property
+    def may_change(self) -> bool:
+        return may_change(self.model)
+
+    def check(self, requests: Sequence[Request[object]], /) -> None:
+        self.model.check(requests)
+
+    def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
+        """The most that requests can cost, even if the wrapper avoids some of them."""
+        return self.model.most_cost(requests) if isinstance(self.model, Priced) else None
+
+
+def innermost(model: Model) -> Model:
+    while isinstance(model, Wrapper):
+        model = model.model
+    return model
+
+
+def concurrent_model(model: Model) -> Concurrent | None:
+    """The model that several threads may call at once."""
+    while isinstance(model, Wrapper) and not isinstance(model, TwoModels):
+        model = model.model
+    return model if isinstance(model, Concurrent) else None
+
+
+def computation_of(model: Model, prompt: Prompt = "", labels: Sequence[str] = ()) -> dict[str, str]:
+    """How answers are computed, for the provenance of a record."""
+    inner = innermost(model)
+    if not isinstance(inner, Computed):
+        return {}
+    ids = inner.label_ids(prompt, labels) if labels else {}
+    return {"computation": inner.computation} | ({"label_ids": json.dumps(ids)} if ids else {})
+
+
+class TwoModels(Wrapper):
+    """Base of models that send the requests for which `is_beside` is true to another model."""
+
+    def __init__(self, model: Model, beside: Model) -> None:
+        super().__init__(model)
+        self.beside = beside
+
+    def is_beside(self, request: Request[object]) -> bool:
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.model.fingerprint}+{self.beside.fingerprint}"
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        more = self.beside.limits if isinstance(self.beside, Limited) else ()
+        return tuple(dict.fromkeys(super().limits + more))
+
+    @property
+    def may_change(self) -> bool:
+        return super().may_change or may_change(self.beside)
+
+    def check(self, requests: Sequence[Request[object]], /) -> None:
+        self.model.check([request for request in requests if not self.is_beside(request)])
+        self.beside.check([request for request in requests if self.is_beside(request)])
+
+    def most_cost(self, requests: Sequence[Request[object]]) -> float | None:
+        """The most that the requests of both models can cost; a local model costs nothing."""
+        others = [request for request in requests if self.is_beside(request)]
+        most = super().most_cost([one for one in requests if not self.is_beside(one)])
+        if not isinstance(self.beside, Priced) or most is None or not others:
+            return most
+        more = self.beside.most_cost(others)
+        return None if more is None else most + more
+
+    def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+        routed = [self.is_beside(request) for request in requests]
+        others = [r for r, beside in zip(requests, routed, strict=True) if beside]
+        by_model = [r for r, beside in zip(requests, routed, strict=True) if not beside]
+        beside = iter(self.beside.answer(others) if others else [])
+        answers = iter(self.model.answer(by_model) if by_model else [])
+        return [next(beside if one else answers) for one in routed]
+
+
+class WithEmbedder(TwoModels):
+    """A model whose requests for `Embed` the model `beside` it answers."""
+
+    @property
+    def supports(self) -> frozenset[type[Request[object]]]:
+        return self.model.supports | {Embed}
+
+    def is_beside(self, request: Request[object]) -> bool:
+        return isinstance(request, Embed)
+
+
+class WithJudge(TwoModels):
+    """A model with another model, `beside` it, as judge: it answers every `Complete` with `judge`.
+
+    Examples:
+        >>> from leakbound.models.scripted import Scripted
+        >>> both = WithJudge(Scripted(lambda p: "yes"), Scripted(lambda p: "safe"))
+        >>> both.answer([Complete("there?"), Complete("a leak?", judge=True)])
+        ['yes', 'safe']
+    """
+
+    def is_beside(self, request: Request[object]) -> bool:
+        return isinstance(request, Complete) and request.judge
+
+
+class Distinct(Wrapper):
+    """Sends each distinct request of a batch once; paired trials share most of theirs."""
+
+    def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+        order = list(dict.fromkeys(requests))
+        answers = dict(zip(order, self.model.answer(order), strict=True))
+        return [answers[request] for request in requests]
+
+
+class Counted(Wrapper):
+    """Counts the requests that reach the model, in `calls`."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.calls = 0
+
+    def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+        self.calls += len(requests)
+        return self.model.answer(requests)

@@ -13,8 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.models.chat import Chat
-from leakbound.models.content import Parts, content_key
+from leakbound.models.content import Chat, Parts, content_key
 
 R = TypeVar("R", covariant=True)
 # text, token ids (exact ablation needs ids), text with images, or messages
@@ -82,10 +81,6 @@ class ScoreTokens(Request[Floats]):
     """(tokens,) natural log-probabilities of the tokens of a response, teacher-forced.
 
     One pass, with a softmax over the whole vocabulary in float32.
-
-    Attributes:
-        prompt: The prompt.
-        response: The response to score.
     """
 
     prompt: Prompt

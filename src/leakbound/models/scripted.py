@@ -69,7 +69,6 @@ class Scripted:
         return frozenset(kind for kind, script in self._scripts.items() if script)
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
-        """Refuse prompts with more words than the window."""
         if self.window is None:
             return
         for request in requests:

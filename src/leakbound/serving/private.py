@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
@@ -206,9 +207,6 @@ class PrivateICL:
         Args:
             query: A text, or a query with its own answers.
 
-        Returns:
-            The released answer and what remains of the budget.
-
         Raises:
             BudgetExhausted: If the budget does not allow another answer.
             LeakboundError: If `check` refuses the query, or the model fails on it without private
@@ -275,22 +273,17 @@ class PrivateICL:
         """Run every check that can refuse the service before the first query."""
         require(self.model, self.mechanism.needs, self.mechanism.name)
         self.ledger.check(self.mechanism.cost(self.task, Query("-")))
-        free = {False, self._answers_freely()}
-        for filler, kind in product(FILLERS, free):
+        kinds = [False]
+        with suppress(LeakboundError):  # whether any query with a free answer passes `check`
+            self.model.check(self._public_requests(Query("-", free=True)))
+            kinds.append(True)
+        for filler, kind in product(FILLERS, kinds):
             query = Query(filler * (self.longest // len(filler.encode())), free=kind)
             requests = self.mechanism.requests(self.task, Job(self._context, query), 0)
             try:
                 self.model.check(requests)
             except LeakboundError:
                 raise TargetError(self._too_long(query)) from None
-
-    def _answers_freely(self) -> bool:
-        """Whether any query with a free answer passes `check`."""
-        try:
-            self.model.check(self._public_requests(Query("-", free=True)))
-        except LeakboundError:
-            return False
-        return True
 
     def _too_long(self, query: Query) -> str:
         """The reason, from public facts only: the length of the private rows is not public."""

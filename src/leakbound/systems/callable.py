@@ -2,18 +2,207 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from typing import Any, TypeAlias, cast
 
-from leakbound.errors import TargetError
-from leakbound.systems.duck import Answerer, answerer, is_async, made_of, says_stateful
-from leakbound.systems.protocol import AsyncSystem, Reply, System
-from leakbound.systems.replies import as_reply, finished, joined_async
-from leakbound.tasks import Context
+from leakbound.errors import LeakboundError, TargetError
+from leakbound.models.content import join, text_only
+from leakbound.systems.calls import place_of
+from leakbound.systems.protocol import (
+    AsyncSession,
+    AsyncSystem,
+    FunctionSession,
+    Reply,
+    Session,
+    System,
+)
+from leakbound.systems.replies import as_reply, finish, finish_async
+from leakbound.tasks import Context, Task
 
-__all__ = ["Answerer", "AsyncCallableSystem", "CallableSystem", "answerer", "as_system"]
+# (context, query) -> a text, a mapping or object that `as_reply` takes, or an awaitable of one
+Answerer: TypeAlias = Callable[[Context, str], object]
+# Names of the method that answers, the first that takes both context and query wins; a
+# synchronous one before its asynchronous twin, which need not bear several calls at once.
+METHODS = (
+    "answer", "invoke", "ainvoke", "query", "aquery", "predict", "apredict", "run", "arun",
+)  # fmt: skip
+ONE_INPUT = ("invoke", "ainvoke")  # of a LangChain runnable: a mapping that fills its prompt
+CONTEXTS = ("context", "contexts", "examples", "documents", "docs", "notes", "rows")
+QUERIES = ("query", "question", "input", "prompt", "message", "text")
+
+
+def make_object(thing: object, name: str, options: Mapping[str, object]) -> object:
+    if inspect.isclass(thing):
+        return _call(thing, name, options, "its class")
+    if inspect.isroutine(thing) or isinstance(thing, functools.partial):
+        function = cast("Callable[..., object]", thing)
+        if options and _binds(function, (), "", **options):
+            return functools.partial(function, **options)
+        if not _binds(function, (), "") and _binds(function, **options):
+            return _call(function, name, options, "its factory")
+    if options:
+        takes = _signature_of(thing)
+        raise TargetError(
+            f"the system {name!r} takes no option {next(iter(options))!r}; options are arguments "
+            f"of a class, a factory or a function{f', and it takes {takes}' if takes else ''}."
+        )
+    return thing
+
+
+def _call(
+    make: Callable[..., object], name: str, options: Mapping[str, object], what: str
+) -> object:
+    try:
+        return make(**options)
+    except LeakboundError:
+        raise
+    except (Exception, SystemExit) as error:
+        given = f"with {', '.join(options)}" if options else "without arguments"
+        names = ", ".join(signature.parameters) if (signature := _signature_of(make)) else ""
+        takes = f" ({names})" if names else ""
+        fits = _binds(make, **options)
+        hint = "" if fits else f" Give what it takes{takes} with --system-option."
+        raise TargetError(
+            f"the system {name!r} could not be made: {what} raised "
+            f"{type(error).__name__}{place_of(error)} {given}.{hint}"
+        ) from None
+
+
+def answerer(thing: object, name: str, options: Mapping[str, object] | None = None) -> Answerer:
+    """Find what to call with `(context, query)`.
+
+    Args:
+        thing: A callable, an object with one of `METHODS`, or a class or factory of one of these.
+        options: Arguments of the class or factory.
+
+    Raises:
+        TargetError: If there is nothing to call with a context and a query.
+    """
+    made = make_object(thing, name, options or {})
+    found = list(_methods(made))
+    for method, call in found:
+        if (wrapped := _call_with_both(method, call)) is not None:
+            return wrapped
+    if not found:
+        kind = "None" if made is None else f"an object of the class {type(made).__name__}"
+        raise TargetError(
+            f"the system {name!r} is {kind}, which cannot be called; it must be callable, "
+            "or have a method answer(context, query) or open(context), or one of "
+            f"{', '.join(METHODS[1:])}."
+        )
+    method, call = found[0]
+    where = "" if method in ("", "answer") else f" in its method {method}"
+    raise TargetError(
+        f"the system {name!r} takes {inspect.signature(call)}{where}; it must take (context, "
+        "query), or what it answers from must reach it in another way: a class with "
+        "open(context), which returns what answers."
+    )
+
+
+def _methods(made: object) -> Iterator[tuple[str, Callable[..., object]]]:
+    """What may be called; a callable comes first."""
+    if callable(made):
+        yield "", made
+    for name in METHODS:
+        found: object = getattr(made, name, None)
+        if callable(found):
+            yield name, found
+
+
+def _call_with_both(method: str, call: Callable[..., object]) -> Answerer | None:
+    """The method as `(context, query)`; None if it does not take both."""
+    if (signature := _signature_of(call)) is None:
+        return call
+    parameters = signature.parameters.values()
+    if method in ONE_INPUT and sum(map(_is_needed, parameters)) == 1:
+        return _with(call, lambda context, query: ((inputs(context, query),), {}))
+    if method in ("", "answer"):
+        return _in_their_order(call) if _binds(call, (), "") else None
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    first = next((name for name in CONTEXTS if name in named), None)
+    second = next((name for name in QUERIES if name in named), None)
+    if first is not None and second is not None:
+        return _with(call, lambda context, query: ((), {first: context, second: query}))
+    return call if sum(map(_is_needed, parameters)) == 2 and _binds(call, (), "") else None
+
+
+def _in_their_order(call: Callable[..., object]) -> Answerer:
+    """The function as `(context, query)`; by name where its names say that the query is first."""
+    parameters = list(inspect.signature(call).parameters.values())[:2]
+    names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    if len(names) < 2 or names[0] not in QUERIES or names[1] in QUERIES:
+        return call
+    first, second = names
+    if second not in CONTEXTS and first not in ("query", "question"):
+        return call  # a text or an input may be the context
+    return _with(call, lambda context, query: ((), {first: query, second: context}))
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    return positional and parameter.default is parameter.empty
+
+
+Arguments: TypeAlias = Callable[[Context, str], tuple[tuple[object, ...], dict[str, object]]]
+
+
+def _with(call: Callable[..., object], arguments: Arguments) -> Answerer:
+    """The method behind a function that arranges its arguments; asynchronous if it is."""
+
+    def at_once(context: Context, query: str) -> object:
+        given, named = arguments(context, query)
+        return call(*given, **named)
+
+    async def later(context: Context, query: str) -> object:
+        answer = at_once(context, query)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    arranged = later if is_async(call) else at_once
+    arranged.__dict__["stateful"] = says_stateful(call)
+    return arranged
+
+
+def inputs(context: Context, query: str) -> dict[str, object]:
+    """What a runnable that takes one mapping gets; it reads the names that its prompt has."""
+    text = text_only(join(map(Task("system").block, context)), "a system that takes one mapping")
+    rows = [{"input": row.input, "label": row.label} for row in context]
+    return {"context": text, "rows": rows, "query": query, "question": query, "input": query}
+
+
+def _binds(call: Callable[..., object], *given: object, **named: object) -> bool:
+    if (signature := _signature_of(call)) is None:
+        return not named
+    try:
+        signature.bind(*given, **named)
+    except TypeError:
+        return False
+    return True
+
+
+def _signature_of(thing: Any) -> inspect.Signature | None:
+    """None of what cannot be called, and of some built-in callables."""
+    try:
+        return inspect.signature(thing)
+    except (TypeError, ValueError):
+        return None
+
+
+def says_stateful(thing: object) -> bool:
+    """Whether an object says that it keeps state between calls."""
+    owner = getattr(thing, "__self__", None)
+    return bool(getattr(thing, "stateful", False) or getattr(owner, "stateful", False))
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Whether what a callable returns is awaited, or read in an event loop."""
+    both = (function, type(function).__call__)
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    return any(kind(one) for kind in kinds for one in both)
+
 
 # async calls at once: each may hold a connection, and a process may open about a thousand files
 TOGETHER = 64
@@ -25,7 +214,6 @@ class CallableSystem:
 
     Attributes:
         function: Called as `(context, query)`.
-        name: For messages.
 
     Raises:
         TargetError: If the function cannot be called so.
@@ -42,31 +230,13 @@ class CallableSystem:
     def __post_init__(self) -> None:
         _require_two_arguments(self.function, self.name)
 
-    def open(self, context: Context) -> CallableSession:
-        """A session over a context.
+    def open(self, context: Context) -> Session:
+        """A session whose every call gets the context (PRIVATE)."""
 
-        Args:
-            context: The examples (PRIVATE), handed to every call.
+        def ask(query: str) -> Reply:
+            return as_reply(finish(self.function(context, query)), self.name)
 
-        Returns:
-            The session.
-        """
-        return CallableSession(self, context)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class CallableSession:
-    """A context for the function of a `CallableSystem`."""
-
-    system: CallableSystem
-    context: Context
-
-    def ask(self, query: str) -> Reply:
-        """Call the function."""
-        return as_reply(finished(self.system.function(self.context, query)), self.system.name)
-
-    def close(self) -> None:
-        """Nothing to do."""
+        return FunctionSession(ask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +245,6 @@ class AsyncCallableSystem(AsyncSystem):
 
     Attributes:
         function: Called as `(context, query)`, and awaited.
-        name: For messages.
         concurrency: Calls that may run at once.
 
     Raises:
@@ -89,30 +258,17 @@ class AsyncCallableSystem(AsyncSystem):
     def __post_init__(self) -> None:
         _require_two_arguments(self.function, self.name)
 
-    async def open_async(self, context: Context) -> AsyncCallableSession:
-        """A session over a context."""
-        return AsyncCallableSession(self, context)
+    async def open_async(self, context: Context) -> AsyncSession:
+        async def ask(query: str) -> Reply:
+            return as_reply(await finish_async(self.function(context, query)), self.name)
+
+        async def close() -> None:
+            """Nothing to do."""
+
+        return FunctionSession(ask, close)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class AsyncCallableSession:
-    """A context for the function of an `AsyncCallableSystem`."""
-
-    system: AsyncCallableSystem
-    context: Context
-
-    async def ask(self, query: str) -> Reply:
-        """Call the function and await its answer."""
-        answer = self.system.function(self.context, query)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return as_reply(await joined_async(answer), self.system.name)
-
-    async def close(self) -> None:
-        """Nothing to do."""
-
-
-def adapted(thing: object, name: str) -> System | None:
+def adapt(thing: object, name: str) -> System | None:
     """The system that an object of another framework stands for, as installed adapters know it."""
     adapters = (entry.load() for entry in entry_points(group="leakbound.adapters"))
     return next((found for one in adapters if (found := one(thing, name)) is not None), None)
@@ -128,17 +284,13 @@ def as_system(thing: object, name: str, options: Mapping[str, object] | None = N
             that takes one mapping; or a class or factory of one of these. Callables may be
             asynchronous: their calls run together, 64 at most, or one by one where the object has
             `stateful = True`.
-        name: For messages.
         options: Arguments of the class or factory, by name.
-
-    Returns:
-        The system.
 
     Raises:
         TargetError: If the object is none of these.
     """
-    made = made_of(thing, name, options or {})
-    if (known := adapted(made, name)) is not None:
+    made = make_object(thing, name, options or {})
+    if (known := adapt(made, name)) is not None:
         return known
     if isinstance(made, AsyncSystem):
         return made
@@ -153,13 +305,39 @@ def as_system(thing: object, name: str, options: Mapping[str, object] | None = N
 
 def _require_two_arguments(function: Answerer, name: str) -> None:
     """Refuse, before any call, what cannot take (context, query)."""
-    try:
-        signature = inspect.signature(function)
-    except ValueError:  # some built-in callables have no signature
-        return
-    try:
-        signature.bind((), "")
-    except TypeError:
+    if not _binds(function, (), ""):
         raise TargetError(
-            f"the system {name!r} takes {signature}; it must take (context, query)."
-        ) from None
+            f"the system {name!r} takes {inspect.signature(function)}; it must take (context, "
+            "query)."
+        )
+
+
+# LangChain, LlamaIndex, scikit-learn, Haystack, agents: each takes a query, under another name
+QUERY_METHODS = ("invoke", "query", "predict", "run", "__call__")
+
+
+def session_of(opened: object, name: str) -> Session:
+    """The session that an opened object stands for.
+
+    Examples:
+        >>> class Engine:
+        ...     def query(self, text):
+        ...         return {"response": text.upper()}
+        >>> session_of(Engine(), "mine").ask("yes").text
+        'YES'
+    """
+    ask: object = getattr(opened, "ask", None)
+    if callable(ask) and not is_async(ask) and callable(getattr(opened, "close", None)):
+        return cast(Session, opened)
+    named = (getattr(opened, method, None) for method in ("ask", *QUERY_METHODS))
+    call: Any = next(filter(callable, named), None)
+    if call is None:
+        raise TargetError(
+            f"the system {name!r} opened {type(opened).__name__}; it must open an object with a "
+            f"method ask(query), or one of {', '.join(QUERY_METHODS)}."
+        )
+    close: object = getattr(opened, "close", None)
+    return FunctionSession(
+        lambda query: as_reply(finish(call(query)), name),
+        lambda: finish(close()) if callable(close) else None,
+    )

@@ -8,18 +8,196 @@ may depend on the context, and then it tells contexts apart.
 from __future__ import annotations
 
 import asyncio
+import sysconfig
 import threading
 import time
+import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from leakbound._check import positive, within
 from leakbound.errors import TargetError, UsageError
-from leakbound.models.http.window import backoff
+from leakbound.models.http.transport import backoff, retry_after
 from leakbound.models.openai.account import require_time
-from leakbound.systems.failures import NoAnswer, failure_of
+
+# Overload and gateways: the service itself did not answer, or says that it will later. 52x are the
+# gateway errors of Cloudflare, 529 the overload of Anthropic.
+RETRIED = frozenset({408, 425, 429, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+# Errors of the usual clients that derive from no built-in time-out or connection error.
+PASSING = frozenset({
+    "APIConnectionError", "APITimeoutError", "ClientConnectionError", "ConnectionError",
+    "EndpointConnectionError", "ProtocolError", "RateLimitError", "ResourceExhausted",
+    "ServiceUnavailable", "ServiceUnavailableError", "ThrottlingException", "Timeout",
+    "TransportError",
+})  # fmt: skip
+CODES = ("status_code", "status", "code")  # attributes of an error or its response
+PACKAGE = Path(__file__).parents[1]
+LIBRARIES = tuple(
+    Path(folder).resolve()
+    for name, folder in sysconfig.get_paths().items()
+    if name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+
+
+class NoAnswer(TargetError):
+    """A call ended without an answer.
+
+    Args:
+        sentence: Where it happened and what came instead.
+        kind: What came instead, in a few words: "status 503", "timeout".
+        passes: Whether another try may be answered, because there was no output.
+        wait: Seconds that the system asks to wait.
+        counts: Whether it is an outcome of a trial; False if the system was not reached at all.
+        alone: Whether no other call was answered since this one first failed, so that nobody knows
+            yet whether this call or the whole system fails.
+    """
+
+    def __init__(
+        self, sentence: str, kind: str = "", *, passes: bool = False,
+        wait: float | None = None, counts: bool = True, alone: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(sentence)
+        self.kind, self.passes, self.wait = kind, passes, wait
+        self.counts, self.alone = counts, alone
+
+    def after(self, retries: int, alone: bool) -> NoAnswer:
+        """The same, for good, after retries; `alone` if no other call was answered meanwhile."""
+        told = f"{self} It was tried {retries + 1} times." if retries else str(self)
+        return NoAnswer(told, self.kind, counts=self.counts, alone=alone and self.passes)
+
+
+class SystemFailed(TargetError):
+    """Code of a system raised an exception.
+
+    Args:
+        short: Which, and where; never its message.
+        advice: What to do.
+        details: Query and traceback (PRIVATE), for whoever runs the audit; never printed.
+    """
+
+    def __init__(self, short: str, advice: str = "", details: str = "") -> None:
+        super().__init__(short, advice, details)
+        self.short, self.advice, self.details = short, advice, details
+
+    def __str__(self) -> str:
+        return f"{self.short}; {self.advice}" if self.advice else self.short
+
+    def __repr__(self) -> str:
+        return f"SystemFailed({str(self)!r})"
+
+    @classmethod
+    def of(cls, error: BaseException, name: str, query: str) -> SystemFailed:
+        """Describe what the code of a system raised over a query (PRIVATE), without its message."""
+        shown = "".join(traceback.format_exception(error))
+        return cls(
+            f"the system {name!r} raised {type(error).__name__}{place_of(error)}",
+            "call it by itself to see why, or run `leakbound audit` with --debug, which keeps the "
+            "query and the traceback in the run folder.",
+            f"Query:\n{query}\n\n{shown}",
+        )
+
+
+def too_slow(name: str, seconds: float) -> NoAnswer:
+    """Describe a call that takes too long."""
+    return NoAnswer(
+        f"the system {name!r} did not answer within {seconds:g} seconds; give it more with "
+        "--timeout.",
+        "timeout",
+        passes=True,
+    )
+
+
+def failure_of(error: BaseException) -> NoAnswer | None:
+    """What an exception says of a call that gave no output.
+
+    Examples:
+        >>> failure_of(TimeoutError()).kind
+        'TimeoutError'
+        >>> failure_of(KeyError("private text")) is None
+        True
+    """
+    one: BaseException | None = error
+    while one is not None:
+        if isinstance(one, NoAnswer):
+            return one
+        if isinstance(one, TargetError):
+            return None
+        status, named = _status(one), {kind.__name__ for kind in type(one).__mro__}
+        passing = isinstance(one, TimeoutError | ConnectionError) or bool(named & PASSING)
+        if status in RETRIED or (status is None and passing):
+            kind = type(one).__name__ if status is None else f"status {status}"
+            reached = not isinstance(one, ConnectionRefusedError)
+            sentence = f"the system raised {type(one).__name__}{place_of(error)} ({kind})."
+            return NoAnswer(sentence, kind, passes=True, wait=_wait(one), counts=reached)
+        one = one.__cause__
+    return None
+
+
+def interrupts(error: BaseException) -> bool:
+    """Whether an exception ends the audit from outside: it was not raised by the system."""
+    if not isinstance(error, asyncio.CancelledError):
+        return isinstance(error, KeyboardInterrupt | GeneratorExit)
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs here
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status that an error of a client carries, or its response."""
+    for thing in (error, getattr(error, "response", None)):
+        for name in CODES:
+            found = getattr(thing, name, None)
+            if type(found) is int and 100 <= found < 600:
+                return found
+    return None
+
+
+def _wait(error: BaseException) -> float | None:
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    if not isinstance(headers, Mapping):
+        return None
+    found = next((v for k, v in headers.items() if str(k).lower() == "retry-after"), None)
+    return retry_after(found) if isinstance(found, str) else None
+
+
+def place_of(error: BaseException) -> str:
+    """Where code of a user failed."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return _show(Path(error.filename), error.lineno)
+    codes = ((frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__))
+    frames = [
+        (Path(code.co_filename), line, code.co_name)
+        for code, line in codes
+        if not code.co_filename.startswith("<frozen")
+        if not _within(Path(code.co_filename), (PACKAGE,))
+    ]
+    own = [frame for frame in frames if not _within(frame[0], LIBRARIES)] or frames
+    if not own:
+        return ""
+    file, line, function = own[-1]
+    return _show(file, line) + ("" if function[0] == "<" else f", in {function}")
+
+
+def _within(file: Path, folders: tuple[Path, ...]) -> bool:
+    return any(file.resolve().is_relative_to(folder) for folder in folders)
+
+
+def _show(file: Path, line: int | None) -> str:
+    """A path below the working directory, else a name. Code that is in no file may be called
+    anything, even by a row."""
+    with suppress(OSError):  # a name that no file can have
+        if file.is_file():
+            whole, here = file.resolve(), Path.cwd()
+            name = whole.relative_to(here).as_posix() if whole.is_relative_to(here) else file.name
+            return f" in {name}, line {line}"
+    return f" in code of no file, line {line}"
+
 
 R = TypeVar("R")
 PATIENCE = 600.0  # seconds: an audit that waits longer looks as if it hung, so it ends and says so
@@ -71,10 +249,7 @@ class CallOptions:
         require_time(self.began, self.max_minutes)
 
     def require_disposable(self, name: str) -> None:
-        """Refuse to add records to a store that may not lose any.
-
-        Args:
-            name: Of the store, for messages.
+        """Refuse to add records to a store, named in the message, that may not lose any.
 
         Raises:
             UsageError: Unless its owner has said that it may.
@@ -88,15 +263,7 @@ class CallOptions:
             )
 
     def at_once(self, allowed: int, stateful: bool) -> int:
-        """How many calls are made at once.
-
-        Args:
-            allowed: As many as the system itself allows.
-            stateful: Whether it keeps state between calls.
-
-        Returns:
-            A number of at least 1.
-        """
+        """How many calls are made at once, where the system itself allows so many."""
         return 1 if stateful else self.connections or allowed
 
 
@@ -116,9 +283,6 @@ class CallMeter:
 
     def line(self) -> str:
         """What happened, for a terminal; empty if every call was answered at once.
-
-        Returns:
-            One line without private text.
 
         Examples:
             >>> meter = CallMeter()
@@ -160,9 +324,6 @@ class Caller:
             limited: Whether it is not made when the time is up; what takes something out of a
                 store is made always.
 
-        Returns:
-            What it returns.
-
         Raises:
             NoAnswer: If no try gave an output.
             LimitReached: If the time is up.
@@ -186,22 +347,7 @@ class Caller:
     async def call_async(
         self, attempt: Callable[[], Awaitable[R]], counted: bool = True, limited: bool = False
     ) -> R:
-        """As `call`, in an event loop.
-
-        Args:
-            attempt: The call.
-            counted: Whether it is a call of its own, for the pace and the meter.
-            limited: Whether it is not made when the time is up; what takes something out of a
-                store is made always.
-
-        Returns:
-            What it returns.
-
-        Raises:
-            NoAnswer: If no try gave an output.
-            LimitReached: If the time is up.
-            TargetError: If the system asks to wait for more than ten minutes.
-        """
+        """As `call`, in an event loop."""
         tries, failed = 0, 0.0
         while True:
             tries += 1
@@ -218,11 +364,7 @@ class Caller:
             await asyncio.sleep(seconds)
 
     def forget(self, lost: NoAnswer) -> None:
-        """Take a lost call out of the meter: it is made once more.
-
-        Args:
-            lost: What the call ended with.
-        """
+        """Take a lost call out of the meter: it is made once more."""
         with self._lock:
             self.meter.lost[lost.kind] -= 1
             self.meter.lost += Counter()  # drops what is zero
@@ -256,14 +398,12 @@ class Caller:
         if not failure.passes or tries > most:
             final = failure.after(tries - 1, self._answered < first)
             self._in_vain |= final.alone
-            self._count(self.meter.lost, failure)
+            with self._lock:
+                self.meter.lost[failure.kind] += 1
             raise final from None
-        self._count(self.meter.retried, failure)
-        return self._wait(tries, failure)
-
-    def _count(self, kinds: Counter[str], failure: NoAnswer) -> None:
         with self._lock:
-            kinds[failure.kind] += 1
+            self.meter.retried[failure.kind] += 1
+        return self._wait(tries, failure)
 
     def _wait(self, tries: int, failure: NoAnswer) -> float:
         """A wait that the system asks for holds for all calls."""
@@ -283,5 +423,4 @@ class Caller:
 class Paced(Protocol):
     """A system that makes its calls at a given pace by itself."""
 
-    def called(self, calls: CallOptions) -> Any:
-        """The same system with its calls made in another way."""
+    def called(self, calls: CallOptions) -> Any: ...

@@ -73,7 +73,7 @@ def require_channels(names: Sequence[str]) -> None:
         raise UsageError("channels has all beside other names; leave the others out.")
 
 
-def separated(reply: Reply, wanted: Sequence[str]) -> dict[str, GeneratedText]:
+def channels_of(reply: Reply, wanted: Sequence[str]) -> dict[str, GeneratedText]:
     """What went through each channel but the answer."""
     found = {SECONDS: GeneratedText("", ReplyFacts("", seconds=reply.seconds))}
     if reply.tool_calls is not None:
@@ -121,7 +121,7 @@ def traced(logger: str | None = None, folder: str | Path | None = None) -> Itera
     trace, lines = Trace(), _Lines()
     before = {} if folder is None else _files(Path(folder))
     try:
-        with _listening(logger, lines):
+        with _listen(logger, lines):
             yield trace
     finally:
         if logger is not None:
@@ -144,7 +144,7 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def _listening(logger: str | None, handler: logging.Handler) -> Iterator[None]:
+def _listen(logger: str | None, handler: logging.Handler) -> Iterator[None]:
     if logger is None:
         yield
         return

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import hashlib
 import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Mapping
+import sysconfig
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -17,19 +19,98 @@ from types import ModuleType
 from leakbound._catalogue import opener_of
 from leakbound.errors import TargetError, UsageError, findable
 from leakbound.systems.callable import as_system
-from leakbound.systems.calls import CallOptions
-from leakbound.systems.failures import place_of
+from leakbound.systems.calls import CallOptions, place_of
 from leakbound.systems.http.store import load_http_system
 from leakbound.systems.mechanism import SystemMechanism
-from leakbound.systems.sources import DIGITS, package_root, source_digest, source_files
+
+DIGITS = 16
+INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+
+
+def package_root(file: Path) -> Path:
+    """The folder that holds the package of a file."""
+    return next(folder for folder in file.parents if not (folder / "__init__.py").is_file())
+
+
+def source_files(file: Path, roots: tuple[Path, ...] = ()) -> tuple[Path, ...]:
+    """A Python file, and what it imports from its own folders, directly or not.
+
+    Nothing is run: imports are read from the text, also those within functions. Modules that are
+    loaded by a name made at run time are not seen, nor are installed packages and data files; of a
+    system that is installed itself, its own package is.
+    """
+    first = file.resolve()
+    folders = tuple(root.resolve() for root in roots) or (package_root(first),)
+    found, open_files = {first, *_packages(first, folders[0])}, [first]
+    open_files += found - {first}
+    while open_files:
+        one = open_files.pop()
+        imported = set(_imports(one, folders)) - found
+        if folders[0] in INSTALLED:  # beside an installed system stand packages of others
+            own = first.relative_to(folders[0]).parts[0]
+            imported = {new for new in imported if new.relative_to(folders[0]).parts[0] == own}
+        found |= imported
+        open_files += imported
+    return first, *sorted(found - {first})
+
+
+def source_digest(file: Path, roots: tuple[Path, ...] = ()) -> str:
+    """A hash that changes with the file of a system, and with any own module that it imports."""
+    first, *others = source_files(file, roots)
+    folders = tuple(root.resolve() for root in roots) or (package_root(first),)
+    digest = hashlib.sha256(first.read_bytes())
+    for other in others:
+        root = next((folder for folder in folders if other.is_relative_to(folder)), other.parent)
+        name = other.relative_to(root).as_posix()
+        digest.update(f"\0{name}\0{hashlib.sha256(other.read_bytes()).hexdigest()}".encode())
+    return digest.hexdigest()[:DIGITS]
+
+
+def _packages(file: Path, root: Path) -> Iterator[Path]:
+    """What runs before a module does: the packages that it stands in."""
+    for folder in file.parents:
+        if folder == root or not folder.is_relative_to(root):
+            return
+        if (start := folder / "__init__.py").is_file():
+            yield start
+
+
+def _imports(file: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
+    """Files below the folders that a file imports; none of one that is no Python."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _modules(folders, alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            bases = folders if not node.level else (_above(file, node.level),)
+            inside = any(base.is_relative_to(root) for base in bases for root in folders)
+            for alias in node.names if inside else ():
+                yield from _modules(bases, f"{node.module or ''}.{alias.name}".strip("."))
+
+
+def _above(file: Path, level: int) -> Path:
+    return file.parents[min(level, len(file.parents)) - 1]
+
+
+def _modules(bases: tuple[Path, ...], dotted: str) -> Iterator[Path]:
+    """Files that an import of `a.b.c` loads: the packages on the way, and the module."""
+    for base in bases:
+        for part in dotted.split("."):
+            base = base / part
+            for found in (base / "__init__.py", base.with_name(f"{part}.py")):
+                if found.is_file():
+                    yield found
+
 
 _known: dict[Path, str] = {}  # user files that were imported here, with hashes of their text
 
 
 @dataclass(frozen=True, slots=True)
 class UserObject:
-    """An object of a user."""
-
     thing: object
     name: str
     file: Path
@@ -50,7 +131,10 @@ def find_object(place: str, attribute: str) -> UserObject:
         plain = True  # no package
     module, name = _of_file(file) if plain else _of_module(place)
     found = Path(module.__file__ or place).resolve()
-    roots = _roots(module, found)
+    # its imports are found below the folder of its package, and here
+    alone = module.__name__.startswith("leakbound_system_")
+    depth = 0 if alone else module.__name__.count(".") + (found.name == "__init__.py")
+    roots = tuple(dict.fromkeys((found.parents[depth], Path.cwd())))
     for one in source_files(found, roots):
         _known[one] = _hash(one)
     return UserObject(
@@ -148,13 +232,6 @@ def _attribute(module: ModuleType, attribute: str, name: str) -> object:
     return found
 
 
-def _roots(module: ModuleType, file: Path) -> tuple[Path, ...]:
-    """Where imports of a module are found: below the folder of its package, and here."""
-    alone = module.__name__.startswith("leakbound_system_")
-    depth = 0 if alone else module.__name__.count(".") + (file.name == "__init__.py")
-    return tuple(dict.fromkeys((file.parents[depth], Path.cwd())))
-
-
 def _hash(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
@@ -181,6 +258,9 @@ def load_system(
 ) -> SystemMechanism:
     """The system at an address, as a mechanism that can be audited.
 
+    Its `source` is a hash of the options, the file and the modules of its folders that it imports,
+    or the address of another package's system.
+
     Args:
         address: `python:file.py:object`, `python:package.module:object`, `http:file.yaml`, or an
             address whose scheme an installed package registers as an entry point in
@@ -189,10 +269,6 @@ def load_system(
         options: Arguments, by name, of a class, a factory or a function, or of what another
             package opens addresses with.
         calls: Pace, time and retries of its calls.
-
-    Returns:
-        The mechanism. Its `source` is a hash of the options, the file and the modules of its
-        folders that it imports, or the address of another package's system.
 
     Raises:
         UsageError: For an address of another form, of no file or of no object of it, a YAML file

@@ -20,16 +20,21 @@ from leakbound.models import Model
 from leakbound.models.content import text_only
 from leakbound.models.http.blocking import run_blocking
 from leakbound.privacy import Guarantee, NonPrivate
-from leakbound.systems.callable import Answerer, as_system
-from leakbound.systems.calls import Caller, CallOptions, Paced
-from leakbound.systems.channels import SECONDS, separated
-from leakbound.systems.duck import says_stateful
-from leakbound.systems.failures import NoAnswer, SystemFailed, interrupts, too_slow
+from leakbound.systems.callable import Answerer, as_system, says_stateful, session_of
+from leakbound.systems.calls import (
+    Caller,
+    CallOptions,
+    NoAnswer,
+    Paced,
+    SystemFailed,
+    interrupts,
+    too_slow,
+)
+from leakbound.systems.channels import SECONDS, channels_of
 from leakbound.systems.http.system import HttpSystem
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
 from leakbound.systems.replies import as_reply, together
-from leakbound.systems.sessions import session_of
-from leakbound.systems.stores.shared import SharedStore
+from leakbound.systems.stores import SharedStore
 from leakbound.systems.threads import ThreadedSystem
 from leakbound.tasks import (
     Access,
@@ -90,7 +95,6 @@ class SystemMechanism(MechanismBase):
 
     @property
     def access(self) -> frozenset[Access]:
-        """Text for all; scores where they are asked for."""
         return frozenset({"black_box", "white_box"}) if self.scored else frozenset({"black_box"})
 
     @property
@@ -107,14 +111,7 @@ class SystemMechanism(MechanismBase):
         return options.at_once(1, says_stateful(system))
 
     def called(self, calls: CallOptions) -> Self:
-        """The mechanism with its calls made in another way.
-
-        Args:
-            calls: Pace, time and retries; they change no aggregate.
-
-        Returns:
-            A mechanism over the same system, with a caller of its own.
-        """
+        """The mechanism with its calls made in another way, by a caller of its own."""
         system = self.system
         if isinstance(system, Paced):
             system = system.called(calls)
@@ -157,7 +154,10 @@ class SystemMechanism(MechanismBase):
         self._require_answer(found)
         alone = [at for at, one in enumerate(found) if isinstance(one, NoAnswer) and one.alone]
         if alone:
-            self._require_alive(asked, found)
+            # calls were lost while no other was answered: one that was answered before shows
+            # whether the system is down, which is not an outcome; its reply is not used
+            known = max(at for at, one in enumerate(found) if isinstance(one, Reply))
+            self._require_answer(self._ask_all([asked[known]]))
             again = self._ask_all([asked[at] for at in alone])
             for at, one in zip(alone, again, strict=True):
                 self.caller.forget(cast(NoAnswer, found[at]))
@@ -165,7 +165,9 @@ class SystemMechanism(MechanismBase):
         return [LOST if isinstance(one, NoAnswer) else one for one in found]
 
     def _ask_all(self, asked: Sequence[_Asked]) -> list[Reply | NoAnswer]:
-        system = self._spread_out()
+        system, timeout = cast(System, self.system), self.caller.options.timeout
+        if not isinstance(system, AsyncSystem) and (self.at_once > 1 or timeout is not None):
+            system = ThreadedSystem(system, self.name, self.at_once, timeout, self._clocked)
         if isinstance(system, AsyncSystem):
             return run_blocking(self._ask_together(system, asked))
         return [self._ask(system, job, query) for job, query, _ in asked]
@@ -176,22 +178,6 @@ class SystemMechanism(MechanismBase):
         if lost and len(lost) == len(found):
             every = f" None of {len(lost)} calls had an answer." if len(lost) > 1 else ""
             raise TargetError(f"{lost[0]}{every}")
-
-    def _require_alive(self, asked: Sequence[_Asked], found: Sequence[Reply | NoAnswer]) -> None:
-        """Calls were lost while no other was answered: one that was answered before shows whether
-        the system is down, which is not an outcome. Its reply is not used.
-        """
-        known = max(at for at, one in enumerate(found) if isinstance(one, Reply))
-        self._require_answer(self._ask_all([asked[known]]))
-
-    def _spread_out(self) -> System:
-        """The system, in threads where it is to be called so."""
-        system, options = cast(System, self.system), self.caller.options
-        if isinstance(system, AsyncSystem):
-            return system
-        if self.at_once == 1 and options.timeout is None:
-            return system
-        return ThreadedSystem(system, self.name, self.at_once, options.timeout, self._clocked)
 
     def _ask(self, system: System, job: Job, query: str) -> Reply | NoAnswer:
         try:
@@ -299,7 +285,10 @@ class SystemMechanism(MechanismBase):
         return time.perf_counter() - began if self._clocked else None
 
     def _aggregate(self, task: Task, job: Job, reply: Reply) -> Aggregate:
-        reply = self._timed(reply)
+        if isinstance(self.system, SharedStore) and not self._clocked and reply is not LOST:
+            # an index that takes new records in at the next question makes that one slower,
+            # whatever it tells of them
+            reply = replace(reply, seconds=None)
         answers, seen = task.answers(job.query), self._seen(reply)
         if not (self.scored and answers):
             found = as_aggregate(task, job.query, reply.text)
@@ -308,16 +297,8 @@ class SystemMechanism(MechanismBase):
         values = (*self._scores(reply, answers), *map(float, votes))
         return Vector(values, reply=seen, channels=self._channels(reply))
 
-    def _timed(self, reply: Reply) -> Reply:
-        """Without its time after a record was added to a shared store, unless the time is named:
-        an index that takes new records in at the next question makes that one slower, whatever it
-        tells of them.
-        """
-        untimed = isinstance(self.system, SharedStore) and not self._clocked
-        return replace(reply, seconds=None) if untimed and reply is not LOST else reply
-
     def _channels(self, reply: Reply) -> dict[str, GeneratedText]:
-        return separated(reply, self.channels) if self.channels else {}
+        return channels_of(reply, self.channels) if self.channels else {}
 
     def _seen(self, reply: Reply) -> ReplyFacts:
         """What a user sees of a reply: its scores only with white-box access, and its seconds and
@@ -356,5 +337,4 @@ class SystemMechanism(MechanismBase):
         )
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
-        """Not known."""
         return None

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
 from leakbound.models.http.blocking import LoopThread
 from leakbound.tasks import Context, Example
@@ -70,14 +70,7 @@ class Session(Protocol):
     """A system with one context in place."""
 
     def ask(self, query: str) -> Reply:
-        """Answer a query.
-
-        Args:
-            query: What the user sends.
-
-        Returns:
-            The reply.
-        """
+        """Answer what a user sends."""
 
     def close(self) -> None:
         """Take the context away."""
@@ -88,14 +81,7 @@ class System(Protocol):
     """Answers queries from a context. Its sessions are opened one after the other."""
 
     def open(self, context: Context) -> Session:
-        """Put a context in place.
-
-        Args:
-            context: The examples (PRIVATE).
-
-        Returns:
-            A session; whoever opened it closes it.
-        """
+        """Put a context (PRIVATE) in place; whoever opens a session closes it."""
 
 
 class Store(System, Protocol):
@@ -105,35 +91,29 @@ class Store(System, Protocol):
     """
 
     def plant(self, record: Example) -> str:
-        """Add a record to what open sessions and all later ones answer from.
-
-        Args:
-            record: The record (PRIVATE).
+        """Add a record (PRIVATE) to what open sessions and all later ones answer from.
 
         Returns:
             An id to remove it by.
         """
 
     def remove(self, record_id: str) -> None:
-        """Remove a record.
+        """Remove a record by the id that `plant` returned."""
 
-        Args:
-            record_id: What `plant` returned.
-        """
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FunctionSession:
+    """A session made of functions (PRIVATE)."""
+
+    ask: Any
+    close: Any = field(default=lambda: None)
 
 
 class AsyncSession(Protocol):
     """A session in an event loop."""
 
     async def ask(self, query: str) -> Reply:
-        """Answer a query.
-
-        Args:
-            query: What the user sends.
-
-        Returns:
-            The reply.
-        """
+        """Answer what a user sends."""
 
     async def close(self) -> None:
         """Take the context away."""
@@ -153,25 +133,11 @@ class AsyncSystem(ABC):
 
     @abstractmethod
     async def open_async(self, context: Context) -> AsyncSession:
-        """Put a context in place.
-
-        Args:
-            context: The examples (PRIVATE).
-
-        Returns:
-            A session; whoever opened it closes it.
-        """
+        """Put a context (PRIVATE) in place; whoever opens a session closes it."""
 
     @final
     def open(self, context: Context) -> Session:
-        """Put a context in place, in an event loop of the session's own.
-
-        Args:
-            context: The examples (PRIVATE).
-
-        Returns:
-            A session; whoever opened it closes it.
-        """
+        """Put a context (PRIVATE) in place, in an event loop of the session's own."""
         thread = LoopThread("leakbound-session")
         try:
             return _BlockingSession(thread.run(self.open_async(context)), thread)

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from leakbound._text import whole
 from leakbound.errors import TargetError
@@ -25,7 +25,6 @@ MOST_TOKENS = 1 << 53  # whole numbers that a float holds; no reply is as long
 TEXTS = ("text", "content", "response", "answer", "output", "output_text", "result", "message")
 LISTS = (("messages", -1), ("choices", 0), ("replies", 0))  # and which of their items holds it
 DEPTH = 5  # choices -> item -> message -> content -> parts -> text
-METADATA = ("scores", "seconds", "tokens", "finish_reason", "tool_calls", "channels")  # beside it
 
 
 def as_reply(answer: object, name: str, seconds: float | None = None) -> Reply:
@@ -46,17 +45,10 @@ be a whole number of at least 0, or None.
             f"the system {name!r} returned {'None' if text is None else type(text).__name__}; it "
             "must return the answer as str."
         )
-    found = {part: _check(_part(answer, part), part, name) for part in METADATA}
-    given = cast("float | None", found["seconds"])
-    return Reply(
-        text=whole(text),
-        scores=cast("Mapping[str, float] | None", found["scores"]),
-        seconds=seconds if given is None else given,
-        tokens=cast("int | None", found["tokens"]),
-        finish_reason=cast("str | None", found["finish_reason"]),
-        tool_calls=cast("tuple[JsonValue, ...] | None", found["tool_calls"]),
-        channels=cast("Mapping[str, str] | None", found["channels"]),
-    )
+    found: dict[str, Any] = {part: _check(_part(answer, part), part, name) for part in CHECKS}
+    if found["seconds"] is None:
+        found["seconds"] = seconds
+    return Reply(whole(text), **found)
 
 
 def together(replies: Sequence[Reply], query: Query) -> Reply:
@@ -78,31 +70,27 @@ def together(replies: Sequence[Reply], query: Query) -> Reply:
     )
 
 
-def joined(answer: object) -> object:
+def join_pieces(answer: object) -> object:
     """An answer that comes in pieces, as one.
 
     Examples:
-        >>> joined(part for part in ("it is ", {"content": "so"}))
+        >>> join_pieces(part for part in ("it is ", {"content": "so"}))
         'it is so'
     """
     return "".join(map(_piece, answer)) if isinstance(answer, Iterator) else answer
 
 
-async def joined_async(answer: object) -> object:
-    """As `joined`, also of an asynchronous iterator."""
-    if not isinstance(answer, AsyncIterator):
-        return joined(answer)
-    return "".join([_piece(piece) async for piece in answer])
-
-
-def finished(answer: object) -> object:
+def finish(answer: object) -> object:
     """What a function returned that is not declared as asynchronous, awaited and joined."""
     later = inspect.isawaitable(answer) or isinstance(answer, AsyncIterator)
-    return run_blocking(_await_all(answer)) if later else joined(answer)
+    return run_blocking(finish_async(answer)) if later else join_pieces(answer)
 
 
-async def _await_all(answer: object) -> object:
-    return await joined_async(await answer if inspect.isawaitable(answer) else answer)
+async def finish_async(answer: object) -> object:
+    answer = await answer if inspect.isawaitable(answer) else answer
+    if not isinstance(answer, AsyncIterator):
+        return join_pieces(answer)
+    return "".join([_piece(piece) async for piece in answer])
 
 
 def _piece(piece: object) -> str:
@@ -127,15 +115,10 @@ def text_in(answer: object, depth: int = DEPTH) -> object:
         part = _part(answer, name)
         if isinstance(part, Sequence) and part and not isinstance(part, str):
             return text_in(part[at], depth - 1)
-    if isinstance(answer, list) and answer:
-        return _text_of_parts(answer, depth - 1)
+    if isinstance(answer, list):  # parts of a message; others than text are left
+        texts = [text for one in answer if isinstance(text := text_in(one, depth - 1), str)]
+        return "".join(texts) if texts else answer
     return None if isinstance(answer, Mapping) else answer
-
-
-def _text_of_parts(parts: list[object], depth: int) -> object:
-    """Parts of a message, such as [{"type": "text", "text": "yes"}]; others than text are left."""
-    found = [text for part in parts if isinstance(text := text_in(part, depth), str)]
-    return "".join(found) if found else parts
 
 
 def _part(answer: object, part: str) -> object:
@@ -147,7 +130,6 @@ def _part(answer: object, part: str) -> object:
 
 
 def _check(value: object, part: str, name: str) -> object:
-    """The value as a plain one."""
     if value is None:
         return None
     read, must = CHECKS[part]
@@ -192,13 +174,12 @@ def _text(value: object) -> str | None:
 
 def _tool_calls(value: object) -> tuple[JsonValue, ...] | None:
     """As JSON holds them, so that a stored reply equals the one that was given."""
-    if not isinstance(value, list | tuple):
-        return None
-    if not all(isinstance(call, str | Mapping) for call in value):
+    calls: Sequence[Any] = value if isinstance(value, list | tuple) else [None]
+    if not all(isinstance(call, str | Mapping) for call in calls):
         return None
     try:
-        calls = [call if isinstance(call, str) else dict(call) for call in value]
-        found = json.loads(json.dumps(calls, allow_nan=False))
+        plain = [call if isinstance(call, str) else dict(call) for call in calls]
+        found = json.loads(json.dumps(plain, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
         return None
     return tuple(found) if _is_flat(found, MOST_NESTED) else None

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from leakbound.errors import UsageError
-from leakbound.models.chat import Chat, ChatMessage
-from leakbound.models.content import Content, Parts, join, text_only
+from leakbound.models.content import Chat, ChatMessage, Content, Parts, join, text_only
 from leakbound.tasks.example import Context, Example, present
 
 # Between the replies to several questions of one query, which are kept as one text. It stands for

@@ -1,12 +1,7 @@
 """Shipped tests: what every mechanism and every estimator must hold, for your own as well."""
 
-from leakbound.testing.conformance import (
-    INVARIANTS,
-    Check,
-    Invariant,
-    assert_conforms,
-    conform,
-)
+from leakbound.testing.conformance import INVARIANTS, Invariant, assert_conforms, conform
+from leakbound.testing.conformance_parts import Check
 from leakbound.testing.estimators import (
     ESTIMATOR_INVARIANTS,
     assert_estimator_conforms,
@@ -14,12 +9,6 @@ from leakbound.testing.estimators import (
 )
 
 __all__ = [
-    "ESTIMATOR_INVARIANTS",
-    "INVARIANTS",
-    "Check",
-    "Invariant",
-    "assert_conforms",
-    "assert_estimator_conforms",
-    "conform",
-    "conform_estimator",
-]
+    "ESTIMATOR_INVARIANTS", "INVARIANTS", "Check", "Invariant", "assert_conforms",
+    "assert_estimator_conforms", "conform", "conform_estimator",
+]  # fmt: skip

@@ -7,37 +7,297 @@ needed. A broken invariant is found; none is proved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import contextlib
+import io
+import json
+import logging
+import math
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import Refused, UsageError
-from leakbound.models import Embed, Model, Request
-from leakbound.privacy import Guarantee, Subsampled, leaves
+from leakbound.models import Model, NextLogits, Request
 from leakbound.stats import CategoricalLaw
-from leakbound.tasks import Example, Job, Mechanism, Query, Task
-from leakbound.testing import conformance_behavior as behavior
-from leakbound.testing import conformance_exact as exact
-from leakbound.testing import (
-    conformance_neighbours,
-    conformance_outputs,
-    conformance_reuse,
+from leakbound.tasks import (
+    Aggregate,
+    AnyRequest,
+    Example,
+    Job,
+    Mechanism,
+    Outputs,
+    Query,
+    Task,
+    require_mechanism,
+)
+from leakbound.testing.conformance_exact import (
+    NOISY,
+    QUIET,
+    cost,
+    loss,
+    sensitivity,
+    tightness,
+    vote_noise,
+)
+from leakbound.testing.conformance_outputs import (
+    fresh_noise,
+    many_draws,
+    outputs,
+    public_facts,
+    returned,
+    state,
 )
 from leakbound.testing.conformance_parts import (
+    FLIP,
     GIVEN,
     PATTERNS,
+    PLANTED,
     TWO,
     Bench,
     Broken,
+    Check,
     Puppet,
     Skipped,
     Watched,
+    broken_of,
+    check,
+    words_of,
 )
-from leakbound.testing.conformance_reuse import NOISY
-from leakbound.testing.puppet import FLIP
+
+# Different draws. An aggregate that holds noise takes one of at least two values, nearly evenly
+# under NOISY, so that all of them agree by chance with probability 2^-15 at most.
+REUSES = 16
+READINGS = ("agree", "random")
+
+
+def reuse(bench: Bench) -> str:
+    """Aggregates are those of every claim, unless `noise_in_collect`; then each draw is fresh."""
+    mechanism = bench.mechanism
+    if not mechanism.needs:
+        raise Skipped("it asks no model, so its aggregates are never reused")
+    noisy, quiet = mechanism.recalibrated(*NOISY), mechanism.recalibrated(*QUIET)
+    protects = 0 < mechanism.guarantee.epsilon(1e-3) < math.inf
+    if protects and noisy.guarantee == quiet.guarantee:
+        raise Broken(
+            f"recalibrated gives the same guarantee ({noisy.guarantee.describe()}) for epsilon "
+            f"{NOISY[0]:g} and {QUIET[0]:g}"
+        )
+    for task, query in (*bench.queries(), TWO):
+        if mechanism.noise_in_collect(task, query):
+            _require_fresh(bench, noisy, task, query)
+        else:
+            _require_equal(bench, noisy, quiet, task, query)
+    return "aggregates of one claim are those of another, where this is said"
+
+
+def _aggregates(
+    bench: Bench, mechanism: Mechanism, task: Task, query: Query, pattern: str
+) -> list[Aggregate]:
+    """One for each draw, over contexts that a puppet reads in many ways."""
+    jobs = [bench.job(query, flip=bool(i % 2)) for i in range(REUSES)]
+    draws = [bench.seed + i // 2 for i in range(REUSES)]
+    return mechanism.collect(task, jobs, draws, bench.puppet(pattern, query))
+
+
+def _require_equal(
+    bench: Bench, noisy: Mechanism, quiet: Mechanism, task: Task, query: Query
+) -> None:
+    for pattern in READINGS:
+        one, other = (_aggregates(bench, m, task, query, pattern) for m in (noisy, quiet))
+        if one != other:
+            differing = sum(a != b for a, b in zip(one, other, strict=True))
+            raise Broken(
+                f"noise_in_collect is False, and {differing} of {REUSES} aggregates under "
+                f"{pattern!r} differ between epsilon {NOISY[0]:g} and {QUIET[0]:g}: outputs of one "
+                "claim would be reused for the other"
+            )
+
+
+def _require_fresh(bench: Bench, noisy: Mechanism, task: Task, query: Query) -> None:
+    job, draws = bench.job(query), range(bench.seed, bench.seed + REUSES)
+    puppet = bench.puppet("random", query)
+    one, again = (noisy.collect(task, [job] * REUSES, list(draws), puppet) for _ in range(2))
+    if one != again:
+        raise Broken("equal draws give different aggregates")
+    if all(aggregate == one[0] for aggregate in one):
+        raise Broken(
+            f"noise_in_collect is True, and {REUSES} different draws give one and the same "
+            "aggregate"
+        )
+
+
+CERTAIN = 0.9  # a likelier answer than this may well come 64 times in a row, whatever the noise
+
+
+def members(bench: Bench) -> str:
+    """Every member of the protocol is there, and says something that can be used."""
+    try:
+        mechanism = require_mechanism(bench.mechanism)
+    except ValueError as error:
+        raise Broken(str(error)) from None
+    for task, query in (*bench.queries(), TWO):
+        said: object = mechanism.noise_in_collect(task, query)
+        if not isinstance(said, bool):
+            raise Broken(f"noise_in_collect returns {said!r}; it must return True or False")
+    voters: object = mechanism.voters(len(bench.job(GIVEN[1]).context))
+    if not (isinstance(voters, int) and voters >= 1):
+        raise Broken(f"voters returns {voters!r}; it must return a whole number of at least 1")
+    config = mechanism.to_config()
+    if config.get("kind") != mechanism.name:
+        raise Broken(f"the kind in to_config is {config.get('kind')!r}, not {mechanism.name!r}")
+    json.dumps(config)
+    return "every member is there"
+
+
+def seeds(bench: Bench) -> str:
+    """Equal seeds give equal outputs; other seeds other ones, wherever there is noise."""
+    mechanism = bench.mechanism
+    one, again = (_run(bench, 1) for _ in range(2))
+    if one != again:
+        raise Broken("equal seeds give different outputs")
+    if not 0 < mechanism.guarantee.epsilon(1e-3) < math.inf:
+        return "equal seeds give equal outputs; no noise is guaranteed"
+    fresh = mechanism.release(one[0], 64, np.random.default_rng(2))
+    declared = mechanism.output_distribution(one[0])
+    if isinstance(declared, CategoricalLaw) and float(declared.probabilities.max()) > CERTAIN:
+        return "equal seeds give equal outputs; one answer is too certain to see the noise"
+    if declared is None and fresh.noisy is None:
+        return "equal seeds give equal outputs; the noise is not seen"
+    if _bytes(fresh) == one[2]:
+        raise Broken(
+            "different seeds give equal outputs: the noise does not come from the generator"
+        )
+    return "equal seeds give equal outputs, different ones do not"
+
+
+def _run(bench: Bench, seed: int) -> tuple[Aggregate, list[str], tuple[bytes, bytes]]:
+    """(aggregate, what was shown to the model, outputs) of one seed."""
+    watched = bench.watched("random", GIVEN[0])
+    (aggregate,) = bench.mechanism.collect(GIVEN[0], [bench.job(GIVEN[1])], [seed], watched)
+    shown = [watched.words(request) for request in watched.requests]
+    outputs = bench.mechanism.release(aggregate, 64, np.random.default_rng(seed))
+    return aggregate, shown, _bytes(outputs)
+
+
+def _bytes(outputs: Outputs) -> tuple[bytes, bytes]:
+    noisy = outputs.noisy if outputs.noisy is not None else outputs.picked
+    return outputs.answers.tobytes(), b"" if noisy is None else noisy.tobytes()
+
+
+def nothing_kept(bench: Bench) -> str:
+    """No example stands in the mechanism after collecting, in a repr, on a stream or in a log."""
+    mechanism = bench.mechanism
+    for task, query in bench.queries():
+        job, watched = bench.job(query), bench.watched("echo", task)
+        with _capture() as written:
+            aggregates = mechanism.collect(task, [job], [bench.seed], watched)
+        places = {
+            "the log or a stream": written.getvalue(),
+            "repr of aggregates": repr(aggregates),
+            "repr of requests": repr(mechanism.requests(task, job, 0)),
+            "repr": repr(mechanism),
+            "str": str(mechanism),
+            "to_config": repr(mechanism.to_config()),
+            "pickle": _pickle_of(mechanism),
+        }
+        for where, text in places.items():
+            if PLANTED.search(text):
+                raise Broken(f"an example stands in {where}")
+    return "no example in repr, str, configuration, pickle, aggregates' repr, streams and logs"
+
+
+def _pickle_of(mechanism: Mechanism) -> str:
+    """As text; of what cannot be pickled, its attributes."""
+    try:
+        return pickle.dumps(mechanism, 0).decode("latin-1")
+    except Exception:
+        names = [name for name in dir(mechanism) if not name.startswith("__")]
+        return repr({name: getattr(mechanism, name, None) for name in names})
+
+
+@contextlib.contextmanager
+def _capture() -> Iterator[io.StringIO]:
+    """What is printed or logged, at any level."""
+    written, root = io.StringIO(), logging.getLogger()
+    handler, level = logging.StreamHandler(written), root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        with contextlib.redirect_stdout(written), contextlib.redirect_stderr(written):
+            yield written
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+
+
+def requests(bench: Bench) -> str:
+    """`needs` names what is asked, and `requests` names requests that are really made."""
+    mechanism = bench.mechanism
+    used: set[type[AnyRequest]] = set()
+    for task, query in bench.queries():
+        watched, job = bench.watched("random", task), bench.job(query)
+        mechanism.collect(task, [job], [bench.seed], watched)
+        kinds = {type(request) for request in watched.requests}
+        used |= kinds
+        if task.labels and not kinds <= mechanism.needs:
+            raise Broken(f"asks {_names(kinds - mechanism.needs)}, which needs does not name")
+        made = {_in_tokens(request, watched) for request in watched.requests}
+        first = mechanism.requests(task, job, bench.seed)
+        unmade = [request for request in first if _in_tokens(request, watched) not in made]
+        if unmade:
+            raise Broken(
+                f"requests() names {len(unmade)} {_names({type(one) for one in unmade})} that "
+                "collect does not make"
+            )
+    if not mechanism.needs <= used:
+        raise Broken(f"needs names {_names(mechanism.needs - used)}, which is never asked")
+    return f"asks {_names(used) or 'nothing'}, as declared"
+
+
+def _names(kinds: Iterable[type]) -> str:
+    return ", ".join(sorted(kind.__name__ for kind in kinds))
+
+
+def _in_tokens(request: AnyRequest, watched: Watched) -> AnyRequest:
+    """The same request by token ids, where it is one for logits."""
+    if isinstance(request, NextLogits) and isinstance(request.prompt, str):
+        ids = watched.model.encode(request.prompt)  # type: ignore[attr-defined]
+        return replace(request, prompt=tuple(ids))
+    return request
+
+
+def request_count(bench: Bench) -> str:
+    """Under a guarantee, neighbouring contexts make the same number of requests."""
+    bench.guaranteed()
+    counts: dict[str, set[int]] = {}
+    for pattern in bench.patterns:
+        for job in bench.neighbours(GIVEN[1]):
+            watched = bench.watched(pattern, GIVEN[0])
+            bench.mechanism.collect(GIVEN[0], [job], [bench.seed], watched)
+            counts.setdefault(pattern, set()).add(watched.calls)
+    if uneven := {pattern: sorted(found) for pattern, found in counts.items() if len(found) > 1}:
+        raise Broken(f"the number of requests differs between neighbouring contexts: {uneven}")
+    return "neighbouring contexts make as many requests"
+
+
+def decode(bench: Bench) -> str:
+    """`decode` gives one text for each draw and shows the model no example."""
+    mechanism = bench.mechanism
+    for task, query in bench.queries():
+        collecting, decoding = bench.watched("echo", task), bench.watched("echo", task)
+        (aggregate,) = mechanism.collect(task, [bench.job(query)], [bench.seed], collecting)
+        outputs = mechanism.release(aggregate, 7, np.random.default_rng(0))
+        texts = mechanism.decode(task, query, outputs, decoding)
+        if len(texts) != 7 or not all(isinstance(text, str) for text in texts):
+            raise Broken(f"decode gives {len(texts)} texts for 7 draws")
+        if any(PLANTED.search(decoding.words(request)) for request in decoding.requests):
+            raise Broken("decode shows an example to the model")
+    return "one text for each draw, and no example is asked about"
+
 
 # ln p of answers that every voter gives: the first is likeliest, the last as good as impossible.
 SURE = np.log([0.6, 0.4, 1e-9])
@@ -54,15 +314,9 @@ class Filtering(Puppet):
     """Refuses every prompt that shows FLIP, as the content filter of a provider does."""
 
     def answer(self, requests: Sequence[Request[Any]], /) -> list[Any]:
-        """Answers in order."""
-        if any(FLIP in _words(self, request) for request in requests):
+        if any(FLIP in words_of(self, request) for request in requests):
             raise Refused("a content filter has stopped the prompt.")
         return super().answer(requests)
-
-
-def _words(puppet: Puppet, request: Request[Any]) -> str:
-    shown: Any = request.text if isinstance(request, Embed) else request.prompt  # type: ignore[attr-defined]
-    return shown if isinstance(shown, str) else puppet.text(shown)
 
 
 def agreement(bench: Bench) -> str:
@@ -113,7 +367,7 @@ def disjoint_parts(bench: Bench) -> str:
         raise Skipped("no disjoint parts are stated")
     if sorted(place for part in parts for place in part) != list(range(len(job.context))):
         raise Broken("disjoint_parts does not state every place of a context once")
-    shown = [{at for place in part for at in _changed(bench, job, place)} for part in parts]
+    shown = [{at for place in part for at in _changes(bench, job, place)} for part in parts]
     asked = len(bench.mechanism.requests(GIVEN[0], job, 0))
     each = asked // bench.mechanism.voters(len(job.context))  # 2 where votes are calibrated
     if any(len(requests) != each for requests in shown) or (
@@ -123,7 +377,7 @@ def disjoint_parts(bench: Bench) -> str:
     return f"each of {len(parts)} voters is shown the examples of its part"
 
 
-def _changed(bench: Bench, job: Job, place: int) -> list[int]:
+def _changes(bench: Bench, job: Job, place: int) -> list[int]:
     """Which requests show the example at a place."""
     context = (*job.context[:place], OTHER, *job.context[place + 1 :])
     before, after = (
@@ -132,129 +386,11 @@ def _changed(bench: Bench, job: Job, place: int) -> list[int]:
     return [at for at, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
 
 
-DELTAS = (0.0, 1e-9, 1e-6, 1e-3)  # where guarantees are compared: pure DP and orders of magnitude
-SLACK = 1 - 1e-9  # for rounding
-DRAWS = 8  # runs over one context; a round that is the same in all of them saw no noise before it
-
-Round = frozenset[Request[object]]
-
-
-def cost(bench: Bench) -> str:
-    """`cost` has one part for each release of an answer, and never spends less than a release."""
-    mechanism, most = bench.mechanism, 1
-    for task, query in (*bench.queries(), TWO):
-        found = mechanism.cost(task, query)
-        if found.relation != mechanism.guarantee.relation:
-            raise Broken(
-                f"cost is stated under {found.relation}, the guarantee under "
-                f"{mechanism.guarantee.relation}"
-            )
-        releases = 1
-        if mechanism.noise_in_collect(task, query):
-            releases = release_count(bench, task, query)
-        most = max(most, releases)
-        _require_cost(found, mechanism.guarantee, releases)
-    return f"every answer pays for what it releases ({most} noisy choices at most)"
-
-
-def _require_cost(found: Guarantee, guarantee: Guarantee, releases: int) -> None:
-    if releases > 1:
-        if _is_finite(found) and part_count(found) < releases:
-            raise Broken(
-                f"an answer makes {releases} releases that depend on an example, and its cost is "
-                f"{found.describe()}; it must be compose of one part for each release"
-            )
-        return
-    for delta in DELTAS:
-        if found.epsilon(delta) < guarantee.epsilon(delta) * SLACK:
-            raise Broken(
-                f"one answer costs {found.epsilon(delta):.6g} at δ={delta:g}, and the guarantee of "
-                f"one release is {guarantee.epsilon(delta):.6g}"
-            )
-
-
-def _is_finite(guarantee: Guarantee) -> bool:
-    """Neither nothing is guaranteed, nor that nothing is lost."""
-    return any(0 < guarantee.epsilon(delta) < float("inf") for delta in DELTAS)
-
-
-def part_count(guarantee: Guarantee) -> int:
-    """Number of releases that a guarantee composes.
-
-    Examples:
-        >>> from leakbound.privacy import PureDP, compose
-        >>> part_count(compose([PureDP(0.5)] * 3))
-        3
-    """
-    return sum(part.steps if isinstance(part, Subsampled) else 1 for part in leaves(guarantee))
-
-
-def release_count(bench: Bench, task: Task, query: Query) -> int:
-    """Number of noisy choices in one answer that depend on one example, as far as a puppet shows.
-
-    A round of model calls that shows the example, with prompts that noise drawn before has changed,
-    leads to a release of its own; so does the first round that shows it. Rounds that are the same
-    whatever noise is drawn count once, so the number is never too large.
-    """
-    mechanism = bench.mechanism.recalibrated(*NOISY)  # much noise: runs part soon
-    counts = [1]
-    for pattern in ("random", "agree"):
-        for flip in (False, True):
-            job = bench.job(query, flip)
-            runs = [
-                _rounds(mechanism, task, job, bench.seed + draw, Puppet(pattern, bench.seed))
-                for draw in range(DRAWS)
-            ]
-            counts.append(_most(runs))
-    return max(counts)
-
-
-def _rounds(
-    mechanism: Mechanism, task: Task, job: Job, draw: int, puppet: Puppet
-) -> frozenset[Round]:
-    """Different rounds of model calls of one run that show the last example."""
-    watched = Watched(puppet)
-    mechanism.collect(task, [job], [draw], watched)
-    word = str(job.context[-1].input)
-    return frozenset(
-        frozenset(requests)
-        for requests in watched.rounds
-        if any(word in watched.words(request) for request in requests)
-    )
-
-
-def _most(runs: Sequence[frozenset[Round]]) -> int:
-    common = frozenset.intersection(*runs)
-    return max(len(run - common) for run in runs) + bool(common)
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One invariant over one mechanism.
-
-    Attributes:
-        name: Name of the invariant.
-        passed: Whether it holds; also True where it says nothing about the mechanism.
-        detail: What was found, or why it was skipped.
-    """
-
-    name: str
-    passed: bool
-    detail: str
-
-    @property
-    def skipped(self) -> bool:
-        """Was there nothing to check?"""
-        return self.detail.startswith("skipped: ")
-
-
 @dataclass(frozen=True, slots=True)
 class Invariant:
     """Something that must hold for a mechanism.
 
-    Attributes:
-        name: Its name.
-        body: Returns what was found, or raises `Broken` or `Skipped`.
+    `body` returns what was found, or raises `Broken` or `Skipped`.
     """
 
     name: str
@@ -269,42 +405,14 @@ class Invariant:
         model: Model | None = None,
         patterns: Sequence[str] = PATTERNS,
     ) -> Check:
-        """Check it for one mechanism."""
-        try:
-            with np.errstate(all="ignore"):
-                found = self.body(Bench(mechanism, seed, pairs, model, patterns))
-            return Check(self.name, True, found)
-        except Skipped as nothing:
-            return Check(self.name, True, f"skipped: {nothing}")
-        except Broken as broken:
-            return Check(self.name, False, str(broken))
-        except Exception as error:
-            return Check(self.name, False, f"raised {type(error).__name__}: {error}")
+        return check(self.name, self.body, Bench(mechanism, seed, pairs, model, patterns))
 
 
-INVARIANTS: tuple[Invariant, ...] = (
-    Invariant("members", behavior.members),
-    Invariant("sensitivity", exact.sensitivity),
-    Invariant("many_draws", conformance_outputs.many_draws),
-    Invariant("fresh_noise", conformance_outputs.fresh_noise),
-    Invariant("outputs", conformance_outputs.outputs),
-    Invariant("returned", conformance_neighbours.returned),
-    Invariant("public_facts", conformance_neighbours.public_facts),
-    Invariant("state", conformance_neighbours.state),
-    Invariant("seeds", behavior.seeds),
-    Invariant("nothing_kept", behavior.nothing_kept),
-    Invariant("requests", behavior.requests),
-    Invariant("request_count", behavior.request_count),
-    Invariant("disjoint_parts", disjoint_parts),
-    Invariant("loss", exact.loss),
-    Invariant("tightness", exact.tightness),
-    Invariant("vote_noise", exact.vote_noise),
-    Invariant("agreement", agreement),
-    Invariant("total", total),
-    Invariant("decode", behavior.decode),
-    Invariant("reuse", conformance_reuse.reuse),
-    Invariant("cost", cost),
-)
+INVARIANTS = tuple(Invariant(body.__name__, body) for body in (
+    members, sensitivity, many_draws, fresh_noise, outputs, returned, public_facts, state, seeds,
+    nothing_kept, requests, request_count, disjoint_parts, loss, tightness, vote_noise, agreement,
+    total, decode, reuse, cost,
+))  # fmt: skip
 
 
 def conform(
@@ -317,30 +425,20 @@ def conform(
         seed: Root of all randomness.
         pairs: Number of neighbouring contexts.
         model: Answers free queries; None for a puppet whose tokens are bytes.
-
-    Returns:
-        One finding for each invariant.
     """
-    return [check(mechanism, seed=seed, pairs=pairs, model=model) for check in INVARIANTS]
+    return [one(mechanism, seed=seed, pairs=pairs, model=model) for one in INVARIANTS]
 
 
 def assert_conforms(
     mechanism: Mechanism, *, seed: int = 0, pairs: int = 200, model: Model | None = None
 ) -> None:
-    """Check every invariant for one mechanism, in a test.
-
-    Args:
-        mechanism: What is checked.
-        seed: Root of all randomness.
-        pairs: Number of neighbouring contexts.
-        model: Answers free queries; None for a puppet whose tokens are bytes.
+    """As `conform`, in a test.
 
     Raises:
         AssertionError: With the name and finding of every broken invariant.
     """
     checks = conform(mechanism, seed=seed, pairs=pairs, model=model)
-    broken = [check for check in checks if not check.passed]
-    if broken:
-        found = "; ".join(f"{check.name}: {check.detail}" for check in broken)
+    if broken := broken_of(checks):
         name = getattr(mechanism, "name", type(mechanism).__name__)  # it may lack one
-        raise AssertionError(f"{name} breaks {len(broken)} of {len(checks)} invariants. {found}.")
+        found = f"breaks {len(broken)} of {len(checks)} invariants. {'; '.join(broken)}"
+        raise AssertionError(f"{name} {found}.")

@@ -11,10 +11,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.privacy import ApproxDP, BoundedRange, DiscreteGaussian, Gaussian, Guarantee
+from leakbound.models.request import Request
+from leakbound.privacy import (
+    ApproxDP,
+    BoundedRange,
+    DiscreteGaussian,
+    Gaussian,
+    Guarantee,
+    Subsampled,
+    leaves,
+)
 from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution, exact_privacy_loss
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
-from leakbound.tasks import Aggregate, Job, Mechanism, Query
+from leakbound.tasks import Aggregate, Job, Mechanism, Query, Task
 from leakbound.testing.conformance_parts import (
     TWO,
     Bench,
@@ -22,6 +31,7 @@ from leakbound.testing.conformance_parts import (
     Family,
     Puppet,
     Skipped,
+    Watched,
     values_of,
 )
 
@@ -194,7 +204,12 @@ def tightness(bench: Bench) -> str:
     delta = max((delta, *_own_deltas(guarantee)))
     worst = 0.0
     for factor, gap in itertools.product(CROWDS, GAPS):
-        larger = _larger(bench, factor)
+        made: Any = bench.mechanism
+        options = [one.name for one in fields(made)] if is_dataclass(made) else []
+        larger = _Crowd(made, bench.seed, factor=factor)
+        if "partitions" in options:
+            # more voters are more partitions where these are an option, else more examples
+            larger = _Crowd(replace(made, partitions=factor * made.partitions), bench.seed)
         if factor > 1 and _voters(larger) == _voters(bench):
             break
         declared = larger.mechanism.guarantee.epsilon(delta)
@@ -212,17 +227,7 @@ class _Crowd(Bench):
     factor: int = 1
 
     def job(self, query: Query, flip: bool = False, factor: int = 1) -> Job:
-        """The same over a larger context."""
         return Bench.job(self, query, flip, factor * self.factor)
-
-
-def _larger(bench: Bench, factor: int) -> Bench:
-    """More voters: more partitions where these are an option, else more examples."""
-    made: Any = bench.mechanism
-    options = [one.name for one in fields(made)] if is_dataclass(made) else []
-    if "partitions" in options:
-        return _Crowd(replace(made, partitions=factor * made.partitions), bench.seed)
-    return _Crowd(bench.mechanism, bench.seed, factor=factor)
 
 
 def _voters(bench: Bench) -> int:
@@ -239,3 +244,98 @@ def _worst_pair(bench: Bench, gap: float) -> tuple[OutputDistribution, OutputDis
     aggregates = bench.mechanism.collect(task, jobs, [bench.seed] * 2, puppet)
     one, other = _distributions(bench.mechanism, aggregates)
     return one, other
+
+
+# Two claims (epsilon, delta) whose noise differs so much that any of it in an aggregate shows.
+NOISY, QUIET = (0.1, 1e-5), (8.0, 1e-5)
+COST_DELTAS = (
+    0.0,
+    1e-9,
+    1e-6,
+    1e-3,
+)  # where guarantees are compared: pure DP and orders of magnitude
+LESS = 1 - 1e-9  # for rounding
+DRAWS = 8  # runs over one context; a round that is the same in all of them saw no noise before it
+
+Round = frozenset[Request[object]]
+
+
+def cost(bench: Bench) -> str:
+    """`cost` has one part for each release of an answer, and never spends less than a release."""
+    mechanism, most = bench.mechanism, 1
+    for task, query in (*bench.queries(), TWO):
+        found = mechanism.cost(task, query)
+        if found.relation != mechanism.guarantee.relation:
+            raise Broken(
+                f"cost is stated under {found.relation}, the guarantee under "
+                f"{mechanism.guarantee.relation}"
+            )
+        releases = 1
+        if mechanism.noise_in_collect(task, query):
+            releases = release_count(bench, task, query)
+        most = max(most, releases)
+        _require_cost(found, mechanism.guarantee, releases)
+    return f"every answer pays for what it releases ({most} noisy choices at most)"
+
+
+def _require_cost(found: Guarantee, guarantee: Guarantee, releases: int) -> None:
+    if releases > 1:
+        finite = any(0 < found.epsilon(delta) < math.inf for delta in COST_DELTAS)
+        if finite and part_count(found) < releases:
+            raise Broken(
+                f"an answer makes {releases} releases that depend on an example, and its cost is "
+                f"{found.describe()}; it must be compose of one part for each release"
+            )
+        return
+    for delta in COST_DELTAS:
+        if found.epsilon(delta) < guarantee.epsilon(delta) * LESS:
+            raise Broken(
+                f"one answer costs {found.epsilon(delta):.6g} at δ={delta:g}, and the guarantee of "
+                f"one release is {guarantee.epsilon(delta):.6g}"
+            )
+
+
+def part_count(guarantee: Guarantee) -> int:
+    """Number of releases that a guarantee composes.
+
+    Examples:
+        >>> from leakbound.privacy import PureDP, compose
+        >>> part_count(compose([PureDP(0.5)] * 3))
+        3
+    """
+    return sum(part.steps if isinstance(part, Subsampled) else 1 for part in leaves(guarantee))
+
+
+def release_count(bench: Bench, task: Task, query: Query) -> int:
+    """Number of noisy choices in one answer that depend on one example, as far as a puppet shows.
+
+    A round of model calls that shows the example, with prompts that noise drawn before has changed,
+    leads to a release of its own; so does the first round that shows it. Rounds that are the same
+    whatever noise is drawn count once, so the number is never too large.
+    """
+    mechanism = bench.mechanism.recalibrated(*NOISY)  # much noise: runs part soon
+    counts = [1]
+    for pattern in ("random", "agree"):
+        for flip in (False, True):
+            job = bench.job(query, flip)
+            runs = [
+                _rounds(mechanism, task, job, bench.seed + draw, Puppet(pattern, bench.seed))
+                for draw in range(DRAWS)
+            ]
+            common = frozenset.intersection(*runs)
+            counts.append(max(len(run - common) for run in runs) + bool(common))
+    return max(counts)
+
+
+def _rounds(
+    mechanism: Mechanism, task: Task, job: Job, draw: int, puppet: Puppet
+) -> frozenset[Round]:
+    """Different rounds of model calls of one run that show the last example."""
+    watched = Watched(puppet)
+    mechanism.collect(task, [job], [draw], watched)
+    word = str(job.context[-1].input)
+    return frozenset(
+        frozenset(requests)
+        for requests in watched.rounds
+        if any(word in watched.words(request) for request in requests)
+    )

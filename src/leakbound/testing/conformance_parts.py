@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import UsageError
-from leakbound.models import Counted, Embed, Model, Request
+from leakbound.mechanisms.parts.contextual_calibration import CONTENT_FREE
+from leakbound.models import Counted, Embed, Model, Request, Scripted
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.tasks import (
     Aggregate,
@@ -26,29 +29,115 @@ from leakbound.tasks import (
     Vector,
     Votes,
 )
-from leakbound.testing.puppet import FLIP, GIVEN, PATTERNS, PLANTED, Puppet
-
-__all__ = [
-    "FREE",
-    "GIVEN",
-    "PATTERNS",
-    "PLANTED",
-    "TWO",
-    "Bench",
-    "Broken",
-    "Family",
-    "Puppet",
-    "Skipped",
-    "Watched",
-    "context_of",
-    "example",
-    "families",
-    "size_of",
-    "strangers",
-    "values_of",
-]
 
 Floats = npt.NDArray[np.float64]
+
+GIVEN = (Task("conformance", ("red apple", "blue pear", "green plum")), Query("Which one?"))
+PLANTED = re.compile(r"zq\d{6}v")  # every private text holds one
+FLIP = "flipflop"  # an example that changes the answer of whoever sees it
+PATTERNS = ("agree", "random", "mumble", "huge", "broken", "echo")
+MUMBLES = ("", " ", "red apple or blue pear", "no idea", "RED APPLE.", "blue pear, of course", "\n")
+DIM, VOCABULARY = 4, 256  # of embeddings; of tokens, which are bytes
+
+
+class Puppet(Scripted):
+    """Answers by one of PATTERNS; tokens are bytes.
+
+    agree: the first answer, with certainty, or the second where FLIP is shown; without examples the
+    second is unlikely, and for a content-free query all are alike. random: any answer. mumble: also
+    empty, twofold and unreadable ones. huge: scores and embeddings of +-1e9. broken: also NaN and
+    infinities. echo: the text of a shown example.
+    """
+
+    def __init__(
+        self,
+        pattern: str,
+        seed: int = 0,
+        answers: Sequence[str] = GIVEN[0].labels,
+        wide: bool = False,
+        gap: float = 9.0,
+    ) -> None:
+        super().__init__(
+            complete=self._complete,
+            label_scores=self._scores,
+            next_logits=self._logits,
+            embed=self._embed,
+            name=f"puppet/{pattern}/{seed}",
+        )
+        self.pattern, self.seed, self.answers, self.wide = pattern, seed, tuple(answers), wide
+        self.gap = gap
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        return tuple(text.encode())
+
+    def text(self, ids: Sequence[int]) -> str:
+        return bytes(ids).decode("utf-8", "replace")
+
+    def end_ids(self) -> frozenset[int]:
+        return frozenset({0})
+
+    def _bytes(self, text: str, count: int) -> npt.NDArray[np.int64]:
+        """(count,) numbers below 256, fixed by the seed and the text."""
+        digest = hashlib.blake2b(f"{self.seed} {text}".encode(), digest_size=64).digest()
+        return np.resize(np.frombuffer(digest, np.uint8), count).astype(np.int64)
+
+    def _complete(self, prompt: str) -> str:
+        shown = PLANTED.findall(prompt)
+        first, second = (int(b) for b in self._bytes(prompt, 2))
+        if self.pattern == "agree":
+            return self.answers[int(FLIP in prompt)]
+        if self.pattern == "echo" and shown:
+            return str(shown[-1])
+        words = (*self.answers, *MUMBLES) if self.pattern == "mumble" else self.answers
+        return words[(256 * first + second) % len(words)]
+
+    def _scores(self, prompt: str, labels: Sequence[str]) -> Any:
+        if self.pattern != "agree":
+            scale = 10.0 ** (self._bytes(prompt, 9)[-1] % 3 - 1) if self.wide else 0.1
+            return self._numbers(prompt, len(labels), scale)
+        if f": {CONTENT_FREE}\n" in prompt:
+            return np.zeros(len(labels))
+        sure = np.full(len(labels), -1000.0)
+        sure[int(FLIP in prompt)] = 0.0
+        without = np.where(np.arange(len(labels)) == 0, 0.0, -self.gap)
+        return sure if PLANTED.search(prompt) else without
+
+    def _numbers(self, text: str, count: int, scale: float) -> Floats:
+        """Numbers of both signs, with the oddities of the pattern."""
+        raw = self._bytes(text, count)
+        values = (raw - 127.5) / 20 * scale
+        if self.pattern in ("huge", "broken"):
+            values = np.where(raw % 2 == 0, np.sign(values) * 1e9, values)
+        if self.pattern == "broken":
+            values = np.where(raw % 5 == 0, np.array([np.nan, np.inf, -np.inf])[raw % 3], values)
+        return np.asarray(values, float)
+
+    def _embed(self, text: str) -> Any:
+        if self.pattern == "agree":
+            return np.eye(DIM)[0] * (-1e3 if self.answers[1] in text else 1e3)
+        return self._numbers(text, DIM, 1.0)
+
+    def _logits(self, prompt: str | tuple[int, ...], response: tuple[int, ...]) -> Floats:
+        text = prompt if isinstance(prompt, str) else self.text((*prompt, *response))
+        letters = np.arange(VOCABULARY)
+        if self.pattern == "agree":
+            logits = np.where(letters == ord("b" if FLIP in text else "a"), 20.0, 0.0)
+        else:
+            logits = self._bytes(text, VOCABULARY) / 20.0
+            if self.pattern == "echo":
+                logits[_next_letter(text)] += 50.0
+        written = (letters >= 97) & (letters <= 122) | (letters == 0)
+        return np.asarray(np.where(written, logits, logits - 20.0)[None, :], float)
+
+
+def _next_letter(text: str) -> int:
+    """The byte that continues a planted text at the end of the prompt."""
+    for word in PLANTED.findall(text)[-1:]:
+        done = next(n for n in range(len(word), -1, -1) if text.endswith(word[:n]))
+        return ord(word[done]) if done < len(word) else 0
+    return ord("a")
+
+
 R = TypeVar("R")
 
 # Two answers without a word in common, of more words than a keyword mechanism counts.
@@ -73,21 +162,21 @@ class Watched(Counted):
         self.rounds: list[list[AnyRequest]] = []
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        """Keep the batch, and answer it."""
         self.rounds.append(list(requests))
         return super().answer(requests)
 
     @property
     def requests(self) -> list[AnyRequest]:
-        """All of them, in order."""
         return [request for batch in self.rounds for request in batch]
 
     def words(self, request: AnyRequest) -> str:
-        """What a request shows to the model, as text."""
-        if isinstance(request, Embed):
-            return request.text
-        shown = request.prompt  # type: ignore[attr-defined]
-        return shown if isinstance(shown, str) else str(self.model.text(shown))  # type: ignore[attr-defined]
+        return words_of(self.model, request)
+
+
+def words_of(model: Model, request: AnyRequest) -> str:
+    """What a request shows to the model, as text."""
+    shown: Any = request.text if isinstance(request, Embed) else request.prompt  # type: ignore[attr-defined]
+    return shown if isinstance(shown, str) else str(model.text(shown))  # type: ignore[attr-defined]
 
 
 def example(rng: np.random.Generator, flip: bool = False) -> Example:
@@ -130,21 +219,6 @@ class Family:
     pairs: npt.NDArray[np.int64]
 
 
-def families(
-    mechanism: Mechanism, pairs: int, seed: int, patterns: Sequence[str] = PATTERNS
-) -> Iterator[Family]:
-    """Neighbouring contexts under each script; they differ in one place."""
-    yield from _every_place(mechanism, seed)
-    each = -(-pairs // len(patterns))
-    for at, pattern in enumerate(patterns):
-        rng = np.random.default_rng([seed, at])
-        contexts, near = _neighbours(mechanism, each, rng)
-        jobs = [Job(context, GIVEN[1]) for context in contexts]
-        puppet = Puppet(pattern, seed + at, wide=True)
-        aggregates = mechanism.collect(GIVEN[0], jobs, [seed] * len(jobs), puppet)
-        yield Family(pattern, aggregates, near)
-
-
 def strangers(row: Example) -> list[Example]:
     """Examples that may stand in place of one: what a private row may hold."""
     return [
@@ -155,42 +229,7 @@ def strangers(row: Example) -> list[Example]:
     ]
 
 
-def _every_place(mechanism: Mechanism, seed: int) -> Iterator[Family]:
-    """Each place of a context replaced by strangers, or removed."""
-    base = context_of(np.random.default_rng([seed, 96]), size_of(mechanism))
-    removing = mechanism.guarantee.relation == "add_remove"
-    for place, row in enumerate(base[:PLACES]):
-        puppet = Puppet("random", seed * PLACES + place, wide=True)
-        before, after = base[:place], base[place + 1 :]
-        new = [(*before, one, *after) for one in strangers(row)]
-        contexts = [(*before, *after), base, new[0]] if removing else [base, *new]
-        jobs = [Job(context, GIVEN[1]) for context in contexts]
-        found = mechanism.collect(GIVEN[0], jobs, [seed] * len(jobs), puppet)
-        pairs = [(0, i) for i in range(1, len(jobs))]
-        yield Family(f"random at place {place}", found, np.array(pairs, np.int64))
-
-
-def _neighbours(
-    mechanism: Mechanism, pairs: int, rng: np.random.Generator
-) -> tuple[list[Context], npt.NDArray[np.int64]]:
-    """Replaced: one place, many examples, every two contexts are neighbours.
-
-    Removed: the first lacks what the others have.
-    """
-    base = context_of(rng, size_of(mechanism))
-    place = int(rng.integers(len(base)))
-    removing = mechanism.guarantee.relation == "add_remove"
-    count = pairs if removing else 2 + int(np.sqrt(2 * pairs))
-    new = [example(rng, flip=i == 0) for i in range(count)]
-    changed = [(*base[:place], row, *base[place + 1 :]) for row in new]
-    if not removing:
-        return changed, np.array(list(itertools.combinations(range(count), 2)), np.int64)
-    shorter = (*base[:place], *base[place + 1 :])
-    return [shorter, *changed], np.stack([np.zeros(count, np.int64), np.arange(1, count + 1)], 1)
-
-
 def values_of(aggregate: Aggregate) -> Floats | None:
-    """The numbers of an aggregate."""
     if isinstance(aggregate, Votes):
         return np.asarray(aggregate.counts, float)
     return np.asarray(aggregate.values, float) if isinstance(aggregate, Vector) else None
@@ -202,6 +241,45 @@ class Broken(Exception):
 
 class Skipped(Exception):
     """The invariant has nothing to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One invariant over one mechanism or estimator.
+
+    Attributes:
+        name: Name of the invariant.
+        passed: Whether it holds; also True where there was nothing to check.
+        detail: What was found, or why it was skipped.
+    """
+
+    name: str
+    passed: bool
+    detail: str
+
+    @property
+    def skipped(self) -> bool:
+        return self.detail.startswith("skipped: ")
+
+
+B = TypeVar("B")
+
+
+def check(name: str, body: Callable[[B], str], bench: B) -> Check:
+    """Check one invariant, which returns what was found, or raises `Broken` or `Skipped`."""
+    try:
+        with np.errstate(all="ignore"):
+            return Check(name, True, body(bench))
+    except Skipped as nothing:
+        return Check(name, True, f"skipped: {nothing}")
+    except Broken as broken:
+        return Check(name, False, str(broken))
+    except Exception as error:
+        return Check(name, False, f"raised {type(error).__name__}: {error}")
+
+
+def broken_of(checks: Iterable[Check]) -> list[str]:
+    return [f"{check.name}: {check.detail}" for check in checks if not check.passed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +330,7 @@ class Bench:
         return Watched(self.model if self.model and not task.labels else Puppet(pattern, self.seed))
 
     def scaled(self, count: int) -> int:
-        """How many of so many draws are made: fewer where few pairs are asked for, never less
-        than a hundredth."""
+        """How many of so many draws are made: fewer for few pairs, never less than a hundredth."""
         return max(count * min(self.pairs, FULL) // FULL, -(-count // 100))
 
     def queries(self) -> Iterator[tuple[Task, Query]]:
@@ -264,11 +341,56 @@ class Bench:
                 yield task, query
 
     def families(self) -> Iterator[Family]:
-        """Neighbouring contexts under each script."""
-        return families(self.mechanism, self.pairs, self.seed, self.patterns)
+        """Neighbouring contexts under each script; they differ in one place."""
+        yield from self._every_place()
+        each = -(-self.pairs // len(self.patterns))
+        for at, pattern in enumerate(self.patterns):
+            contexts, pairs = self._neighbours(each, np.random.default_rng([self.seed, at]))
+            puppet = Puppet(pattern, self.seed + at, wide=True)
+            yield self._family(pattern, contexts, pairs, puppet)
+
+    def _family(
+        self, pattern: str, contexts: Sequence[Context], pairs: npt.ArrayLike, puppet: Puppet
+    ) -> Family:
+        jobs = [Job(context, GIVEN[1]) for context in contexts]
+        found = self.mechanism.collect(GIVEN[0], jobs, [self.seed] * len(jobs), puppet)
+        return Family(pattern, found, np.asarray(pairs, np.int64))
+
+    @property
+    def _removing(self) -> bool:
+        return self.mechanism.guarantee.relation == "add_remove"
+
+    def _every_place(self) -> Iterator[Family]:
+        """Each place of a context replaced by strangers, or removed."""
+        base = context_of(np.random.default_rng([self.seed, 96]), size_of(self.mechanism))
+        for place, row in enumerate(base[:PLACES]):
+            puppet = Puppet("random", self.seed * PLACES + place, wide=True)
+            before, after = base[:place], base[place + 1 :]
+            new = [(*before, one, *after) for one in strangers(row)]
+            contexts = [(*before, *after), base, new[0]] if self._removing else [base, *new]
+            pairs = [(0, i) for i in range(1, len(contexts))]
+            yield self._family(f"random at place {place}", contexts, pairs, puppet)
+
+    def _neighbours(
+        self, pairs: int, rng: np.random.Generator
+    ) -> tuple[list[Context], npt.ArrayLike]:
+        """Replaced: one place, many examples, every two contexts are neighbours.
+
+        Removed: the first lacks what the others have.
+        """
+        base = context_of(rng, size_of(self.mechanism))
+        place = int(rng.integers(len(base)))
+        count = pairs if self._removing else 2 + int(np.sqrt(2 * pairs))
+        new = [example(rng, flip=i == 0) for i in range(count)]
+        changed = [(*base[:place], row, *base[place + 1 :]) for row in new]
+        if not self._removing:
+            return changed, list(itertools.combinations(range(count), 2))
+        return [(*base[:place], *base[place + 1 :]), *changed], [(0, i + 1) for i in range(count)]
+
+    def puppet(self, pattern: str, query: Query) -> Puppet:
+        return Puppet(pattern, self.seed, query.labels or GIVEN[0].labels)
 
     def guaranteed(self) -> Guarantee:
-        """The guarantee."""
         if isinstance(self.mechanism.guarantee, NonPrivate):
             raise Skipped("no guarantee")
         return self.mechanism.guarantee

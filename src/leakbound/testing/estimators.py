@@ -23,8 +23,7 @@ from leakbound.estimators import Bounds, Claim, Estimator, Observations, PairedS
 from leakbound.estimators.base import DistributionPair, Reads, exceeds
 from leakbound.privacy import Gaussian, gdp_epsilon
 from leakbound.stats import CategoricalLaw, Estimate, Fixed, GaussianLaw
-from leakbound.testing.conformance import Check
-from leakbound.testing.conformance_parts import Broken, Skipped
+from leakbound.testing.conformance_parts import Broken, Check, Skipped, broken_of, check
 
 DELTA = 1e-5
 DRAWS = 10  # simulated outputs of one aggregate
@@ -45,10 +44,7 @@ class RandomizedResponse:
         right = 1 - self.wrong
         return Bounds(math.log((right - DELTA) / self.wrong), float(2 * ndtri(right)))
 
-    @property
-    def pair_truth(self) -> Bounds:
-        """The same of one pair: all pairs are alike."""
-        return self.truth
+    pair_truth = truth  # all pairs are alike
 
     def design(self, pairs: int, confidence: float) -> TrialDesign:
         """A design whose claim is the truth."""
@@ -56,7 +52,6 @@ class RandomizedResponse:
         return TrialDesign(claim, confidence=confidence, pairs=pairs)
 
     def draw(self, pairs: int, rng: np.random.Generator) -> Observations:
-        """Trials of so many pairs."""
         trial, simulated = (
             PairedScores(
                 (rng.random((pairs, 1)) >= self.wrong).astype(float),
@@ -113,7 +108,6 @@ class GaussianVotes:
         )
 
     def draw(self, pairs: int, rng: np.random.Generator) -> Observations:
-        """Trials of so many pairs."""
         against = np.full(pairs, -float(self.voters))
         votes = PairedScores(against + 2 * (rng.random(pairs) < self.noticed), against)
         trial, simulated = (self._noisy(votes, draws, rng) for draws in (1, DRAWS))
@@ -202,11 +196,11 @@ def _looks(estimator: Estimator, design: TrialDesign, seen: Observations) -> lis
         stop = seen.pairs if look == LOOKS - 1 else (look + 1) * size
         observer.observe(_part(seen, slice(look * size, stop), estimator.reads))
         if estimator.anytime or stop == seen.pairs:
-            found.append(_read(observer.bounds()))
+            found.append(_first_bounds(observer.bounds()))
     return found
 
 
-def _read(bounds: Sequence[Estimate]) -> Bounds:
+def _first_bounds(bounds: Sequence[Estimate]) -> Bounds:
     mu = next((bound.mu for bound in bounds if bound.mu is not None), None)
     return Bounds((bounds[0].epsilon or 0.0) if bounds else 0.0, mu)
 
@@ -297,14 +291,11 @@ def batches(bench: _Bench) -> str:
         whole = estimator.begin(_design(scene))
         whole.observe(_part(seen, slice(None), estimator.reads))
         parts = _looks(estimator, _design(scene), seen)[-1]
-        once = _read(whole.bounds())
-        if not _close(once.epsilon, parts.epsilon) or not _close(once.mu or 0.0, parts.mu or 0.0):
+        once = _first_bounds(whole.bounds())
+        bounds = ((once.epsilon, parts.epsilon), (once.mu or 0.0, parts.mu or 0.0))
+        if not all(a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) for a, b in bounds):
             raise Broken(f"{parts} in {LOOKS} batches, {once} in one, on {scene.name}")
     return "equal in one batch and in three"
-
-
-def _close(one: float, other: float) -> bool:
-    return one == other or math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def certifiable(bench: _Bench) -> str:
@@ -317,7 +308,10 @@ def certifiable(bench: _Bench) -> str:
             observer.observe(
                 _part(perfect_observations(design, pairs), slice(None), estimator.reads)
             )
-            found, said = _read(observer.bounds()), estimator.largest_certifiable(design, pairs)
+            found, said = (
+                _first_bounds(observer.bounds()),
+                estimator.largest_certifiable(design, pairs),
+            )
             if found.epsilon > said.epsilon + SLACK:
                 raise Broken(f"epsilon {found.epsilon:.4g} at {pairs} pairs, it says {said}")
             if said.mu is not None and (found.mu or 0.0) > said.mu + SLACK:
@@ -360,7 +354,7 @@ def power(bench: _Bench) -> str:
     return f"{known[0]:.2f} to {known[-1]:.2f}"
 
 
-def used_pairs(bench: _Bench) -> str:
+def pair_counts(bench: _Bench) -> str:
     """Pairs that enter the bounds are some of the collected ones."""
     estimator = bench.estimator
     design = replace(_design(_readable(estimator)[0]), pilot=5)
@@ -373,7 +367,7 @@ def used_pairs(bench: _Bench) -> str:
 
 ESTIMATOR_INVARIANTS: dict[str, Callable[[_Bench], str]] = {
     "members": members,
-    "tested_pairs": used_pairs,
+    "tested_pairs": pair_counts,
     "early_stop": early_stop,
     "batches": batches,
     "coverage": coverage,
@@ -392,42 +386,20 @@ def conform_estimator(estimator: Estimator, *, seed: int = 0, runs: int = 100) -
         runs: Simulated audits of the coverage; a valid estimator fails with a probability of at
             most 1e-6, whatever their number.
 
-    Returns:
-        One finding for each invariant.
-
     Examples:
         >>> from leakbound.estimators import ClopperPearson
         >>> all(check.passed for check in conform_estimator(ClopperPearson()))
         True
     """
     bench = _Bench(estimator, seed, runs)
-    return [_check(name, body, bench) for name, body in ESTIMATOR_INVARIANTS.items()]
-
-
-def _check(name: str, body: Callable[[_Bench], str], bench: _Bench) -> Check:
-    try:
-        return Check(name, True, body(bench))
-    except Skipped as nothing:
-        return Check(name, True, f"skipped: {nothing}")
-    except Broken as broken:
-        return Check(name, False, str(broken))
-    except Exception as error:
-        return Check(name, False, f"raised {type(error).__name__}: {error}")
+    return [check(name, body, bench) for name, body in ESTIMATOR_INVARIANTS.items()]
 
 
 def assert_estimator_conforms(estimator: Estimator, *, seed: int = 0, runs: int = 100) -> None:
-    """Check every invariant for one estimator, in a test.
-
-    Args:
-        estimator: What is checked.
-        seed: Root of all randomness.
-        runs: Simulated audits of the coverage.
+    """As `conform_estimator`, in a test.
 
     Raises:
         AssertionError: With the name and finding of every broken invariant.
     """
-    checks = conform_estimator(estimator, seed=seed, runs=runs)
-    broken = [check for check in checks if not check.passed]
-    if broken:
-        found = "; ".join(f"{check.name}: {check.detail}" for check in broken)
-        raise AssertionError(f"{estimator.name} breaks {found}")
+    if broken := broken_of(conform_estimator(estimator, seed=seed, runs=runs)):
+        raise AssertionError(f"{estimator.name} breaks {'; '.join(broken)}")

@@ -9,8 +9,7 @@ from concurrent.futures import Future
 
 from leakbound.auditing.collect.collect import Batch, Batches, CollectionPlan, run_serial
 from leakbound.models import Model
-from leakbound.models.model import Concurrent
-from leakbound.models.wrappers import concurrent_model
+from leakbound.models.model import Concurrent, concurrent_model
 
 MOST = 64  # batches at once: each has a thread, and what is asked ahead is lost when an audit ends
 

@@ -28,7 +28,7 @@ from leakbound.estimators import Claim
 from leakbound.privacy import Guarantee, self_compose
 from leakbound.stats.counts.ranked import Ranked
 from leakbound.systems import SystemMechanism
-from leakbound.systems.stores.shared import require_store
+from leakbound.systems.stores import require_store
 from leakbound.tasks import Context, Example, Mechanism, Query, Task
 from leakbound.tasks.rows.datasets import fingerprint
 

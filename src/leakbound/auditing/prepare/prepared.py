@@ -12,7 +12,7 @@ from leakbound.auditing.store.folder import Settings, run_folder
 from leakbound.estimators import Estimator, TrialDesign
 from leakbound.models import Model
 from leakbound.systems import SharedStore, SystemMechanism
-from leakbound.systems.left_sessions import end_left_sessions
+from leakbound.systems.threads import end_left_sessions
 from leakbound.tasks import Mechanism, PublicManifest, Task
 
 

@@ -9,9 +9,7 @@ from leakbound.auditing.decide.channel_verdicts import ChannelResult
 from leakbound.auditing.decide.decide import Assessment
 from leakbound.auditing.decide.guessing import unshown_sentence
 from leakbound.auditing.decide.largest_certifiable import reach_sentence
-from leakbound.auditing.decide.obstacles import (
-    state_sentence,
-)
+from leakbound.auditing.decide.obstacles import state_sentence
 from leakbound.auditing.decide.verdict import Conclusion
 from leakbound.auditing.design.pairs import Copies
 from leakbound.auditing.observe.controls import ControlCheck
@@ -35,7 +33,7 @@ from leakbound.auditing.result.trial_views import shown_prompt, trial_views
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import TrialDesign
 from leakbound.models.content import readable
-from leakbound.models.wrappers import computation_of
+from leakbound.models.model import computation_of
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Split
 from leakbound.stats.curves.low_fpr import rate_at_fpr
 from leakbound.stats.power import NO_POWER

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.release import SeenTrial
-from leakbound.models.content import measured, readable, without
+from leakbound.models.content import content_size, readable, without
 from leakbound.stats import Fixed, ThresholdRule
 from leakbound.tasks import Example, Job
 
@@ -86,7 +86,7 @@ def _redact(pair: Pair, job: Job, keep_canary: bool) -> Job:
     rows = []
     for row in job.context:
         shown = keep_canary and row == pair.canary
-        rows.append(row if shown else Example(f"[private, {measured(row.input)}]", "[private]"))
+        rows.append(row if shown else Example(f"[private, {content_size(row.input)}]", "[private]"))
     query = job.query
     if not keep_canary:
         query = type(query)(without(query.text, pair.canary.input, "[canary]"), query.labels)

@@ -18,9 +18,9 @@ from leakbound.cli.init.sources import OPENAI, Sources
 from leakbound.cli.screen.output import write_output
 from leakbound.errors import UsageError, reason_of
 from leakbound.models import Endpoint
-from leakbound.models.http.post_json import Unsupported
-from leakbound.models.openai.contact import require_answer, served_models
+from leakbound.models.openai.client import list_models, require_answer
 from leakbound.models.openai.endpoint import key_from_environment
+from leakbound.models.openai.replies import Unsupported
 from leakbound.systems.http.search import FoundService, find_service
 
 MOST_NAMES = 20
@@ -88,7 +88,7 @@ def target_of(named: Sources, options: ServerOptions, out: Path) -> Target:
 def _endpoint(named: Sources, options: ServerOptions) -> Target:
     url = str(named.url)
     endpoint = Endpoint((url,), key_env=options.key_env, insecure=options.insecure)
-    model = named.model or OPENAI + _serve(url, served_models(endpoint))
+    model = named.model or OPENAI + _serve(url, list_models(endpoint))
     settings = {"base_url": url, "key_env": options.key_env, "insecure": options.insecure}
     kept = {key: value for key, value in settings.items() if value not in (None, False)}
     return Target({"model": model}, endpoint, kept, lines=(_tried(model, url, endpoint),))

@@ -15,8 +15,8 @@ import numpy as np
 
 from leakbound.errors import Interrupted, LimitReached, StoreError
 from leakbound.models import Complete, Embed, Model, NextLogits, Request, ScoreLabels
+from leakbound.models.model import Wrapper
 from leakbound.models.request import Prompt
-from leakbound.models.wrappers import Wrapper
 from leakbound.tasks import Job, Task
 
 R = TypeVar("R")

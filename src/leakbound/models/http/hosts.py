@@ -13,13 +13,13 @@ VERSION = "api-version"  # the only query of an address that is not a secret
 
 
 @lru_cache(maxsize=64)  # it is called for each request
-def joined(url: str, path: str) -> str:
+def join_path(url: str, path: str) -> str:
     """The address of a path at an endpoint.
 
     Examples:
-        >>> joined("https://x.openai.azure.com/openai/deployments/d?api-version=1", "/completions")
-        'https://x.openai.azure.com/openai/deployments/d/completions?api-version=1'
-        >>> joined("https://example.com/v1/chat/completions", "/completions")
+        >>> join_path("https://x.openai.azure.com/deployments/d?api-version=1", "/completions")
+        'https://x.openai.azure.com/deployments/d/completions?api-version=1'
+        >>> join_path("https://example.com/v1/chat/completions", "/completions")
         'https://example.com/v1/completions'
     """
     parts = urlsplit(url)

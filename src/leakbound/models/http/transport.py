@@ -6,17 +6,26 @@ is `AiohttpTransport`. A test or a user can pass another object with the same tw
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from leakbound.models.http.window import retry_after
+if TYPE_CHECKING:
+    import asyncio
+
+    import aiohttp
 
 Failure = Literal[
     "timeout", "no connection", "a reply cut off", "a connection lost", "a reply too long"
 ]
 # bytes to read of one reply: enough for log-probabilities of 100,000 tokens
 MOST_BYTES = 16 * 2**20
+PIECE = 64 * 1024  # bytes read at once: less than a connection buffers
+FIRST, LONGEST = 0.5, 30.0  # seconds between tries: a hiccup takes 0.5, a restart up to 30
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -48,12 +57,10 @@ class TransportError(Exception):
 
 
 class Transport(Protocol):
-    """Sends HTTP requests.
+    """Sends HTTP requests to the host and port of the URL alone.
 
-    A transport contacts only the host and port of the URL: it follows no redirect, uses no proxy
-    and reads no credentials from the environment. It keeps at most `MOST_BYTES` of a reply,
-    whatever a server sends. It may be called from several event loops, and for several requests at
-    once in each.
+    It follows no redirect, uses no proxy and reads no credentials from the environment. It keeps at
+    most `MOST_BYTES` of a reply. Several event loops may call it, each several times at once.
     """
 
     async def send(
@@ -65,8 +72,93 @@ class Transport(Protocol):
         """Close the connections of the running event loop; the next `send` opens new ones."""
 
 
-def default_transport(connections: int, cookies: bool = False) -> Transport:
-    """A transport based on aiohttp, which is imported only here."""
-    from leakbound.models.http.aiohttp_transport import AiohttpTransport
+class AiohttpTransport:
+    """The default transport. Keeps connections open, for each event loop, until `close`."""
 
-    return AiohttpTransport(connections, cookies)
+    def __init__(
+        self, connections: int = 16, cookies: bool = False, most_bytes: int = MOST_BYTES
+    ) -> None:
+        import asyncio  # here, so that a command without HTTP does not load them
+
+        import aiohttp
+
+        self._http, self._running_loop, self._most = aiohttp, asyncio.get_running_loop, most_bytes
+        self._connections, self._cookies = connections, cookies
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+    ) -> HttpReply:
+        try:
+            async with self._session().request(
+                method,
+                url,
+                headers=headers,
+                data=body,
+                timeout=self._http.ClientTimeout(total=timeout),
+                allow_redirects=False,
+            ) as reply:
+                return HttpReply(reply.status, reply.headers, await self._body(reply))
+        except TimeoutError:
+            raise TransportError("timeout") from None
+        except self._http.ClientConnectorError:
+            raise TransportError("no connection") from None
+        except self._http.ClientPayloadError:
+            raise TransportError("a reply cut off") from None
+        except (self._http.ClientError, OSError):
+            raise TransportError("a connection lost") from None
+
+    async def _body(self, reply: aiohttp.ClientResponse) -> bytes:
+        """The body, up to the limit on its length."""
+        found = bytearray()
+        async for piece in reply.content.iter_chunked(PIECE):
+            found += piece
+            if len(found) > self._most:
+                raise TransportError("a reply too long")
+        return bytes(found)
+
+    async def close(self) -> None:
+        session = self._sessions.pop(self._running_loop(), None)
+        if session is not None:
+            await session.close()
+
+    def _session(self) -> aiohttp.ClientSession:
+        loop = self._running_loop()
+        if loop not in self._sessions:
+            self._sessions[loop] = self._http.ClientSession(
+                connector=self._http.TCPConnector(limit=self._connections),
+                # hosts given as addresses may set cookies
+                cookie_jar=self._http.CookieJar(unsafe=True)
+                if self._cookies
+                else self._http.DummyCookieJar(),
+                trust_env=False,  # no proxies and no netrc of the environment
+            )
+        return self._sessions[loop]
+
+
+def backoff(tries: int) -> float:
+    """Seconds before the next try: full jitter under a bound that doubles. Changes no result."""
+    return random.SystemRandom().uniform(0.0, min(LONGEST, FIRST * 2.0 ** min(tries - 1, 30)))
+
+
+def retry_after(value: str | None, now: datetime | None = None) -> float | None:
+    """The wait that a Retry-After header asks for.
+
+    Examples:
+        >>> retry_after("1.5", datetime(2026, 1, 1, tzinfo=UTC))
+        1.5
+        >>> retry_after("Thu, 01 Jan 2026 00:00:09 GMT", datetime(2026, 1, 1, tzinfo=UTC))
+        9.0
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            at = parsedate_to_datetime(value)
+        except (ValueError, OverflowError):
+            return None
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        seconds = (at - (now or datetime.now(UTC))).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -14,25 +14,19 @@ from contextlib import AbstractContextManager, nullcontext, redirect_stderr
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    __version__,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, __version__
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError, findable, reason_of
 from leakbound.models.address import hub_host, is_reachable
-from leakbound.models.local.engine.budget import Budget, require_memory, resident
-from leakbound.models.local.engine.memory import weight_bytes
-from leakbound.models.local.engine.self_check import recalled
-from leakbound.models.local.hugging_face import ModelConfig, first_line
+from leakbound.models.local.engine.budget import Budget, require_memory, resident, weight_bytes
+from leakbound.models.local.engine.self_check import recall
+from leakbound.models.local.hugging_face import first_line
 from leakbound.models.local.model import LABEL_SCORES, TransformersModel
 
 GGUF = ".gguf"
@@ -261,11 +255,11 @@ def load(
     model.to(where)
     model.eval()
     name, budget = name or f"hf/{address}", Budget.of(model, memory)
-    sharing = recalled(model, name, checked)
+    sharing = recall(model, name, checked)
     return behind(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
 
 
-def _kinds(config: ModelConfig) -> tuple[Any, Any, type[TransformersModel]]:
+def _kinds(config: Any) -> tuple[Any, Any, type[TransformersModel]]:
     """The classes that read prompts, load the model and wrap both."""
     from transformers.models.auto.modeling_auto import (
         MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as SEEING,
@@ -298,6 +292,7 @@ def _device(device: str) -> torch.device:
 def _dtype(dtype: str, device: torch.device) -> torch.dtype:
     if dtype == "auto":
         return torch.float32 if device.type == "cpu" else torch.bfloat16
-    if not isinstance(getattr(torch, dtype, None), torch.dtype):
+    found = getattr(torch, dtype, None)
+    if not isinstance(found, torch.dtype):
         raise UsageError(f"dtype is {dtype!r}; it must be auto, float32, bfloat16 or float16.")
-    return cast(torch.dtype, getattr(torch, dtype))
+    return found

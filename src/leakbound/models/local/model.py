@@ -6,20 +6,18 @@ Requests become rows of token ids, and logits become answers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from leakbound.errors import TargetError
-from leakbound.models.chat import Chat
-from leakbound.models.content import Parts
+from leakbound.models.content import Chat, Parts
 from leakbound.models.local.engine.budget import Budget
-from leakbound.models.local.engine.grouping import equal_rows
-from leakbound.models.local.engine.passes import Ids, Passes, State, sparing_others
+from leakbound.models.local.engine.passes import Passes, Sharing, equal_rows, spare_others
+from leakbound.models.local.engine.prefixes import Ids, State
 from leakbound.models.local.engine.self_check import check_sharing
-from leakbound.models.local.engine.sharing import Sharing
 from leakbound.models.local.hugging_face import CausalModel, Tokenizer, parameters_of, window_of
 from leakbound.models.local.text_ids import UNKNOWN, TextIds, most_tokens, tokens_by_bytes
 from leakbound.models.request import (
@@ -143,40 +141,33 @@ class TransformersModel:
         """Answer a batch; kinds may be mixed."""
         try:
             self._check(requests)
-            return self._answer(requests)
+            by_kind: dict[type[Request[object]], list[int]] = {}
+            for i, request in enumerate(requests):
+                by_kind.setdefault(type(request), []).append(i)
+            found: dict[int, R] = {}
+            with torch.inference_mode():
+                for kind, rows in by_kind.items():
+                    answers = self._answer_kind(kind, [requests[i] for i in rows])
+                    found.update(zip(rows, answers, strict=True))
+            return [found[i] for i in range(len(requests))]
         finally:
             self._pairs.clear()
-
-    def _answer(self, requests: Sequence[Request[R]]) -> list[R]:
-        by_kind: dict[type[Request[object]], list[int]] = {}
-        for i, request in enumerate(requests):
-            by_kind.setdefault(type(request), []).append(i)
-        found: dict[int, object] = {}
-        with torch.inference_mode():
-            for kind, rows in by_kind.items():
-                answers = self._answer_kind(kind, [requests[i] for i in rows])
-                found.update(zip(rows, answers, strict=True))
-        return [cast(R, found[i]) for i in range(len(requests))]
 
     def forget(self) -> None:
         """Drop the keys and values of earlier prompts (PRIVATE) from memory."""
         self.passes.forget()
 
-    def _answer_kind(
-        self, kind: type[Request[object]], requests: Sequence[Request[object]]
-    ) -> Sequence[object]:
+    def _answer_kind(self, kind: type[Request[object]], requests: Sequence[Any]) -> Sequence[Any]:
         if kind is Complete:
-            return self._complete(cast(Sequence[Complete], requests))
+            return self._complete(requests)
         if kind is ScoreLabels:
-            return self._score_labels(cast(Sequence[ScoreLabels], requests))
+            return self._score_labels(requests)
         if kind is ScoreTokens:
-            scored = cast(Sequence[ScoreTokens], requests)
-            return self._along(scored, [], log_probabilities, NO_SCORE, after=0)
+            return self._along(requests, [], log_probabilities, NO_SCORE, after=0)
         if kind is NextLogits:
-            asked = cast(Sequence[NextLogits], requests)
-            owners = [i if request.alone else None for i, request in enumerate(asked)]
-            return self._along(asked, owners, plain_logits, NO_LOGITS)
-        return self._embed(cast(Sequence[Embed], requests))
+            owners = [i if request.alone else None for i, request in enumerate(requests)]
+            return self._along(requests, owners, plain_logits, NO_LOGITS)
+        return [self._embed(request.text) for request in requests]
 
     # --- text to token ids
 
@@ -230,7 +221,7 @@ class TransformersModel:
         growth = max(request.max_tokens for request in requests)
         owners = [i if request.alone else None for i, request in enumerate(requests)]
         for group in self.passes.groups(rows, growth=growth, owners=owners):
-            with sparing_others(group):
+            with spare_others(group):
                 state, logits = self.passes.run(group, rows, keep=1)
                 texts = self._decode(state, logits[:, -1], [requests[i] for i in group.rows])
                 for i, text in zip(group.rows, texts, strict=True):
@@ -291,13 +282,10 @@ class TransformersModel:
         failed: Floats,
         after: int = 1,
     ) -> list[Floats]:
-        """Apply `read` to the logits along each response, and to the ids of the response.
+        """Apply `read` to the logits before each token of a response, and after it if `after` is 1.
 
-        The logits are those before each response token and, if `after` is 1, after the last one;
-        otherwise the last token does not run. Each group takes one teacher-forced pass, and its
-        logits are freed before the next group makes its own. Equal rows with the same owner, as for
-        labels of one token, run once. The result is `failed` for a row with an owner if its logits
-        are not numbers.
+        Each group takes one teacher-forced pass; equal rows with the same owner run once. A row
+        with an owner whose logits are not numbers gets `failed`.
         """
         pairs = [self.joined(request.prompt, request.response) for request in requests]
         answers = [ids for _, ids in pairs]
@@ -310,7 +298,7 @@ class TransformersModel:
         growing = set(alone) if self.passes.own.fits(len(alone)) else set()
         for group in self.passes.groups(rows, tails, owners=owners, members=list(copies)):
             keep, first = max(tails[i] for i in group.rows), group.rows[0]
-            with sparing_others(group):
+            with spare_others(group):
                 state, logits = self.passes.run(group, rows, keep, state_of.pop(first, None))
                 for at, i in enumerate(group.rows):
                     for copy in copies[i]:
@@ -323,13 +311,10 @@ class TransformersModel:
         self.passes.own.hold([rows[i] for i in alone], [state_of.get(i) for i in alone])
         return out
 
-    def _embed(self, requests: Sequence[Embed]) -> list[Floats]:
-        """Mean of the last hidden states over the tokens of a text, for each text separately."""
-        out = []
-        for request in requests:
-            ids = torch.tensor([self.encode(request.text)], device=self.model.device)
-            last = {"logits_to_keep": 1} if "logits_to_keep" in parameters_of(self.model) else {}
-            how = {"output_hidden_states": True, "use_cache": False, **last}
-            hidden = self.model(input_ids=ids, **how).hidden_states[-1]
-            out.append(hidden[0].float().mean(0).cpu().numpy())
-        return out
+    def _embed(self, text: str) -> Floats:
+        """Mean of the last hidden states over the tokens of a text."""
+        ids = torch.tensor([self.encode(text)], device=self.model.device)
+        last = {"logits_to_keep": 1} if "logits_to_keep" in parameters_of(self.model) else {}
+        how = {"output_hidden_states": True, "use_cache": False, **last}
+        hidden: torch.Tensor = self.model(input_ids=ids, **how).hidden_states[-1]
+        return hidden[0].float().mean(0).cpu().numpy()

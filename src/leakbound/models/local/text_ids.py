@@ -10,12 +10,12 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from jinja2 import TemplateError
 
 from leakbound.errors import TargetError
-from leakbound.models.chat import Chat
+from leakbound.models.content import Chat
 from leakbound.models.local.engine.prefixes import Ids, alike
 from leakbound.models.local.hugging_face import Tokenizer
 
@@ -116,8 +116,8 @@ class TextIds:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         # how many special tokens, such as an end of text, the tokenizer adds after a text
-        alone = cast(Sequence[int], tokenizer("a", add_special_tokens=False)["input_ids"])
-        found = cast(Sequence[int], tokenizer("a")["input_ids"])
+        alone = tokenizer("a", add_special_tokens=False)["input_ids"]
+        found = tokenizer("a")["input_ids"]
         last = max((n for n, token in enumerate(found) if token in alone), default=len(found) - 1)
         self._ending = len(found) - 1 - last
         self._template = ChatTemplate(self._render)
@@ -127,12 +127,10 @@ class TextIds:
         return bool(getattr(self.tokenizer, "chat_template", None))
 
     def plain(self, text: str, special: bool) -> Ids:
-        ids = self.tokenizer(text, add_special_tokens=special)["input_ids"]
-        found = tuple(cast(Sequence[int], ids))
+        found: Ids = tuple(self.tokenizer(text, add_special_tokens=special)["input_ids"])
         return found[: len(found) - self._ending] if special else found
 
     def prompt(self, prompt: str | Chat) -> Ids:
-        """Token ids of a prompt, through the chat template of a chat model."""
         return self.plain(self.shown(prompt), not self.chat) or (self.first(),)
 
     def shown(self, prompt: str | Chat) -> str:
@@ -184,7 +182,8 @@ class TextIds:
         return int(next(i for i in ids if i is not None))
 
     def _render(self, turns: list[dict[str, str]]) -> str:
-        return self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+        how = {"add_generation_prompt": True, "tokenize": False}
+        return str(self.tokenizer.apply_chat_template(turns, **how))
 
     def _seam(self, before: str, response: str) -> str:
         """The blank between a prompt and a response."""
@@ -197,9 +196,9 @@ class TextIds:
             found = self.tokenizer(text, add_special_tokens=special, return_offsets_mapping=True)
         except NotImplementedError:  # tokenizers written in Python
             return self.plain(text, special), None
-        ids = tuple(cast(Sequence[int], found["input_ids"]))
+        ids: Ids = tuple(found["input_ids"])
         count = len(ids) - (self._ending if special else 0)
-        return ids[:count], cast(Spans, found["offset_mapping"])[:count]
+        return ids[:count], found["offset_mapping"][:count]
 
 
 # --- lengths without tokenizing
@@ -215,13 +214,9 @@ UNKNOWN = math.inf  # for a text that must be tokenized
 class _Fast(Protocol):
     """A tokenizer that describes how it is built."""
 
-    @property
-    def backend_tokenizer(self) -> _Described: ...
-    def num_special_tokens_to_add(self, pair: bool = False) -> int: ...
+    backend_tokenizer: Any
 
-
-class _Described(Protocol):
-    def to_str(self) -> str: ...
+    def num_special_tokens_to_add(self) -> int: ...
 
 
 def tokens_by_bytes(tokenizer: Tokenizer) -> int | None:

@@ -18,11 +18,10 @@ import torch
 from PIL import Image as Pil
 
 from leakbound.errors import TargetError
-from leakbound.models.chat import Chat
-from leakbound.models.content import Image, Parts, images_in
+from leakbound.models.content import Chat, Image, Parts, images_in
 from leakbound.models.local.engine.budget import Budget
+from leakbound.models.local.engine.passes import Sharing
 from leakbound.models.local.engine.prefixes import Ids
-from leakbound.models.local.engine.sharing import Sharing
 from leakbound.models.local.hugging_face import CausalModel, Processor
 from leakbound.models.local.model import TransformersModel
 from leakbound.models.local.text_ids import UNKNOWN, TextIds
@@ -42,11 +41,11 @@ class VisionTexts(TextIds):
 
     def _render(self, turns: list[dict[str, str]]) -> str:
         made = [{**turn, "content": turn_content((turn["content"],))} for turn in turns]
-        return rendered(self._processor, made)
+        return render(self._processor, made)
 
 
-def rendered(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
-    return processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+def render(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
+    return str(processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
 
 
 def turn_content(parts: Sequence[str | Image]) -> list[dict[str, str]]:
@@ -132,7 +131,7 @@ class Eye:
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """Embeddings of tokens, and features of images at negative ids."""
-        out = self.model.get_input_embeddings()(ids.clamp(min=0))
+        out: torch.Tensor = self.model.get_input_embeddings()(ids.clamp(min=0))
         where = ids < 0
         if bool(where.any()):
             values, back = torch.unique(ids[where], return_inverse=True)
@@ -140,7 +139,7 @@ class Eye:
             self.look([self._seen[key].image for key, _ in places])
             rows = [cast(torch.Tensor, self._seen[key].features)[at] for key, at in places]
             out = out.masked_scatter(where[..., None], torch.stack(rows).to(out.dtype)[back])
-        return cast(torch.Tensor, out)
+        return out
 
     def _slot(self, image: Image, at: int) -> int:
         slot = -1 - int.from_bytes(
@@ -171,7 +170,7 @@ class Eye:
         """Token ids of the image from the model's processor, and the inputs of the tower."""
         found = self.processor(
             text=self.processor.image_token,
-            images=[decoded(image)],
+            images=[decode_image(image)],
             return_tensors="pt",
             add_special_tokens=False,
         )
@@ -266,7 +265,7 @@ class VisionModel(TransformersModel):
             return self.texts.shown(prompt)
         if not self.texts.chat:
             return "".join(part if isinstance(part, str) else sign for part in prompt.parts)
-        return rendered(self.processor, [{"role": "user", "content": turn_content(prompt.parts)}])
+        return render(self.processor, [{"role": "user", "content": turn_content(prompt.parts)}])
 
     def _difference(self) -> str:
         """How this engine differs from the model's own code on two images, in words."""
@@ -286,20 +285,14 @@ class VisionModel(TransformersModel):
 
     def _reference(self, prompt: Parts) -> torch.Tensor:
         """(vocabulary,) logits after a prompt, from the model's own code."""
-        chat = self.texts.chat
-        sign = self.processor.image_token
-        text = "".join(p if isinstance(p, str) else sign for p in prompt.parts)
-        if chat:
-            turn = {"role": "user", "content": turn_content(prompt.parts)}
-            text = rendered(self.processor, [turn])
-        pictures = [decoded(image) for image in images_in(prompt)]
-        inputs = self.processor(
-            text=text, images=pictures, return_tensors="pt", add_special_tokens=not chat
-        )
-        return self.model(**inputs.to(self.model.device, self.model.dtype)).logits[0, -1]
+        pictures = [decode_image(image) for image in images_in(prompt)]
+        how = {"return_tensors": "pt", "add_special_tokens": not self.texts.chat}
+        inputs = self.processor(text=self._shown(prompt), images=pictures, **how)
+        logits: torch.Tensor = self.model(**inputs.to(self.model.device, self.model.dtype)).logits
+        return logits[0, -1]
 
 
-def decoded(image: Image) -> Pil.Image:
+def decode_image(image: Image) -> Pil.Image:
     with Pil.open(io.BytesIO(image.png)) as file:
         return file.convert("RGB")
 

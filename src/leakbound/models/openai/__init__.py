@@ -4,10 +4,10 @@ Importing this package loads no HTTP library; the first request does.
 """
 
 from leakbound.errors import UsageError
+from leakbound.models.http.hosts import OPENAI
 from leakbound.models.openai.account import PriceList
-from leakbound.models.openai.endpoint import OPENAI, Capabilities, Endpoint, key_from_environment
+from leakbound.models.openai.endpoint import Capabilities, Dialect, Endpoint, key_from_environment
 from leakbound.models.openai.model import OpenAIModel
-from leakbound.models.openai.wire.dialect import Dialect
 
 __all__ = ["Capabilities", "Dialect", "Endpoint", "OpenAIModel", "PriceList", "open_endpoint"]
 

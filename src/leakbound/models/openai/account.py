@@ -157,12 +157,6 @@ def _limit_sentence(limit: str) -> str:
 
 
 def cost_of(usage: Usage, price: Price | None) -> float:
-    """Cost of tokens.
-
-    Examples:
-        >>> cost_of(Usage(prompt=1_000_000, completion=500_000), Price(2.0, 4.0))
-        4.0
-    """
     if price is None:
         return 0.0
     return (usage.prompt * price.prompt + usage.completion * price.completion) / MILLION

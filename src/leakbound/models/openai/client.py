@@ -8,19 +8,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
-from leakbound.errors import TargetError
-from leakbound.models.http.blocking import LoopThread
-from leakbound.models.http.post_json import Fault, Filtered, JsonAddress
-from leakbound.models.http.transport import default_transport
-from leakbound.models.http.window import AdaptiveWindow, ErrorBudget, backoff
+from leakbound.errors import Refused, TargetError
+from leakbound.models.http.blocking import LoopThread, run_blocking
+from leakbound.models.http.transport import AiohttpTransport, TransportError, backoff
 from leakbound.models.openai.account import Price, Usage, cost_of, usage_of
-from leakbound.models.openai.endpoint import Endpoint
-from leakbound.models.openai.wire.requests import HttpRequest
+from leakbound.models.openai.endpoint import Endpoint, key_from_environment
+from leakbound.models.openai.replies import Fault, Filtered, JsonAddress
+from leakbound.models.openai.requests import HttpRequest, http_request_for
+from leakbound.models.request import Complete
 
 R = TypeVar("R")
 PATIENCE = 600.0  # seconds: a run that waits longer seems to hang, so it ends with an error
@@ -29,31 +29,59 @@ FREE = Usage(0, 0)  # for a prompt that a content filter refuses: nothing is gen
 FAILURES = 3  # a single lost connection can cause one or two failures in a row
 
 
-class Client:
-    """Sends batches; connections are kept until `close` or the end of the process."""
+START = 8  # requests in flight at first: even a small server can handle them
 
-    def __init__(
-        self, model: str, endpoint: Endpoint, key: str | None = None, price: Price | None = None
-    ) -> None:
-        self._arguments = (model, endpoint, key, price)
-        self._lock = threading.Lock()
-        self._pool: ConnectionPool | None = None
 
-    def send(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
-        """Send requests and wait for all of them. Several threads may call this."""
-        if not requests:
-            return []
-        with self._lock:
-            if self._pool is None:
-                self._pool = ConnectionPool(*self._arguments)
-            pool = self._pool
-        return pool.run(requests)
+class AdaptiveWindow:
+    """How many requests may be in flight: slow start, then additive increase and halving.
 
-    def close(self) -> None:
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
+    A round in which the server was too busy halves it once, however many of its requests failed.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.size, self.busy = most, float(min(most, START)), 0
+        self._sent = self._halved = 0
+
+    @property
+    def free(self) -> bool:
+        return self.busy < int(self.size)
+
+    def enter(self) -> int:
+        self.busy += 1
+        self._sent += 1
+        return self._sent
+
+    def leave(self) -> None:
+        self.busy -= 1
+
+    def grow(self) -> None:
+        step = 1 / self.size if self._halved else 1.0
+        self.size = min(float(self.most), self.size + step)
+
+    def shrink(self, ticket: int) -> None:
+        """Count a request that the server was too busy for."""
+        if ticket > self._halved:
+            self.size, self._halved = max(1.0, self.size / 2), self._sent
+
+
+class ErrorBudget:
+    """Whether too many of the last requests failed for good."""
+
+    def __init__(self, share: float = 0.25, last: int = 20, least: int = 3) -> None:
+        self.share, self.least = share, least
+        self._last: deque[str | None] = deque(maxlen=last)
+
+    def add(self, kind: str | None) -> None:
+        self._last.append(kind)
+
+    @property
+    def kinds(self) -> Counter[str]:
+        return Counter(kind for kind in self._last if kind is not None)
+
+    @property
+    def exhausted(self) -> bool:
+        failed = self.kinds.total()
+        return failed >= self.least and failed > self.share * len(self._last)
 
 
 @dataclass(slots=True)
@@ -61,39 +89,59 @@ class Host:
     address: JsonAddress
     window: AdaptiveWindow
     rests_until: float = 0.0
-    failures: int = field(default=0)
+    failures: int = 0
 
     @property
     def load(self) -> float:
         return self.window.busy / self.window.size
 
 
-class ConnectionPool:
-    """Open connections to an endpoint, used by one `Client` from any thread."""
+class Client:
+    """Sends batches from any thread; connections are kept until `close` or the end of the process.
+
+    After `close`, the next request opens new ones.
+    """
 
     def __init__(
-        self, model: str, endpoint: Endpoint, key: str | None, price: Price | None
+        self, model: str, endpoint: Endpoint, key: str | None = None, price: Price | None = None
     ) -> None:
-        self._model, self._endpoint, self._price = model, endpoint, price
-        self._meter = endpoint.meter
-        self._meter.priced = endpoint.price_date(model)
-        self._transport = endpoint.transport or default_transport(endpoint.connections)
+        self._endpoint, self._key, self._price = endpoint, key, price
+        self._meter, self._priced = endpoint.meter, endpoint.price_date(model)
+        self._lock = threading.Lock()
+        self._running: LoopThread | None = None
+
+    def send(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
+        return self._opened().run(self._all(requests)) if requests else []
+
+    def ask(self, request: HttpRequest[R]) -> R:
+        """Send one request; raises its last Fault."""
+        return self._opened().run(self._persist(request))
+
+    def _opened(self) -> LoopThread:
+        with self._lock:
+            if self._running is None:
+                self._open()
+            return self._thread
+
+    def _open(self) -> None:
+        end = self._endpoint
+        self._meter.priced = self._priced
+        transport = end.transport or AiohttpTransport(end.connections)
         self._hosts = [
             Host(
-                JsonAddress(self._transport, url, key, endpoint.timeout),
-                AdaptiveWindow(endpoint.connections),
+                JsonAddress(transport, url, self._key, end.timeout), AdaptiveWindow(end.connections)
             )
-            for url in endpoint.urls
+            for url in end.urls
         ]
         self._errors, self._changed = ErrorBudget(), asyncio.Event()
         self._answered: HttpRequest[object] | None = None  # the last request with an answer
-        self._thread = LoopThread("leakbound-openai", self._transport.close)
-
-    def run(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
-        return self._thread.run(self._all(requests))
+        self._running = self._thread = LoopThread("leakbound-openai", transport.close)
 
     def close(self) -> None:
-        self._thread.close()
+        with self._lock:  # the next requests wait for what is cancelled
+            running, self._running = self._running, None
+            if running is not None:
+                running.close()
 
     async def _all(self, requests: Sequence[HttpRequest[R]]) -> list[R]:
         waiting, answers, failed = deque(range(len(requests))), dict[int, R](), set[int]()
@@ -220,3 +268,56 @@ class ConnectionPool:
             resting = [host.rests_until - now for host in self._hosts if host.rests_until > now]
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), min(resting, default=None))
+
+
+PUBLIC = Complete("The capital of France is", max_tokens=8)
+BASE = "start the server, or give its base URL, which usually ends in /v1"
+NAMED = "name its model beside it, as openai/MODEL"
+
+
+def list_models(endpoint: Endpoint) -> tuple[str, ...]:
+    return run_blocking(_list_all(_address(endpoint)))
+
+
+def _address(endpoint: Endpoint) -> JsonAddress:
+    transport, key = endpoint.transport or AiohttpTransport(1), key_from_environment(endpoint)
+    return JsonAddress(transport, endpoint.urls[0], key, endpoint.timeout)
+
+
+async def _list_all(address: JsonAddress) -> tuple[str, ...]:
+    base = address.url
+    try:
+        data = (await address.get("/models")).get("data")
+    except TransportError as error:
+        raise TargetError(f"{base} does not answer ({error.kind}); {BASE}.") from None
+    except Fault as fault:
+        raise TargetError(f"{base} lists no models ({fault}); {BASE}, or {NAMED}.") from None
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+        raise TargetError(f"{base} lists no models (HTTP 404); {BASE}, or {NAMED}.") from None
+    finally:
+        await address.transport.close()
+    models = data if isinstance(data, list) else []
+    ids = [one.get("id") for one in models if isinstance(one, dict)]
+    names = tuple(name for name in ids if isinstance(name, str) and name.isprintable() and name)
+    if not names:
+        raise TargetError(f"{base} lists no models; {NAMED}.")
+    return names
+
+
+def require_answer(model: str, endpoint: Endpoint) -> None:
+    """Send one request about a public text, as an audit sends its own."""
+    request = http_request_for(PUBLIC, model, endpoint.capabilities, endpoint.dialect)
+    run_blocking(_answer(request, _address(endpoint)))
+
+
+async def _answer(request: HttpRequest[object], address: JsonAddress) -> None:
+    try:
+        request.read(await address.post(request.path, request.body))
+    except Fault as fault:
+        raise TargetError(
+            f"{address.url} does not answer a chat request about a public text ({fault}); {BASE}."
+        ) from None
+    finally:
+        await address.transport.close()

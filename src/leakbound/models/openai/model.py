@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import TargetError
-from leakbound.models.chat import Chat
-from leakbound.models.content import Parts
+from leakbound.models.content import Chat, Parts
 from leakbound.models.openai.account import cost_of
 from leakbound.models.openai.endpoint import Capabilities, Endpoint
-from leakbound.models.openai.wire.generated import Generated
-from leakbound.models.openai.wire.requests import HttpRequest, http_request_for
+from leakbound.models.openai.replies import Generated
+from leakbound.models.openai.requests import HttpRequest, http_request_for
 from leakbound.models.request import (
     Complete,
     Embed,

@@ -1,30 +1,32 @@
-"""Questions to a record, and a record to the capabilities that the client may use."""
+"""Questions to a model, and from their record the capabilities that the client may use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import closing
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.model import Model
+from leakbound.models.openai.client import Client
 from leakbound.models.openai.endpoint import Capabilities, Endpoint
 from leakbound.models.probe.endpoint_probe import (
     HOT,
     ONE,
     OTHER,
     TOKENS,
+    TRIES,
+    CheckName,
+    EndpointProbe,
     Findings,
-    ProbeClient,
+    ProbeRecord,
+    run_questions,
 )
-from leakbound.models.probe.questions import run_questions
-from leakbound.models.probe.record import CheckName, ProbeRecord
 from leakbound.models.probe.replies import NUMERICS, SLACK
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreTokens
-
-if TYPE_CHECKING:
-    pass
 
 R = TypeVar("R")
 RESPONSE = " Rome, and the capital of Spain is Madrid"
@@ -127,8 +129,10 @@ def probe_endpoint(model: str, endpoint: Endpoint, key: str | None = None) -> Pr
             f"{len(endpoint.urls)} base URLs are given; probe one address at a time, with one "
             "--base-url."
         )
-    with ProbeClient(model, endpoint, key) as client:
-        probe = run_questions(client, model, endpoint.dialect)
+    asked = replace(endpoint, connections=1, retries=TRIES - 1)
+    with closing(Client(model, asked, key, endpoint.price(model))) as client:
+        probe = EndpointProbe(client, endpoint.urls[0], model, endpoint.dialect)
+        run_questions(probe)
     found = ProbeRecord(
         address=f"openai/{model}",
         base_url=endpoint.urls[0],

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
-from leakbound.models.http.post_json import Fault
-from leakbound.models.openai.wire.generated import read_generated
+from leakbound.models.openai.replies import Fault, parse_generated
 
 SLACK = 1e-3  # the effect of rounding in a reply
 # difference in ln p of a token between one pass and token-by-token computation, in 16 bits
@@ -63,11 +62,11 @@ CHAT_TOKENS = TypeAdapter(list[ChatToken])
 PROMPT_TOKENS = TypeAdapter(list[dict[str, PromptToken] | None])
 
 
-def read_completion(choice: JsonValue) -> ScoredText | None:
+def parse_completion(choice: JsonValue) -> ScoredText | None:
     """Read a choice of /v1/completions, where llama.cpp writes tokens as in chat.
 
     Examples:
-        >>> read_completion({"text": "a"})
+        >>> parse_completion({"text": "a"})
         ScoredText(text='a', tokens=())
     """
     try:
@@ -86,7 +85,7 @@ def read_completion(choice: JsonValue) -> ScoredText | None:
         return None
 
 
-def read_chat(choice: JsonValue) -> ScoredText | None:
+def parse_chat(choice: JsonValue) -> ScoredText | None:
     try:
         if not isinstance(_part(choice, "message"), dict):
             return None
@@ -95,7 +94,7 @@ def read_chat(choice: JsonValue) -> ScoredText | None:
         return None
 
 
-def read_prompt(choice: JsonValue) -> ScoredText | None:
+def parse_prompt(choice: JsonValue) -> ScoredText | None:
     """Read the tokens of a prompt from vLLM's `prompt_logprobs`."""
     try:
         rows = PROMPT_TOKENS.validate_python(_part(choice, "prompt_logprobs") or [])
@@ -112,7 +111,7 @@ def _part(found: JsonValue, name: str) -> JsonValue:
 
 def _answer(choice: JsonValue) -> str:
     """The text as an audit reads it."""
-    return read_generated({"choices": [choice]}).answer
+    return parse_generated({"choices": [choice]}).answer
 
 
 def _chat_tokens(logprobs: JsonValue) -> tuple[Token, ...]:
@@ -134,10 +133,8 @@ def _prompt_token(row: dict[str, PromptToken] | None) -> Token:
 
 
 def broken_law(tokens: Sequence[Token]) -> str | None:
-    """The first law that some log-probabilities break.
-
-    The laws: values are finite and at most 0; the probabilities of the alternatives sum to at most
-    1; a token's value equals its value in the list of alternatives.
+    """The first law that is broken: ln p is finite and at most 0, the probabilities of alternatives
+    sum to at most 1, and a token's value is that of its alternative.
 
     Examples:
         >>> broken_law([Token("a", 0.5, {})])

@@ -1,7 +1,7 @@
 """An OpenAI-compatible service over a `PrivateICL`: chat, completions, responses, models.
 
 `application` is the whole service for any ASGI server, which `server.listen` runs. A request goes
-through `tenants` (who may ask), `fields` (what is honoured), `formats` (the query and the reply)
+through `tenants` (who may ask), `formats` (what is honoured, the query and the reply)
 and `calls` (one answer, by accounts and idempotency keys in `state_file`).
 """
 
@@ -20,14 +20,8 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 __all__ = [
-    "MAX_BYTES",
-    "ServiceState",
-    "Tenant",
-    "Tenants",
-    "application",
-    "is_local",
-    "load_tenants",
-]
+    "MAX_BYTES", "ServiceState", "Tenant", "Tenants", "application", "is_local", "load_tenants",
+]  # fmt: skip
 
 MAX_BYTES = 65_536  # of a request: far above the longest query, far below what would fill memory
 SECONDS = 10.0  # for the headers and for the body of a request, even on a very slow network
@@ -44,9 +38,7 @@ def application(
     timeout: float = SECONDS,
 ) -> Starlette:
     """The ASGI application: /v1/chat/completions, /v1/completions, /v1/responses, /v1/models,
-    /v1/models/NAME and /health.
-
-    Requests are answered one at a time, in a thread.
+    /v1/models/NAME and /health. Requests are answered one at a time, in a thread.
 
     Args:
         private: The service.
@@ -60,20 +52,17 @@ def application(
             that the service does not do. The reply names them.
         timeout: Seconds within which the body of a request must arrive.
 
-    Returns:
-        An application for any ASGI server.
-
     Raises:
         UsageError: If the extra `serve` is not installed, or both token and tenants are given.
     """
     if token is not None and tenants is not None:
         raise UsageError("token and tenants are both given; give only one of them.")
     try:
-        from leakbound.serving.http.app import ServiceApp, starlette_app
+        from leakbound.serving.http.app import ServiceApp
     except ImportError:
         raise UsageError(
             f"serving needs starlette and uvicorn; install them with: {install_hint('serve')}."
         ) from None
     allowed = Tenants([Tenant("default", token)]) if token is not None else tenants
     kept = ServiceState() if state is None else state
-    return starlette_app(ServiceApp(private, allowed, kept, ignored_fields, limit, timeout))
+    return ServiceApp(private, allowed, kept, ignored_fields, limit, timeout).starlette()

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -25,8 +26,7 @@ from leakbound.serving.http.calls import (
     refusal,
     request_digest,
 )
-from leakbound.serving.http.fields import Payload
-from leakbound.serving.http.formats import FORMATS, AnswerFormat
+from leakbound.serving.http.formats import FORMATS, AnswerFormat, Payload
 from leakbound.serving.http.state_file import ServiceState
 from leakbound.serving.http.tenants import Tenant, Tenants, is_local, names_this_machine
 from leakbound.serving.private import PrivateICL
@@ -45,6 +45,14 @@ NO_TOKEN = (
 )
 
 
+class Rejected(Exception):
+    """A request that is refused before it becomes a call."""
+
+    def __init__(self, *refused: Any) -> None:
+        super().__init__()
+        self.reply = refusal(*refused)
+
+
 class ServiceApp:
     def __init__(
         self,
@@ -61,18 +69,19 @@ class ServiceApp:
         self._one_at_a_time = anyio.Semaphore(1)
         self._started = int(time.time())
 
-    def routes(self) -> list[Route]:
+    def starlette(self) -> Starlette:
         answers = [
             Route(one.path, self._guarded(partial(self._answer, one)), methods=["POST"])
             for one in FORMATS
         ]
-        return [
+        routes = [
             *answers,
             Route("/v1/models", self._guarded(self._models), methods=["GET"]),
             Route("/v1/models/{name:path}", self._guarded(self._model), methods=["GET"]),
             Route("/health", self.health, methods=["GET"]),
             Route("/healthz", self.health, methods=["GET"]),
         ]
+        return Starlette(routes=routes, exception_handlers={HTTPException: self.not_found})
 
     async def health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -88,29 +97,30 @@ class ServiceApp:
 
         async def endpoint(request: Request) -> Response:
             try:
-                found = self._tenant(request)
-                if isinstance(found, ServiceReply):
-                    return _response(found)
-                return await handle(request, found)
+                return await handle(request, self._tenant(request))
+            except Rejected as rejected:
+                return _response(rejected.reply)
             except Exception as error:
                 LOG.error("a request failed: %s", type(error).__name__)
                 return _response(refusal(500, "the server could not answer.", NO_RETRY))
 
         return endpoint
 
-    def _tenant(self, request: Request) -> Tenant | ServiceReply:
-        """The tenant that asks, or the reply that refuses the request."""
+    def _tenant(self, request: Request) -> Tenant:
+        """The tenant that asks."""
         if self.tenants is None:
             # a web page could lead a browser on this machine here under another name, so the name
             # in the Host header is checked, too
             client, host = request.client, request.headers.get("host", "")
             here = client is not None and is_local(client.host) and names_this_machine(host)
-            return self._anybody if here else refusal(401, NO_TOKEN)
+            if not here:
+                raise Rejected(401, NO_TOKEN)
+            return self._anybody
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         found = self.tenants.find(given.strip())
         if scheme.lower() == "bearer" and found is not None:
             return found
-        return refusal(
+        raise Rejected(
             401,
             "the bearer token is missing or wrong; send Authorization: Bearer and your token.",
             {"www-authenticate": "Bearer"},
@@ -122,32 +132,26 @@ class ServiceApp:
         return JSONResponse({"object": "list", "data": [self._entry()]})
 
     async def _model(self, request: Request, tenant: Tenant) -> Response:
-        if request.path_params["name"] == self.private.name:
-            return JSONResponse(self._entry())
-        reply = refusal(404, f"there is one model here; use {self.private.name}.")
-        return _response(reply)
+        if request.path_params["name"] != self.private.name:
+            raise Rejected(404, f"there is one model here; use {self.private.name}.")
+        return JSONResponse(self._entry())
 
     def _entry(self) -> Payload:
-        return {
-            "id": self.private.name,
-            "object": "model",
-            "created": self._started,
-            "owned_by": "leakbound",
-        }
+        fixed = {"object": "model", "created": self._started, "owned_by": "leakbound"}
+        return {"id": self.private.name, **fixed}
 
     # --- answers
 
     async def _answer(self, form: AnswerFormat, request: Request, tenant: Tenant) -> Response:
         key = request.headers.get("idempotency-key", "").strip()
         if len(key) > LONGEST_KEY or not key.isprintable():
-            sentence = f"Idempotency-Key must be a text of at most {LONGEST_KEY} characters."
-            return _response(refusal(400, sentence))
+            raise Rejected(
+                400, f"Idempotency-Key must be a text of at most {LONGEST_KEY} characters."
+            )
         try:
             payload = await self._payload(request)
         except ClientDisconnect:
             return Response(status_code=400)
-        if isinstance(payload, ServiceReply):
-            return _response(payload)
         retried = request.headers.get("x-stainless-retry-count", "0") != "0"
         call = Call(tenant, form, payload, request_digest(form, payload), key, retried)
         reply = await self._in_turn(request, call)
@@ -163,43 +167,46 @@ class ServiceApp:
                 self._calls.keep_undelivered(call, reply)
             return reply
 
-    async def _payload(self, request: Request) -> Payload | ServiceReply:
-        """The decoded body, or the reply that refuses it. Size and time are limited."""
+    async def _payload(self, request: Request) -> Payload:
+        """The decoded body. Size and time are limited."""
         if not request.headers.get("content-type", "").lower().startswith("application/json"):
-            sentence = "the content type is not application/json; send the request as JSON."
-            return refusal(400, sentence)
-        if {"transfer-encoding", "content-length"} <= set(request.headers):
-            sentence = (
-                "the request has Content-Length and Transfer-Encoding, so a proxy may see another "
-                "end of it; send one of them."
+            raise Rejected(
+                400, "the content type is not application/json; send the request as JSON."
             )
-            return refusal(400, sentence, CLOSE)
+        if {"transfer-encoding", "content-length"} <= set(request.headers):
+            raise Rejected(
+                400,
+                "the request has Content-Length and Transfer-Encoding, so a proxy may see another "
+                "end of it; send one of them.",
+                CLOSE,
+            )
         body = b""
         with anyio.move_on_after(self.timeout) as waiting:
             async for piece in request.stream():
                 body += piece
                 if len(body) > self.limit:
-                    sentence = f"the request is larger than {self.limit} bytes; send a shorter one."
-                    return refusal(413, sentence)
+                    raise Rejected(
+                        413, f"the request is larger than {self.limit} bytes; send a shorter one."
+                    )
         if waiting.cancelled_caught:
             sentence = f"the request did not arrive within {self.timeout:g} seconds; send it again."
-            return refusal(408, sentence, CLOSE)
+            raise Rejected(408, sentence, CLOSE)
         return _decode(body)
 
 
-def _decode(body: bytes) -> Payload | ServiceReply:
+def _decode(body: bytes) -> Payload:
     try:
         found = json.loads(body)
         json.dumps(found, ensure_ascii=False).encode()  # so that a reply can repeat it
     except UnicodeEncodeError:
         sentence = "the request holds half a character (a lone surrogate); send valid Unicode text."
-        return refusal(400, sentence)
+        raise Rejected(400, sentence) from None
     except (ValueError, RecursionError):
-        return refusal(400, "the request is not JSON; send an object.")
-    if isinstance(found, dict):
-        return found
-    sentence = f"the request is a JSON {type(found).__name__}; it must be an object with messages."
-    return refusal(400, sentence)
+        raise Rejected(400, "the request is not JSON; send an object.") from None
+    if not isinstance(found, dict):
+        kind = type(found).__name__
+        raise Rejected(400, f"the request is a JSON {kind}; it must be an object with messages.")
+    return found
 
 
 def _response(
@@ -210,7 +217,3 @@ def _response(
         return JSONResponse(reply.body, reply.status, headers)
     events = "".join(form.events(reply.answer, payload))
     return Response(events, reply.status, headers, "text/event-stream")
-
-
-def starlette_app(app: ServiceApp) -> Starlette:
-    return Starlette(routes=app.routes(), exception_handlers={HTTPException: app.not_found})

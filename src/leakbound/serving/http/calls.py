@@ -18,12 +18,19 @@ from dataclasses import dataclass, field, replace
 
 from leakbound._text import whole
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, StoreError
-from leakbound.serving.http.fields import Payload, check_fields, longest_answer
-from leakbound.serving.http.formats import AnswerFormat, ServedAnswer, query_text
-from leakbound.serving.http.state_file import Earlier, ServiceState
+from leakbound.mechanisms.parts.base import NO_ANSWER
+from leakbound.serving.http.formats import (
+    AnswerFormat,
+    Payload,
+    ServedAnswer,
+    check_fields,
+    query_text,
+)
+from leakbound.serving.http.state_file import ServiceState
 from leakbound.serving.http.tenants import RequestRate, Tenant
 from leakbound.serving.private import AnswerLost, PrivateICL
-from leakbound.tasks import Query
+from leakbound.systems import SystemMechanism
+from leakbound.tasks import Mechanism, Query, Task
 
 LOG = logging.getLogger("leakbound.serving")
 ERROR_TYPES = {
@@ -45,6 +52,23 @@ SPENT = "the server could not answer; what was paid for it stays spent. Do not s
 UNSPENT = "the server cannot answer now; nothing was spent, so you may send the request again."
 UNDELIVERED = 1000  # answers to clients that disconnected: about 1 MB
 UNDELIVERED_SECONDS = 600.0  # the official client gives up after ten minutes
+
+
+def longest_answer(task: Task, mechanism: Mechanism) -> int | None:
+    """The most tokens that an answer can have, from public facts.
+
+    Examples:
+        >>> from leakbound.mechanisms import ReportNoisyMax
+        >>> longest_answer(Task("mail", ("work", "home")), ReportNoisyMax(2.0))
+        11
+    """
+    given = task.answers(Query("-"))
+    if given:
+        return max(len(text.encode()) for text in (*given, NO_ANSWER))
+    if isinstance(mechanism, SystemMechanism):
+        return None
+    own = mechanism.to_config().get("tokens")
+    return max(task.max_answer_tokens, own) if isinstance(own, int) else task.max_answer_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,44 +121,35 @@ class ServiceCalls:
     def answer(self, call: Call) -> ServiceReply:
         """Answer one call. Raises nothing."""
         try:
-            query, ignored = self._query(call)
+            longest = longest_answer(self.private.task, self.private.mechanism)
+            ignored = check_fields(call.payload, call.format.fields, longest, self.ignored)
+            query = self.private.check(query_text(call.format.messages(call.payload)))
             return self._once(call, query, ignored)
         except Exception as error:
             return self._refused(error)
-
-    def _query(self, call: Call) -> tuple[Query, tuple[str, ...]]:
-        """The checked query, and the fields that are ignored."""
-        longest = longest_answer(self.private.task, self.private.mechanism)
-        ignored = check_fields(call.payload, call.format.fields, longest, self.ignored)
-        text = query_text(call.format.messages(call.payload))
-        return self.private.check(text), ignored
 
     # --- retries
 
     def _once(self, call: Call, query: Query, ignored: tuple[str, ...]) -> ServiceReply:
         """A retry gets the reply of the first attempt and is not charged."""
         if not call.key:
-            earlier = self._delivered_late(call) if call.retried else None
-            return earlier or self._paid(call, query, ignored)
-        found = self._begun(call)
+            if call.retried:
+                lost = self._undelivered.pop((call.tenant.name, call.digest), None)
+                if lost and time.monotonic() - lost[0] <= UNDELIVERED_SECONDS:
+                    return lost[1]
+            return self._paid(call, query, ignored)
+        name = call.tenant.name, call.key
+        if name in self._unspent:  # a key is free again if nothing was spent for it
+            self.state.forget(*name)
+            self._unspent.remove(name)
+        found = self.state.begin(*name, call.digest)
         if found is None:
             return self._kept(call, self._paid(call, query, ignored))
         if found.kind == "other":
             return refusal(
                 422, "this Idempotency-Key was used for another request; use a new one.", NO_RETRY
             )
-        return self._again(call, found.outcome)
-
-    def _begun(self, call: Call) -> Earlier | None:
-        """The earlier request with this key. A key is free again if nothing was spent for it."""
-        name = call.tenant.name, call.key
-        if name in self._unspent:
-            self.state.forget(*name)
-            self._unspent.remove(name)
-        return self.state.begin(*name, call.digest)
-
-    def _again(self, call: Call, outcome: str | None) -> ServiceReply:
-        if outcome is None:
+        if found.outcome is None:
             return refusal(
                 409,
                 "an earlier request with this Idempotency-Key has not ended: another server is at "
@@ -142,9 +157,9 @@ class ServiceCalls:
                 "new key for a new answer.",
                 NO_RETRY,
             )
-        if not outcome:
+        if not found.outcome:
             return refusal(500, SPENT, NO_RETRY)
-        return _release(call, ServedAnswer.from_json(outcome))
+        return _release(call, ServedAnswer.from_json(found.outcome))
 
     def _kept(self, call: Call, reply: ServiceReply) -> ServiceReply:
         """Store the outcome of a key, which stays begun on failure; an unspent key is deleted."""
@@ -167,10 +182,6 @@ class ServiceCalls:
         self._undelivered[call.tenant.name, call.digest] = (time.monotonic(), reply)
         while len(self._undelivered) > UNDELIVERED:
             self._undelivered.popitem(last=False)
-
-    def _delivered_late(self, call: Call) -> ServiceReply | None:
-        since, reply = self._undelivered.pop((call.tenant.name, call.digest), (0.0, None))
-        return reply if time.monotonic() - since <= UNDELIVERED_SECONDS else None
 
     # --- payment
 
@@ -211,8 +222,9 @@ class ServiceCalls:
             int(time.time()),
             self.private.name,
             whole(answer.text),  # half a character cannot be sent
-            _finite(answer.spent),
-            _finite(answer.remaining),
+            # JSON cannot hold infinity
+            answer.spent if math.isfinite(answer.spent) else None,
+            answer.remaining if math.isfinite(answer.remaining) else None,
             answer.delta,
             answer.answered,
             ignored,
@@ -237,8 +249,3 @@ def _log(error: Exception) -> None:
 
 def _release(call: Call, answer: ServedAnswer) -> ServiceReply:
     return ServiceReply(200, call.format.body(answer, call.payload), {}, answer, spent=True)
-
-
-def _finite(value: float) -> float | None:
-    """None for infinity, which JSON cannot hold."""
-    return value if math.isfinite(value) else None

@@ -3,17 +3,221 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import TypeAlias
 
 from leakbound.errors import UsageError
-from leakbound.serving.http.fields import (
-    CHAT_FIELDS,
-    COMPLETION_FIELDS,
-    RESPONSE_FIELDS,
-    FieldRule,
-    Payload,
+
+Payload: TypeAlias = dict[str, object]
+SHOWN = 40  # characters of a value that an error repeats
+METADATA = 16  # keys of metadata, as in the OpenAI API
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    accepts: Callable[[object, int | None], bool]
+    must: str
+    why: str
+    ignorable: bool = False
+    required: bool = False
+
+
+def _equal(*values: object, why: str, ignorable: bool = False) -> FieldRule:
+    """Accept values that are equal to what the service does."""
+    shown = " or ".join("empty" if value in ("", [], {}) else _show(value) for value in values)
+    return FieldRule(lambda value, _: any(_same(value, one) for one in values), shown, why,
+                     ignorable)  # fmt: skip
+
+
+def _kind(*kinds: type, must: str, why: str, required: bool = False) -> FieldRule:
+    return FieldRule(lambda value, _: type(value) in kinds, must, why, required=required)
+
+
+def _same(value: object, allowed: object) -> bool:
+    """Equality of JSON values: true is not 1."""
+    return isinstance(value, bool) == isinstance(allowed, bool) and value == allowed
+
+
+def _show(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def _stop(value: object, _: int | None) -> bool:
+    texts = [value] if isinstance(value, str) else value
+    return (
+        isinstance(texts, list)
+        and len(texts) <= 4
+        and all(isinstance(text, str) and text for text in texts)
+    )
+
+
+def _options(value: object, _: int | None) -> bool:
+    return isinstance(value, dict) and all(
+        (name == "include_usage" and isinstance(found, bool))
+        or (name == "include_obfuscation" and found is False)
+        for name, found in value.items()
+        if found is not None
+    )
+
+
+def _metadata(value: object, _: int | None) -> bool:
+    return (
+        isinstance(value, dict)
+        and len(value) <= METADATA
+        and all(isinstance(text, str) for text in value.values())
+    )
+
+
+DRAWN = "the mechanism fixes how an answer is drawn, and its guarantee depends on it"
+LABEL = "a note of the client, which asks for nothing"
+NO_TOOLS = "an answer is a text, and calls no tool"
+ONE_PAYMENT = "each answer is paid for separately, so send one request for each"
+LENGTH = FieldRule(
+    lambda value, longest: type(value) is int and longest is not None and value >= longest,
+    "at least the longest answer of this service",
+    "an answer is paid for whole, and never cut",
+    ignorable=True,
 )
+STREAM_OPTIONS = FieldRule(
+    _options,
+    "an object with include_usage, and stream must be true",
+    "include_usage ends the stream with an event that holds the usage",
+)
+
+COMMON: Mapping[str, FieldRule] = {
+    "model": _kind(str, must="a text", why="any name; the reply names what answered"),
+    "stream": _kind(bool, must="true or false", why="the answer comes as server-sent events"),
+    "temperature": _equal(1, why=DRAWN, ignorable=True),
+    "top_p": _equal(1, why=DRAWN, ignorable=True),
+    "top_k": _equal(why=DRAWN, ignorable=True),
+    "user": _kind(str, must="a text", why=LABEL),
+    "safety_identifier": _kind(str, must="a text", why=LABEL),
+    "prompt_cache_key": _kind(str, must="a text", why=LABEL),
+    "prompt_cache_retention": _kind(str, must="a text", why="no prompt is kept for a client"),
+    "metadata": FieldRule(_metadata, "at most 16 texts by name", LABEL),
+    "store": _equal(False, why="requests and answers are not kept for later retrieval"),
+    "service_tier": _equal("auto", "default", why="there is one tier"),
+}
+PENALTIES: Mapping[str, FieldRule] = {
+    "frequency_penalty": _equal(0, why=DRAWN, ignorable=True),
+    "presence_penalty": _equal(0, why=DRAWN, ignorable=True),
+    "logit_bias": _equal({}, why=DRAWN),
+    "seed": _equal(why="anyone who knows the seed of the noise can subtract it", ignorable=True),
+    "n": _equal(1, why=ONE_PAYMENT),
+    "stop": FieldRule(_stop, "a text or a list of at most 4", "the released answer ends before it"),
+    "stream_options": STREAM_OPTIONS,
+}
+TOOLS: Mapping[str, FieldRule] = {
+    "tools": _equal([], why=NO_TOOLS),
+    "tool_choice": _equal("none", "auto", why=NO_TOOLS),
+    "parallel_tool_calls": _kind(bool, must="true or false", why=NO_TOOLS),
+}
+CHAT_FIELDS: Mapping[str, FieldRule] = {
+    "messages": _kind(
+        list, must="a list of {role, content}", why="the conversation is the query", required=True
+    ),
+    **COMMON,
+    **PENALTIES,
+    **TOOLS,
+    "max_tokens": LENGTH,
+    "max_completion_tokens": LENGTH,
+    "functions": _equal([], why=NO_TOOLS),
+    "function_call": _equal("none", "auto", why=NO_TOOLS),
+    "response_format": _equal({"type": "text"}, why="an answer is a text"),
+    "modalities": _equal(["text"], why="an answer is a text"),
+    "audio": _equal(why="an answer is a text"),
+    "prediction": _equal(why="every answer is generated from scratch"),
+    "web_search_options": _equal(why="nothing but the private rows is searched"),
+    "logprobs": _equal(False, why="the guarantee covers the answer, and not its probabilities"),
+    "top_logprobs": _equal(0, why="the guarantee covers the answer, and not its probabilities"),
+    "reasoning_effort": _equal("none", why="answers have no reasoning", ignorable=True),
+    "verbosity": _equal("medium", why=DRAWN, ignorable=True),
+}
+COMPLETION_FIELDS: Mapping[str, FieldRule] = {
+    "prompt": _kind(
+        str, list, must="a text, or a list of one text", why="it is the query", required=True
+    ),
+    **COMMON,
+    **PENALTIES,
+    "max_tokens": LENGTH,
+    "best_of": _equal(1, why=ONE_PAYMENT),
+    "echo": _equal(False, why="the reply holds the answer alone"),
+    "suffix": _equal("", why="an answer always comes last"),
+    "logprobs": _equal(False, why="the guarantee covers the answer, and not its probabilities"),
+}
+RESPONSE_FIELDS: Mapping[str, FieldRule] = {
+    "input": _kind(
+        str,
+        list,
+        must="a text or a list of messages",
+        why="the conversation is the query",
+        required=True,
+    ),
+    "instructions": _kind(str, must="a text", why="the first system message"),
+    **COMMON,
+    **TOOLS,
+    "max_output_tokens": LENGTH,
+    "max_tool_calls": _kind(int, must="a number", why=NO_TOOLS),
+    "previous_response_id": _equal(why="nothing is kept; send the earlier messages in input"),
+    "conversation": _equal(why="nothing is kept; send the earlier messages in input"),
+    "prompt": _equal(why="there are no stored prompts; send the text in input"),
+    "background": _equal(False, why="a request waits for its answer"),
+    "include": _equal([], why="the reply holds the answer alone"),
+    "truncation": _equal("disabled", why="a query that is too long is refused"),
+    "text": FieldRule(
+        lambda value, _: value in ({}, {"format": {"type": "text"}}),
+        "{'format': {'type': 'text'}}",
+        "an answer is a text",
+    ),
+    "reasoning": _equal({}, why="answers have no reasoning", ignorable=True),
+    "top_logprobs": _equal(0, why="the guarantee covers the answer, and not its probabilities"),
+    "stream_options": FieldRule(
+        _options, "{'include_obfuscation': false}", "a stream of responses always holds the usage"
+    ),
+}
+
+
+def ignorable_fields() -> tuple[str, ...]:
+    """Fields that an operator may let the service ignore."""
+    tables = (CHAT_FIELDS, COMPLETION_FIELDS, RESPONSE_FIELDS)
+    return tuple(sorted({name for table in tables for name, rule in table.items()
+                         if rule.ignorable}))  # fmt: skip
+
+
+def check_fields(
+    payload: Payload, rules: Mapping[str, FieldRule], longest: int | None, ignored: Iterable[str]
+) -> tuple[str, ...]:
+    """Refuse a request if a field cannot be served as asked."""
+    lenient, found = set(ignored), []
+    for name, value in payload.items():
+        rule = rules.get(name)
+        if value is None or (rule is not None and rule.accepts(value, longest)):
+            continue
+        if name not in lenient:
+            raise UsageError(_refusal(name, value, rule, longest))
+        found.append(name)
+    if payload.get("stream_options") is not None and payload.get("stream") is not True:
+        raise UsageError(
+            "stream_options is given, and stream is not true; set stream to true, or leave "
+            "stream_options out."
+        )
+    return tuple(found)
+
+
+def _refusal(name: str, value: object, rule: FieldRule | None, longest: int | None) -> str:
+    if rule is None:
+        return f"{name[:SHOWN]} is not a field that this service knows; leave it out."
+    if rule is LENGTH and longest is not None:
+        return (
+            f"{name} is {_show(value)}; it must be at least {longest}, the longest answer here, "
+            f"or left out: {rule.why}."
+        )
+    left_out = "" if rule.required else ", or left out" if rule.must else "left out"
+    must = f"{rule.must}{left_out}"
+    return f"{name} is {_show(value)}; it must be {must}: {rule.why}."
+
 
 # No token counts: the length of a prompt is private, and the released text is never tokenized.
 NO_COUNTS = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
@@ -41,10 +245,8 @@ class Message:
 
 
 def query_text(messages: Sequence[Message]) -> str:
-    """Turn a conversation into one query, by a public template.
-
-    A single user message is the query itself. Other messages are added to it, each after the name
-    of its role; the limit on the length of a query applies to all of them together.
+    """Turn a conversation into one query, by a public template. A single user message is the query
+    itself.
 
     Examples:
         >>> print(query_text([Message("system", "Be brief."), Message("user", "Where is it?")]))
@@ -166,36 +368,41 @@ def _event(body: object, name: str = "") -> str:
     return f"event: {name}\ndata: {text}\n\n" if name else f"data: {text}\n\n"
 
 
-def _head(answer: ServedAnswer, prefix: str, kind: str) -> Payload:
-    return {
-        "id": f"{prefix}-{answer.id}",
-        "object": kind,
-        "created": answer.created,
-        "model": answer.model,
-    }
+def _choice_format(
+    path: str,
+    fields: Mapping[str, FieldRule],
+    messages: Callable[[Payload], list[Message]],
+    prefix: str,
+    kinds: tuple[str, str],
+    choices: Callable[[ServedAnswer], tuple[Payload, Payload, Payload]],
+) -> AnswerFormat:
+    """Chat or completions. `choices` are those of a body, of a first chunk and of a last one."""
 
+    def head(answer: ServedAnswer, kind: str) -> Payload:
+        made = {"created": answer.created, "model": answer.model}
+        return {"id": f"{prefix}-{answer.id}", "object": kind, **made}
 
-def _whole(head: Payload, choice: Payload, answer: ServedAnswer) -> Payload:
-    """The body of chat and completions."""
-    ended: Payload = {"finish_reason": "stop", "logprobs": None}
-    choices = [{"index": 0, **choice, **ended}]
-    return {**head, "choices": choices, "usage": NO_COUNTS, "leakbound": answer.price()}
+    def body(answer: ServedAnswer, payload: Payload) -> Payload:
+        ended: Payload = {"finish_reason": "stop", "logprobs": None}
+        rest = {"usage": NO_COUNTS, "leakbound": answer.price()}
+        choice = {"index": 0, **choices(answer)[0], **ended}
+        return {**head(answer, kinds[0]), "choices": [choice], **rest}
 
+    def events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
+        """The last chunk before the usage states the price."""
+        options = payload.get("stream_options")
+        counted = isinstance(options, dict) and options.get("include_usage") is True
+        usage: Payload = {"usage": None} if counted else {}
+        start, (_, first, last) = head(answer, kinds[1]), choices(answer)
+        common: Payload = {"index": 0, "logprobs": None}
+        yield _event({**start, "choices": [{**common, **first, "finish_reason": None}], **usage})
+        ended = [{**common, **last, "finish_reason": "stop"}]
+        yield _event({**start, "choices": ended, **usage, "leakbound": answer.price()})
+        if usage:
+            yield _event({**start, "choices": [], "usage": NO_COUNTS})
+        yield _event("[DONE]")
 
-def _chunks(
-    head: Payload, first: Payload, last: Payload, answer: ServedAnswer, payload: Payload
-) -> Iterator[str]:
-    """Chunks of chat and completions; the last one before the usage states the price."""
-    options = payload.get("stream_options")
-    counted = isinstance(options, dict) and options.get("include_usage") is True
-    usage: Payload = {"usage": None} if counted else {}
-    common: Payload = {"index": 0, "logprobs": None}
-    yield _event({**head, "choices": [{**common, **first, "finish_reason": None}], **usage})
-    choices = [{**common, **last, "finish_reason": "stop"}]
-    yield _event({**head, "choices": choices, **usage, "leakbound": answer.price()})
-    if usage:
-        yield _event({**head, "choices": [], "usage": NO_COUNTS})
-    yield _event("[DONE]")
+    return AnswerFormat(path, fields, messages, body, events)
 
 
 # --- chat
@@ -210,16 +417,11 @@ def _chat_messages(payload: Payload) -> list[Message]:
     return [message_from(one) for one in messages]
 
 
-def _chat_body(answer: ServedAnswer, payload: Payload) -> Payload:
-    message = {"role": "assistant", "content": answer.text, "refusal": answer.refusal}
-    return _whole(_head(answer, "chatcmpl", "chat.completion"), {"message": message}, answer)
-
-
-def _chat_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
-    delta: Payload = {"role": "assistant", "content": answer.text}
-    delta |= {"refusal": answer.refusal} if answer.refusal else {}
-    head = _head(answer, "chatcmpl", "chat.completion.chunk")
-    return _chunks(head, {"delta": delta}, {"delta": {}}, answer, payload)
+def _chat_choices(answer: ServedAnswer) -> tuple[Payload, Payload, Payload]:
+    said: Payload = {"role": "assistant", "content": answer.text}
+    refused = {"refusal": answer.refusal}
+    delta = said | (refused if answer.refusal else {})
+    return {"message": said | refused}, {"delta": delta}, {"delta": {}}
 
 
 # --- completions
@@ -234,15 +436,6 @@ def _prompt_messages(payload: Payload) -> list[Message]:
             "for separately, and token ids are not accepted."
         )
     return [Message("user", texts[0])]
-
-
-def _completion_body(answer: ServedAnswer, payload: Payload) -> Payload:
-    return _whole(_head(answer, "cmpl", "text_completion"), {"text": answer.text}, answer)
-
-
-def _completion_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
-    head = _head(answer, "cmpl", "text_completion")
-    return _chunks(head, {"text": answer.text}, {"text": ""}, answer, payload)
 
 
 # --- responses
@@ -324,11 +517,14 @@ def _response_events(answer: ServedAnswer, payload: Payload) -> Iterator[str]:
         yield _event({"type": kind, "sequence_number": number, **body}, kind)
 
 
-FORMATS: tuple[AnswerFormat, ...] = (
-    AnswerFormat("/v1/chat/completions", CHAT_FIELDS, _chat_messages, _chat_body, _chat_events),
-    AnswerFormat(
-        "/v1/completions", COMPLETION_FIELDS, _prompt_messages, _completion_body,
-        _completion_events,
+FORMATS = (
+    _choice_format(
+        "/v1/chat/completions", CHAT_FIELDS, _chat_messages, "chatcmpl",
+        ("chat.completion", "chat.completion.chunk"), _chat_choices,
+    ),
+    _choice_format(
+        "/v1/completions", COMPLETION_FIELDS, _prompt_messages, "cmpl", ("text_completion",) * 2,
+        lambda answer: ({"text": answer.text}, {"text": answer.text}, {"text": ""}),
     ),
     AnswerFormat("/v1/responses", RESPONSE_FIELDS, _input_messages, _response_body,
                  _response_events),

@@ -49,14 +49,11 @@ class Listener:
                 self.certificate, self.key, password=""
             )
         except (OSError, ValueError) as error:
+            why = "not PEM" if isinstance(error, ssl.SSLError) else reason_of(error)
             raise UsageError(
-                f"{self.certificate} and {self.key} cannot be used ({_why(error)}); they must be a "
+                f"{self.certificate} and {self.key} cannot be used ({why}); they must be a "
                 "certificate chain and its key in PEM form, without a passphrase."
             ) from None
-
-
-def _why(error: Exception) -> str:
-    return "not PEM" if isinstance(error, ssl.SSLError) else reason_of(error)
 
 
 class TimedProtocol(H11Protocol):

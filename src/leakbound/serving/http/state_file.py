@@ -23,7 +23,7 @@ from typing import Literal
 from leakbound.errors import BudgetExhausted, StoreError, reason_of
 from leakbound.privacy import Guarantee
 from leakbound.serving.http.tenants import Tenant
-from leakbound.serving.ledger.units import ACCURACY, composed_epsilon, from_json, to_json
+from leakbound.serving.ledger.units import ACCURACY, compose_epsilon, from_json, to_json
 
 KEPT_KEYS = 10_000  # idempotency keys: about 10 MB for answers of 1 kB
 KEPT_SECONDS = 86_400.0  # one day, as at Stripe
@@ -40,8 +40,6 @@ CREATE TABLE IF NOT EXISTS keys (
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An earlier request with the same idempotency key."""
-
     kind: Literal["ended", "begun", "other"]
     outcome: str | None = None
 
@@ -103,7 +101,7 @@ class ServiceState:
                     "Nothing was spent; ask the operator of the service."
                 )
             after = [*paid, (price, 1)]
-            epsilon = composed_epsilon(after, delta) if tenant.epsilon is not None else 0.0
+            epsilon = compose_epsilon(after, delta) if tenant.epsilon is not None else 0.0
             if tenant.epsilon is not None and epsilon > tenant.epsilon * (1 + ACCURACY):
                 raise BudgetExhausted(
                     f"this token may spend epsilon {tenant.epsilon:.4g} at delta {delta:g}, and "
@@ -134,11 +132,10 @@ class ServiceState:
     # --- idempotency keys
 
     def begin(self, tenant: str, key: str, digest: str) -> Earlier | None:
-        """Begin a request under a key, unless the key was begun before.
+        """Begin a request under a key, which is stored as begun.
 
         Returns:
-            None for a new key, which is then stored as begun. Otherwise what is stored of the
-            earlier request.
+            What is stored of an earlier request under this key; None for a new key.
 
         Raises:
             StoreError: If the file cannot be read or written.
@@ -159,7 +156,6 @@ class ServiceState:
         return Earlier("begun") if found[1] is None else Earlier("ended", found[1])
 
     def end(self, tenant: str, key: str, outcome: str) -> None:
-        """Store the outcome of the request under a key."""
         with self._transaction() as db:
             row = (outcome, tenant, key)
             db.execute("UPDATE keys SET outcome = ? WHERE tenant = ? AND key = ?", row)

@@ -73,9 +73,6 @@ class Tenant:
 class Tenants:
     """The tenants of a service, found by their tokens.
 
-    Args:
-        tenants: All of them.
-
     Raises:
         UsageError: If two tenants have the same name or the same token.
     """
@@ -91,11 +88,7 @@ class Tenants:
                 raise UsageError(f"two tenants have the same {what}; give each its own.")
 
     def find(self, token: str) -> Tenant | None:
-        """The tenant of a token, or None.
-
-        The token is compared with every tenant's, by digests of equal length, so the time taken
-        does not depend on how close a guess is.
-        """
+        """The tenant of a token, or None; how close a guess is changes no time."""
         given, found = _digest(token), None
         for digest, tenant in self._digests:
             if secrets.compare_digest(digest, given):
@@ -128,20 +121,17 @@ class RequestRate:
 
 
 def load_tenants(path: str | Path) -> Tenants:
-    """Read tenants from a TOML or JSON file.
+    """Read tenants from a TOML or JSON file, which only its owner may read.
 
     Args:
-        path: The file, which only its owner may read. It holds a table `tenants` with one table
-            per tenant name, with `token` and any of `answers`, `epsilon` and `rate`.
-
-    Returns:
-        The tenants.
+        path: The file. It holds a table `tenants` with one table per tenant name, with `token` and
+            any of `answers`, `epsilon` and `rate`.
 
     Raises:
         UsageError: If others may read the file, or its form is wrong. No error repeats a token.
     """
     path = Path(path)
-    found = _decoded(path, _owner_only(path))
+    found = _parse(path, _owner_only(path))
     tables = found.get("tenants") if isinstance(found, dict) and len(found) == 1 else None
     if not isinstance(tables, dict) or not tables:
         raise UsageError(
@@ -186,7 +176,7 @@ def _owner_only(path: Path) -> bytes:
         ) from None
 
 
-def _decoded(path: Path, content: bytes) -> object:
+def _parse(path: Path, content: bytes) -> object:
     try:
         text = content.decode()
         return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
@@ -215,10 +205,7 @@ def is_local(host: str) -> bool:
 
 
 def names_this_machine(header: str) -> bool:
-    """Whether a Host header names this machine in its simplest form.
-
-    Libraries replace a header that they cannot parse by the server's own address, so it is parsed
-    here.
+    """Whether a Host header names this machine; libraries replace one that they cannot parse.
 
     Examples:
         >>> names_this_machine("localhost:8000"), names_this_machine("[::1]:80")

@@ -11,11 +11,6 @@ from leakbound.serving.ledger.ledger import DATASET, BudgetState, Ledger, Possib
 from leakbound.serving.ledger.units import affordable_answers
 
 __all__ = [
-    "DATASET",
-    "BudgetState",
-    "Ledger",
-    "PossiblySpent",
-    "Spend",
-    "affordable_answers",
+    "DATASET", "BudgetState", "Ledger", "PossiblySpent", "Spend", "affordable_answers",
     "record_names",
-]
+]  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from leakbound.errors import StoreError
 from leakbound.serving.ledger import tables
-from leakbound.serving.ledger.keys import KeyFile, Mark, id_name, keyed
+from leakbound.serving.ledger.keys import KeyFile, Mark, hmac_of, id_name
 from leakbound.serving.ledger.ledger import KEY_CHECK, open_storage
 from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage
 from leakbound.serving.ledger.tables import GivenAnswer
@@ -19,7 +19,7 @@ from leakbound.serving.ledger.units import (
     EQUAL,
     UNLIMITED,
     Unit,
-    composed_epsilon,
+    compose_epsilon,
     unit_named,
     unit_of,
 )
@@ -55,7 +55,7 @@ class LedgerReport:
     most_spent: float
 
 
-def _existing(address: str | Path) -> Storage:
+def _open_existing(address: str | Path) -> Storage:
     storage = open_storage(address)
     if not storage.exists():
         raise StoreError(
@@ -73,7 +73,7 @@ def _limit(db: Database, values: dict[str, str]) -> float:
 
 
 def report(address: str | Path) -> LedgerReport:
-    storage = _existing(address)
+    storage = _open_existing(address)
     with storage.transaction(write=False) as db:
         values = tables.total(db)
         unit, delta = unit_of(values), float(values["delta"])
@@ -97,16 +97,16 @@ def report(address: str | Path) -> LedgerReport:
 def _epsilon(db: Database, unit: Unit, delta: float, name: str, spent: float) -> float:
     if unit != UNLIMITED:
         return unit.epsilon(spent, delta)
-    return composed_epsilon(tables.guarantees(db, name), delta)
+    return compose_epsilon(tables.guarantees(db, name), delta)
 
 
 def account(address: str | Path, record_id: str, key: str | Path | None = None) -> Account:
-    storage = _existing(address)
+    storage = _open_existing(address)
     keys = KeyFile(Path(key) if key is not None else storage.key_file)
-    record = keyed(keys.secret(), id_name(record_id))
+    record = hmac_of(keys.secret(), id_name(record_id))
     with storage.transaction(write=False) as db:
         values = tables.total(db)
-        if keyed(keys.secret(), KEY_CHECK) != values["key_check"]:
+        if hmac_of(keys.secret(), KEY_CHECK) != values["key_check"]:
             raise StoreError(_other_key(keys))
         sql = "SELECT answers, spent FROM leakbound_accounts WHERE record = ?"
         rows = db.run(sql, (record,))
@@ -123,13 +123,13 @@ def _other_key(keys: KeyFile) -> str:
 
 
 def history(address: str | Path, last: int | None = None) -> list[GivenAnswer]:
-    with _existing(address).transaction(write=False) as db:
+    with _open_existing(address).transaction(write=False) as db:
         tables.total(db)
-        return tables.given(db, last)
+        return tables.list_answers(db, last)
 
 
 def problems(address: str | Path, key: str | Path | None = None) -> list[str]:
-    storage = _existing(address)
+    storage = _open_existing(address)
     keys = KeyFile(Path(key) if key is not None else storage.key_file)
     damage = storage.damage()
     found = [f"the storage is damaged: {damage}."] if damage else []
@@ -187,7 +187,7 @@ def _key_problems(
     if not keys.exists():
         yield f"the key file {str(keys.path)!r} is missing, so nothing can be answered."
         return
-    if keyed(keys.secret(), KEY_CHECK) != values["key_check"]:
+    if hmac_of(keys.secret(), KEY_CHECK) != values["key_check"]:
         yield _other_key(keys)
         return
     for mark in marks:

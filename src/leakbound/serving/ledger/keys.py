@@ -138,11 +138,11 @@ def _fill(db: Database) -> None:
     db.run("INSERT INTO secret VALUES (?)", (secrets.token_hex(32),))
 
 
-def keyed(secret: bytes, text: str) -> str:
+def hmac_of(secret: bytes, text: str) -> str:
     """A key that confirms no guess without the secret.
 
     Examples:
-        >>> keyed(b"secret", "alice") == keyed(b"other", "alice")
+        >>> hmac_of(b"secret", "alice") == hmac_of(b"other", "alice")
         False
     """
     if not isinstance(text, str):

@@ -13,7 +13,7 @@ from leakbound._check import delta_value, epsilon_value
 from leakbound.errors import BudgetExhausted, StoreError, UsageError
 from leakbound.privacy import Guarantee
 from leakbound.serving.ledger import tables
-from leakbound.serving.ledger.keys import KeyFile, Mark, keyed
+from leakbound.serving.ledger.keys import KeyFile, Mark, hmac_of
 from leakbound.serving.ledger.storage import (
     Database,
     PostgresStorage,
@@ -26,7 +26,7 @@ from leakbound.serving.ledger.units import (
     Unit,
     affordable_answers,
     choose_unit,
-    composed_epsilon,
+    compose_epsilon,
     require_guarantee,
     to_json,
     unit_named,
@@ -186,7 +186,7 @@ class Ledger:
                 price = self._price(unit, guarantee)
                 self._require_budget(db, values, unit, price, dataset)
                 most = float(values["capacity"]) * (1 + ACCURACY)
-                spent = tables.spent_by(db, keys)
+                spent = tables.balances(db, keys)
                 tables.open_accounts(db, [key for key in keys if key not in spent])
                 able = tuple(spent.get(key, 0.0) + price <= most for key in keys)
                 tables.charge(db, list(compress(keys, able)), price)
@@ -300,7 +300,7 @@ class Ledger:
     def _state(self, db: Database, values: dict[str, str], unit: Unit, dataset: str) -> BudgetState:
         answers, spent = tables.dataset(db, dataset)
         if math.isinf(self.epsilon):
-            epsilon = composed_epsilon(tables.guarantees(db, dataset), self.delta)
+            epsilon = compose_epsilon(tables.guarantees(db, dataset), self.delta)
             return BudgetState(epsilon, math.inf, self.delta, answers)
         epsilon = unit.epsilon(spent, self.delta) if answers else 0.0
         left = max(0.0, math.nextafter(self.epsilon - epsilon, -math.inf))
@@ -315,7 +315,7 @@ class Ledger:
             values = {
                 "schema_version": tables.VERSION,
                 "ledger": secrets.token_hex(16),
-                "key_check": keyed(self.key_file.secret(), KEY_CHECK),
+                "key_check": hmac_of(self.key_file.secret(), KEY_CHECK),
                 "epsilon": repr(self.epsilon),
                 "delta": repr(self.delta),
             }
@@ -337,7 +337,7 @@ class Ledger:
 
     def _require_key(self, values: dict[str, str]) -> None:
         self._secret = self.key_file.secret()
-        if keyed(self._secret, KEY_CHECK) != values["key_check"]:
+        if hmac_of(self._secret, KEY_CHECK) != values["key_check"]:
             raise StoreError(
                 f"the key file {str(self.key_file.path)!r} belongs to another ledger than "
                 f"{self.address!r}, so no account could be found. Name the right one "
@@ -359,7 +359,7 @@ class Ledger:
         """Keys of the accounts. Without the secret, they confirm no guess about a record."""
         if isinstance(records, str):
             raise UsageError("records is one text; it must be a list of names of records.")
-        keys = [keyed(self._secret, name) for name in records]
+        keys = [hmac_of(self._secret, name) for name in records]
         if len(set(keys)) != len(keys):
             raise UsageError("a record occurs twice in one context; name each record once.")
         return keys

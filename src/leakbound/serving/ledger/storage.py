@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from leakbound._install import install_hint
@@ -21,7 +21,6 @@ from leakbound.errors import LeakboundError, StoreError, UsageError, findable, r
 if TYPE_CHECKING:
     from typing import LiteralString
 
-    import psycopg
 
 SqlValue: TypeAlias = str | int | float
 WAIT = 60.0  # seconds to wait for another process; a spend takes milliseconds
@@ -35,15 +34,19 @@ def unusable(address: str, error: Exception) -> StoreError:
     )
 
 
-class SqliteDatabase:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+class Database:
+    """An open transaction. Statements are constants of this package and never contain values."""
+
+    def __init__(self, connection: Any, mark: str = "?") -> None:
+        self._connection, self._mark = connection, mark
 
     def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
-        return self._connection.execute(sql, tuple(values)).fetchall()
+        cursor = self._connection.execute(sql.replace("?", self._mark), tuple(values))
+        return cursor.fetchall() if cursor.description else []
 
     def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        self._connection.executemany(sql, [tuple(row) for row in rows])
+        with closing(self._connection.cursor()) as cursor:
+            cursor.executemany(sql.replace("?", self._mark), [tuple(row) for row in rows])
 
 
 class SqliteStorage:
@@ -112,7 +115,7 @@ class SqliteStorage:
 
 
 @contextmanager
-def _open(path: Path, begin: str) -> Iterator[SqliteDatabase]:
+def _open(path: Path, begin: str) -> Iterator[Database]:
     """A transaction on a file that exists.
 
     EXTRA is FULL plus a sync of the folder. Without it, a power cut just after a commit could undo
@@ -122,7 +125,7 @@ def _open(path: Path, begin: str) -> Iterator[SqliteDatabase]:
     with closing(sqlite3.connect(where, uri=True, timeout=WAIT, isolation_level=None)) as db:
         db.execute("PRAGMA synchronous=EXTRA")
         db.execute(begin)
-        yield SqliteDatabase(db)
+        yield Database(db)
         db.execute("COMMIT")
 
 
@@ -132,24 +135,6 @@ def _open(path: Path, begin: str) -> Iterator[SqliteDatabase]:
 CREATION = 0x6C65616B
 # DDL of an operator waits for readers; a writer waits for other writers only.
 LOCK = "LOCK TABLE leakbound_total IN EXCLUSIVE MODE"
-
-
-class PostgresDatabase:
-    def __init__(self, connection: psycopg.Connection) -> None:
-        self._connection = connection
-
-    def run(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[SqlValue, ...]]:
-        cursor = self._connection.execute(_placeholders(sql), tuple(values))
-        return cursor.fetchall() if cursor.description else []
-
-    def run_each(self, sql: str, rows: Sequence[Sequence[SqlValue]]) -> None:
-        with self._connection.cursor() as cursor:
-            cursor.executemany(_placeholders(sql), [tuple(row) for row in rows])
-
-
-def _placeholders(sql: str) -> bytes:
-    """Statements are constants of this package and never contain values."""
-    return sql.replace("?", "%s").encode()
 
 
 class PostgresStorage:
@@ -175,10 +160,7 @@ class PostgresStorage:
         place = user.partition(":")[0] + at + host
         return urlunsplit(("postgresql", place, parts.path, "&".join(options), ""))
 
-    @property
-    def place(self) -> str:
-        """The address without passwords; it finds the server under any of its names."""
-        return self.address
+    place = address  # it finds the server under any of its names
 
     @property
     def key_file(self) -> Path:
@@ -207,7 +189,7 @@ class PostgresStorage:
             with closing(connected) as connection:
                 for statement in _begin(write, lock):
                     connection.execute(statement)
-                yield PostgresDatabase(connection)
+                yield Database(connection, "%s")
                 connection.execute("COMMIT")
         except LeakboundError:
             raise
@@ -234,5 +216,4 @@ def _has_tables(db: Database) -> bool:
     return db.run("SELECT to_regclass('leakbound_total') IS NOT NULL")[0][0] is True
 
 
-Database: TypeAlias = SqliteDatabase | PostgresDatabase
 Storage: TypeAlias = SqliteStorage | PostgresStorage

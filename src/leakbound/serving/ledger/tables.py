@@ -66,7 +66,6 @@ def refuse_first_schema(storage: Storage) -> None:
 
 
 def total(db: Database) -> dict[str, str]:
-    """Values that hold for the whole ledger."""
     rows = db.run("SELECT name, value FROM leakbound_total")
     found = {str(name): str(value) for name, value in rows}
     if found["schema_version"] != VERSION:
@@ -87,13 +86,11 @@ def tag_of(db: Database, number: int) -> str | None:
 
 
 def dataset(db: Database, name: str) -> tuple[int, float]:
-    """Totals of the answers from a data set."""
     rows = db.run("SELECT answers, spent FROM leakbound_datasets WHERE name = ?", (name,))
     return (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
 
 
 def guarantees(db: Database, name: str) -> list[tuple[Guarantee, int]]:
-    """The guarantees of all answers from a data set."""
     sql = (
         "SELECT guarantee, COUNT(*) FROM leakbound_answers WHERE dataset = ? GROUP BY guarantee "
         "ORDER BY guarantee"
@@ -108,7 +105,7 @@ def _chunks(records: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
         yield part, ", ".join("?" * len(part))
 
 
-def spent_by(db: Database, records: Sequence[str]) -> dict[str, float]:
+def balances(db: Database, records: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for part, marks in _chunks(records):
         sql = f"SELECT record, spent FROM leakbound_accounts WHERE record IN ({marks})"
@@ -147,7 +144,7 @@ def add_answer(
     return number, tag
 
 
-def given(db: Database, last: int | None = None) -> list[GivenAnswer]:
+def list_answers(db: Database, last: int | None = None) -> list[GivenAnswer]:
     sql = (
         "SELECT number, dataset, guarantee, price, records, left_out, at FROM leakbound_answers "
         "WHERE number > ? ORDER BY number"

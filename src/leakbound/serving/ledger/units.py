@@ -57,7 +57,7 @@ KINDS: dict[str, type[Kept]] = {kind.__name__: kind for kind in get_args(Kept)}
 
 def to_json(guarantee: Guarantee) -> str:
     found = [
-        {"kind": type(part).__name__, **asdict(part)} for part in map(_kept, leaves(guarantee))
+        {"kind": type(part).__name__, **asdict(part)} for part in map(_readable, leaves(guarantee))
     ]
     return json.dumps(found, sort_keys=True)
 
@@ -66,7 +66,7 @@ def from_json(text: str) -> Guarantee:
     return compose([KINDS[part.pop("kind")](**part) for part in json.loads(text)])
 
 
-def _kept(part: Guarantee) -> Kept:
+def _readable(part: Guarantee) -> Kept:
     """A guarantee of a kind that the ledger can read back."""
     kind = KINDS.get(type(part).__name__)
     if kind is None or not isinstance(part, Kept) or type(part) is not kind:
@@ -77,7 +77,7 @@ def _kept(part: Guarantee) -> Kept:
     return part
 
 
-def composed_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
+def compose_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
     """epsilon(delta) of several answers, some with equal guarantees."""
     parts = [part for guarantee, times in counts for part in leaves(guarantee) * times]
     return compose(_merge(parts)).epsilon(delta) if parts else 0.0
@@ -95,11 +95,10 @@ def _merge(parts: list[Guarantee]) -> list[Guarantee]:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit of a budget (epsilon, delta) in which prices of adaptively chosen answers add up.
+    """A unit of a budget in which prices of adaptively chosen answers add up.
 
-    The ledger stores its name: the kind, then a colon and its parameter. `capacity` converts a
-    budget to this unit, rounded down; `price` is what one answer costs, None if it cannot be
-    expressed; `epsilon` is epsilon(delta) of what was spent.
+    `capacity` converts a budget to it, rounded down; `price` is what an answer costs, None if it
+    cannot be expressed; `epsilon` is epsilon(delta) of what was spent.
     """
 
     name: str
@@ -216,7 +215,7 @@ def equal_answers(text: str) -> Unit:
     """Answers of one guarantee whose number is fixed in advance; for any other composition."""
 
     def epsilon_of(spent: float, delta: float) -> float:
-        return composed_epsilon([(from_json(text), round(spent))], delta)
+        return compose_epsilon([(from_json(text), round(spent))], delta)
 
     def most(epsilon: float, delta: float) -> float:
         """A number of answers within the budget, close to the largest one."""
@@ -267,7 +266,6 @@ def unit_named(name: str) -> Unit:
 
 
 def unit_of(values: Mapping[str, str]) -> Unit:
-    """The unit of a ledger, which its first answer fixes."""
     return unit_named(values["unit"]) if "unit" in values else UNLIMITED
 
 

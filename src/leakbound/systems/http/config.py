@@ -22,6 +22,7 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 SECRET = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
 ROWS = frozenset({"context", "rows", "text"})  # slots that hold a whole context
 AROUND = ("setup", "teardown", "plant", "remove")  # requests beside the one that asks
+REPLY_PARTS = ("seconds", "tokens", "finish_reason", "tool_calls")
 PORTS = {"http": 80, "https": 443}
 NEEDED = {"url": "url: http://127.0.0.1:8000/ask", "answer": "answer: choices.0.message.content"}
 
@@ -48,7 +49,6 @@ class HttpCall(BaseModel):
 
     @property
     def origin(self) -> tuple[str, str | None, int | None]:
-        """Scheme, host and port."""
         url = urlsplit(self.url)
         return url.scheme, url.hostname, url.port or PORTS.get(url.scheme)
 
@@ -67,8 +67,6 @@ CALL = tuple(HttpCall.model_fields)
 
 
 class PlantCall(HttpCall):
-    """The request that adds a record to a store."""
-
     id: str | None = None
 
 
@@ -113,16 +111,10 @@ class HttpSystemConfig(HttpCall):
     @property
     def paths(self) -> dict[str, str | None]:
         """Paths of what a reply may have beside its answer and its scores."""
-        return {
-            "seconds": self.seconds,
-            "tokens": self.tokens,
-            "finish_reason": self.finish_reason,
-            "tool_calls": self.tool_calls,
-        }
+        return {name: getattr(self, name) for name in REPLY_PARTS}
 
     @property
     def calls(self) -> list[HttpCall]:
-        """All requests, in order."""
         around = (self.setup, self, self.teardown, self.plant, self.remove)
         return [one for one in around if one is not None]
 
@@ -142,7 +134,7 @@ def is_one_a_row(template: JsonValue) -> bool:
     return isinstance(template, list) and len(template) == 1 and "text" in slots_of(template[0])
 
 
-def sent_rows(body: JsonValue, rows: int) -> str:
+def describe_rows(body: JsonValue, rows: int) -> str:
     """How rows are sent in a body, in words."""
     slots = slots_of(body)
     each = "texts" if "text" in slots else "objects" if "rows" in slots else ""
@@ -167,27 +159,19 @@ def _texts(template: JsonValue) -> Iterator[str]:
             yield from _texts(value)
 
 
-def _place(error: yaml.YAMLError) -> str:
-    """Where it is not YAML, and why; YAML shows no value of the file in that."""
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return ""
-    return f": line {error.problem_mark.line + 1}: {error.problem}"
-
-
-def read_http_config(file: Path) -> HttpSystemConfig:
+def load_http_config(file: Path) -> HttpSystemConfig:
     """What a YAML file describes, checked, with headers filled from the environment."""
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
         found = HttpSystemConfig(**values)
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"the system file {str(file)!r} cannot be read ({reason_of(error)})."
-        ) from None
     except yaml.YAMLError as error:
-        raise UsageError(f"the system file {str(file)!r} is not YAML{_place(error)}.") from None
+        place = ""  # YAML shows no value of the file in it
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+            place = f": line {error.problem_mark.line + 1}: {error.problem}"
+        raise UsageError(f"the system file {str(file)!r} is not YAML{place}.") from None
     except ValidationError as error:
         raise UsageError(f"the system file {str(file)!r} {_wrong(error)}") from None
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"the system file {str(file)!r} cannot be read ({reason_of(error)})."
         ) from None

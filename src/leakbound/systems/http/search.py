@@ -12,10 +12,9 @@ from urllib.parse import urljoin, urlsplit
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.http.blocking import run_blocking
 from leakbound.models.http.hosts import is_exposed
-from leakbound.models.http.transport import HttpReply, Transport, TransportError, default_transport
+from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport, TransportError
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
-from leakbound.systems.http.requests import JSON_TYPE, filled
-from leakbound.systems.http.system import row_values
+from leakbound.systems.http.system import JSON_TYPE, fill_slots, row_values
 from leakbound.tasks import Example
 
 if TYPE_CHECKING:
@@ -56,11 +55,11 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 DEPTH = 5  # choices -> item -> message -> content -> parts
 
 
-def missing_fields(reply: JsonValue) -> list[str]:
+def absent_fields(reply: JsonValue) -> list[str]:
     """The fields that a service says it lacks, as FastAPI and pydantic write it.
 
     Examples:
-        >>> missing_fields({"detail": [{"type": "missing", "loc": ["body", "notes"]}]})
+        >>> absent_fields({"detail": [{"type": "missing", "loc": ["body", "notes"]}]})
         ['notes']
     """
     return [name for name, kind in _complaints(reply) if "missing" in kind]
@@ -146,7 +145,6 @@ def _roles(missing: Sequence[str]) -> tuple[str | None, str | None]:
 
 
 def without_context(body: JsonValue) -> JsonValue | None:
-    """The same request without its context."""
     if not isinstance(body, dict):
         return None
     left = {key: value for key, value in body.items() if not slots_of(value) & ROWS}
@@ -228,8 +226,6 @@ BY_HAND = "or describe the service in a file (http:FILE.yaml, docs/systems.md)"
 
 @dataclass(frozen=True, slots=True)
 class FoundService:
-    """How a service is asked."""
-
     url: str
     body: JsonValue
     answer: str
@@ -252,7 +248,7 @@ def find_service(
             'the body must have "{query}" in it, and "{context}", "{rows}" or ["{text}"], such as '
             '{"notes": "{context}", "question": "{query}"}.'
         )
-    sender = transport or default_transport(1, cookies=True)
+    sender = transport or AiohttpTransport(1, cookies=True)
     return run_blocking(_Search(url, sender, key, answer).found(body))
 
 
@@ -317,7 +313,7 @@ class _Search:
                 return body, path
             if len(bodies) > 1:
                 found = _json(reply)
-                self.lacks = missing_fields(found) or self.lacks
+                self.lacks = absent_fields(found) or self.lacks
                 more = [*bodies_for(found, body), *left]
                 left = [one for one in more if one not in tried]
         raise TargetError(self._refusal(len(bodies) == 1))
@@ -335,7 +331,11 @@ class _Search:
             return None
         found = _json(reply)
         if found is None:
-            raise TargetError(_no_json(self.url, reply))
+            kind = (reply.header("content-type") or "").partition(";")[0].strip().lower()
+            page = kind == "text/html" or reply.body.lstrip()[:1] == b"<"
+            what = "a web page" if page else "something that is not JSON"
+            must = "a service must answer with JSON. Check the path."
+            raise TargetError(f"{self.url} answers with {what}; {must} {HINT}")
         if is_error(found):
             return None
         self.paths = list(text_paths(found))
@@ -345,7 +345,7 @@ class _Search:
 
     async def _sent(self, body: JsonValue) -> HttpReply:
         self.requests += 1
-        content = json.dumps(filled(body, VALUES)).encode()
+        content = json.dumps(fill_slots(body, VALUES)).encode()
         try:
             reply = await self.transport.send(
                 "POST", self.url, JSON_TYPE | self._headers, content, PATIENCE
@@ -406,16 +406,8 @@ class _Search:
 
 
 def _json(reply: HttpReply) -> JsonValue:
-    """What a reply holds; None if it is no JSON."""
     try:
         found: JsonValue = json.loads(reply.body)
     except (ValueError, RecursionError):
         return None
     return found
-
-
-def _no_json(url: str, reply: HttpReply) -> str:
-    kind = (reply.header("content-type") or "").partition(";")[0].strip().lower()
-    page = kind == "text/html" or reply.body.lstrip()[:1] == b"<"
-    what = "a web page" if page else "something that is not JSON"
-    return f"{url} answers with {what}; a service must answer with JSON. Check the path. {HINT}"

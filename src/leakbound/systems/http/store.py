@@ -14,15 +14,20 @@ from typing import ClassVar, TypeVar
 from leakbound.errors import TargetError
 from leakbound.models.content import text_only
 from leakbound.models.http.blocking import LoopThread
-from leakbound.models.http.transport import HttpReply, Transport, default_transport
-from leakbound.systems.calls import Caller, CallOptions
-from leakbound.systems.failures import NoAnswer
-from leakbound.systems.http.config import HttpSystemConfig, PlantCall, read_http_config
-from leakbound.systems.http.requests import HttpRequests, SlotValues, at, decoded
-from leakbound.systems.http.system import HttpSystem, reply_of, row_values
+from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport
+from leakbound.systems.calls import Caller, CallOptions, NoAnswer
+from leakbound.systems.http.config import HttpSystemConfig, PlantCall, load_http_config
+from leakbound.systems.http.system import (
+    HttpRequests,
+    HttpSystem,
+    SlotValues,
+    at,
+    decode_json,
+    reply_of,
+    row_values,
+)
+from leakbound.systems.planted import PlantedRecord, Records, orphan_error, settle
 from leakbound.systems.protocol import Reply
-from leakbound.systems.stores.orphaned_records import PlantedRecord, Records, left_in_store
-from leakbound.systems.stores.settling import settle
 from leakbound.tasks import Context, Example
 
 T = TypeVar("T")
@@ -171,7 +176,7 @@ def _unknown(call: PlantCall, failure: NoAnswer, values: SlotValues) -> str:
 
 def _id_in(sent: HttpReply, call: PlantCall) -> str:
     try:
-        found = at(decoded(sent, call), str(call.id), call)
+        found = at(decode_json(sent, call), str(call.id), call)
     except NoAnswer:
         found = None
     if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
@@ -221,21 +226,11 @@ class HttpStore:
         return f"HttpStore({self._config.shown})"
 
     def called(self, calls: CallOptions) -> HttpStore:
-        """The same store, called in another way.
-
-        Args:
-            calls: Pace, time and retries of its requests.
-
-        Returns:
-            A new object, which knows nothing of what this one has planted.
-        """
+        """A new object for the same store, which knows nothing of what this one has planted."""
         return HttpStore(self._config, self._transport, calls)
 
     def plant(self, record: Example) -> str:
-        """Send `plant`.
-
-        Args:
-            record: The record (PRIVATE).
+        """Send `plant` for a record (PRIVATE).
 
         Returns:
             Its id at the service.
@@ -255,10 +250,7 @@ class HttpStore:
         return next(iter(planted))
 
     def remove(self, record_id: str) -> None:
-        """Send `remove`.
-
-        Args:
-            record_id: What `plant` returned.
+        """Send `remove` for what `plant` returned.
 
         Raises:
             TargetError: If the service does not do it: the record may be there still.
@@ -271,10 +263,7 @@ class HttpStore:
             self._end()
 
     def open(self, context: Context) -> HttpStoreSession:
-        """Send `setup`, if there is one, and plant the documents that it does not hold.
-
-        Args:
-            context: The documents (PRIVATE).
+        """Send `setup`, if there is one, and plant the documents (PRIVATE) that it does not hold.
 
         Returns:
             A session; closing it removes these documents and sends `teardown`.
@@ -296,7 +285,7 @@ class HttpStore:
 
     def _begin(self) -> StoreService:
         if self._service is None:
-            transport = self._transport or default_transport(TOGETHER, cookies=True)
+            transport = self._transport or AiohttpTransport(TOGETHER, cookies=True)
             self._service = StoreService(self._config, transport, self._calls)
         self._uses += 1
         return self._service
@@ -310,8 +299,6 @@ class HttpStore:
 
 
 class HttpStoreSession:
-    """The documents of one session at a service."""
-
     def __init__(
         self, service: StoreService, config: HttpSystemConfig, closed: Callable[[], None]
     ) -> None:
@@ -320,7 +307,6 @@ class HttpStoreSession:
         self._open = True
 
     def set_up(self, context: Context) -> None:
-        """Put the documents in place."""
         config, service = self._config, self._service
         whole = config.sets_up_rows
         if config.setup is not None:
@@ -332,7 +318,6 @@ class HttpStoreSession:
             settle(1.5 * (time.monotonic() - began))
 
     def ask(self, query: str) -> Reply:
-        """Send a query, once."""
         service = self._service
         sent, seconds = service.run(service.requests.once(self._config, {"query": query}))
         return reply_of(self._config, sent, seconds)
@@ -343,18 +328,15 @@ class HttpStoreSession:
             return
         self._open = False
         try:
-            self._take_away(because)
-        finally:
-            self._closed()
-
-    def _take_away(self, because: BaseException | None) -> None:
-        try:
             _take_out(self._service, self._planted, because)
         except BaseException:
             with suppress(TargetError, KeyboardInterrupt):  # what stays is named
                 self._tear_down()
             raise
-        self._tear_down()
+        else:
+            self._tear_down()
+        finally:
+            self._closed()
 
     def _tear_down(self) -> None:
         service, call = self._service, self._config.teardown
@@ -375,7 +357,7 @@ def _take_out(service: StoreService, planted: Records, because: BaseException | 
         if not planted:
             raise
         stay = [*planted.values()]  # also what was on its way
-        raise left_in_store(stay, max(number, len(stay)), cause, because) from None
+        raise orphan_error(stay, max(number, len(stay)), cause, because) from None
 
 
 def load_http_system(
@@ -383,19 +365,18 @@ def load_http_system(
     transport: Transport | None = None,
     calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
 ) -> HttpSystem | HttpStore:
-    """The system that a YAML file describes, checked.
+    """The system that a YAML file describes, checked; a store if the file has `plant`.
+
+    It is not contacted yet.
 
     Args:
         file: Keys and values of an `HttpSystemConfig`.
         transport: What sends its requests; None for `AiohttpTransport`.
         calls: Pace, time and retries of its requests.
 
-    Returns:
-        The system, a store if it has `plant`. It is not contacted yet.
-
     Raises:
         UsageError: With what is wrong in the file. It shows no header.
     """
-    config = read_http_config(file)
+    config = load_http_config(file)
     kind = HttpSystem if config.plant is None else HttpStore
     return kind(config, transport, calls)

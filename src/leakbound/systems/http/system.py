@@ -7,22 +7,156 @@ reply.
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from functools import partial, reduce
+from typing import cast
+from urllib.parse import quote
 
 from pydantic import JsonValue
 
 from leakbound.errors import TargetError
 from leakbound.models.content import join, text_only
-from leakbound.models.http.transport import HttpReply, Transport, default_transport
+from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport, TransportError
 from leakbound.systems.callable import TOGETHER
-from leakbound.systems.calls import Caller, CallOptions
-from leakbound.systems.failures import NoAnswer
-from leakbound.systems.http.config import HttpCall, HttpSystemConfig
-from leakbound.systems.http.requests import HttpRequests, at, at_or_none, decoded
+from leakbound.systems.calls import RETRIED, Caller, CallOptions, NoAnswer
+from leakbound.systems.http.config import SLOT, HttpCall, HttpSystemConfig, is_one_a_row
 from leakbound.systems.protocol import AsyncSystem, Reply
 from leakbound.systems.replies import as_reply, text_in
 from leakbound.tasks import Context, Task
+
+SlotValues = Mapping[str, JsonValue]  # what slots are filled with (PRIVATE)
+JSON_TYPE = {"content-type": "application/json"}
+# What no query and no context changes; every other status may be the work of one of them.
+ENDS = {
+    401: "Put the right key into the environment variable that the file names in `headers`.",
+    407: "A proxy wants a name and a password; ask the service directly.",
+}
+REDIRECT = "No other address than the given one is contacted; give the right `url`."
+
+
+class HttpRequests:
+    def __init__(self, transport: Transport, caller: Caller, timeout: float) -> None:
+        self.transport, self.caller, self._timeout = transport, caller, timeout
+
+    async def send(
+        self, call: HttpCall, values: SlotValues, limited: bool = False
+    ) -> tuple[HttpReply, float]:
+        """Send a request, again where it gave no output."""
+        return await self.caller.call_async(partial(self.once, call, values), limited=limited)
+
+    async def once(self, call: HttpCall, values: SlotValues) -> tuple[HttpReply, float]:
+        """Send a request once. An error shows status or kind: bodies may hold private text."""
+        content = None if call.body is None else json.dumps(fill_slots(call.body, values)).encode()
+        named = {name.lower() for name in call.headers}
+        headers = {} if content is None or "content-type" in named else JSON_TYPE
+        headers = {**headers, **call.headers}
+        began, timeout = time.perf_counter(), self.caller.options.timeout or self._timeout
+        try:
+            reply = await self.transport.send(
+                call.method, _address(call.url, values), headers, content, timeout
+            )
+        except TransportError as error:
+            raise NoAnswer(
+                f"the system at {call.shown} could not be asked ({error.kind}).",
+                error.kind,
+                passes=error.kind != "a reply too long",
+                counts=error.kind != "no connection",
+            ) from None
+        _require_ok(reply, call)
+        return reply, time.perf_counter() - began
+
+
+def _require_ok(reply: HttpReply, call: HttpCall) -> None:
+    status = reply.status
+    if 200 <= status < 300:
+        return
+    if status in ENDS or 300 <= status < 400:
+        told = f"the system at {call.shown} answered with status {status}; it must be 2xx."
+        raise TargetError(f"{told} {ENDS.get(status, REDIRECT)}")
+    raise NoAnswer(
+        f"the system at {call.shown} answered with status {status}; it must be 2xx.",
+        f"status {status}",
+        passes=status in RETRIED,
+        wait=reply.wait,
+    )
+
+
+def _address(url: str, values: SlotValues) -> str:
+    """The id of a record as one step of a path, whatever its characters."""
+    return url.replace("{id}", quote(_text(values["id"]), safe="")) if "id" in values else url
+
+
+def fill_slots(template: JsonValue, values: SlotValues) -> JsonValue:
+    """The template with its slots filled as JSON values.
+
+    What is filled in is never read for slots or quotes.
+
+    Examples:
+        >>> fill_slots({"q": "Find {query}", "n": 1}, {"query": "{id}"})
+        {'q': 'Find {id}', 'n': 1}
+        >>> rows = [{"input": text, "label": ""} for text in "ab"]
+        >>> fill_slots(["{text}"], {"rows": rows})
+        ['a', 'b']
+    """
+    if isinstance(template, dict):
+        return {key: fill_slots(value, values) for key, value in template.items()}
+    if isinstance(template, list) and is_one_a_row(template) and "rows" in values:
+        rows = cast("list[dict[str, JsonValue]]", values["rows"])
+        each = [{**values, "text": row["input"], "label": row["label"]} for row in rows]
+        return [fill_slots(template[0], one) for one in each]
+    if isinstance(template, list):
+        return [fill_slots(value, values) for value in template]
+    if not isinstance(template, str):
+        return template
+    if (whole := SLOT.fullmatch(template)) and whole[1] in values:
+        return values[whole[1]]
+    return SLOT.sub(lambda slot: _text(values[slot[1]]) if slot[1] in values else slot[0], template)
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def decode_json(reply: HttpReply, call: HttpCall) -> JsonValue:
+    try:
+        found: JsonValue = json.loads(reply.body)
+    except (ValueError, RecursionError):
+        sentence = f"the system at {call.shown} did not answer with JSON."
+        raise NoAnswer(sentence, "a reply that is not JSON") from None
+    return found
+
+
+def at(reply: JsonValue, path: str, call: HttpCall) -> JsonValue:
+    """What stands at a dotted path; whole numbers index lists."""
+    for step in path.split("."):
+        try:
+            reply = _step(reply, step)
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise NoAnswer(
+                f"the reply of {call.shown} has nothing at {path!r}; check `answer` and `scores`.",
+                "a reply without an answer",
+            ) from None
+    return reply
+
+
+def at_or_none(reply: JsonValue, path: str) -> JsonValue:
+    """What stands at a path: services leave out what a reply does not have, such as tool calls."""
+    try:
+        return reduce(_step, path.split("."), reply)
+    except (KeyError, IndexError, ValueError, TypeError):
+        return None
+
+
+def _step(reply: JsonValue, step: str) -> JsonValue:
+    if isinstance(reply, list):
+        return reply[int(step)]
+    if isinstance(reply, dict):
+        return reply[step]
+    raise TypeError("neither a list nor an object")
+
 
 __all__ = [
     "HttpCall", "HttpSession", "HttpSystem", "HttpSystemConfig", "reply_of",
@@ -57,14 +191,7 @@ class HttpSystem(AsyncSystem):
         return f"HttpSystem({self._config.shown})"
 
     def called(self, calls: CallOptions) -> HttpSystem:
-        """The same service, called in another way.
-
-        Args:
-            calls: Pace, time and retries of its requests.
-
-        Returns:
-            A new system.
-        """
+        """The same service, called in another way."""
         return HttpSystem(self._config, self._transport, calls)
 
     @property
@@ -73,10 +200,9 @@ class HttpSystem(AsyncSystem):
         return 1 if self._config.setup or self._config.teardown else TOGETHER
 
     async def open_async(self, context: Context) -> HttpSession:
-        """Send `setup`, if there is one."""
         values = row_values(context)
-        transport = self._transport or default_transport(1, cookies=True)
-        session = HttpSession(self._config, transport, values, self._close, self.caller)
+        transport = self._transport or AiohttpTransport(1, cookies=True)
+        session = HttpSession(self, transport, values)
         self._open[asyncio.get_running_loop()] += 1
         try:
             await session.set_up()
@@ -85,7 +211,7 @@ class HttpSystem(AsyncSystem):
             raise
         return session
 
-    async def _close(self, transport: Transport) -> None:
+    async def _release(self, transport: Transport) -> None:
         loop = asyncio.get_running_loop()
         self._open[loop] -= 1
         if transport is not self._transport or not self._open[loop]:
@@ -98,15 +224,10 @@ class HttpSession:
     """A context in place at a service."""
 
     def __init__(
-        self,
-        config: HttpSystemConfig,
-        transport: Transport,
-        values: Mapping[str, JsonValue],
-        closed: Callable[[Transport], Awaitable[None]],
-        caller: Caller,
+        self, system: HttpSystem, transport: Transport, values: Mapping[str, JsonValue]
     ) -> None:
-        self._config, self._values, self._closed = config, values, closed
-        self._requests = HttpRequests(transport, caller, config.timeout)
+        self._system, self._config, self._values = system, system._config, values
+        self._requests = HttpRequests(transport, system.caller, system._config.timeout)
 
     async def set_up(self) -> None:
         """Send `setup`, if there is one."""
@@ -114,7 +235,6 @@ class HttpSession:
             await self._requests.send(self._config.setup, self._values)
 
     async def ask(self, query: str) -> Reply:
-        """Send a query."""
         asked = {**self._values, "query": query}
         sent, seconds = await self._requests.send(self._config, asked, limited=True)
         return reply_of(self._config, sent, seconds)
@@ -127,12 +247,12 @@ class HttpSession:
         except NoAnswer as failure:
             raise TargetError(f"{failure} It was to take the context away.") from None
         finally:
-            await self._closed(self._requests.transport)
+            await self._system._release(self._requests.transport)
 
 
 def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply:
     """What a service replied to a query."""
-    reply = decoded(sent, config)
+    reply = decode_json(sent, config)
     found: dict[str, JsonValue] = {"text": _answer_in(reply, config)}
     if config.scores is not None:
         found["scores"] = at(reply, config.scores, config)

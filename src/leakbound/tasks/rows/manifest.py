@@ -7,8 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Protocol, Self, runtime_checkable
 
-from leakbound.models.model import Model
-from leakbound.models.wrappers import innermost
+from leakbound.models.model import Model, innermost
 from leakbound.tasks.mechanism import Mechanism
 from leakbound.tasks.task import Task
 

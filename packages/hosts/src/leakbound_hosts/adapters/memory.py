@@ -8,13 +8,8 @@ from types import MethodType
 from typing import cast
 
 from leakbound.errors import TargetError
-from leakbound.systems.replies import finished, text_in
-from leakbound.systems.stores.index import (
-    IndexRecord,
-    IndexStore,
-    require_done,
-    texts_of,
-)
+from leakbound.systems.replies import finish, text_in
+from leakbound.systems.stores import IndexRecord, IndexStore, require_done, texts_of
 
 ADD = ("add", "remember", "save", "store", "insert")
 DELETE = ("delete", "forget", "remove", "discard")
@@ -33,10 +28,10 @@ def memory_store(thing: object, name: str) -> IndexStore | None:
         ...         del self[number]
         ...     def recall(self, question):
         ...         return list(self.values())
-        >>> session = memory_store(Memory(), "notes").open(())
-        >>> list(session.store.add([IndexRecord("Ann called", "")]))
+        >>> store = memory_store(Memory(), "notes")
+        >>> list(store.add([IndexRecord("Ann called", "")]))
         ['0']
-        >>> session.ask("who?").text
+        >>> store.open(()).ask("who?").text
         'Ann called'
     """
     found = [_method(thing, names) for names in (ADD, DELETE, SEARCH)]
@@ -62,11 +57,11 @@ def _add(
 ) -> Iterator[str]:  # fmt: skip
     """Tells the id of each record before it adds the next one."""
     for one in records:
-        made = finished(add(_store(one)))
+        made = finish(add(_store(one)))
         found = _ids(made)
         if (event := _other_event(made)) is not None:
             for new in found:
-                require_done(finished(delete(new)))
+                require_done(finish(delete(new)))
             raise _not_added(event)
         if not found:
             raise _no_id(add, made, _holds(search, one))
@@ -129,7 +124,7 @@ def _delete(
     """What was deleted before an error is not deleted again."""
     for one in gone:
         while ids.get(one):
-            require_done(finished(delete(ids[one][-1])))
+            require_done(finish(delete(ids[one][-1])))
             ids[one].pop()
         ids.pop(one, None)
 
@@ -140,7 +135,7 @@ def _ask(search: Callable[[object], object], query: str) -> object:
 
 def _holds(search: Callable[[object], object], record: IndexRecord) -> bool:
     """Is a text among those that a search for it finds?"""
-    text, found = _store(record).strip(), _list_all(finished(search(_store(record))))
+    text, found = _store(record).strip(), _list_all(finish(search(_store(record))))
     every = found if isinstance(found, list | tuple) else [found]
     return any(str(_text(one)).strip() == text for one in every)
 

@@ -11,8 +11,7 @@ from typing import Any, TypeVar, cast
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Complete, Request
-from leakbound.models.chat import Chat
-from leakbound.models.content import Parts
+from leakbound.models.content import Chat, Parts
 from leakbound.models.http.blocking import LoopThread
 from leakbound.models.request import Prompt, prompt_seed
 

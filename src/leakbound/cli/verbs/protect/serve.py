@@ -32,7 +32,7 @@ from leakbound.serving import (
     is_local,
     load_tenants,
 )
-from leakbound.serving.http.fields import ignorable_fields
+from leakbound.serving.http.formats import ignorable_fields
 from leakbound.serving.ledger import affordable_answers
 from leakbound.serving.ledger.units import ACCURACY
 from leakbound.tasks import Mechanism, Query

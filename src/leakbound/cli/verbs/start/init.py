@@ -25,7 +25,7 @@ from leakbound.cli.verbs.audit.plan import described, unasked_model
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
-from leakbound.systems.http.config import sent_rows
+from leakbound.systems.http.config import describe_rows
 from leakbound.tasks import Job, Query, Votes, reply_of
 from leakbound.witness import ReplyFacts
 
@@ -198,7 +198,7 @@ def _seen(
     spec = prepared.spec
     lines = [*_rows_seen(prepared, named.data, fields), *target.lines]
     if target.body is not None:
-        lines += [f"Sent: {sent_rows(target.body, spec.design.shots)}"]
+        lines += [f"Sent: {describe_rows(target.body, spec.design.shots)}"]
     if kind is not None:
         lines += [f"System: {spec.system.address} {KINDS[kind]}"]
     elif spec.system.model in BUNDLED:

@@ -12,27 +12,214 @@ share a pass only with rows of the same owner, and no keys or values of any othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
 from leakbound.errors import TargetError
 from leakbound.models.local.engine.budget import Budget, logit_bytes, token_bytes
-from leakbound.models.local.engine.grouping import PASS, Group, Grouping, Wanted
 from leakbound.models.local.engine.prefixes import (
+    SHARE,
     Ids,
     KeysMade,
     PrefixCache,
     PrefixMatch,
     PrefixStore,
     State,
+    alike,
     assemble,
     reusable,
 )
-from leakbound.models.local.engine.sharing import ANY, Sharing
 from leakbound.models.local.hugging_face import CausalModel, parameters_of, window_of
+
+ANY = 1 << 30  # more tokens than any row has
+# configuration entries with a number of tokens after which a layer behaves differently
+SPANS = re.compile(r"(window|window_size|chunk_size|block_size|floor_scale)$")
+# the only type whose frequencies change above a number of tokens that its window allows; "dynamic"
+# changes beyond the window
+LONG = "longrope"
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How rows share forward passes without changing any answer.
+
+    Examples:
+        >>> Sharing().outcome, Sharing(ragged=0).outcome
+        ('exact', 'equal lengths only')
+        >>> print(Sharing(ragged=256).sentence)
+        rows of more than 256 tokens share a pass with rows of equal length only
+    """
+
+    ragged: int = ANY
+    cached: int = ANY
+    batched: bool = True
+
+    @property
+    def outcome(self) -> str:
+        """ "exact" if rows of different lengths share a pass, else "equal lengths only"."""
+        return "exact" if self.ragged else "equal lengths only"
+
+    @property
+    def sentence(self) -> str:
+        """What is done differently from most models; empty if nothing is."""
+        said = []
+        if self.ragged < ANY:
+            said.append(
+                f"{_longer(self.ragged)} share a pass with rows of equal length only"
+                if self.batched
+                else "every row is run by itself"
+            )
+        if self.cached < ANY:
+            said.append(f"{_longer(self.cached)} are run whole, without keys and values")
+        return "; ".join(said)
+
+    @classmethod
+    def of(cls, model: CausalModel) -> Sharing:
+        """How rows may share passes according to the model's configuration, before any check."""
+        rope = rope_boundary(model)
+        return cls(min([*windows(model), rope]), rope)
+
+
+def windows(model: CausalModel) -> list[int]:
+    """Numbers of tokens that layers of a model look back over."""
+    entries = vars(model.config.get_text_config(decoder=True)).items()
+    found = (_whole(value) for name, value in entries if SPANS.search(name))
+    return sorted({size for sizes in found for size in sizes})
+
+
+def rope_boundary(model: CausalModel) -> int:
+    """The most tokens of a row whose positions equal those of shorter rows."""
+    config = model.config.get_text_config(decoder=True)
+    own = _whole(vars(config).get("original_max_position_embeddings"))
+    bounds = [ANY]
+    given = [vars(config).get(name) for name in ("rope_parameters", "rope_scaling")]
+    ropes = [one for one in given if isinstance(one, Mapping)]
+    # for all layers, or for each type of layer
+    ropes += [one for rope in ropes for one in rope.values() if isinstance(one, Mapping)]
+    for rope in ropes:
+        if LONG in (rope.get("rope_type"), rope.get("type")):
+            bounds += list(_whole(rope.get("original_max_position_embeddings"))) or list(own)
+    return min(bounds)
+
+
+def _whole(value: object) -> Iterable[int]:
+    """The whole numbers above 0 in an entry of a configuration."""
+    many = value if isinstance(value, list | tuple) else [value]
+    return [v for v in many if isinstance(v, int) and not isinstance(v, bool) and v > 0]
+
+
+def _longer(tokens: int) -> str:
+    return f"rows of more than {tokens} tokens" if tokens else "rows"
+
+
+# an additional pass costs about as much as this many tokens: measured by bench/engine.py on a CPU;
+# a GPU runs this many in the time that it needs to read the weights once
+PASS = {"cpu": 64, "cuda": 256}
+
+
+@dataclass(repr=False)
+class Group:
+    """Rows that share a prefix."""
+
+    prefix: Ids
+    rows: list[int]
+    alone: bool = False
+    whole: bool = False
+    handed_on: int | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Wanted:
+    rows: list[Ids]
+    tails: list[int]
+    growth: int
+    found: list[int]
+    reuse: bool
+
+
+@dataclass(frozen=True)
+class Grouping:
+    sharing: Sharing
+    budget: Budget
+    token_bytes: int
+    logit_bytes: int
+    per_pass: int
+
+    def cut(self, wanted: Wanted, members: list[int]) -> Iterator[Group]:
+        rows = wanted.rows
+        order = sorted(members, key=lambda i: (self._class(len(rows[i]) + wanted.growth), rows[i]))
+        group: list[int] = []
+        shared = 0
+        for i in order:
+            common = len(rows[i]) - wanted.tails[i]
+            if group:
+                joint = min(alike(rows[group[0]], rows[i]), common, shared)
+                if self._joins(wanted, group, i, joint, shared):
+                    common = joint
+                else:
+                    next_shares = alike(rows[group[-1]], rows[i])
+                    yield replace(self._group(wanted, group, shared), handed_on=next_shares)
+                    group = []
+            group.append(i)
+            shared = common
+        if group:
+            yield self._group(wanted, group, shared)
+
+    def _class(self, length: int) -> int:
+        """Rows of different classes share no pass: 0, or the length if lengths must be equal."""
+        return length if length > self.sharing.ragged else 0
+
+    def _group(self, wanted: Wanted, group: list[int], shared: int) -> Group:
+        longest = max(len(wanted.rows[i]) for i in group) + wanted.growth
+        whole = longest > self.sharing.cached
+        return Group(() if whole else wanted.rows[group[0]][:shared], group, whole=whole)
+
+    def _joins(self, wanted: Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
+        """Whether a row joins a group and cuts its common prefix from `shared` to `joint`."""
+        lengths = {len(wanted.rows[i]) for i in [*group, row]}
+        longest, count = max(lengths), len(group) + 1
+        if len(lengths) > 1 and longest + wanted.growth > self.sharing.ragged:
+            return False
+        if longest + wanted.growth > self.sharing.cached:
+            most = self.budget.tokens
+            return self.sharing.batched and (longest + wanted.growth) * count <= most
+        if joint < 1 or self._apart(wanted, group, row, joint, shared):
+            return False
+        tail = max(wanted.tails[i] for i in [*group, row])
+        kept = (longest + wanted.growth) * self.token_bytes + tail * self.logit_bytes
+        if count * kept > self.budget.flight:
+            return False
+        return (longest - joint) * count <= self.budget.tokens
+
+    def _apart(self, wanted: Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
+        """Whether a separate group costs fewer tokens, by more than a pass."""
+        rows = wanted.rows
+        known = alike(rows[group[-1]], rows[row]) if wanted.reuse else 0
+        fresh = len(rows[row]) - max(wanted.found[row], known if known >= SHARE else 0)
+        own = _tokens(wanted, group, shared) + fresh + self.per_pass
+        return own < _tokens(wanted, [*group, row], joint)
+
+
+def equal_rows(
+    rows: Sequence[Ids], tails: Sequence[int], owners: Sequence[int | None]
+) -> dict[int, list[int]]:
+    found: dict[tuple[int | None, Ids, int], list[int]] = {}
+    for i, row in enumerate(rows):
+        found.setdefault((owners[i] if owners else None, row, tails[i]), []).append(i)
+    return {equal[0]: equal for equal in found.values()}
+
+
+def _tokens(wanted: Wanted, group: list[int], shared: int) -> int:
+    """Tokens that a group runs, from its common prefix or from the stored part of each row."""
+    lengths, found = [len(wanted.rows[i]) for i in group], [wanted.found[i] for i in group]
+    apart = len(group) * max(length - f for length, f in zip(lengths, found, strict=True))
+    together = shared - min(shared, max(found)) + len(group) * (max(lengths) - shared)
+    return min(apart, together) if len(group) == 1 or all(found) else together
+
 
 LONGEST = 4096  # room is reserved for rows of this length, whatever their actual length
 
@@ -77,15 +264,12 @@ class OwnStates:
         return sum(len(rows) for rows, _ in self._calls)
 
 
-__all__ = ["Group", "Ids", "NotNumbers", "Passes", "State", "sparing_others"]
-
-
 class NotNumbers(TargetError):
     """The model's logits are not numbers."""
 
 
 @contextmanager
-def sparing_others(group: Group) -> Iterator[None]:
+def spare_others(group: Group) -> Iterator[None]:
     """Let a row that runs alone fail by itself: it must not decide whether others are answered."""
     try:
         yield
@@ -278,7 +462,7 @@ class Passes:
         inputs = {"input_ids": ids} if self.embed is None else {"inputs_embeds": self.embed(ids)}
         if "logits_to_keep" in self._takes:
             extra["logits_to_keep"] = keep
-        logits = self.model(**inputs, **extra).logits[:, -keep:]
+        logits: torch.Tensor = self.model(**inputs, **extra).logits[:, -keep:]
         if bool(logits.isnan().any()):
             kind = str(self.model.dtype).removeprefix("torch.")
             raise NotNumbers(

@@ -12,13 +12,13 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import cast
+from typing import Any, cast
 
 import torch
 from transformers import DynamicCache, PreTrainedConfig
 from transformers.cache_utils import DynamicLayer
 
-from leakbound.models.local.hugging_face import CausalModel, KeysAndValues, ModelConfig
+from leakbound.models.local.hugging_face import CausalModel
 
 Ids = tuple[int, ...]
 SHARE = 16  # a shorter common prefix is not worth a separate pass or look-up
@@ -35,7 +35,9 @@ class KeysMade(Exception):
 class PrefixCache(DynamicCache):
     """Keys and values of each layer. A pass without logits ends as soon as it has all of them."""
 
-    def __init__(self, config: ModelConfig | None = None) -> None:
+    layers: list[Any]
+
+    def __init__(self, config: Any | None = None) -> None:
         super().__init__(config=cast(PreTrainedConfig | None, config))
         self.only = False
         self._last = len(self.layers) - 1  # -1 if layers are created on demand
@@ -69,7 +71,7 @@ class State:
     def bytes(self) -> int:
         return sum(
             t.nbytes
-            for layer in _layers(self.cache)
+            for layer in self.cache.layers
             if layer.is_initialized
             for t in (layer.keys, layer.values)
         )
@@ -95,7 +97,7 @@ class State:
     @property
     def token_bytes(self) -> int:
         """Bytes of one token of one row; 0 if the layers do not have one plain shape."""
-        layers = _layers(self.cache)
+        layers = self.cache.layers
         if not all(_is_plain(layer) and layer.is_initialized for layer in layers):
             return 0
         parts = self._parts(0)
@@ -105,13 +107,11 @@ class State:
         return len(parts) * heads * dim * parts[0].element_size()
 
     def _parts(self, at: int) -> list[torch.Tensor]:
-        return [t[at] for layer in _layers(self.cache) for t in (layer.keys, layer.values)]
+        return [t[at] for layer in self.cache.layers for t in (layer.keys, layer.values)]
 
 
 @dataclass(repr=False, eq=False)
 class KeptRow:
-    """A stored row (PRIVATE)."""
-
     ids: Ids
     block: torch.Tensor
 
@@ -263,7 +263,7 @@ class PrefixStore:
         return state
 
 
-def assemble(config: ModelConfig, found: list[PrefixMatch], device: torch.device) -> State:
+def assemble(config: Any, found: list[PrefixMatch], device: torch.device) -> State:
     """Build a left-padded batch of stored beginnings, in which each row sees its own."""
     cache, width = PrefixCache(config), max(f.length for f in found)
     lengths = torch.tensor([f.length for f in found], device=device)
@@ -271,7 +271,7 @@ def assemble(config: ModelConfig, found: list[PrefixMatch], device: torch.device
     kept = [f.row.ids[: f.length] if f.row else () for f in found]
     like = next((f.row.block for f in found if f.row), None)
     if like is not None:
-        for number, layer in enumerate(_layers(cache)):
+        for number, layer in enumerate(cache.layers):
             keys, values = (_join(found, 2 * number + side, width, like) for side in (0, 1))
             layer.lazy_initialization(keys, values)
             layer.keys, layer.values = keys, values
@@ -293,7 +293,7 @@ def reusable(model: CausalModel) -> bool:
     config = model.config.get_text_config(decoder=True)
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     growing = rope.get("rope_type") in GROWING_ROPE
-    plain = all(map(_is_plain, _layers(PrefixCache(model.config))))
+    plain = all(map(_is_plain, PrefixCache(model.config).layers))
     return plain and not growing and not getattr(config, "sliding_window", None)
 
 
@@ -313,10 +313,6 @@ def alike(a: Ids, b: Ids) -> int:
 def _is_plain(layer: object) -> bool:
     """Whether a layer stores the keys and values of every token, and nothing else."""
     return type(layer) is DynamicLayer
-
-
-def _layers(cache: PrefixCache) -> list[KeysAndValues]:
-    return cast(list[KeysAndValues], list(cache.layers))
 
 
 def _marks(ids: Ids) -> Iterator[int]:

@@ -21,8 +21,8 @@ import transformers
 
 from leakbound.errors import TargetError
 from leakbound.models.local.engine.budget import MASK, Budget, token_bytes
-from leakbound.models.local.engine.passes import Ids, NotNumbers, Passes
-from leakbound.models.local.engine.sharing import ANY, Sharing, windows
+from leakbound.models.local.engine.passes import ANY, NotNumbers, Passes, Sharing, windows
+from leakbound.models.local.engine.prefixes import Ids
 from leakbound.models.local.hugging_face import CausalModel, window_of
 
 LENGTH = 48  # tokens of the longest row of a ragged batch: several blocks of stored rows
@@ -52,12 +52,12 @@ FOREIGN = (
 _known: dict[str, Sharing] = {}
 
 
-def recalled(model: CausalModel, name: str, fingerprint: str) -> Sharing:
+def recall(model: CausalModel, name: str, fingerprint: str) -> Sharing:
     """The outcome for a model that may have been checked before."""
     key = f"{fingerprint}-{model.device.type}-{transformers.__version__}-2"
     if key not in _known:
         begin = time.process_time()
-        _known[key] = _stored(key) or check_sharing(model, name)
+        _known[key] = _load(key) or check_sharing(model, name)
         if time.process_time() - begin > SLOW:
             _store(key, _known[key])
     return _known[key]
@@ -67,7 +67,7 @@ def check_sharing(model: CausalModel, name: str) -> Sharing:
     """The fastest way of sharing passes that changes no answer."""
     with torch.inference_mode():
         _require_causal(model, name)
-        padded = _padded_limit(model)
+        padded = _pad_limit(model)
         return next(
             s for s in _candidates(model) if changes_nothing(model, s, padded if s.ragged else None)
         )
@@ -103,7 +103,7 @@ def changes_nothing(model: CausalModel, sharing: Sharing, limit: float | None = 
     return sharing == Sharing(0, 0, batched=False) or _difference(model, sharing) <= limit
 
 
-def _padded_limit(model: CausalModel) -> float | None:
+def _pad_limit(model: CausalModel) -> float | None:
     """How much padding may change logits: in 16 bits, measured by the change without it."""
     # else the effects of ALiBi and of windows on a small model could pass as rounding
     if model.dtype in CLOSE:
@@ -162,26 +162,24 @@ def _off(model: CausalModel, sharing: Sharing, batches: list[list[Ids]]) -> floa
     longest = max(len(row) for batch in batches for row in batch) + GROWN
     kept = 4 * rows * longest * token_bytes(model)
     budget = Budget(kept, ANY, rows * longest, masks=MASK * longest * rows * longest // 3)
-    passes = Passes(model, budget, sharing)
-    return max(_off_batch(model, passes, batch) for batch in batches)
-
-
-def _off_batch(model: CausalModel, passes: Passes, batch: list[Ids]) -> float:
-    worst = 0.0
-    more = [row[1 : 1 + GROWN] for row in batch]
-    for group in passes.groups(batch, [KEPT] * len(batch), growth=GROWN):
-        state, logits = passes.run(group, batch, keep=KEPT)
-        grown = [passes.step(state, [more[i][n] for i in group.rows]) for n in range(GROWN)]
-        got = torch.cat([logits, torch.stack(grown, 1)], 1)
-        for at, i in enumerate(group.rows):
-            want = _plain(model, batch[i] + more[i])[-KEPT - GROWN :]
-            worst = max(worst, _distance(got[at], want))
+    passes, worst = Passes(model, budget, sharing), 0.0
+    for batch in batches:
+        more = [row[1 : 1 + GROWN] for row in batch]
+        for group in passes.groups(batch, [KEPT] * len(batch), growth=GROWN):
+            state, logits = passes.run(group, batch, keep=KEPT)
+            grown = [passes.step(state, [more[i][n] for i in group.rows]) for n in range(GROWN)]
+            got = torch.cat([logits, torch.stack(grown, 1)], 1)
+            for at, i in enumerate(group.rows):
+                want = _plain(model, batch[i] + more[i])[-KEPT - GROWN :]
+                worst = max(worst, _distance(got[at], want))
     return worst
 
 
 def _plain(model: CausalModel, row: Ids) -> torch.Tensor:
     """(tokens, vocabulary) logits of one row, from one pass of the model itself."""
-    return model(input_ids=torch.tensor([row], device=model.device), use_cache=False).logits[0]
+    ids = torch.tensor([row], device=model.device)
+    logits: torch.Tensor = model(input_ids=ids, use_cache=False).logits
+    return logits[0]
 
 
 def _distance(got: torch.Tensor, want: torch.Tensor) -> float:
@@ -243,7 +241,7 @@ def _path(key: str) -> Path:
     return Path(base) / "leakbound" / "self-checks" / f"{key}.json"
 
 
-def _stored(key: str) -> Sharing | None:
+def _load(key: str) -> Sharing | None:
     """The outcome that an earlier process stored."""
     try:
         found = json.loads(_path(key).read_text())

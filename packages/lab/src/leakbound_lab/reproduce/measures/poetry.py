@@ -23,7 +23,7 @@ from leakbound.mechanisms import (
 )
 from leakbound.mechanisms.parts.exponential import clipped_log_probabilities
 from leakbound.models import ScoreLabels
-from leakbound.models.wrappers import Counted
+from leakbound.models.model import Counted
 from leakbound.stats import auroc, auroc_standard_error
 from leakbound.tasks import CategoricalLaw, Mechanism, Vector
 from leakbound_lab.reproduce.context import RecipeContext

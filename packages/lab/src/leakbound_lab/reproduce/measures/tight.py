@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from leakbound.mechanisms import FewShot, ReportNoisyMax, ZeroShot
 from leakbound.models import Complete, Model, Request
-from leakbound.models.wrappers import Wrapper
+from leakbound.models.model import Wrapper
 from leakbound.stats import gdp
 from leakbound_lab.reproduce.context import AuditKeys, RecipeContext
 from leakbound_lab.reproduce.metrics import gaussian_leak

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakbound.errors import LeakboundError, TargetError
 from leakbound.models.content import readable
-from leakbound.systems.failures import failure_of
+from leakbound.systems.calls import failure_of
 from leakbound.tasks import Example
 
 LOG = logging.getLogger("leakbound.systems")
@@ -48,10 +49,9 @@ class PlantedRecord:
 Records = dict[str, PlantedRecord]
 
 
-def left_in_store(
+def orphan_error(
     stay: Sequence[PlantedRecord], of: int, cause: BaseException, because: BaseException | None
 ) -> TargetError:
-    """The error to raise where planted records stay in a store."""
     ids = [one.shown for one in stay if one.shown]
     named = ", ".join(ids[:SHOWN]) + (f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else "")
     hidden = len(stay) - len(ids)
@@ -78,3 +78,14 @@ def warn_of_copy(error: BaseException) -> None:
 def _tell(error: BaseException) -> str:
     """The sentence of an error of this package; of others the type, as messages may be private."""
     return str(error) if isinstance(error, LeakboundError) else f"{type(error).__name__}."
+
+
+LONGEST = 60.0  # seconds, as long as a slow index takes
+
+
+def settle(seconds: float) -> None:
+    """Wait until a record is as old as the first copy of a control is when that is asked about.
+
+    Otherwise a store that shows new records late would show the control and no single canary.
+    """
+    time.sleep(min(LONGEST, seconds))

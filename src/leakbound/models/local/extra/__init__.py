@@ -1,1 +1,0 @@
-"""Local models beside the engine: `load_embedder` for sentence embeddings."""

@@ -1,0 +1,450 @@
+"""A request to a model as an HTTP request: path, body, size, and how to read its reply."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import TargetError
+from leakbound.models.content import Chat, Image, Parts, data_url
+from leakbound.models.openai.account import Size
+from leakbound.models.openai.endpoint import OWN, Capabilities, Dialect
+from leakbound.models.openai.replies import (
+    FILTERED,
+    LOST,
+    Fault,
+    Generated,
+    choice_of,
+    parse_generated,
+)
+from leakbound.models.request import (
+    Complete,
+    Embed,
+    Prompt,
+    Request,
+    ScoreLabels,
+    ScoreTokens,
+    prompt_seed,
+)
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+PART = "�"  # represents bytes that are not a whole character
+RUN = re.compile(f"{PART}+")
+HELD = 4  # the most characters that one token of parts can complete
+FIRST = 256  # the most characters of a first token; the longest known ones are 128 blanks
+NO_FIRST = (
+    "the first token of a text has no log-probability, so a continuation of nothing cannot be "
+    "scored."
+)
+ACROSS = (
+    "a token of the endpoint lies across the boundary of a prompt and its continuation, so the "
+    "continuation cannot be scored; score token ids (prompt_logprobs and token_ids), or use "
+    "another mechanism."
+)
+OTHERS = (
+    "the tokens that the endpoint echoes do not make up the text that was sent, so their "
+    "log-probabilities cannot be placed (the prompt may have been changed or cut, or the server "
+    "does not echo); use token ids, or another mechanism."
+)
+Positions = frozenset[int]
+
+
+def boundaries(
+    pieces: Sequence[str], prompt: str, response: str, first_known: bool = True
+) -> tuple[int, int]:
+    """Find the tokens of a response.
+
+    Examples:
+        >>> boundaries(["Say", " yes", " or", " no", "."], "Say yes", " or no")
+        (2, 4)
+        >>> boundaries(["", " yes", " or", " no"], "Say yes", " or no", first_known=False)
+        (2, 4)
+    """
+    text = prompt + response
+    before = _reach(pieces, text, first_known)
+    found = [
+        (begin, end)
+        for begin, reached in enumerate(before)
+        if len(prompt) in reached and _may_begin(pieces[begin : begin + 1], prompt, response)
+        for end in _ends(pieces, begin, text, len(prompt), first_known)
+    ]
+    if len(found) == 1 and "" not in pieces[slice(*found[0])]:
+        return found[0]
+    ends = before if first_known else before[-1:]
+    whole = any(at >= len(text) for reached in ends for at in reached)
+    raise TargetError(ACROSS if whole else OTHERS)
+
+
+def makes_up(pieces: Sequence[str], text: str) -> bool:
+    """Whether tokens add up to a text, possibly with more text after it."""
+    return any(at >= len(text) for reached in _reach(pieces, text, True) for at in reached)
+
+
+def _reach(pieces: Sequence[str], text: str, first_known: bool) -> list[Positions]:
+    """Positions in the text where each token may begin, and where the last one may end."""
+    known = frozenset({0}) if first_known else frozenset(range(min(FIRST, len(text)) + 1))
+    found = [frozenset({0}), known] if not first_known else [known]
+    for piece in pieces[len(found) - 1 :]:
+        found.append(_behind(piece, found[-1], text))
+    return found
+
+
+def _may_begin(token: Sequence[str], prompt: str, response: str) -> bool:
+    """Whether a response may begin with a token, which may hold parts of its first character."""
+    if not token or not token[0].startswith(PART):
+        return bool(token)
+    return not response[:1].isascii() and prompt[-1:].isascii()
+
+
+def _ends(pieces: Sequence[str], begin: int, text: str, at: int, first_known: bool) -> list[int]:
+    """Where the text may end: after the first token that completes it, or with the last token."""
+    reached, found = frozenset({at}), []
+    for end in range(begin + 1, len(pieces) + 1):
+        reached = _behind(pieces[end - 1], reached, text)
+        after = pieces[end] if end < len(pieces) else ""
+        # parts of one character may be on both sides of a token boundary
+        split = pieces[end - 1].endswith(PART) and after.startswith(PART)
+        if len(text) in reached and not split:
+            found.append(end)
+    return found[:1] if first_known else [end for end in found if end == len(pieces)]
+
+
+def _behind(piece: str, starts: Positions, text: str) -> Positions:
+    """Positions after a token that begins at one of several positions."""
+    return frozenset(end for at in starts for end in _from(piece, at, text))
+
+
+def _from(piece: str, at: int, text: str) -> set[int]:
+    if PART in piece:
+        return _of_parts(RUN.split(piece), at, text)
+    if at <= len(text) and piece.startswith(text[at : at + len(piece)]):  # it may end behind it
+        return {at + len(piece)}
+    return {at + 1 + len(piece)} if text.startswith(f" {piece}", at) else set()
+
+
+def _of_parts(literals: Sequence[str], at: int, text: str) -> set[int]:
+    """Match parts of characters, which represent at most a few characters that are not ASCII."""
+    reached = {at + len(literals[0])} if text.startswith(literals[0], at) else set()
+    for literal in literals[1:]:
+        held = set(reached)
+        for _ in range(HELD):
+            held |= {end + 1 for end in held if end < len(text) and not text[end].isascii()}
+        reached = {end + len(literal) for end in held if text.startswith(literal, end)}
+    return reached
+
+
+Floats = npt.NDArray[np.float32]
+ROUNDING = 1e-5  # how far above 0 the log-probability of a probability of 1 may be rounded
+
+
+def log_probability(value: object) -> float:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or value > ROUNDING
+    ):
+        raise Fault("an invalid log-probability")
+    return min(0.0, float(value))
+
+
+def align_echo(
+    tokens: Sequence[object], values: Sequence[object], prompt: str, response: str
+) -> Floats:
+    """Scores of a response from an echo, which may begin and end with further tokens."""
+    texts = [token for token in tokens if isinstance(token, str)]
+    if not len(texts) == len(tokens) == len(values):
+        raise Fault("echoed tokens and values that do not match")
+    first = 0 if makes_up(texts, prompt + response) else 1
+    begin, end = boundaries(texts[first:], prompt, response)
+    return _log_probabilities(values[first + begin : first + end])
+
+
+def align_prompt(entries: object, ids: object, prompt: str, response: str) -> Floats:
+    """Scores from vLLM's `prompt_logprobs`, placed from the end: the first token has no text."""
+    if not isinstance(entries, list) or not entries:
+        raise Fault("no prompt log-probabilities")
+    known = ids if isinstance(ids, list) and len(ids) == len(entries) else [None] * len(entries)
+    rows = [_token(entry, token) for entry, token in zip(entries[1:], known[1:], strict=True)]
+    pieces = [text for text, _ in rows]
+    begin, end = boundaries(["", *pieces], prompt, response, first_known=False)
+    return _log_probabilities([value for _, value in rows[begin - 1 : end - 1]])
+
+
+def _token(entry: object, token: object) -> tuple[str, object]:
+    if not isinstance(entry, dict) or (token is None and len(entry) != 1):
+        raise Fault("prompt log-probabilities of several tokens")
+    found = next(iter(entry.values())) if token is None else entry.get(str(token))
+    if not isinstance(found, dict):
+        raise Fault("prompt log-probabilities without tokens")
+    return str(found.get("decoded_token")), found.get("logprob")
+
+
+def _log_probabilities(values: Sequence[object]) -> Floats:
+    if None in values:
+        raise TargetError(NO_FIRST)
+    return np.array([log_probability(value) for value in values], np.float32)
+
+
+def align_ids(entries: object, prompt: Sequence[int], response: Sequence[int]) -> Floats:
+    """Scores of the tokens of a response, from vLLM's `prompt_logprobs` of token ids."""
+    ids = (*prompt, *response)
+    if not isinstance(entries, list) or len(entries) != len(ids):
+        raise TargetError(
+            f"{len(ids)} token ids were sent, and the endpoint gives log-probabilities of another "
+            "number of tokens; its server adds or removes tokens, so it cannot score token ids."
+        )
+    found = [_under(entry, token) for entry, token in zip(entries, ids, strict=True)][len(prompt) :]
+    return _log_probabilities(found)
+
+
+def _under(entry: object, token: int) -> object:
+    if entry is None:
+        return None
+    found = entry.get(str(token)) if isinstance(entry, dict) else None
+    if not isinstance(found, dict):
+        raise Fault("prompt log-probabilities of other tokens")
+    return found.get("logprob")
+
+
+def first_token_scores(top: Mapping[str, object], labels: Sequence[str]) -> Floats:
+    """Scores of labels that are reported next tokens, with or without a blank; else NaN."""
+    named = [(token.lstrip(), value) for token, value in top.items() if token.strip()]
+    fits = [[value for name, value in named if name == label.strip()] for label in labels]
+    scores = [max(map(log_probability, one), default=math.nan) for one in fits]
+    return np.array(scores, np.float32)
+
+
+NO_TOKENS = "no log-probabilities of the next token"
+
+
+def next_tokens(reply: dict[str, JsonValue]) -> Mapping[str, object]:
+    """The most likely next tokens: an object, or a list of entries as in chat (llama.cpp: both)."""
+    choice = choice_of(reply)
+    found = choice.get("logprobs")
+    if isinstance(found, dict):
+        if isinstance(found.get("top_logprobs"), list) and not found.get("content"):
+            return _first(found["top_logprobs"])
+        if found.get("content"):
+            entries = _first(found["content"]).get("top_logprobs")
+            if not isinstance(entries, list):
+                raise Fault(NO_TOKENS)
+            # the likeliest comes first; tokens with the same text (a blank, a byte) cannot be
+            # distinguished
+            return dict(map(_name_of, reversed(entries)))
+    if parse_generated(reply).outcome != "text":
+        return {}
+    raise Fault(NO_TOKENS)
+
+
+def _first(value: object) -> dict[str, JsonValue]:
+    """The first object of a list. An empty list belongs to an answer without tokens."""
+    if value == []:
+        return {}
+    if isinstance(value, list) and isinstance(value[0], dict):
+        return value[0]
+    raise Fault(NO_TOKENS)
+
+
+def _name_of(entry: object) -> tuple[str, object]:
+    if not isinstance(entry, dict) or "logprob" not in entry:
+        raise Fault(NO_TOKENS)
+    token = entry.get("token")
+    if not isinstance(token, str):
+        raise Fault("a token without text")
+    return token, entry["logprob"]
+
+
+def vector_of(reply: dict[str, JsonValue]) -> Floats:
+    data = reply.get("data")
+    one = data[0] if isinstance(data, list) and len(data) == 1 else None
+    values = one.get("embedding") if isinstance(one, dict) else None
+    try:
+        found = np.asarray(values, np.float32)
+    except (TypeError, ValueError):
+        raise Fault("an invalid embedding") from None
+    if found.ndim != 1 or not found.size or not np.isfinite(found).all():
+        raise Fault("an invalid embedding")
+    return found
+
+
+R = TypeVar("R", covariant=True)
+TEMPLATE = 64  # the most tokens that a chat template adds to a message; known ones add under 40
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HttpRequest(Generic[R]):
+    """One POST (PRIVATE)."""
+
+    path: str
+    body: Mapping[str, object]
+    size: Size
+    read: Callable[[dict[str, JsonValue]], R]
+    filtered: Callable[[], R] | None = None
+    lost: Callable[[], R] | None = None
+
+
+def http_request_for(
+    request: Request[object], model: str, can: Capabilities, dialect: Dialect = OWN
+) -> HttpRequest[Generated | Floats]:
+    if isinstance(request, Complete):
+        return _completion(request, model, can, dialect)
+    found = _scores(request, model, can)
+    return replace(found, body=dialect.applied(found.body, text=False))
+
+
+def _scores(request: Request[object], model: str, can: Capabilities) -> HttpRequest[Floats]:
+    if isinstance(request, Embed):
+        body = {"model": model, "input": request.text, "encoding_format": "float"}
+        return HttpRequest("/embeddings", body, Size(_most(request.text), 0), vector_of)
+    if isinstance(request, ScoreTokens):
+        return _teacher_forced(request, model, can)
+    if isinstance(request, ScoreLabels):
+        return _next_token(request, model, can)
+    raise TargetError(f"no endpoint answers {type(request).__name__}; use a local model.")
+
+
+def with_space(response: Prompt) -> Prompt:
+    """A response in the form in which it continues a prompt, as in the local engine.
+
+    Examples:
+        >>> with_space("yes")
+        ' yes'
+    """
+    return response if not isinstance(response, str) or response[:1].isspace() else f" {response}"
+
+
+def _completion(
+    request: Complete, model: str, can: Capabilities, dialect: Dialect
+) -> HttpRequest[Generated]:
+    body = {
+        **_pose(request.prompt, model, can),
+        **_sample_parameters(request.max_tokens, request.temperature),
+    }
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if can.seed and request.temperature > 0:  # it differs between draws and between prompts
+        body["seed"] = (prompt_seed(request.prompt) + request.draw) % (1 << 31)
+
+    def read(reply: dict[str, JsonValue]) -> Generated:
+        """The text before the first stop text, even if a server ignored it."""
+        found = parse_generated(reply)
+        cuts = [at for stop in request.stop if (at := found.text.find(stop)) >= 0]
+        return replace(found, text=found.text[: min(cuts, default=None)])
+
+    return HttpRequest(
+        _path(request.prompt, can),
+        dialect.applied(body),
+        Size(_most(request.prompt), dialect.length or request.max_tokens),
+        read,
+        lambda: FILTERED,
+        lambda: LOST,
+    )
+
+
+def _pose(prompt: Prompt, model: str, can: Capabilities) -> dict[str, object]:
+    if isinstance(prompt, Chat):
+        return {"model": model, "messages": prompt.plain()}
+    content = [_part(part) for part in prompt.parts] if isinstance(prompt, Parts) else prompt
+    if _chats(prompt, can):
+        return {"model": model, "messages": [{"role": "user", "content": content}]}
+    return {"model": model, "prompt": content if isinstance(content, str) else list(content)}
+
+
+def _part(part: str | Image) -> dict[str, object]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": data_url(part)}}
+
+
+def _chats(prompt: Prompt, can: Capabilities) -> bool:
+    """Whether a prompt goes to chat. Messages and images do: /completions takes text or ids."""
+    return isinstance(prompt, Parts | Chat) or not can.completions
+
+
+def _path(prompt: Prompt, can: Capabilities) -> str:
+    return "/chat/completions" if _chats(prompt, can) else "/completions"
+
+
+def _sample_parameters(tokens: int, temperature: float) -> dict[str, object]:
+    """Parameters that are always sent, because the defaults of servers differ."""
+    return {"max_tokens": tokens, "temperature": temperature, "top_p": 1.0, "stream": False}
+
+
+def _most(prompt: Prompt) -> int:
+    """The most tokens of a prompt: at most its bytes, and for an image those of its data URL."""
+    if isinstance(prompt, Chat):
+        return sum(TEMPLATE + len(one.content.encode()) for one in prompt.messages)
+    if isinstance(prompt, Parts):
+        return TEMPLATE + sum(len(str(_part(part)).encode()) for part in prompt.parts)
+    return TEMPLATE + len(prompt.encode() if isinstance(prompt, str) else prompt)
+
+
+# --- scores
+
+
+def _teacher_forced(request: ScoreTokens, model: str, can: Capabilities) -> HttpRequest[Floats]:
+    """Generate one token and discard it, because servers interpret 0 in different ways."""
+    whole = _join(request.prompt, with_space(request.response))
+    sent = list(whole) if isinstance(whole, tuple) else whole
+    body = {"model": model, "prompt": sent, **_sample_parameters(1, 0.0)}
+    size = Size(_most(whole), 1)
+    vllm = {"prompt_logprobs": 0, "return_token_ids": True}
+    more = vllm if can.prompt_logprobs else {"echo": True, "logprobs": 1}
+    read = _prompt if can.prompt_logprobs else _echo
+    return HttpRequest("/completions", body | more, size, lambda reply: read(reply, request))
+
+
+def _join(prompt: Prompt, response: Prompt) -> str | tuple[int, ...]:
+    if isinstance(prompt, str) and isinstance(response, str):
+        return prompt + response
+    return (*_ids(prompt), *_ids(response))
+
+
+def _ids(prompt: Prompt) -> tuple[int, ...]:
+    if not isinstance(prompt, tuple):
+        raise TargetError("an endpoint scores text after text, or token ids after token ids.")
+    return prompt
+
+
+def _echo(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
+    found = choice_of(reply).get("logprobs")
+    tokens, values = (
+        found.get(name) if isinstance(found, dict) else None
+        for name in ("tokens", "token_logprobs")
+    )
+    if not isinstance(tokens, list) or not isinstance(values, list):
+        raise Fault("no echoed log-probabilities")
+    return align_echo(tokens, values, str(request.prompt), str(with_space(request.response)))
+
+
+def _prompt(reply: dict[str, JsonValue], request: ScoreTokens) -> Floats:
+    """vLLM writes a prompt's log-probabilities inside its choice or beside the choices."""
+    choice, response = choice_of(reply), with_space(request.response)
+    entries = choice.get("prompt_logprobs") or reply.get("prompt_logprobs")
+    ids = choice.get("prompt_token_ids") or reply.get("prompt_token_ids")
+    if isinstance(request.prompt, str) and isinstance(response, str):
+        return align_prompt(entries, ids, request.prompt, response)
+    return align_ids(entries, _ids(request.prompt), _ids(response))
+
+
+def _next_token(request: ScoreLabels, model: str, can: Capabilities) -> HttpRequest[Floats]:
+    k, labels = can.top_logprobs, request.labels
+    chats = _chats(request.prompt, can)
+    wanted: dict[str, object] = {"logprobs": True, "top_logprobs": k} if chats else {"logprobs": k}
+    return HttpRequest(
+        _path(request.prompt, can),
+        {**_pose(request.prompt, model, can), **_sample_parameters(1, 0.0), **wanted},
+        Size(_most(request.prompt), 1),
+        lambda reply: first_token_scores(next_tokens(reply), labels),
+        lambda: first_token_scores({}, labels),
+        lambda: first_token_scores({}, labels),
+    )

@@ -1,0 +1,362 @@
+"""A store made of three functions: add records, delete them, ask."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
+from typing import ClassVar
+
+from leakbound.errors import TargetError
+from leakbound.models.content import text_only
+from leakbound.systems.calls import Caller, CallOptions, Paced
+from leakbound.systems.http.store import HttpStore
+from leakbound.systems.planted import PlantedRecord, Records, orphan_error, settle, warn_of_copy
+from leakbound.systems.protocol import FunctionSession, Session, Store
+from leakbound.systems.replies import as_reply, finish
+from leakbound.tasks import Context, Example
+
+BLOCK = 256  # records that are added at once: an embedder takes them together
+PLANTED = "planted"  # who adds single records
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class IndexRecord:
+    """What a framework is to hold of an example (PRIVATE)."""
+
+    text: str
+    label: str
+
+    @classmethod
+    def of(cls, example: Example, name: str) -> IndexRecord:
+        return cls(text_only(example.input, name), example.label)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStore:
+    """A store of a framework. What it holds beside the records of an audit stays as it is."""
+
+    name: str
+    add: Callable[[Sequence[IndexRecord]], Iterable[str]] = field(repr=False)
+    delete: Callable[[list[str]], None] = field(repr=False)
+    ask: Callable[[str], object] = field(repr=False)
+    stateful: bool = True
+    calls: CallOptions = field(default=CallOptions(), repr=False, compare=False)
+    # who put a record there, by its id: an index may know equal records by one id
+    _uses: dict[str, set[object]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def called(self, calls: CallOptions) -> IndexStore:
+        return replace(self, calls=calls)
+
+    def plant(self, record: Example) -> str:
+        return self.add_all((record,))[0].id
+
+    def remove(self, record_id: str) -> None:
+        """Delete a record, unless a document of the session has the same id."""
+        self._release([record_id], PLANTED)
+
+    def add_all(self, context: Sequence[Example], owner: object = PLANTED) -> list[PlantedRecord]:
+        """Add records, a few hundred at once; all of them or none."""
+        records, added = [IndexRecord.of(one, self.name) for one in context], list[PlantedRecord]()
+        try:
+            for at in range(0, len(records), BLOCK):
+                block = slice(at, at + BLOCK)
+                self._add_block(context[block], records[block], owner, added)
+        except BaseException as error:
+            warn_of_copy(error)
+            self.take_out(added, owner, error)
+            raise
+        return added
+
+    def _add_block(
+        self, block: Sequence[Example], records: Sequence[IndexRecord], owner: object,
+        added: list[PlantedRecord],
+    ) -> None:  # fmt: skip
+        number = 0
+        for number, one in enumerate(self.add(records), 1):
+            added.append(PlantedRecord(str(one), block[min(number, len(block)) - 1]))
+            self._uses.setdefault(str(one), set()).add(owner)
+        if number != len(block):
+            raise TargetError(
+                f"the store {self.name!r} returned {number} ids for {len(block)} records; it must "
+                "return one for each, so that they can be removed."
+            )
+
+    def take_out(
+        self, added: list[PlantedRecord], owner: object, because: BaseException | None = None
+    ) -> None:
+        """Delete records, all at once or, where that fails, one by one."""
+        caller, number = Caller(self.calls), len(added)
+        cause = self._failed([one.id for one in added], owner, caller)
+        if cause is not None:
+            added[:] = [one for one in reversed(added) if self._failed([one.id], owner, caller)]
+            if added:
+                raise orphan_error(added, number, cause, because) from None
+        added.clear()
+        if isinstance(cause, KeyboardInterrupt):
+            raise cause
+
+    def _failed(self, ids: list[str], owner: object, caller: Caller) -> BaseException | None:
+        try:
+            caller.call(partial(self._release, ids, owner))
+        except BaseException as error:  # whatever it is, the other records are taken out
+            return error
+        return None
+
+    def _release(self, ids: Sequence[str], owner: object) -> None:
+        """Delete those that nobody else has added."""
+        gone = [one for one in dict.fromkeys(ids) if self._uses.get(one, set()) <= {owner}]
+        if gone:
+            self.delete(gone)
+        for one in ids:
+            self._uses.get(one, set()).discard(owner)
+            if not self._uses.get(one):
+                self._uses.pop(one, None)
+
+    def open(self, context: Context) -> Session:
+        if context:
+            self.calls.require_disposable(self.name)
+        owner, began = object(), time.monotonic()
+        added = self.add_all(context, owner)
+        try:
+            settle(1.5 * (time.monotonic() - began))
+        except BaseException as error:
+            self.take_out(added, owner, error)
+            raise
+        return FunctionSession(
+            lambda query: as_reply(self.ask(query), self.name), lambda: self.take_out(added, owner)
+        )
+
+
+@contextmanager
+def undone(delete: Callable[[list[str]], object], ids: Iterable[str]) -> Iterator[None]:
+    """Delete what a framework may have added in part, where it fails while it adds."""
+    try:
+        yield
+    except BaseException:
+        for one in ids:
+            with suppress(Exception):
+                delete([one])
+        raise
+
+
+def require_done(deleted: object) -> None:
+    """Refuse to take a record for deleted where the store says that it did not delete it."""
+    if deleted is False:
+        raise TargetError("the store was asked to delete records and returned False.")
+
+
+def texts_of(found: object, read: Callable[[object], object]) -> object:
+    """What a list of retrieved documents says; anything else is the answer itself.
+
+    Examples:
+        >>> texts_of(["a", "b"], str.upper)
+        'A\\nB'
+        >>> texts_of("an answer", str.upper)
+        'an answer'
+    """
+    if not isinstance(found, list | tuple):
+        return found
+    return "\n".join(str(read(one) or "") for one in found)
+
+
+def require_store(system: object, name: str) -> Store:
+    """A system, named in the message, that records can be planted in.
+
+    Raises:
+        TargetError: If it lacks a method of a store.
+    """
+    missing = [part for part in ("open", "plant", "remove") if not hasattr(system, part)]
+    if missing:
+        raise TargetError(
+            f"the system {name!r} has no {missing[0]}, so no canary can be planted in it; it must "
+            "have open(context), plant(record) -> id and remove(id), or be a store that an "
+            "adapter knows (docs/rag.md). Or leave --design out."
+        )
+    return system  # type: ignore[return-value]  # a store by its methods
+
+
+@contextmanager
+def filled_store(
+    store: Store, records: Iterable[Example], documents: Context,
+    calls: CallOptions = CallOptions(), name: str = "store",  # noqa: B008
+) -> Iterator[Session]:  # fmt: skip
+    """A session over a store that holds some records beside its documents.
+
+    A store of the user gets the records first, as it may build its index when it is opened; a
+    service is set up first.
+
+    Args:
+        store: The store.
+        records: Records that are planted (PRIVATE).
+        documents: What the session puts into the store (PRIVATE).
+        calls: Retries of what puts records in and takes them out, and whether the store is
+            disposable.
+
+    Yields:
+        The session. Whatever happens, every planted record is removed at the end.
+
+    Raises:
+        TargetError: If a record could not be removed; it names the ids of those that stay.
+        UsageError: If nobody has said that the store is disposable; no record was added.
+    """
+    calls.require_disposable(name)
+    caller = Caller(calls)
+    opened = partial(caller.call, partial(store.open, documents))
+    if isinstance(store, IndexStore | HttpStore):
+        with closing(opened()) as session, _records(store, records, caller):
+            yield session
+    else:
+        with _records(store, records, caller), closing(opened()) as session:
+            yield session
+
+
+@contextmanager
+def _records(store: Store, records: Iterable[Example], caller: Caller) -> Iterator[None]:
+    """Records that are in a store for the length of a `with`."""
+    planted = Records()
+    try:
+        for record in records:
+            caller.call(partial(_plant, store, record, planted))
+        yield
+    except BaseException as error:
+        _remove(store, planted, caller, error)
+        raise
+    _remove(store, planted, caller)
+
+
+def _plant(store: Store, record: Example, planted: Records) -> None:
+    try:
+        found = finish(store.plant(record))
+    except Exception as error:
+        warn_of_copy(error)
+        raise
+    if not isinstance(found, str | int) or isinstance(found, bool) or found == "":
+        raise TargetError(
+            f"plant returned {type(found).__name__}; it must return the id of the record, a text "
+            "that remove takes. The record may be in the store; take it out by hand."
+        )
+    planted[found] = PlantedRecord(found, record)  # type: ignore[index, arg-type]  # or a number
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OneSession:
+    """A system whose context is in place already: whatever is opened is that session.
+
+    Attributes:
+        session: The session, which somebody else closes.
+    """
+
+    stateful: ClassVar[bool] = True  # of one store: asked by one thread
+    session: Session
+
+    def open(self, context: Context) -> Session:
+        """The session, whatever context is asked for; closing it leaves it open."""
+        return FunctionSession(self.session.ask)
+
+
+@dataclass(slots=True, repr=False)
+class SharedStore:
+    """One store for many contexts, which are its documents and a few records each.
+
+    So an index is built once, whatever the number of contexts. Its sessions are opened one after
+    the other.
+
+    Attributes:
+        store: The store, empty or filled by its owner.
+        documents: What is put into it once, before the first session (PRIVATE).
+        copies: Records that a control plants one after the other: when it is asked about, the first
+            has been there as long as it takes to plant so many. A store may show new records late,
+            so a session with fewer records waits for longer than that.
+        calls: Retries of what takes records out, and whether the store is disposable.
+    """
+
+    stateful: ClassVar[bool] = True  # each context is in the store while it is asked about
+    store: Store
+    documents: Context
+    copies: int = 1
+    calls: CallOptions = CallOptions()
+    name: str = "store"
+    _session: Session | None = None
+    _each: float = 0.0  # seconds that it took to plant a record
+
+    def open(self, context: Context) -> Session:
+        """Plant a few records (PRIVATE) beside the documents; closing the session removes them.
+
+        Raises:
+            UsageError: If nobody has said that the store is disposable.
+        """
+        self.calls.require_disposable(self.name)
+        if self._session is None:
+            self._session = self.store.open(self.documents)
+        planted, caller = Records(), Caller(self.calls)
+        try:
+            self._plant_all(context, planted)
+        except BaseException as error:
+            _remove(self.store, planted, caller, error)
+            raise
+        return FunctionSession(self._session.ask, partial(_remove, self.store, planted, caller))
+
+    def _plant_all(self, context: Context, planted: Records) -> None:
+        """Waits whether there is a record or not: an answer after a pause takes longer."""
+        began = time.monotonic()
+        for record in context:
+            _plant(self.store, record, planted)
+        if context:
+            self._each = (time.monotonic() - began) / len(context)
+        settle((1 + 1.5 * max(0, self.copies - len(context))) * self._each)
+
+    def called(self, calls: CallOptions) -> SharedStore:
+        """This store, over one that is called in another way if it makes its own calls."""
+        self.calls = calls
+        if isinstance(self.store, Paced):
+            self.store = self.store.called(calls)
+        return self
+
+    def close(self) -> None:
+        """Take the documents away; the next session puts them in again."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+def _remove(
+    store: Store, planted: Records, caller: Caller, because: BaseException | None = None
+) -> None:
+    """Remove what can be removed, the last one first; then say what stays."""
+    number, cause = len(planted), None  # type: int, BaseException | None
+    for record_id in reversed(list(planted)):
+        failed = _try_remove(store, record_id, planted, caller)
+        if isinstance(failed, KeyboardInterrupt):
+            _try_remove(store, record_id, planted, caller)
+        cause = cause or failed
+    if planted and cause is not None:
+        raise orphan_error([*planted.values()][::-1], number, cause, because) from None
+    if isinstance(cause, KeyboardInterrupt):
+        raise cause
+
+
+def _try_remove(
+    store: Store, record_id: str, planted: Records, caller: Caller
+) -> BaseException | None:
+    """The error, if there was one; whatever it is, the others are taken out. After a removal whose
+    reply was lost, there may be nothing to remove."""
+    tries = count()
+
+    def attempt() -> None:
+        first = not next(tries)
+        deleted = finish(store.remove(record_id))  # type: ignore[func-returns-value]
+        if first:
+            require_done(deleted)
+
+    try:
+        caller.call(attempt)
+    except BaseException as error:
+        return error
+    del planted[record_id]
+    return None
