@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from leakbound.attacks import DistanceGap, LabelMargin, PredictedMember, ReferenceDirection
-from leakbound.attacks.chances import margin_chances
 from leakbound.attacks.protocols import RenderedQuery, Score
+from leakbound.attacks.scores import margin_chances
 from leakbound.mechanisms import EmbeddingMean, ReportNoisyMax
 from leakbound.stats import CategoricalLaw, GaussianLaw
 from leakbound.stats.noise.best_votes import BestVotes, best_chance

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import ClassVar
 
+from leakbound._check import whole
+from leakbound.attacks.protocols import AuditQuery
 from leakbound.errors import UsageError
 from leakbound.models.content import Content, join
 
@@ -75,3 +78,17 @@ def fill_template(template: str, values: Mapping[str, Content]) -> Content:
     slots = "|".join(re.escape(f"{{{name}}}") for name in values)
     pieces = re.split(f"({slots})", template) if values else [template]
     return join(values.get(piece[1:-1], piece) if piece[:1] == "{" else piece for piece in pieces)
+
+
+class TemplateQuery(AuditQuery):
+    """A query with a wording of its own, whose places and numbers are checked when it is made."""
+
+    __slots__ = ()
+    places: ClassVar[tuple[str, ...]] = ("canary",)
+    least: ClassVar[Mapping[str, int]] = {}  # of each option that is a whole number
+    template: str
+
+    def __post_init__(self) -> None:
+        check_template(self.name, self.template, self.places)
+        for option, low in self.least.items():
+            whole(f"{option} of the query {self.name}", getattr(self, option), low)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from leakbound.attacks import RenderedQuery
-from leakbound.attacks.redaction import repeated
+from leakbound.attacks.words import redact
 from leakbound.auditing.design.pairs import LATE, Controls, Pair
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
@@ -229,5 +229,5 @@ def _hidden_text(found: GeneratedText, asked: RenderedQuery) -> GeneratedText:
     """What may be kept of the text of a channel: what its one score reads, and the witness."""
     seen = reply_of(found)
     return GeneratedText(
-        repeated(found.text, asked.target), None if seen is None else masked(seen, asked.target)
+        redact(found.text, asked.target), None if seen is None else masked(seen, asked.target)
     )
