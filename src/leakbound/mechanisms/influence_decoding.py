@@ -13,10 +13,7 @@ from leakbound._check import at_least, positive, whole
 from leakbound.mechanisms.parts.decoding import PairDecoding
 from leakbound.mechanisms.parts.mixture import bounded_lambda, mixed
 from leakbound.privacy import Guarantee, NonPrivate, PureDP, share_down
-from leakbound.tasks import (
-    Query,
-    Task,
-)
+from leakbound.tasks import Query, Task
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,15 +27,12 @@ class _Decoding(PairDecoding):
 
     @abstractmethod
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
-        """ln of the distribution of the next choice.
+        """(vocabulary,) ln of the distribution of the next choice.
 
         Args:
             context: (vocabulary,) logits with the context (PRIVATE).
             prior: (vocabulary,) logits without it.
             choices: Number of choices that share the budget.
-
-        Returns:
-            (vocabulary,) log-probabilities.
         """
 
     def _log_p(self, context: Floats, prior: Floats, free: bool) -> Floats:
@@ -138,12 +132,6 @@ class BoundedCID(_Decoding):
         Args:
             epsilon: epsilon of the claim, above 0.
             delta: Not used: the guarantee is pure.
-            largest: Largest weight of the context.
-            temperature: T, above 0.
-            tokens: Largest number of tokens of a free answer.
-
-        Returns:
-            A mechanism.
         """
         return cls(temperature, tokens, epsilon, largest)
 

@@ -108,14 +108,6 @@ class InvisibleInk(Decoding, PartitionedMechanism):
         Args:
             epsilon: epsilon of the claim, above 0.
             delta: delta of the claim in [0, 1); used for the tokens of free answers.
-            partitions: B, the number of disjoint parts of the context.
-            temperature: tau, above 0.
-            tokens: T, the largest number of tokens of a free answer.
-            candidates: k, the number of public tokens that are always among the choices.
-            relation: "replace_one" or "add_remove".
-
-        Returns:
-            A mechanism.
 
         Examples:
             >>> made = InvisibleInk.calibrated(2.0, 1e-5, partitions=20)

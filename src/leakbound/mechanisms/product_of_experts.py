@@ -78,6 +78,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
     exactness = Decoding.exactness
     name: ClassVar[str] = "product_of_experts"
     scores_prior: ClassVar[bool] = False
+    unwritten: ClassVar[tuple[str, ...]] = ("prior",)
     epsilon: float
     group_size: int = 1
     clip: float = 2.0
@@ -121,16 +122,9 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
 
         Args:
             epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in [0, 1); used for the tokens of free answers.
-            group_size: Number of examples of an expert.
-            clip: C, above 0.
+            delta: delta of the claim in [0, 1); used for the tokens of free answers, which have the
+                largest epsilon that composes to the claim.
             calibration: "replace_one", "add_remove" or "paper". "paper" does not satisfy the claim.
-            tokens: Largest number of tokens of a free answer.
-            candidates: Number of public candidate tokens.
-            prior: "none" or "content_free".
-
-        Returns:
-            A mechanism whose tokens have the largest epsilon that composes to the claim.
         """
         each = None if calibration == "paper" else epsilon_per_choice(epsilon, delta, tokens)
         return cls(epsilon, group_size, clip, calibration, tokens, candidates, each, prior)
@@ -140,11 +134,6 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         """Two examples for each expert; one if answers are free, or under add_remove."""
         alone = given.get("calibration") == "add_remove"
         return {"group_size": 1 if alone else facts.per_expert}
-
-    def to_config(self) -> dict[str, object]:
-        """Kind and fields as plain values."""
-        found = CalibratedMechanism.to_config(self)
-        return {key: one for key, one in found.items() if (key, one) != ("prior", "none")}
 
     @property
     def rate(self) -> float:
@@ -156,9 +145,8 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
 
     @property
     def _each(self) -> float:
-        if self.token_epsilon is not None:
-            return self.token_epsilon
-        return share_down(self.epsilon, self.tokens)
+        each = self.token_epsilon
+        return share_down(self.epsilon, self.tokens) if each is None else each
 
     @property
     def guarantee(self) -> BoundedRange:
@@ -199,9 +187,8 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         return self._choice(self._each)
 
     def _kept(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
-        if self.prior == "none" or not scores:
-            return self._total(scores, size)
-        return self._total([*less_prior(scores)], size)
+        calibrated = self.prior != "none" and scores
+        return self._total([*less_prior(scores)] if calibrated else scores, size)
 
     def _exponents(self, values: Floats) -> Floats:
         return self.rate * values

@@ -100,15 +100,8 @@ class SyntheticShots(CalibratedMechanism):
         Args:
             epsilon: epsilon of the claim, above 0.
             delta: delta of the claim in (0, 1).
-            partitions: Number of disjoint parts of the context.
             calibration: "analytic" is exact; "classical" does not satisfy every claim above
                 epsilon 1.
-            shots: Number of synthetic examples for each label.
-            tokens: Largest number of tokens of a synthetic input.
-            candidates: Number of public candidate tokens.
-
-        Returns:
-            A mechanism.
         """
         made = cls(1.0, partitions, shots, tokens, candidates)
         sensitivity = made.guarantee.sensitivity
@@ -141,10 +134,8 @@ class SyntheticShots(CalibratedMechanism):
         return True
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """Requests for the first token of every label, with room for a whole synthetic input.
-
-        The requests without examples also leave room for the prompt of the answer.
-        """
+        """Requests for the first token of every label, with room for a whole synthetic input, and
+        of those without examples also for the prompt of the answer."""
         final = self._room(task, job.query)
         found: list[AnyRequest] = []
         for label in task.labels or ("",):
@@ -167,16 +158,10 @@ class SyntheticShots(CalibratedMechanism):
             self._write_all(task, job.context, draw, model)
             for job, draw in zip(jobs, draws, strict=True)
         ]
-        requests = [
-            [
-                Complete(
-                    task.prompt(rows, job.query),
-                    max_tokens=answer_tokens(task, job.query),
-                    draw=draw,
-                )
-            ]
-            for rows, job, draw in zip(made, jobs, draws, strict=True)
-        ]
+        requests = []
+        for rows, job, draw in zip(made, jobs, draws, strict=True):
+            prompt, length = task.prompt(rows, job.query), answer_tokens(task, job.query)
+            requests.append([Complete(prompt, max_tokens=length, draw=draw)])
         replies = answer_total(model, task, jobs, requests)
         return [
             as_aggregate(task, job.query, text) for job, (text,) in zip(jobs, replies, strict=True)

@@ -33,12 +33,12 @@ from leakbound.privacy.guarantee import (
     Guarantee,
     NonPrivate,
     PureDP,
-    Relation,
     compose,
     leaves,
     self_compose,
     trade_off,
 )
+from leakbound.privacy.relation import Relation
 from leakbound.privacy.renyi import (
     RDP,
     compose_rdp,

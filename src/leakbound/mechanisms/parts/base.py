@@ -16,9 +16,10 @@ import numpy as np
 from leakbound._catalogue import construct, option_types
 from leakbound.errors import TargetError, UsageError
 from leakbound.mechanisms.parts.grouping import PublicFacts
+from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Model, Request, ScoreLabels
-from leakbound.privacy import Guarantee
-from leakbound.tasks import Mechanism, Outputs, Query, Task
+from leakbound.privacy import Guarantee, NonPrivate
+from leakbound.tasks import Job, Mechanism, Outputs, Query, Task
 from leakbound.tasks.mechanism import Exactness, VoteNoise
 from leakbound.tasks.partition import Sampling, places_by_position
 
@@ -46,6 +47,7 @@ class MechanismBase(Mechanism):
         exactness: ClassVar[Any]
     white_box_score: ClassVar[str | None] = None
     withheld_as: ClassVar[str | None] = None
+    unwritten: ClassVar[tuple[str, ...]] = ()  # fields that older records do not have
 
     @property
     def sampled_candidates(self) -> int:
@@ -68,24 +70,17 @@ class MechanismBase(Mechanism):
 
     @classmethod
     def option_types(cls) -> dict[str, Any]:
-        """Options that a specification may set in addition to a claim.
-
-        Returns:
-            Type of each option by name, in order.
-        """
+        """Types of the options that a specification may set in addition to a claim, by name."""
         known = option_types(cls._constructor())
         return {name: kind for name, kind in known.items() if name not in CLAIM}
 
     @classmethod
     def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Default options for how a service groups its examples.
+        """Default options for how a service groups its examples; none if it does not group them.
 
         Args:
             facts: Public facts.
             given: Options that the operator set. They override the returned options.
-
-        Returns:
-            Option values by name; none for a mechanism that does not group examples.
         """
         return {}
 
@@ -98,16 +93,13 @@ class MechanismBase(Mechanism):
             delta: delta of the claim in [0, 1); ignored if there is no noise.
             **options: Values of `option_types`.
 
-        Returns:
-            A mechanism whose noise is calibrated to the claim.
-
         Raises:
             UsageError: If an option is unknown or has the wrong type.
         """
-        make = cls._constructor()
-        known = option_types(make)
-        claim = {k: v for k, v in (("epsilon", epsilon), ("delta", delta)) if k in known}
-        return construct(make, {**options, **claim}, cls._catalogue_name())
+        name, make = vars(cls).get("name", cls.name), cls._constructor()
+        claim = cls._claim(epsilon, delta)
+        shown = name if isinstance(name, str) else cls.__name__
+        return construct(make, {**options, **claim}, shown)
 
     @classmethod
     def _constructor(cls) -> Callable[..., Self]:
@@ -115,28 +107,30 @@ class MechanismBase(Mechanism):
         return cls
 
     @classmethod
-    def _catalogue_name(cls) -> str:
-        name = vars(cls).get("name", cls.name)
-        return name if isinstance(name, str) else cls.__name__
+    def _claim(cls, epsilon: float, delta: float) -> dict[str, float]:
+        """Of a claim, what the constructor takes."""
+        known = option_types(cls._constructor())
+        return {k: v for k, v in zip(CLAIM, (epsilon, delta), strict=True) if k in known}
 
     def to_config(self) -> dict[str, object]:
-        """Kind and fields as plain values.
+        """Kind and fields as plain values; none of `unwritten` with its default.
 
         Examples:
             >>> from leakbound.mechanisms import ReportNoisyMax
             >>> ReportNoisyMax(2.5).to_config()
             {'kind': 'report_noisy_max', 'sigma': 2.5, 'partitions': 10}
         """
-        shown = [field.name for field in _fields(self) if field.repr]
-        return {"kind": self.name, **{name: _plain(self, name) for name in shown}}
+        shown = {field.name: field.default for field in _fields(self) if field.repr}
+        found = {name: _plain(self, name) for name in shown}
+        later = {name for name in self.unwritten if found[name] == shown[name]}
+        return {"kind": self.name, **{k: v for k, v in found.items() if k not in later}}
 
     def recalibrated(self, epsilon: float, delta: float) -> Self:
         """The mechanism with the same options and the noise for another claim."""
         known = option_types(self._constructor())
         names = [field.name for field in _fields(self) if field.name in known]
         options = {name: getattr(self, name) for name in names if name not in CLAIM}
-        claim = {k: v for k, v in (("epsilon", epsilon), ("delta", delta)) if k in known}
-        return self._constructor()(**options, **claim)
+        return self._constructor()(**options, **self._claim(epsilon, delta))
 
     def cost(self, task: Task, query: Query) -> Guarantee:
         """The guarantee of one output."""
@@ -146,6 +140,18 @@ class MechanismBase(Mechanism):
         """The chosen text of each draw."""
         choices = (*(outputs.choices or task.answers(query)), NO_ANSWER)
         return [choices[i] for i in outputs.answers]
+
+    def _answer_jobs(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[list[Any]]:
+        """Replies to the requests of each job, all in one batch.
+
+        With a guarantee, a failed call gives a value, because an error could tell of a row.
+        """
+        each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
+        if isinstance(self.guarantee, NonPrivate):
+            return answer_each(model, each)
+        return answer_total(model, task, jobs, each)
 
 
 class CalibratedMechanism(MechanismBase):
@@ -160,12 +166,9 @@ class CalibratedMechanism(MechanismBase):
 
         Args:
             epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in [0, 1).
-            *args: Further options in order.
-            **options: Further options by name.
-
-        Returns:
-            A mechanism.
+            delta: delta of the claim in [0, 1); above 0 where the noise is Gaussian.
+            *args: Options in order: attributes other than the noise.
+            **options: The same by name.
         """
 
     @classmethod
@@ -178,6 +181,7 @@ class PartitionedMechanism(CalibratedMechanism):
 
     __slots__ = ()
     partitions: int
+    sampling: Sampling = "position"
 
     @classmethod
     def group_options(cls, facts: PublicFacts, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,17 +196,16 @@ class PartitionedMechanism(CalibratedMechanism):
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
         """The partitions, unless they are sampled."""
-        return places_by_position(shots, self.partitions) if self._sampled == "position" else ()
+        return places_by_position(shots, self.partitions) if self.sampling == "position" else ()
 
     @property
     def exactness(self) -> Exactness:
         """Full, unless partitions are drawn at random. A class that collects states it anew."""
-        return "full" if self._sampled == "position" else "given_sample"
+        return "full" if self.sampling == "position" else "given_sample"
 
-    @property
-    def _sampled(self) -> Sampling:
-        """How the partitions are made."""
-        return "position"
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        """False: noise is drawn in `release` only."""
+        return False
 
 
 def _fields(mechanism: object) -> tuple[dataclasses.Field[Any], ...]:
@@ -238,34 +241,27 @@ def answer_each(model: Model, groups: Sequence[Sequence[Request[R]]]) -> list[li
     """
     flat = [request for group in groups for request in group]
     answers = model.answer(flat)
-    for request, answer in zip(flat, answers, strict=True):
-        if isinstance(request, ScoreLabels):
-            _require_shown(answer)
+    for request, scores in zip(flat, answers, strict=True):
+        if not isinstance(request, ScoreLabels):
+            continue
+        hidden = np.isnan(np.asarray(scores, float))
+        if hidden.any():
+            raise TargetError(
+                f"label number {int(hidden.argmax()) + 1} of {hidden.size} is not one of the next "
+                "tokens that the model shows, so it has no score; rename it to a word of one "
+                "token, state a higher top_logprobs if the endpoint allows it, or use a mechanism "
+                "that reads answers."
+            )
     replies = iter(answers)
     return [[next(replies) for _ in group] for group in groups]
 
 
-def _require_shown(scores: object) -> None:
-    hidden = np.isnan(np.asarray(scores, float))
-    if hidden.any():
-        raise TargetError(
-            f"label number {int(hidden.argmax()) + 1} of {hidden.size} is not one of the next "
-            "tokens that the model shows, so it has no score; rename it to a word of one token, "
-            "state a higher top_logprobs if the endpoint allows it, or use a mechanism that reads "
-            "answers."
-        )
-
-
 def code_fingerprint(kind: type) -> str:
     """Hash of the code of a class."""
-    own = [one for one in kind.__mro__ if _is_foreign(one)]
+    ours = (PACKAGE, "builtins", "abc", "typing")
+    own = [one for one in kind.__mro__ if one.__module__.partition(".")[0] not in ours]
     digest = hashlib.sha256(b"".join(map(_code, own))).hexdigest()
     return digest[:16] if own else ""
-
-
-def _is_foreign(kind: type) -> bool:
-    package = kind.__module__.partition(".")[0]
-    return package not in (PACKAGE, "builtins", "abc", "typing")
 
 
 def _code(kind: type) -> bytes:

@@ -31,14 +31,7 @@ UNSURE = Decimal("1e-10")  # a boundary this close to the edge of a cell may lie
 
 
 def require_analytic(calibration: str) -> None:
-    """Refuse to calibrate discrete noise with a formula for continuous noise.
-
-    Guarantee:
-        None. Discrete noise is calibrated to its exact privacy loss.
-
-    Reference:
-        See `discrete_gaussian`.
-    """
+    """Refuse to calibrate discrete noise with a formula for continuous noise."""
     if calibration != "analytic":
         raise UsageError(
             f"calibration is {calibration!r}; it must be analytic for discrete_gaussian noise."
@@ -60,10 +53,6 @@ def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Gener
         Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
         2020); Mironov, "On significance of the least significant bits for differential privacy"
         (CCS 2012).
-
-    Examples:
-        >>> discrete_gaussian(2.0, (2, 3), np.random.default_rng(0)).shape
-        (2, 3)
     """
     positive("sigma", sigma)
     key, count = rng.bytes(KEY), math.prod(shape)

@@ -30,10 +30,6 @@ def clipped_log_probabilities(scores: npt.ArrayLike, clip: float) -> Floats:
 
     Guarantee:
         For any scores, two rows differ by at most C in each entry.
-
-    Examples:
-        >>> clipped_log_probabilities([0.0, float("nan")], 2.0).tolist()
-        [0.0, -2.0]
     """
     raw = finite(scores)
     top = raw.max(-1, keepdims=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.mechanisms.parts.tokens import log_softmax
+from leakbound.privacy.rounding import bisect
 
 Floats = npt.NDArray[np.float64]
 # Bisection steps for the largest lambda: 2^-40 of the interval, far finer than a bound can resolve.
@@ -26,10 +29,11 @@ def bounded_lambda(
     def holds(lam: float) -> bool:
         return bool(np.abs(mixed(context, prior, lam, temperature) - p0).max() <= bound)
 
+    return largest_weight(holds, largest, STEPS)
+
+
+def largest_weight(holds: Callable[[float], bool], largest: float, halvings: int) -> float:
+    """The largest weight up to `largest` for which a property holds that holds for all smaller."""
     if holds(largest):
         return largest
-    low, high = 0.0, largest
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    return bisect(lambda weight: not holds(weight), 0.0, largest, halvings)[0]

@@ -43,10 +43,8 @@ class TokenDecoder:
         return "TokenDecoder(<private>)"
 
     def logits(self) -> list[Floats]:
-        """Logits of the next token. The response ends if the public prompt gets none.
-
-        The public prompt is sent alone, so its logits do not depend on the other prompts.
-        """
+        """Logits of the next token. The response ends if the public prompt gets none, which is sent
+        alone, so that its logits do not depend on the others."""
         requests = [NextLogits(prompt + self._response, (), alone=True) for prompt in self._prompts]
         groups = [group for group in (requests[:1], requests[1:]) if group]
         replies = [one for group in groups for one in answered(self._model, group, requests[0])]
