@@ -35,12 +35,16 @@ from leakbound.witness import StoredReply
 
 ROUNDING = 1e-6  # a calibrated guarantee equals the claim up to this relative error
 MOST_PAIRS = 4096  # most pairs for which a plan looks for a rejection; enough for claims up to 7
+BOTH = "two-sided: that members score higher, and that they score lower, each with half the error"
+# accuracies of attacks for which the power is shown, from hardly better than a coin to strong
+ACCURACIES = (0.55, 0.6, 0.7, 0.8, 0.9)
 RULES = "a number, 'split', 'split:0.3', 'bonferroni' or 'best'"
 T = TypeVar("T")
 Reads = Literal["trials", "chances", "votes", "distribution", "text", "replies", "channels"]
 Distribution = OutputDistribution | None
 ReplyPair = tuple[StoredReply | None, StoredReply | None]
 DistributionPair = tuple[Distribution, Distribution]
+AccuracyPower = tuple[tuple[float, Power], ...]  # of attacks, by their accuracy
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,11 @@ class TrialDesign:
         return self.guarantee if self.hypotheses[0] == "guarantee" else self.claim.guarantee()
 
     @property
+    def one_side(self) -> TrialDesign:
+        """The design of one of two sides, each of which has half of the error."""
+        return replace(self, confidence=1 - (1 - self.confidence) / 2)
+
+    @property
     def guarantee_mu(self) -> float | None:
         """mu of the guarantee if it is Gaussian, else None."""
         return self.guarantee.mu if isinstance(self.guarantee, Gaussian) else None
@@ -246,6 +255,10 @@ class PairedScores:
     def part(self, pairs: slice) -> PairedScores:
         """The scores of some of the pairs."""
         return PairedScores(self.member[pairs], self.nonmember[pairs])
+
+    def exchange(self) -> PairedScores:
+        """The scores of the same pairs with their contexts exchanged."""
+        return PairedScores(self.nonmember, self.member)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -312,6 +325,21 @@ class Observations:
     def after(self, pilot: int) -> slice:
         """Which of these pairs come after so many pilot pairs."""
         return slice(max(0, pilot - self.first), None)
+
+    def exchange(self) -> Observations:
+        """The observations of the same pairs with their contexts exchanged."""
+        replies, distributions, texts = self.reply_pairs, self.distribution_pairs, self.text_pairs
+        return replace(
+            self,
+            trial_scores=self.trial_scores and self.trial_scores.exchange(),
+            simulated_scores=self.simulated_scores and self.simulated_scores.exchange(),
+            vote_margins=self.vote_margins and self.vote_margins.exchange(),
+            distribution_pairs=distributions and tuple((b, a) for a, b in distributions),
+            text_pairs=texts and tuple((b, a) for a, b in texts),
+            level_chances=self.level_chances and self.level_chances.exchange(),
+            corrected_scores=self.corrected_scores and self.corrected_scores.exchange(),
+            reply_pairs=replies and tuple(((b, a), canary) for (a, b), canary in replies),
+        )
 
 
 def _read(values: T | None, what: Reads) -> T:
@@ -386,6 +414,14 @@ class Estimator(Protocol):
         """
         require_fixed_size(self, design)
 
+    def by_channel(self) -> Estimator | None:
+        """The estimator that tests each channel of a system apart; None if there is none."""
+        return None
+
+    def two_sided(self) -> Estimator | None:
+        """The test of random guessing on both sides; None if this estimator reads one side only."""
+        return None
+
     @abstractmethod
     def begin(self, design: TrialDesign) -> Observer:
         """An observer that has seen no pair.
@@ -434,6 +470,11 @@ class Estimator(Protocol):
             A probability, exact or simulated. By default None: no formula is known.
         """
         return None
+
+    def accuracy_power(self, design: TrialDesign, pairs: int) -> AccuracyPower:
+        """Probability that attacks with given accuracies reject random guessing; none if the
+        estimator does not test it."""
+        return ()
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
         """Smallest number of tested pairs with which a perfect attack leads to a rejection.
@@ -488,6 +529,11 @@ def require_fixed_size(estimator: Estimator, design: TrialDesign) -> None:
         raise UsageError(
             "stop_when_rejected needs an anytime-valid estimator; add --estimator e_process."
         )
+
+
+def say_two_sided(bound: Estimate) -> Estimate:
+    """A bound that says that it is two-sided."""
+    return replace(bound, assumptions=(*bound.assumptions, BOTH))
 
 
 def threshold_rule(text: str | float | None, default: ThresholdRule) -> ThresholdRule:

@@ -26,13 +26,17 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.estimators.base import (
+    ACCURACIES,
     MOST_PAIRS,
+    AccuracyPower,
     Bounds,
+    Claim,
     Estimator,
     Observations,
     PairedScores,
     Reads,
     TrialDesign,
+    say_two_sided,
 )
 from leakbound.estimators.simulated_power import (
     Crowd,
@@ -47,6 +51,8 @@ from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.arrays import Floats
 from leakbound.stats.e_values.anytime import Evidence
 from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.noise.votes import KnownScores
+from leakbound.tasks import ANSWER
 
 DIGITS = 9  # outputs that agree to this many decimals count as the same output
 MOST_CORRECTED = 12  # number of thresholds for a score minus the last noise
@@ -114,6 +120,7 @@ Replayed = Callable[[Evidence], Floats]
 # ln(1/0.88) = 0.13 of the 3.0 that a rejection at 95 % takes. Missing noise at claim 8 is detected
 # after 24 pairs (25 with a weight of 0.1).
 RELEASED = 0.12
+CONTAINED = (0.5,)  # threshold of the score of a text, which is whether it contains the canary
 WITNESS = 0.5  # weight of the learned witness next to a score; it is unknown which will see more
 
 
@@ -180,6 +187,12 @@ class EProcess(SequentialTest):
     def begin(self, design: TrialDesign) -> EValues:
         """An e-process before the first pair."""
         return EValues(design)
+
+    def by_channel(self) -> ByChannel:
+        return ByChannel()
+
+    def two_sided(self) -> TwoSidedEProcess:
+        return TwoSidedEProcess()
 
 
 def _imagine(design: TrialDesign, leak: float) -> tuple[PairSimulator | None, float]:
@@ -392,3 +405,160 @@ def _fill(chances: PairedScores, shares: PairedScores) -> PairedScores:
         )
     )
     return PairedScores(member, nonmember)
+
+
+@dataclass(frozen=True, slots=True)
+class ByChannel(SequentialTest):
+    """Tests every channel with a separate e-process, and all channels together by their mean.
+
+    With k channels, the e-value of a single channel rejects at k/alpha, so the statements about
+    all single channels hold together. The mean of the e-values rejects at 1/alpha. It rejects no
+    later than any channel, and earlier if several channels leak.
+
+    Guarantee: the bound for all channels holds with the stated confidence at any stopping time, and
+        so do the bounds for the single channels simultaneously, for any dependence between
+        channels.
+    Reference: Vovk and Wang, "E-values: calibration, combination and applications" (Annals of
+        Statistics 2021); Bonferroni.
+    """
+
+    name: ClassVar[str] = "by_channel"
+    reads: ClassVar[frozenset[Reads]] = SequentialTest.reads | {"channels"}
+
+    def begin(self, design: TrialDesign) -> ChannelEValues:
+        """E-processes before the first pair."""
+        return ChannelEValues(design)
+
+    def by_channel(self) -> ByChannel:
+        return self
+
+    def single(self, design: TrialDesign) -> TrialDesign:
+        """Design of the trials of one channel: that of the answer."""
+        return channel_design(design)
+
+
+def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
+    """Design of the trials for one channel."""
+    shares = max(1, len(design.channels))
+    confidence = 1 - (1 - design.confidence) / shares
+    own = replace(design, channels=(), replies=True, confidence=confidence)
+    if name == ANSWER:
+        return own
+    return replace(own, levels=CONTAINED, noise_levels=(), known=None)
+
+
+class ChannelEValues(PairedEValues):
+    """The e-processes of one audit, by channel."""
+
+    def __init__(self, design: TrialDesign) -> None:
+        self.design = design
+        names = design.channels or (ANSWER,)
+        self.parts = {name: EValues(channel_design(design, name)) for name in names}
+
+    @property
+    def process(self) -> MixedEProcess:
+        """The mean of the e-values of all channels."""
+        share = 1 / len(self.parts)
+        parts = {name: (share, part.process) for name, part in self.parts.items()}
+        return MixedEProcess(self.design.tested, parts, self.design.confidence)
+
+    def observe(self, observations: Observations) -> None:
+        """Update each channel with its part of the next pairs."""
+        for name, part in self.parts.items():
+            part.observe(observations.channels[name])
+
+    def reading(self, replay: Replayed) -> BoundReading:
+        """What carries the evidence against one claim, in the channel that carries most of it."""
+        name = self.process.leading(replay)
+        return replace(self.parts[name].reading(replay), channel=name)
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSidedEProcess(SequentialTest):
+    """Tests each side with an e-process, and decides by the mean of their e-values.
+
+    Guarantee: each bound holds with the stated confidence at any stopping time.
+    Reference: Vovk and Wang, "E-values: calibration, combination and applications" (Annals of
+        Statistics 2021).
+    """
+
+    name: ClassVar[str] = "two_sided"
+
+    def begin(self, design: TrialDesign) -> TwoSidedEValues:
+        """E-processes before the first pair."""
+        return TwoSidedEValues(design)
+
+    def single(self, design: TrialDesign) -> TrialDesign:
+        """Design of the trials of one side."""
+        return design.one_side
+
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
+        """None: a claim of epsilon 0 has no multiples. See `accuracy_power`."""
+        return None
+
+    def accuracy_power(self, design: TrialDesign, pairs: int) -> AccuracyPower:
+        if not design.one_answer:
+            return ()
+        weight, each = 1 - WITNESS if design.replies else 1.0, design.one_side.confidence
+        return guessing_powers(self.tested_pairs(design, pairs), each, weight, design.early_stop)
+
+
+def guessing_powers(pairs: int, confidence: float, weight: float, early: bool) -> AccuracyPower:
+    """Power of one of two sides against random guessing, by the accuracy of the attack."""
+    if not pairs:
+        return ()
+    tested = Claim(0.0, 0.0).guarantee()
+    test = PlainTest(tested, confidence, 0.0, None if early else pairs, weight)
+    return tuple((one, simulated_power(test, pairs, YesNo(one, 1 - one))) for one in ACCURACIES)
+
+
+class TwoSidedEValues(PairedEValues):
+    """The e-processes of both sides of one audit."""
+
+    def __init__(self, design: TrialDesign) -> None:
+        self.design, one = design, design.one_side
+        known = None if design.known is None else _Exchanged(design.known)
+        self._higher, self._lower = EValues(one), EValues(replace(one, known=known))
+
+    @property
+    def process(self) -> MixedEProcess:
+        """The mean of the e-values of both sides."""
+        parts = {"higher": (0.5, self._higher.process), "lower": (0.5, self._lower.process)}
+        return MixedEProcess(self.design.tested, parts, self.design.confidence)
+
+    def observe(self, observations: Observations) -> None:
+        """Update both e-values with the next pairs."""
+        self._higher.observe(observations)
+        self._lower.observe(observations.exchange())
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        """Lower bounds, which say that they are two-sided."""
+        return tuple(map(say_two_sided, super().bounds()))
+
+    def reading(self, replay: Replayed) -> BoundReading:
+        """What carries the evidence against one claim, on the side that carries most of it."""
+        if self.process.leading(replay) == "higher":
+            return self._higher.reading(replay)
+        return replace(self._lower.reading(replay), leads="")  # which is of exchanged contexts
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchanged:
+    """Known scores of pairs with their contexts exchanged."""
+
+    scores: KnownScores
+
+    @property
+    def thresholds(self) -> Floats:
+        """(K,) thresholds of the score."""
+        return self.scores.thresholds
+
+    def support(self) -> tuple[Floats, Floats] | None:
+        """The same as for the scores, with contexts exchanged."""
+        found = self.scores.support()
+        return None if found is None else found[::-1]
+
+    def expected(self) -> tuple[Floats, Floats]:
+        """The same as for the scores, with contexts exchanged."""
+        x, y = self.scores.expected()
+        return y, x

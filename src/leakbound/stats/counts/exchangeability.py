@@ -48,26 +48,20 @@ def excess_test(
     sizes = np.array([(values == level).sum() for level in levels])
     mine = np.array([(np.asarray(high, float) == level).sum() for level in levels])
     drawn = np.random.default_rng(seed).multivariate_hypergeometric(sizes, len(high), size=draws)
-    scale = _scale(sizes, len(high))
-    seen, null = _standardised(mine, scale), _standardised(drawn, scale).max(1)
+    # of how many of the first sample lie at or above each level but the lowest
+    above, total = np.cumsum(sizes)[:-1].astype(float), float(sizes.sum())
+    share = len(high) / total
+    spread = np.sqrt(above * share * (1 - share) * (total - above) / (total - 1))
+
+    def excess(counts: Ints) -> Floats:
+        """(..., levels - 1) standardised excess at or above each level but the lowest."""
+        found: Floats = (np.cumsum(counts, axis=-1)[..., :-1] - above * share) / spread
+        return found
+
+    seen, null = excess(mine), excess(drawn).max(1)
     at = int(seen.argmax())
     beaten = int((null >= seen[at] - 1e-9).sum())
     return Excess((1 + beaten) / (draws + 1), float(levels[at]), float(seen[at]), draws)
-
-
-def _scale(sizes: Ints, first: int) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of how many of the first sample lie at or above each level."""
-    above, total = np.cumsum(sizes)[:-1].astype(float), float(sizes.sum())
-    share = first / total
-    spread = above * share * (1 - share) * (total - above) / (total - 1)
-    return above * share, np.sqrt(spread)
-
-
-def _standardised(counts: Ints, scale: tuple[Floats, Floats]) -> Floats:
-    """(..., levels - 1): the excess at or above each level but the lowest."""
-    mean, spread = scale
-    found: Floats = (np.cumsum(counts, axis=-1)[..., :-1] - mean) / spread
-    return found
 
 
 def smallest_excess(

@@ -19,17 +19,13 @@ def rank_test(high: Sequence[float], low: Sequence[float], two_sided: bool = Fal
 
     The statistic is the sum of mid-ranks (Wilcoxon, Mann and Whitney), conditional on all values,
     so ties are taken into account. If there are only two distinct values, this is Fisher's exact
-    test.
+    test. It is exact for up to 40 values, or 2,000 of two kinds; otherwise it uses the normal
+    approximation, corrected for ties. 1 if a sample is empty.
 
     Args:
         high: (n,) values that should be larger under the alternative.
         low: (m,) values of the other sample.
         two_sided: Whether `high` may be larger or smaller under the alternative.
-
-    Returns:
-        The p-value. It is exact for up to 40 values, or up to 2,000 values if only two are
-        distinct. Otherwise it uses the normal approximation, corrected for ties. 1 if a sample is
-        empty.
 
     Guarantee:
         If the p-value is exact and all values are exchangeable, it is at most p with probability
@@ -57,11 +53,7 @@ def rank_test(high: Sequence[float], low: Sequence[float], two_sided: bool = Fal
 def sign_test(differences: Sequence[float]) -> float:
     """Two-sided p-value against the hypothesis that differences are as often above 0 as below.
 
-    Args:
-        differences: (n,) differences of exchangeable values; zeros are ignored.
-
-    Returns:
-        The p-value, exact for up to 2,000 differences; 1 if all differences are 0.
+    Exact for up to 2,000 differences of exchangeable values; zeros are ignored.
 
     Reference:
         Lehmann, "Nonparametrics" (1975).

@@ -28,15 +28,14 @@ def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
 
 
 def roc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """The ROC curve of every rule "member if score >= threshold".
+    """The ROC curve of every rule "member if score >= threshold": (fpr, tpr, threshold).
+
+    Each has shape (points,), from (0, 0) to (1, 1), with thresholds in descending order from
+    infinity.
 
     Args:
         member: Scores of the canary-in context; any shape.
         nonmember: Scores of the canary-out context; any shape.
-
-    Returns:
-        (fpr, tpr, threshold), each (points,), from (0, 0) to (1, 1), with thresholds in descending
-        order from infinity.
 
     Raises:
         UsageError: If a context has no score, or one is NaN.
@@ -57,15 +56,7 @@ def roc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> tuple[Floats, Floats
 def auroc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:
     """Area under the ROC curve: P(member score > non-member score) + P(equal)/2.
 
-    Args:
-        member: Scores of the canary-in context; any shape.
-        nonmember: Scores of the canary-out context; any shape.
-
-    Returns:
-        A point estimate in [0, 1].
-
-    Raises:
-        UsageError: If a context has no score, or one is NaN.
+    A point estimate; arguments and errors are those of `roc`.
 
     Examples:
         >>> auroc([2.0, 3.0], [1.0, 2.0])
@@ -83,9 +74,6 @@ def auroc_standard_error(area: float, members: int, nonmembers: int) -> float:
         members: Number of scores of the canary-in context, at least 1.
         nonmembers: Number of scores of the canary-out context, at least 1.
 
-    Returns:
-        The standard error, at least 0.
-
     Raises:
         UsageError: If the area lies outside [0, 1].
 
@@ -99,18 +87,9 @@ def auroc_standard_error(area: float, members: int, nonmembers: int) -> float:
 
 
 def tpr_at_fpr(member: npt.ArrayLike, nonmember: npt.ArrayLike, fpr: float) -> float:
-    """Largest observed true-positive rate with a false-positive rate of at most `fpr`.
+    """Largest observed true-positive rate with a false-positive rate of at most `fpr`, in [0, 1].
 
-    Args:
-        member: Scores of the canary-in context; any shape.
-        nonmember: Scores of the canary-out context; any shape.
-        fpr: False-positive rate in [0, 1].
-
-    Returns:
-        A point estimate in [0, 1].
-
-    Raises:
-        UsageError: If a context has no score, one is NaN, or `fpr` lies outside [0, 1].
+    A point estimate; scores and errors are those of `roc`.
 
     Reference:
         Carlini et al., "Membership inference attacks from first principles" (IEEE S&P 2022).
@@ -121,12 +100,8 @@ def tpr_at_fpr(member: npt.ArrayLike, nonmember: npt.ArrayLike, fpr: float) -> f
 
 
 def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
-    """Share of right guesses about each pair, at the threshold that is best for the other pairs.
-
-    A threshold that is chosen and evaluated on the same scores overestimates the accuracy. Here the
-    threshold for a pair is chosen without that pair. The shares can be compared between settings,
-    pair by pair.
-    """
+    """Share of right guesses about each pair, at the threshold that is best for the other pairs:
+    one that is chosen and evaluated on the same scores overestimates the accuracy."""
     above = _pairs_above(member, nonmember)
     right = (1 + above[0] - above[1]) / 2
     others = right.sum(0) - right if len(right) > 1 else right
@@ -134,11 +109,8 @@ def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
 
 
 def rates_without_each(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
-    """Rates of all pairs, and of all but one, each at the threshold with the best accuracy.
-
-    An estimate from all pairs and one without each of them tell how much each pair adds to it
-    (the jackknife).
-    """
+    """Rates of all pairs, and of all but one (the jackknife), each at the threshold with the best
+    accuracy."""
     above = _pairs_above(member, nonmember)
     total, pairs = above.sum(1, keepdims=True), above.shape[1]
     left = total - above if pairs > 1 else above

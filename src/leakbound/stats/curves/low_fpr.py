@@ -32,13 +32,11 @@ def rate_at_fpr(
 ) -> RateAtFpr:
     """The true-positive rate at a low false-positive rate, from scores of paired trials.
 
-    The ends of the interval are percentiles of 1,000 bootstrap resamples of the paired trials. Each
-    resample uses the threshold that is best for it. The interval is approximate. It cannot account
-    for canary-out scores rarer than one in the number of pairs. At an `fpr` below 1 / pairs it
-    reflects only the noise of the outputs of the pairs at hand. If each pair has one output, it is
-    then [0, 1].
+    The ends of the interval are percentiles of bootstrap resamples of the paired trials, each at
+    the threshold that is best for it, which makes the rate optimistic. It cannot account for
+    canary-out scores rarer than one in the number of pairs: at an `fpr` below 1 / pairs it reflects
+    only the noise of the outputs at hand, and is [0, 1] if each pair has one output.
 
-    Guarantee: None. The threshold is chosen on the same trials, which makes the rate optimistic.
     Reference: Carlini et al., "Membership inference attacks from first principles" (IEEE S&P 2022).
     """
     within("fpr", fpr, 0.0, 1.0)

@@ -105,15 +105,7 @@ class EProcess(AnytimeTest):
         self._running: _Running | None = None
 
     def update(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
-        """Observe one pair.
-
-        Args:
-            x: (thresholds,) scores of the canary-in context in [0, 1], or one number.
-            y: (thresholds,) scores of the canary-out context in [0, 1], or one number.
-
-        Raises:
-            UsageError: If a score is NaN, outside [0, 1] or outside the support.
-        """
+        """Observe one pair: (thresholds,) scores of both contexts, or one number each."""
         self.extend(
             np.atleast_1d(np.asarray(x, float))[None], np.atleast_1d(np.asarray(y, float))[None]
         )
@@ -154,12 +146,8 @@ class EProcess(AnytimeTest):
         return sum(map(len, self._x))
 
     def pointed(self) -> tuple[int, int]:
-        """How often the scores of a pair pointed to the canary-in context.
-
-        Returns:
-            (right, all) pairs: right if the mean over the thresholds is higher in the canary-in
-            context; of the pairs with equal means, half.
-        """
+        """(right, all) pairs: right if the mean over the thresholds is higher in the canary-in
+        context; of the pairs with equal means, half."""
         signs = [s for x, y in zip(self._x, self._y, strict=True) for s in np.sign((x - y).mean(1))]
         return signs.count(1.0) + signs.count(0.0) // 2, len(signs)
 

@@ -85,13 +85,10 @@ class MixedEProcess(AnytimeTest):
         return self._mean(lambda part: part.mu_paths(mus))
 
     def leading(self, replay: Callable[[Evidence], Floats]) -> str:
-        """The part with the largest share of the mean, when that was largest.
+        """Name of the part with the largest share of the mean, when that was largest.
 
         Args:
             replay: (1, pairs) logarithms of the e-values of a part against one claim.
-
-        Returns:
-            Its name; the first of equals.
         """
         at = int(self._mean(replay)[0].argmax())
         shares = {

@@ -67,16 +67,13 @@ def exact_privacy_loss(
     from the Gaussian profile. For discrete Gaussians it follows from the sum of the losses of all
     counts. For categorical distributions it is the smallest epsilon with
     max(sum (p1 - e^eps p0)_+, sum (p0 - e^eps p1)_+) <= delta, rounded up to 1e-12. At delta = 0
-    that is max |ln p1/p0|, which is infinite if only one of the probabilities is zero.
+    that is max |ln p1/p0|, which is infinite if only one of the probabilities is zero. It requires
+    internal access, so it is for analysis and never a threat model.
 
     Args:
         law1: Output distribution of the canary-in context.
         law0: Output distribution of the canary-out context, of the same type and shape.
         delta: Failure probability in [0, 1).
-
-    Returns:
-        An estimate of kind `lower_bound` on the epsilon of the mechanism, without sampling error.
-        It requires internal access, so it is for analysis and never a threat model.
 
     Raises:
         UsageError: If the distributions differ in type or shape, or are not distributions.
@@ -105,16 +102,7 @@ def exact_privacy_loss(
 def privacy_profile(law1: OutputDistribution, law0: OutputDistribution, epsilon: float) -> float:
     """Smallest delta at `epsilon` of one pair of neighbouring contexts, the worse direction.
 
-    Args:
-        law1: Output distribution of the canary-in context.
-        law0: Output distribution of the canary-out context, of the same type and shape.
-        epsilon: Privacy parameter, at least 0.
-
-    Returns:
-        delta in [0, 1].
-
-    Raises:
-        UsageError: If the distributions differ in type or shape, or are not distributions.
+    The output distributions and errors are those of `exact_privacy_loss`.
 
     Examples:
         >>> response = [CategoricalLaw(np.array(p)) for p in ([0.75, 0.25], [0.25, 0.75])]
@@ -189,11 +177,8 @@ def _categorical_epsilon(p: Floats, q: Floats, delta: float) -> float:
     high = float(np.abs(np.log(p[both] / q[both])).max()) if both.any() else 0.0
     if delta == 0:
         return high
-    return 0.0 if _profile(p, q, 0.0) <= delta else _smallest_epsilon(p, q, high, delta)
-
-
-def _smallest_epsilon(p: Floats, q: Floats, high: float, delta: float) -> float:
-    """Smallest epsilon in [0, high] with a profile of at most delta, rounded up."""
+    if _profile(p, q, 0.0) <= delta:
+        return 0.0
     low = 0.0
     while high - low > TOLERANCE * max(1.0, high):
         middle = (low + high) / 2

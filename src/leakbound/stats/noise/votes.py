@@ -91,12 +91,6 @@ class VoteScores:
             sigma: Standard deviation of the noise, in votes.
             shared: Whether both contexts of a pair share the partitions that the canary does not
                 touch.
-
-        Returns:
-            The scores.
-
-        Raises:
-            UsageError: If an argument lies outside its range.
         """
         return cls(0, _whole_partitions(partitions), sigma, 1 if shared else None)
 
@@ -119,14 +113,7 @@ class VoteScores:
         return np.unique(np.round([*beside, *inner], 9))
 
     def exceedance(self, values: npt.ArrayLike) -> Floats:
-        """P(value + noise > threshold).
-
-        Args:
-            values: Values before noise; any shape.
-
-        Returns:
-            Probabilities, in the shape of `values` with (K,) appended.
-        """
+        """P(value + noise > threshold), in the shape of `values` with (K,) appended."""
         return np.asarray(
             ndtr((np.asarray(values, float)[..., None] - self.thresholds) / self.sigma)
         )
@@ -160,20 +147,11 @@ class VoteScores:
             claim: Guarantee to be tested.
             confidence: 1 - alpha, in (0, 1).
             horizon: Planned number of pairs; None if it is not known.
-
-        Returns:
-            The e-process, before the first pair.
-
-        Raises:
-            UsageError: If an argument lies outside its range.
         """
         return EProcess(
             claim, confidence, self.support(), expected=self.expected(), horizon=horizon
         )
 
     def expected(self) -> tuple[Floats, Floats]:
-        """(x, y), each (K,): one partition notices the canary while the others vote against it.
-
-        This pair guides the first stakes.
-        """
+        """(x, y), each (K,): one partition notices the canary while the others vote against it."""
         return self.exceedance(self.low + (self.move or 1)), self.exceedance(self.low)
