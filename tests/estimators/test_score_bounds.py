@@ -9,7 +9,7 @@ from leakbound.errors import UsageError
 from leakbound.estimators import ScoredTrials, score_bounds
 from leakbound.estimators.base import ACCURACIES
 from leakbound.estimators.random_guessing import guessing_power
-from leakbound.estimators.scored_trials import choose_threshold
+from leakbound.estimators.score_bounds import choose_threshold
 from leakbound.stats import BestOnSameData, Bonferroni, Fixed, Split, clopper_pearson
 from leakbound.stats.counts.ranked import Ranked
 

@@ -28,7 +28,7 @@ from leakbound.mechanisms import (
     SyntheticShots,
 )
 from leakbound.mechanisms.keyword_mean import joint_range, joint_top_k
-from leakbound.mechanisms.parts.exponential import clipped_log_probabilities as clipped
+from leakbound.mechanisms.parts.exponential import clip_log_probabilities as clipped
 from leakbound.mechanisms.parts.mixture import bounded_lambda, mixed
 from leakbound.models import Counted, ScoreLabels, Scripted, open_model
 from leakbound.models.wrappers import Wrapper

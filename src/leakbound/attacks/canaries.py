@@ -42,7 +42,7 @@ FALSE_FACTS: tuple[str, ...] = tuple(
 )
 
 
-def read_facts(file: Path) -> tuple[str, ...]:
+def load_facts(file: Path) -> tuple[str, ...]:
     """The sentences of a text file, one per line; blank lines are left out."""
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
@@ -191,7 +191,7 @@ class FalseFact(Canary):
             raise UsageError(
                 "the canary false_fact has facts and a file of facts; leave one of them out."
             )
-        chosen = read_facts(Path(self.file)) if self.file else self.facts or FALSE_FACTS
+        chosen = load_facts(Path(self.file)) if self.file else self.facts or FALSE_FACTS
         object.__setattr__(self, "chosen", chosen)
 
     @property

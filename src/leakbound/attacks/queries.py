@@ -112,7 +112,6 @@ class EitherText(TemplateQuery):
 
     @property
     def second_text(self) -> str:
-        """The text beside the canary."""
         return self.other
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:

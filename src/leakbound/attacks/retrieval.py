@@ -112,7 +112,6 @@ class DocumentQuery(RenderedQuery):
     questions: tuple[Question, ...] = ()
 
     def evaluate(self, text: str) -> float:
-        """The score of an answer."""
         if self.attack is None:
             raise UsageError("the query has no attack; make it by the render of a DocumentAttack.")
         return self.attack.evaluate(self.questions, self.query.replies(text))

@@ -49,11 +49,7 @@ SLOTS = ("canary", "member", "nonmember", "prefix", "other")
 
 
 def check_template(query: str, template: str, slots: tuple[str, ...]) -> None:
-    """Refuse a wording that lacks a place to fill in, or has one that the query cannot fill.
-
-    Examples:
-        >>> check_template("membership", "Is {canary} there?", ("canary",))
-    """
+    """Refuse a wording that lacks a place to fill in, or has one that the query cannot fill."""
     if not template.strip():
         raise UsageError(f"the template of the query {query} is empty; it must hold a text.")
     for slot in SLOTS:
@@ -67,14 +63,7 @@ def check_template(query: str, template: str, slots: tuple[str, ...]) -> None:
 
 
 def fill_template(template: str, values: Mapping[str, Content]) -> Content:
-    """Put contents into the places of a wording, all in one go.
-
-    What is put in is not searched for places again, whatever braces it holds.
-
-    Examples:
-        >>> fill_template("{canary} or {member}?", {"canary": "{member}", "member": "yes"})
-        '{member} or yes?'
-    """
+    """Put contents into the places of a wording; they are not searched for places again."""
     slots = "|".join(re.escape(f"{{{name}}}") for name in values)
     pieces = re.split(f"({slots})", template) if values else [template]
     return join(values.get(piece[1:-1], piece) if piece[:1] == "{" else piece for piece in pieces)

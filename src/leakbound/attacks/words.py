@@ -18,12 +18,7 @@ FRAGMENT = 3  # characters: shorter words of other rows stand in many a canary b
 
 
 def words_of(text: str) -> list[str]:
-    """Words without their case and punctuation.
-
-    Examples:
-        >>> words_of("A Kite, over town!")
-        ['a', 'kite', 'over', 'town']
-    """
+    """Words without their case and punctuation."""
     return [found[0] for found in _words(text.casefold())]
 
 
@@ -34,14 +29,7 @@ def _words(text: str, other: str = "") -> Iterator[re.Match[str]]:
 
 
 def only_words(text: str, known: Container[str]) -> str:
-    """The known words of a text, and whether it begins with yes or no.
-
-    Examples:
-        >>> only_words("A kite, red as 7 hills, saw: a kite.", {"a", "kite"})
-        'A kite █ a kite.'
-        >>> only_words("This is what I know: no.", {"yes", "no"})
-        '█ █ █ █ █ no.'
-    """
+    """The known words of a text, and whether it begins with yes or no."""
 
     def between(gap: str) -> str:
         return gap if PLAIN.fullmatch(gap) else f" {BLOT} "
@@ -67,34 +55,19 @@ def long_words(words: Sequence[str]) -> list[int]:
 
 
 def replace_core(word: str, core: str) -> str:
-    """A word with another core, in its punctuation.
-
-    Examples:
-        >>> replace_core("(Kite,", "[1]")
-        '([1],'
-    """
+    """A word with another core, in its punctuation."""
     found = next(_words(word), None)
     return word if found is None else word[: found.start()] + core + word[found.end() :]
 
 
 def stance(reply: str) -> str | None:
-    """Whether a reply begins with yes or no.
-
-    Examples:
-        >>> stance("Yes, it is."), stance("I don't know.")
-        ('yes', None)
-    """
+    """Whether a reply begins with yes or no."""
     first = islice(_words(reply.casefold(), f"|{BLOT}+"), STANCE_WORDS)  # a blot was a word
     return next((word[0] for word in first if word[0] in ("yes", "no")), None)
 
 
 def share_in_order(wanted: Sequence[str], found: Sequence[str]) -> float:
-    """Length of the longest common subsequence over that of the first sequence (ROUGE-L recall).
-
-    Examples:
-        >>> share_in_order(["a", "b", "c"], ["c", "a", "x", "b"])
-        0.6666666666666666
-    """
+    """Length of the longest common subsequence over that of the first sequence (ROUGE-L recall)."""
     places: dict[str, int] = {}
     for at, part in enumerate(wanted):
         places[part] = places.get(part, 0) | 1 << at
@@ -106,12 +79,7 @@ def share_in_order(wanted: Sequence[str], found: Sequence[str]) -> float:
 
 
 def redact(text: str, target: str) -> str:
-    """The words of a target that a text repeats, and the target wherever the text holds it.
-
-    Examples:
-        >>> redact("Mallory Doe has code:7f31, I think.", "7f31")
-        '█7f31█'
-    """
+    """The words of a target that a text repeats, and the target wherever the text holds it."""
     text, goal = " ".join(text.split()), " ".join(target.casefold().split())
     known = set(goal.split())
     kept = {at for span in _occurrences(text, goal) for at in range(*span)}

@@ -43,8 +43,8 @@ from leakbound.estimators.simulated_power import (
     PairSimulator,
     PlainTest,
     YesNo,
-    simulated_power,
-    thinned,
+    simulate_power,
+    thin,
 )
 from leakbound.estimators.witness import WitnessEvidence
 from leakbound.stats import BoundReading, Estimate, Kind, Power
@@ -75,7 +75,6 @@ class ServedColumns:
         self._plain, self._less = _Recalled(), _Recalled()
 
     def of(self, scores: PairedScores, corrected: PairedScores | None) -> tuple[Floats, Floats]:
-        """The columns of the next pairs, in order."""
         member, nonmember = (
             [_above(values, self._thresholds)] for values in (scores.member, scores.nonmember)
         )
@@ -159,7 +158,7 @@ class SequentialTest(Estimator):
         if scene is None:
             return None
         test = PlainTest(one.tested, one.confidence, one.claim.delta, one.horizon, weight)
-        return simulated_power(test, self.tested_pairs(design, pairs), scene)
+        return simulate_power(test, self.tested_pairs(design, pairs), scene)
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
         """Smallest number of tested pairs with which a perfect attack leads to a rejection, in one
@@ -185,7 +184,6 @@ class EProcess(SequentialTest):
         self.begin(design)
 
     def begin(self, design: TrialDesign) -> EValues:
-        """An e-process before the first pair."""
         return EValues(design)
 
     def by_channel(self) -> ByChannel:
@@ -243,7 +241,6 @@ class PairedEValues(ABC):
 
     @property
     def rejected(self) -> bool:
-        """Whether the e-value has ever reached 1/alpha."""
         return self.process.rejected
 
     @abstractmethod
@@ -261,12 +258,11 @@ class EValues(PairedEValues):
     def __init__(self, design: TrialDesign) -> None:
         self.design, self._tested, self._draws = design, design.tested, 1
         self._mixed = self._mixture({"score": 1.0})
-        self._few = thinned(design.thresholds)
+        self._few = thin(design.thresholds)
         self._columns = ServedColumns(self._few, np.asarray(design.levels, float))
 
     @property
     def process(self) -> MixedEProcess:
-        """The mixture of its parts."""
         return self._mixed
 
     def _mixture(self, weights: Mapping[str, float]) -> MixedEProcess:
@@ -297,27 +293,31 @@ class EValues(PairedEValues):
         if not self.process.pairs:
             self._draws = simulated.member[0].size
             self._mixed = self._mixture(_weights(self.design, chances, trial, self._draws))
-        self._read(observations, pairs)
+        if "witness" in self.process.parts and observations.reply_pairs is not None:
+            for replies, canary in observations.reply_pairs[pairs]:
+                self._witness.observe(replies, canary)
         if "simulated" in self.process.parts:
             self._feed("simulated", _shares(simulated, self._few))
         if chances is None or np.isnan(chances.member).any() or "score" in self.process.parts:
             shares = _shares(simulated, self.design.thresholds)
             self._feed("score", shares)
-            chances = shares if chances is None else _fill(chances, shares)
+            if chances is None:
+                chances = shares
+            else:  # simulated shares in the rows where exact probabilities are not known
+                known, other = chances.member, chances.nonmember
+                chances = PairedScores(
+                    np.where(np.isnan(known), shares.member, known),
+                    np.where(np.isnan(other), shares.nonmember, other),
+                )
         self._feed("exact", chances)
         if "served" in self.process.parts and trial is not None:
             less = observations.corrected_scores
             corrected = None if less is None else less.part(pairs)
             self._feed("served", PairedScores(*self._columns.of(trial.part(pairs), corrected)))
 
-    def _read(self, observations: Observations, pairs: slice) -> None:
-        """Pass the replies to the witness, if there is one."""
-        if "witness" not in self.process.parts:
-            return
-        witness = cast(WitnessEvidence, self.process.parts["witness"][1])
-        if observations.reply_pairs is not None:
-            for replies, canary in observations.reply_pairs[pairs]:
-                witness.observe(replies, canary)
+    @property
+    def _witness(self) -> WitnessEvidence:
+        return cast(WitnessEvidence, self.process.parts["witness"][1])
 
     def _feed(self, name: str, scores: PairedScores) -> None:
         if name in self.process.parts:
@@ -334,16 +334,15 @@ class EValues(PairedEValues):
         if not pairs:
             return
         if not self.process.pairs:
-            self._mixed = self._mixture(_planned(self.design))
+            self._mixed = self._mixture(_plan_weights(self.design))
         for name in self.process.parts:
             x, y = declared if name == "exact" else released
             self._feed(name, PairedScores(np.tile(x, (pairs, 1)), np.tile(y, (pairs, 1))))
 
     def reading(self, replay: Replayed) -> BoundReading:
-        """What carries the evidence against one claim."""
         name = self.process.leading(replay)
         if name == "witness":
-            return cast(WitnessEvidence, self.process.parts["witness"][1]).reading()
+            return self._witness.reading()
         drawn = name == "served" or (name == "score" and self._draws == 1)
         if drawn or self.design.one_answer:
             return BoundReading("score", "", *self._process(name).pointed())
@@ -361,11 +360,7 @@ class EValues(PairedEValues):
 
 def _shares(scores: PairedScores, thresholds: Floats) -> PairedScores:
     """(pairs, thresholds) shares of (pairs, draws) scores at or above each threshold."""
-    member, nonmember = (
-        np.stack([(drawn >= level).mean(1) for level in thresholds], 1)
-        for drawn in (scores.member, scores.nonmember)
-    )
-    return PairedScores(member, nonmember)
+    return scores.map(lambda drawn: np.stack([(drawn >= level).mean(1) for level in thresholds], 1))
 
 
 def _weights(
@@ -386,25 +381,13 @@ def _weights(
     return {main: 1 - sum(each.values()), **each}
 
 
-def _planned(design: TrialDesign) -> dict[str, float]:
+def _plan_weights(design: TrialDesign) -> dict[str, float]:
     """Weights that a design will have, as far as they are known beforehand."""
     if design.replies:
         return {"score": 1 - WITNESS}  # the contribution of the witness is not included
     if not design.served:
         return {"score": 1.0} if design.known is None else {"exact": 1.0}
     return {"exact": 1 - RELEASED, "simulated": RELEASED}  # served outputs show the same here
-
-
-def _fill(chances: PairedScores, shares: PairedScores) -> PairedScores:
-    """Exact probabilities, with simulated shares in the rows where they are not known."""
-    member, nonmember = (
-        np.where(np.isnan(known), share, known)
-        for known, share in (
-            (chances.member, shares.member),
-            (chances.nonmember, shares.nonmember),
-        )
-    )
-    return PairedScores(member, nonmember)
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,14 +409,12 @@ class ByChannel(SequentialTest):
     reads: ClassVar[frozenset[Reads]] = SequentialTest.reads | {"channels"}
 
     def begin(self, design: TrialDesign) -> ChannelEValues:
-        """E-processes before the first pair."""
         return ChannelEValues(design)
 
     def by_channel(self) -> ByChannel:
         return self
 
     def single(self, design: TrialDesign) -> TrialDesign:
-        """Design of the trials of one channel: that of the answer."""
         return channel_design(design)
 
 
@@ -463,7 +444,6 @@ class ChannelEValues(PairedEValues):
         return MixedEProcess(self.design.tested, parts, self.design.confidence)
 
     def observe(self, observations: Observations) -> None:
-        """Update each channel with its part of the next pairs."""
         for name, part in self.parts.items():
             part.observe(observations.channels[name])
 
@@ -485,11 +465,9 @@ class TwoSidedEProcess(SequentialTest):
     name: ClassVar[str] = "two_sided"
 
     def begin(self, design: TrialDesign) -> TwoSidedEValues:
-        """E-processes before the first pair."""
         return TwoSidedEValues(design)
 
     def single(self, design: TrialDesign) -> TrialDesign:
-        """Design of the trials of one side."""
         return design.one_side
 
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
@@ -500,16 +478,20 @@ class TwoSidedEProcess(SequentialTest):
         if not design.one_answer:
             return ()
         weight, each = 1 - WITNESS if design.replies else 1.0, design.one_side.confidence
-        return guessing_powers(self.tested_pairs(design, pairs), each, weight, design.early_stop)
+        return process_accuracy_power(
+            self.tested_pairs(design, pairs), each, weight, design.early_stop
+        )
 
 
-def guessing_powers(pairs: int, confidence: float, weight: float, early: bool) -> AccuracyPower:
+def process_accuracy_power(
+    pairs: int, confidence: float, weight: float, early: bool
+) -> AccuracyPower:
     """Power of one of two sides against random guessing, by the accuracy of the attack."""
     if not pairs:
         return ()
     tested = Claim(0.0, 0.0).guarantee()
     test = PlainTest(tested, confidence, 0.0, None if early else pairs, weight)
-    return tuple((one, simulated_power(test, pairs, YesNo(one, 1 - one))) for one in ACCURACIES)
+    return tuple((one, simulate_power(test, pairs, YesNo(one, 1 - one))) for one in ACCURACIES)
 
 
 class TwoSidedEValues(PairedEValues):
@@ -527,12 +509,10 @@ class TwoSidedEValues(PairedEValues):
         return MixedEProcess(self.design.tested, parts, self.design.confidence)
 
     def observe(self, observations: Observations) -> None:
-        """Update both e-values with the next pairs."""
         self._higher.observe(observations)
         self._lower.observe(observations.exchange())
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """Lower bounds, which say that they are two-sided."""
         return tuple(map(say_two_sided, super().bounds()))
 
     def reading(self, replay: Replayed) -> BoundReading:
@@ -550,15 +530,12 @@ class _Exchanged:
 
     @property
     def thresholds(self) -> Floats:
-        """(K,) thresholds of the score."""
         return self.scores.thresholds
 
     def support(self) -> tuple[Floats, Floats] | None:
-        """The same as for the scores, with contexts exchanged."""
         found = self.scores.support()
         return None if found is None else found[::-1]
 
     def expected(self) -> tuple[Floats, Floats]:
-        """The same as for the scores, with contexts exchanged."""
         x, y = self.scores.expected()
         return y, x

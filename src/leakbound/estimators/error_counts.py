@@ -107,7 +107,6 @@ class CountEstimator(Estimator):
             )
 
     def begin(self, design: TrialDesign) -> TrialLog:
-        """An observer that counts errors."""
         return TrialLog(design, self.statistic)
 
     def two_sided(self) -> TwoSidedCounts | None:
@@ -226,7 +225,6 @@ class TrialLog:
         self._simulated: list[PairedScores] = []
 
     def observe(self, observations: Observations) -> None:
-        """Keep the scores of the next pairs."""
         self._trials.append(observations.trials)
         left = self._choosing - observations.first
         if left > 0:
@@ -281,30 +279,26 @@ class TwoSidedCounts(Estimator):
     reads: ClassVar[frozenset[Reads]] = CountEstimator.reads
 
     def check(self, design: TrialDesign) -> None:
-        """Refuse designs that `inner` cannot read."""
         self.inner.check(design)
 
     def begin(self, design: TrialDesign) -> Observer:
-        """An observer that counts errors on both sides."""
         one = design.one_side
         return _BothCounts(design, (self.inner.begin(one), self.inner.begin(one)))
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """Number of pairs that are counted."""
         return self.inner.tested_pairs(design, pairs)
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds if every guess is right, or every guess is wrong."""
         return self.inner.largest_certifiable(design.one_side, pairs)
 
     def accuracy_power(self, design: TrialDesign, pairs: int) -> AccuracyPower:
         if not design.one_answer:
             return ()
         tested = self.tested_pairs(design, pairs)
-        return counted_powers(self.inner.statistic, tested, design.one_side.confidence)
+        return count_accuracy_power(self.inner.statistic, tested, design.one_side.confidence)
 
 
-def counted_powers(statistic: Statistic, pairs: int, confidence: float) -> AccuracyPower:
+def count_accuracy_power(statistic: Statistic, pairs: int, confidence: float) -> AccuracyPower:
     """Power of one of two sides against random guessing, by the accuracy of the attack, which
     leaks like randomised response."""
     chance = statistic.power
@@ -325,12 +319,10 @@ class _BothCounts:
         self.design, self._sides = design, sides
 
     def observe(self, observations: Observations) -> None:
-        """Count on both sides."""
         for side, seen in zip(self._sides, (observations, observations.exchange()), strict=True):
             side.observe(seen)
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """Bounds on epsilon and on mu, each for the side with the higher bound."""
         stated = self.design.confidence
         both = zip(*(side.bounds() for side in self._sides), strict=True)
         stronger = (

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from leakbound.errors import UsageError
 from leakbound.estimators.base import ACCURACIES, AccuracyPower, Claim, Estimator
-from leakbound.estimators.e_process import guessing_powers
-from leakbound.estimators.error_counts import STATISTICS, counted_powers
+from leakbound.estimators.e_process import process_accuracy_power
+from leakbound.estimators.error_counts import STATISTICS, count_accuracy_power
 from leakbound.stats import Power, one_run_power
 
 RANDOM_GUESSING = "random-guessing"  # as --claim has it
@@ -41,9 +41,9 @@ def guessing_power(
     """
     each = of_one_side(confidence)
     if method in STATISTICS:
-        return counted_powers(STATISTICS[method], pairs, each)
+        return count_accuracy_power(STATISTICS[method], pairs, each)
     if method == "e_process":
-        return guessing_powers(pairs, each, weight, early)
+        return process_accuracy_power(pairs, each, weight, early)
     if method != "one_run" or not pairs:
         return ()
     return tuple((one, Power(one_run_power(pairs, one, 0.0, 0.0, each))) for one in ACCURACIES)

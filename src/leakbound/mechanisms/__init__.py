@@ -1,4 +1,7 @@
-"""Mechanisms: how an answer is made from a private context. `MECHANISMS` maps names to classes."""
+"""Mechanisms: how an answer is made from a private context. `MECHANISMS` maps names to classes.
+
+An option outside its stated range raises `UsageError`.
+"""
 
 from leakbound.mechanisms.baselines import FewShot, JudgeDefense, PromptDefense, ZeroShot
 from leakbound.mechanisms.catalogue import (
@@ -22,27 +25,9 @@ from leakbound.mechanisms.synthetic_shots import SyntheticShots
 from leakbound.tasks import Mechanism
 
 __all__ = [
-    "MECHANISMS",
-    "BoundedCID",
-    "CalibratedMechanism",
-    "ContextInfluenceDecoding",
-    "DPFusion",
-    "EmbeddingMean",
-    "FewShot",
-    "InvisibleInk",
-    "JudgeDefense",
-    "KeywordMean",
-    "Mechanism",
-    "MechanismBase",
-    "ProductOfExperts",
-    "PromptDefense",
-    "PublicFacts",
-    "ReportNoisyMax",
-    "SubsampleAverage",
-    "SyntheticShots",
-    "ZeroShot",
-    "answer_total",
-    "build_mechanism",
-    "option_names",
-    "served_options",
-]
+    "MECHANISMS", "BoundedCID", "CalibratedMechanism", "ContextInfluenceDecoding", "DPFusion",
+    "EmbeddingMean", "FewShot", "InvisibleInk", "JudgeDefense", "KeywordMean", "Mechanism",
+    "MechanismBase", "ProductOfExperts", "PromptDefense", "PublicFacts", "ReportNoisyMax",
+    "SubsampleAverage", "SyntheticShots", "ZeroShot", "answer_total", "build_mechanism",
+    "option_names", "served_options",
+]  # fmt: skip

@@ -49,7 +49,6 @@ class ZeroShot(Undefended):
         return PureDP(0.0)
 
     def shown(self, job: Job) -> Job:
-        """The query without the context."""
         return Job((), job.query)
 
 
@@ -60,9 +59,6 @@ class PromptDefense(Undefended):
     Attributes:
         level: Strength of the preamble, 1 or 2.
         text: Text of the preamble. If empty, the wording of this package is used.
-
-    Raises:
-        UsageError: If the level is not 1 or 2.
 
     Guarantee:
         None.
@@ -80,7 +76,6 @@ class PromptDefense(Undefended):
             raise UsageError(f"the level of a prompt defence is {self.level!r}; it must be 1 or 2.")
 
     def preamble(self) -> str:
-        """The instruction that is used."""
         return self.text or (L1, L2)[self.level - 1]
 
 
@@ -126,10 +121,12 @@ class JudgeDefense(Undefended):
     ) -> list[Aggregate]:
         """Collect the answers, then the verdicts on them, each in one batch."""
         outputs = [text for (text,) in self._answer_jobs(task, jobs, draws, model)]
-        verdicts = model.answer([
-            self._judge(task, job, text, draw)
-            for job, text, draw in zip(jobs, outputs, draws, strict=True)
-        ])  # fmt: skip
+        asked = []
+        for job, text, draw in zip(jobs, outputs, draws, strict=True):
+            query = Query(self.question.replace("{output}", text.strip()), ("leak", "safe"))
+            prompt = task.prompt(job.context, query)
+            asked.append(Complete(prompt, max_tokens=VERDICT_TOKENS, draw=draw, judge=True))
+        verdicts = model.answer(asked)
         return [
             as_aggregate(task, job.query, text)
             if said.strip().casefold().startswith("safe")
@@ -141,8 +138,3 @@ class JudgeDefense(Undefended):
         """The refusal, marked as such: everyone who sees the answer can see that it is one."""
         reply = ReplyFacts(self.refusal, finish_reason=REFUSED)
         return replace(as_aggregate(task, job.query, self.refusal), reply=reply)
-
-    def _judge(self, task: Task, job: Job, output: str, draw: int) -> Complete:
-        query = Query(self.question.replace("{output}", output.strip()), ("leak", "safe"))
-        prompt = task.prompt(job.context, query)
-        return Complete(prompt, max_tokens=VERDICT_TOKENS, draw=draw, judge=True)

@@ -41,9 +41,6 @@ class DPFusion(PairDecoding, CalibratedMechanism):
         tokens: Largest number of tokens of a free answer.
         token_beta: beta of each token; `beta` if None.
 
-    Raises:
-        UsageError: If a number is not positive, or the order is not above 1.
-
     Guarantee:
         One choice is (a, a beta)-RDP if the neighbour lacks the whole private part and so gives
         p_public (`presence`). Under replace_one this does not hold: the distributions P and Q of
@@ -93,8 +90,6 @@ class DPFusion(PairDecoding, CalibratedMechanism):
         """The mechanism with the beta that a claim allows for one answer, of one or many choices.
 
         Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
             order: a, above 1; None for the order with the largest beta.
 
         Raises:
@@ -138,7 +133,7 @@ class DPFusion(PairDecoding, CalibratedMechanism):
         with_context = log_softmax(context / self.temperature)
         without = log_softmax(prior / self.temperature)
         lam = fusion_lambda(with_context, without, self.order, self.order * beta)
-        return fused(with_context, without, lam)
+        return fuse(with_context, without, lam)
 
 
 def _beta(order: float, epsilon: float, delta: float) -> float:
@@ -147,7 +142,7 @@ def _beta(order: float, epsilon: float, delta: float) -> float:
     return renyi_value(at, epsilon, delta) / unit
 
 
-def fused(context: Floats, prior: Floats, lam: float) -> Floats:
+def fuse(context: Floats, prior: Floats, lam: float) -> Floats:
     """ln of lam p_private + (1 - lam) p_public."""
     if lam in (0.0, 1.0):
         return context if lam else prior
@@ -162,7 +157,7 @@ def fusion_lambda(context: Floats, prior: Floats, order: float, bound: float) ->
     """
 
     def holds(lam: float) -> bool:
-        p = fused(context, prior, lam)
+        p = fuse(context, prior, lam)
         return bool(
             renyi_divergence(p, prior, order) <= bound
             and renyi_divergence(prior, p, order) <= bound

@@ -47,9 +47,6 @@ class EmbeddingMean(PartitionedMechanism):
         candidates: Number of zero-shot answers that are sampled for a free query.
         sampling: "position" or "poisson", as for `ReportNoisyMax`.
 
-    Raises:
-        UsageError: If a number is not positive, or the sampling is unknown.
-
     Guarantee:
         (2B/T)/sigma-GDP under replace_one, for the noisy mean (white box) and hence for the choice.
         One answer changes the mean by at most 2B/T in L2. The guarantee is tight only if an answer
@@ -93,8 +90,6 @@ class EmbeddingMean(PartitionedMechanism):
         """The mechanism with the noise that a claim requires.
 
         Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
             calibration: "analytic" is exact; "classical" does not satisfy every claim above
                 epsilon 1.
         """
@@ -153,7 +148,6 @@ class EmbeddingMean(PartitionedMechanism):
         return Outputs(distance.argmin(1), noisy, aggregate.choices, points, float(self.partitions))
 
     def output_distribution(self, aggregate: Vector) -> GaussianLaw:
-        """Distribution of the noisy mean."""
         return GaussianLaw(np.asarray(aggregate.values), self.sigma)
 
 

@@ -48,9 +48,6 @@ class InvisibleInk(Decoding, PartitionedMechanism):
         relation: "replace_one"; or "add_remove", where each part is one example or empty.
         token_clip: C of each token; `clip` if None.
 
-    Raises:
-        UsageError: If a number is not positive, or the relation is unknown.
-
     Guarantee:
         One choice is an exponential mechanism. Replacing an example replaces one clipped
         difference, which changes each entry of phi/tau by at most 2C/(B tau) in either direction.
@@ -183,11 +180,6 @@ class InvisibleInk(Decoding, PartitionedMechanism):
 
 
 def near_top(logits: Floats, count: int, below: float) -> npt.NDArray[np.int64]:
-    """The most likely tokens of a model that sees no examples, and those slightly less likely.
-
-    Examples:
-        >>> near_top(np.array([0.0, 3.0, 2.5, -1.0]), 1, 0.5).tolist()
-        [1, 2]
-    """
+    """The most likely tokens of a model that sees no examples, and those slightly less likely."""
     last = np.partition(logits, -min(count, logits.size))[-min(count, logits.size)]
     return np.asarray(np.flatnonzero(logits >= last - below), np.int64)

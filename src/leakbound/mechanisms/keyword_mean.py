@@ -160,9 +160,6 @@ class KeywordMean(PartitionedMechanism):
             with utility -max_i (count of rank i minus count of the i-th chosen word), of range 2/T
             for k = 1 and 4/T otherwise.
 
-    Raises:
-        UsageError: If a number is not positive, or the selection is unknown.
-
     Guarantee:
         Under replace_one. "gaussian": (sqrt(2m)/T)/sigma-GDP for the whole noisy vector, because an
         answer changes 2m counts by 1/T each. "discrete_gaussian": m/sigma^2-zCDP for the integer
@@ -213,8 +210,6 @@ class KeywordMean(PartitionedMechanism):
         """The mechanism with the noise that a claim requires.
 
         Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
             calibration: Calibration of Gaussian noise. "analytic" is exact; "classical" does not
                 satisfy every claim above epsilon 1.
 

@@ -12,10 +12,14 @@ import numpy.typing as npt
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import CalibratedMechanism
-from leakbound.mechanisms.parts.contextual_calibration import Prior, calibrated_requests, less_prior
+from leakbound.mechanisms.parts.contextual_calibration import (
+    Prior,
+    calibration_requests,
+    less_prior,
+)
 from leakbound.mechanisms.parts.decoding import Decoding
 from leakbound.mechanisms.parts.exponential import (
-    clipped_log_probabilities,
+    clip_log_probabilities,
     epsilon_per_choice,
     gumbel_choices,
 )
@@ -162,7 +166,6 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         return -(-shots // self.group_size)
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """The groups."""
         return places_by_position(shots, self.voters(shots))
 
     def _parts(self, context: Context) -> list[Context]:
@@ -172,15 +175,14 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         return split_by_position(context, self.voters(len(context)))
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """Requests that score all answers for each expert, or the first token of a free answer."""
         if self.prior == "none" or not task.answers(job.query):
             return Decoding.requests(self, task, job, draw)
-        return [*calibrated_requests(task, self._parts(job.context), job.query)]
+        return [*calibration_requests(task, self._parts(job.context), job.query)]
 
     def _total(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
         """U of `size` candidates; 0 without experts."""
         rows = np.stack(scores) if len(scores) else np.empty((0, size))
-        return np.asarray(clipped_log_probabilities(rows, self.clip).sum(0))
+        return np.asarray(clip_log_probabilities(rows, self.clip).sum(0))
 
     @property
     def _token_guarantee(self) -> BoundedRange:

@@ -12,7 +12,11 @@ import numpy as np
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMechanism
-from leakbound.mechanisms.parts.contextual_calibration import Prior, calibrated_requests, less_prior
+from leakbound.mechanisms.parts.contextual_calibration import (
+    Prior,
+    calibration_requests,
+    less_prior,
+)
 from leakbound.mechanisms.parts.discrete_noise import discrete_gaussian, require_analytic
 from leakbound.mechanisms.parts.single import partition_requests
 from leakbound.mechanisms.parts.tokens import finite, is_failed
@@ -76,10 +80,6 @@ class ReportNoisyMax(PartitionedMechanism):
             are in none. The guarantee is the same for every outcome of the coins, and hence on
             average.
 
-    Raises:
-        UsageError: If sigma is not positive, there is no partition, or noise, prior or sampling is
-            unknown.
-
     Guarantee:
         sqrt(2)/sigma-GDP under replace_one, for the whole noisy histogram (white box) and hence for
         its argmax. Replacing one example replaces one partition's vote, a change of sqrt(2) in L2.
@@ -134,8 +134,6 @@ class ReportNoisyMax(PartitionedMechanism):
         """The mechanism with the noise that a claim requires.
 
         Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
             calibration: "analytic" is exact; "classical" is the formula of XL and CL, which does
                 not satisfy every claim above epsilon 1.
 
@@ -171,7 +169,7 @@ class ReportNoisyMax(PartitionedMechanism):
         if self.prior == "none":
             return partition_requests(task, job, self.partitions, draw, self.sampling)
         parts = split(job.context, self.partitions, draw, self.sampling)
-        return [*calibrated_requests(task, parts, job.query)]
+        return [*calibration_requests(task, parts, job.query)]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
@@ -202,7 +200,6 @@ class ReportNoisyMax(PartitionedMechanism):
         return Outputs((largest * (1.0 - rng.random(shape))).argmax(1), noisy)
 
     def output_distribution(self, aggregate: Votes) -> GaussianLaw | DiscreteGaussianLaw:
-        """Distribution of the noisy histogram."""
         counts = np.asarray(aggregate.counts, float)
         if self.noise == "gaussian":
             return GaussianLaw(counts, self.sigma)

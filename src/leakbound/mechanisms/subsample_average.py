@@ -47,9 +47,6 @@ class SubsampleAverage(CalibratedMechanism):
         subsamples: M, the number of subsamples.
         rate: q, the probability with which an example enters a subsample.
 
-    Raises:
-        UsageError: If sigma or M is not positive, or the rate lies outside [0, 1].
-
     Guarantee:
         M Poisson-subsampled Gaussians under add_remove, by PLD, for the mean of the noisy vectors
         (white box) and hence for the answer. A probability vector changes by at most sqrt(2) in L2
@@ -80,10 +77,6 @@ class SubsampleAverage(CalibratedMechanism):
         cls, epsilon: float, delta: float, subsamples: int = 20, rate: float = 0.5
     ) -> Self:
         """The mechanism with the least noise, to within 1 %, that satisfies a claim.
-
-        Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
 
         Raises:
             UsageError: If dp-accounting is not installed.

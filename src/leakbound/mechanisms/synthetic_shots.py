@@ -55,9 +55,6 @@ class SyntheticShots(CalibratedMechanism):
         tokens: Largest number of tokens of a synthetic input.
         candidates: Number of public candidate tokens.
 
-    Raises:
-        UsageError: If a number is not positive.
-
     Guarantee:
         sqrt(2 shots tokens) sqrt(2)/(M sigma)-GDP under replace_one, for any number of answers from
         one set of synthetic examples. A vote changes by sqrt(2)/M in L2. Replacing an example,
@@ -98,8 +95,6 @@ class SyntheticShots(CalibratedMechanism):
         """The mechanism with the noise that a claim requires for a whole set of synthetic examples.
 
         Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
             calibration: "analytic" is exact; "classical" does not satisfy every claim above
                 epsilon 1.
         """
@@ -181,7 +176,6 @@ class SyntheticShots(CalibratedMechanism):
         return [_prompt(task, part, label) for part in ((), *parts)]
 
     def _write(self, prompts: Sequence[str], rng: np.random.Generator, model: Model) -> str:
-        """One synthetic input."""
         decoder = TokenDecoder(model, prompts)
         for _ in range(self.tokens):
             public, *private = decoder.logits()
@@ -193,7 +187,6 @@ class SyntheticShots(CalibratedMechanism):
         return decoder.text
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer that was made from the synthetic examples."""
         return release_unchanged(aggregate, draws)
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:

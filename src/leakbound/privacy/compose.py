@@ -32,10 +32,6 @@ def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
     Args:
         epsilon: Pure privacy parameter of each mechanism, at least 0; infinity is allowed.
         count: Number of mechanisms, at least 0.
-        delta: Failure probability of the whole composition, in [0, 1).
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Guarantee:
         (epsilon, delta)-DP of the composition under the relation of the parts; exact.
@@ -88,10 +84,6 @@ def exponential_composition_epsilon(epsilon: float, count: int, delta: float) ->
     Args:
         epsilon: Privacy parameter of each mechanism (range of its log-probabilities), at least 0.
         count: Number of mechanisms, such as generated tokens, at least 0.
-        delta: Failure probability of the whole composition, in [0, 1).
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Guarantee:
         (epsilon, delta)-DP of the composition under the relation of the parts.
@@ -123,7 +115,6 @@ def subsampled_gaussian_epsilon(
         sigma: Standard deviation of the noise on a statistic of unit L2 sensitivity, above 0.
         rate: Probability with which each record enters a sample, in [0, 1].
         steps: Number of samples, each drawn anew, at least 0.
-        delta: Failure probability of the whole composition, in [0, 1).
         interval: Step of the grid to which privacy losses are rounded, above 0. A coarser one is
             faster and gives a larger bound.
 
@@ -143,13 +134,11 @@ def subsampled_gaussian_epsilon(
     positive("interval", interval)
     if whole_number("steps", steps) == 0 or rate == 0:
         return 0.0
-    return _subsampled_epsilon(sigma, rate, steps, delta, interval)
+    return _pld_epsilon(sigma, rate, steps, delta, interval)
 
 
 @lru_cache(1024)  # a PLD takes a third of a second, and a ledger needs the same one each time
-def _subsampled_epsilon(
-    sigma: float, rate: float, steps: int, delta: float, interval: float
-) -> float:
+def _pld_epsilon(sigma: float, rate: float, steps: int, delta: float, interval: float) -> float:
     try:
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError:

@@ -18,10 +18,6 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
     Args:
         rho: Parameter of zero-concentrated DP, at least 0.
-        delta: Failure probability in [0, 1).
-
-    Raises:
-        UsageError: If rho is negative or delta lies outside [0, 1).
 
     Guarantee:
         A rho-zCDP mechanism is (epsilon, delta)-DP under the same relation.
@@ -55,10 +51,6 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
     Args:
         epsilon: Privacy parameter, above 0.
-        delta: Failure probability in [0, 1).
-
-    Raises:
-        UsageError: If epsilon is not a finite number above 0, or delta lies outside [0, 1).
 
     Guarantee:
         A mechanism that satisfies rho-zCDP is (epsilon, delta)-DP under the same relation.

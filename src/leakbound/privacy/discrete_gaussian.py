@@ -80,7 +80,6 @@ def discrete_gaussian_epsilon(sigma: float, shift: Sequence[int], delta: float) 
     Args:
         sigma: Parameter of the noise on each count, above 0.
         shift: Difference of each count between the neighbours.
-        delta: Failure probability in [0, 1).
 
     Examples:
         >>> round(discrete_gaussian_epsilon(3.0, (1, -1), 1e-5), 4)
@@ -167,10 +166,6 @@ class DiscreteGaussian:
     Attributes:
         sigma: Parameter of the noise on each count, above 0.
         moves: Number of counts that one example changes by one; 2 if it moves a vote.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If sigma is not positive, or moves is not a whole number of at least 1.
 
     Reference:
         Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
@@ -193,7 +188,6 @@ class DiscreteGaussian:
 
     @property
     def sensitivity(self) -> float:
-        """L2 sensitivity, in counts."""
         return math.sqrt(self.moves)
 
     @property

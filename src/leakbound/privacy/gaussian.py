@@ -37,9 +37,6 @@ def gdp_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> float | Floats:
         epsilon: Privacy parameter, at least 0; any shape.
         mu: Parameter of Gaussian DP, at least 0; any shape that broadcasts with `epsilon`.
 
-    Raises:
-        UsageError: If an epsilon or a mu is negative or NaN.
-
     Guarantee:
         Exact, under the relation under which mu was derived.
 
@@ -71,10 +68,6 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
     Args:
         mu: Parameter of Gaussian DP, at least 0.
-        delta: Failure probability in [0, 1).
-
-    Raises:
-        UsageError: If mu is negative or delta lies outside [0, 1).
 
     Guarantee:
         A mu-GDP mechanism is (epsilon, delta)-DP under the same relation.
@@ -101,10 +94,6 @@ def gaussian_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
     Args:
         sigma: Standard deviation of the noise, in units of the statistic; 0 gives infinity.
         sensitivity: L2 sensitivity of the statistic, in the same units, at least 0.
-        delta: Failure probability in [0, 1).
-
-    Raises:
-        UsageError: If sigma or sensitivity is negative, or delta lies outside [0, 1).
 
     Guarantee:
         (epsilon, delta)-DP under the relation for which the sensitivity holds.
@@ -138,10 +127,6 @@ def calibrate_gaussian(
         method: "analytic" is the smallest sigma with gdp_delta(epsilon, sensitivity/sigma) <=
             delta, rounded up. "classical" is sensitivity * sqrt(2 ln(1.25/delta)) / epsilon. XL
             and CL use it, and it is kept to reproduce them.
-
-    Raises:
-        UsageError: If epsilon or sensitivity is not above 0, delta lies outside (0, 1), or the
-            method is not known.
 
     Guarantee:
         (epsilon, delta)-DP with "analytic", under the relation for which the sensitivity holds.

@@ -50,10 +50,6 @@ class Gaussian:
     Attributes:
         sensitivity: L2 sensitivity of the statistic under `relation`, above 0.
         sigma: Standard deviation of the noise, in the same units, above 0.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If sensitivity or sigma is not a finite number above 0.
 
     Examples:
         >>> guarantee = Gaussian(sensitivity=1.0, sigma=2.0)
@@ -91,10 +87,6 @@ class PureDP:
 
     Attributes:
         value: epsilon, at least 0; infinity is allowed.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If the value is negative or NaN.
     """
 
     value: float
@@ -118,10 +110,6 @@ class BoundedRange:
 
     Attributes:
         value: Largest range of the change in its log-probabilities, at least 0.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If the value is negative or NaN.
 
     Reference:
         Durfee and Rogers (NeurIPS 2019); Cesar and Rogers (ALT 2021).
@@ -160,11 +148,6 @@ class ApproxDP:
 
     Attributes:
         value: epsilon, at least 0; infinity is allowed.
-        delta: Failure probability in [0, 1).
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If value or delta lies outside its range.
 
     Examples:
         >>> claim = ApproxDP(1.0, 1e-5)
@@ -195,10 +178,6 @@ class ZCDP:
 
     Attributes:
         rho: Parameter, at least 0.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If rho is negative or NaN.
 
     Reference:
         Bun and Steinke (TCC 2016).
@@ -295,7 +274,6 @@ class Composed:
 
     @property
     def relation(self) -> Relation:
-        """The relation of all parts."""
         return self.parts[0].relation
 
     def epsilon(self, delta: float) -> float:
@@ -363,9 +341,6 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
         guarantee: Guarantee of one answer.
         count: Number of answers, at least 1.
 
-    Raises:
-        UsageError: If `count` is 0.
-
     Guarantee:
         Holds under the relation of `guarantee`.
 
@@ -403,9 +378,6 @@ def trade_off(guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] 
         fpr: False-positive rates in [0, 1]; any shape.
         deltas: Values of delta at which the guarantee is evaluated. More values make the curve
             tighter.
-
-    Raises:
-        UsageError: If a rate lies outside [0, 1].
 
     Guarantee:
         No attack on a mechanism that satisfies the guarantee has a larger true-positive rate.

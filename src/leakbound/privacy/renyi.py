@@ -29,10 +29,6 @@ class RDP:
     Attributes:
         order: a, above 1.
         value: Largest divergence in nats, in both directions, at least 0.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If order or value lies outside its range.
 
     Reference:
         Mironov, "Renyi differential privacy" (CSF 2017).
@@ -99,9 +95,6 @@ def renyi_divergence(p: npt.ArrayLike, q: npt.ArrayLike, order: float) -> float:
         q: (outcomes,) the same for the other distribution.
         order: a, above 1.
 
-    Raises:
-        UsageError: If the order is not above 1.
-
     Reference:
         Renyi (1961); Mironov, "Renyi differential privacy" (CSF 2017).
 
@@ -131,10 +124,6 @@ def renyi_epsilon(order: float, value: float, delta: float) -> float:
     Args:
         order: a, above 1.
         value: Largest divergence of this order, in nats, at least 0; infinity is allowed.
-        delta: Failure probability in [0, 1).
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Guarantee:
         A mechanism whose outputs for neighbours satisfy D_a <= value in both directions is
@@ -175,9 +164,6 @@ def renyi_value(order: float, epsilon: float, delta: float) -> float:
         order: a, above 1.
         epsilon: epsilon of the claim, above 0.
         delta: delta of the claim in [0, 1).
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Guarantee:
         `renyi_epsilon(order, value, delta)` is at most epsilon.
@@ -256,9 +242,6 @@ def renyi_of_two_steps(order: float, value: float) -> tuple[float, float]:
     Args:
         order: a, above 1.
         value: Bound on D_a(P||M), D_a(M||P), D_a(Q||M) and D_a(M||Q), in nats.
-
-    Raises:
-        UsageError: If the order is not above 1, or the value is negative.
 
     Guarantee:
         D_b(P||Q) <= bound. Distributions over two outcomes, one of them rare, come arbitrarily

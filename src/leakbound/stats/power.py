@@ -34,9 +34,6 @@ class Assumption:
             partitions answer, the context is that of one partition.
         false_alarm: Probability that it signals a canary that is not in its context, in [0, 1].
 
-    Raises:
-        UsageError: If an argument is not a number in [0, 1].
-
     Examples:
         >>> tpr, fpr = Assumption(hit=0.9, false_alarm=0.02).rates(math.log(3))
         >>> round(tpr, 3), round(fpr, 3)
@@ -88,7 +85,6 @@ class Power:
 
     @property
     def kind(self) -> Literal["exact", "simulated"]:
-        """How the probability is known."""
         return "exact" if self.audits is None else "simulated"
 
     @property
@@ -111,8 +107,6 @@ def largest_certifiable_epsilon(pairs: int, delta: float = 0.0, confidence: floa
 
     Args:
         pairs: Number of paired trials, at least 0.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
 
     Examples:
         >>> round(largest_certifiable_epsilon(100), 2)
@@ -128,8 +122,6 @@ def pairs_to_reject(epsilon: float, delta: float = 0.0, confidence: float = 0.95
 
     Args:
         epsilon: Claimed epsilon, from 0 to 30; no practical number of pairs rejects a larger one.
-        delta: Claimed delta, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
 
     Examples:
         >>> pairs_to_reject(1.0), pairs_to_reject(8.0)
@@ -183,9 +175,6 @@ def clopper_pearson_power(
     Args:
         pairs: Number of paired trials, at least 0.
         true_epsilon: epsilon that the system leaks, at least 0; infinity is allowed.
-        epsilon: Claimed epsilon, at least 0.
-        delta: Claimed delta, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
         assumption: How often the model notices canaries and raises false alarms.
 
     Examples:

@@ -11,12 +11,6 @@ from leakbound.witness.stored import (
 )
 
 __all__ = [
-    "ReplyFacts",
-    "ReplyFeatures",
-    "StoredReply",
-    "shows_more",
-    "WitnessProcess",
-    "masked",
-    "reply_from_json",
-    "reply_to_json",
-]
+    "ReplyFacts", "ReplyFeatures", "StoredReply", "shows_more", "WitnessProcess", "masked",
+    "reply_from_json", "reply_to_json",
+]  # fmt: skip

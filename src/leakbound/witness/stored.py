@@ -90,7 +90,6 @@ def _word_of(text: str) -> str:
 
 
 def is_public(text: str) -> bool:
-    """Whether a string of a reply is on the public lists."""
     if text in PUBLIC_KEPT:
         return True
     kind, _, rest = text.partition(":")
@@ -100,7 +99,6 @@ def is_public(text: str) -> bool:
 
 
 def reply_to_json(reply: StoredReply) -> Json:
-    """A reply as JSON values."""
     if isinstance(reply, ReplyFacts):
         return {name: value for name, value in asdict(reply).items() if value not in (None, ())}
     numbers = zip(SCALARS, reply.scalars.tolist(), strict=True)
@@ -112,7 +110,6 @@ def reply_to_json(reply: StoredReply) -> Json:
 
 
 def reply_from_json(found: Mapping[str, Any]) -> StoredReply:
-    """The reply that JSON values represent."""
     if "numbers" not in found:
         return ReplyFacts(**{**found, "tool_calls": tuple(found.get("tool_calls", ()))})
     numbers = [found["numbers"].get(name, 0.0) for name in SCALARS]

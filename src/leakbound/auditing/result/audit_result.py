@@ -38,7 +38,7 @@ from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
 from leakbound.estimators.exact import Profile
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.stats import BoundReading, Estimate, Power
-from leakbound.stats.curves.low_fpr import RateAtFpr
+from leakbound.stats.curves.curves import RateAtFpr
 
 Floats = npt.NDArray[np.float64]
 VERSION = 2

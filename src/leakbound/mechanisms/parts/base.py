@@ -133,7 +133,6 @@ class MechanismBase(Mechanism):
         return self._constructor()(**options, **self._claim(epsilon, delta))
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """The guarantee of one output."""
         return self.guarantee
 
     def decode(self, task: Task, query: Query, outputs: Outputs, model: Model) -> list[str]:
@@ -257,7 +256,6 @@ def answer_each(model: Model, groups: Sequence[Sequence[Request[R]]]) -> list[li
 
 
 def code_fingerprint(kind: type) -> str:
-    """Hash of the code of a class."""
     ours = (PACKAGE, "builtins", "abc", "typing")
     own = [one for one in kind.__mro__ if one.__module__.partition(".")[0] not in ours]
     digest = hashlib.sha256(b"".join(map(_code, own))).hexdigest()

@@ -35,18 +35,12 @@ ANSWER_TOKENS = 12
 
 
 def one_vote(text: str, answers: Sequence[str]) -> Votes:
-    """The vote of one reply.
-
-    Examples:
-        >>> one_vote("Yes.", ("yes", "no")).counts
-        (1, 0, 0)
-    """
+    """The vote of one reply."""
     chosen = parse_answer(text, answers)
     return Votes(tuple(int(i == chosen) for i in range(len(answers) + 1)))
 
 
 def as_aggregate(task: Task, query: Query, text: str) -> Votes | GeneratedText:
-    """The aggregate of a single reply."""
     answers = task.answers(query)
     return one_vote(text, answers) if answers else GeneratedText(text.strip())
 
@@ -64,7 +58,6 @@ def release_unchanged(aggregate: Aggregate, draws: int) -> Outputs:
 
 
 def answer_tokens(task: Task, query: Query) -> int:
-    """Largest number of tokens in a reply to a query."""
     if not task.answers(query):
         return task.max_answer_tokens
     return max(ANSWER_TOKENS, *map(len, query.labels), 0)  # a token has at least one character
@@ -100,7 +93,6 @@ class Undefended(MechanismBase):
         return NonPrivate()
 
     def voters(self, shots: int) -> int:
-        """A single answer."""
         return 1
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
@@ -132,7 +124,6 @@ class Undefended(MechanismBase):
         ]
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer itself, the same for every draw."""
         return release_unchanged(aggregate, draws)
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:

@@ -49,7 +49,7 @@ def answer_total(
     if not flat:
         return [[] for _ in groups]
     twin = public_twin(flat[0], task.prompt((), jobs[0].query))
-    replies = iter(answered(model, flat, twin))
+    replies = iter(answer_all(model, flat, twin))
     return [[next(replies) for _ in group] for group in groups]
 
 
@@ -63,12 +63,7 @@ def public_twin(request: Request[object], prompt: Prompt) -> Request[object]:
 
 
 def value_of_failure(request: Request[R]) -> R:
-    """The value that replaces the reply to a failed request.
-
-    Examples:
-        >>> value_of_failure(ScoreLabels("...", ("yes", "no"))).tolist()
-        [nan, nan]
-    """
+    """The value that replaces the reply to a failed request."""
     if isinstance(request, Complete):
         return cast(R, "")
     if isinstance(request, ScoreLabels):
@@ -92,14 +87,14 @@ class TotalModel(Wrapper):
         if not requests:
             return []
         try:
-            return answered(self.model, requests, public_twin(requests[0], self._prompt))
+            return answer_all(self.model, requests, public_twin(requests[0], self._prompt))
         except Exception as error:
             if isinstance(error, NOT_OF_A_ROW) and not isinstance(error, LimitReached):
                 raise
             return [value_of_failure(request) for request in requests]
 
 
-def answered(model: Model, requests: Sequence[Request[R]], twin: Request[object]) -> list[R]:
+def answer_all(model: Model, requests: Sequence[Request[R]], twin: Request[object]) -> list[R]:
     """Replies to requests, with a value for each failure.
 
     After the first failure, the twin is sent before anything is retried.

@@ -46,8 +46,6 @@ def clopper_pearson(
         fn: Canary-in trials called non-member.
         fp: Canary-out trials called member.
         tn: Canary-out trials called non-member.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
         threshold: How the threshold was chosen, for the record.
 
     Raises:
@@ -123,11 +121,7 @@ def accuracy_log_odds(
     Args:
         correct: Right guesses, at most n.
         n: Guesses, at least 1.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
         threshold: How the threshold was chosen, for the record.
-
-    Raises:
-        UsageError: If the counts are inconsistent or delta lies outside its range.
 
     Reference:
         CL.
@@ -160,12 +154,7 @@ def accuracy_bound(
     Args:
         correct: Right guesses, at most n.
         n: Guesses, at least 1, the same number for each context.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
         threshold: How the threshold was chosen, for the record.
-
-    Raises:
-        UsageError: If the counts are inconsistent, or delta or confidence lies outside its range.
 
     Guarantee:
         Exceeds the true epsilon(delta) with probability at most 1 - confidence.

@@ -39,8 +39,6 @@ def one_run(
         canaries: Number of canaries m, each in or out by an independent fair coin.
         guesses: Number of canaries that were guessed, from 1 to m. It is fixed beforehand.
         correct: Number of right guesses.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
 
     Raises:
         UsageError: Unless correct <= guesses <= canaries and guesses >= 1.
@@ -81,11 +79,6 @@ def right_to_reject(
     Args:
         canaries: Number of canaries m, at least 1.
         epsilon: Claimed epsilon of the whole run, at least 0.
-        delta: Its delta, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Examples:
         >>> right_to_reject(100, 3.0), right_to_reject(100, 4.0)
@@ -113,11 +106,6 @@ def one_run_power(
         canaries: Number of canaries m, at least 1, each guessed.
         right: Probability that a guess is right, in [0, 1].
         epsilon: Claimed epsilon of the whole run, at least 0.
-        delta: Its delta, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Examples:
         >>> round(one_run_power(100, 0.99, 2.0), 3), one_run_power(100, 1.0, 4.0)
@@ -141,11 +129,7 @@ def canaries_to_reject(
     Args:
         claim: Maps a number of canaries to (epsilon, delta) of the whole run. A claim about one
             answer grows with the number of canaries.
-        confidence: Confidence of the bound, in (0, 1).
         guesses: Maps a number of canaries to the number of guesses; all are guessed by default.
-
-    Raises:
-        UsageError: If `confidence` lies outside its range.
 
     Examples:
         >>> canaries_to_reject(lambda canaries: (4.0, 0.0))

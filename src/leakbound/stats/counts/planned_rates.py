@@ -53,11 +53,9 @@ class _Bounds(NamedTuple):
         return enough.astype(np.int64), few.astype(np.int64)
 
     def power(self, rate: float) -> float:
-        """Probability of a rejection."""
         return float(self.values(rate, 1.0, 0.0)[0][0])
 
     def samples(self, rate: float) -> float:
-        """Expected number of samples."""
         return float(self.values(rate, 0.0, 1.0)[0][0])
 
     def values(self, rate: float, rejection: float, sample: float) -> list[Floats]:
@@ -103,10 +101,9 @@ class PlannedRateTest:
         rate: The rate that is to be shown, in (0, 1). Its side of the limit is the one that is
             tested. If the true rate lies farther away, the test ends earlier.
         power: Probability of a rejection at that rate, above 0.5 and below 1.
-        confidence: 1 - alpha, in (0, 1).
 
     Raises:
-        UsageError: If an argument lies outside its range, or the rate is so close to the limit that
+        UsageError: If the rate is so close to the limit that
             thousands of samples are not enough.
 
     Guarantee:
@@ -140,7 +137,7 @@ class PlannedRateTest:
         self.side: Literal["above", "below"] = "above" if rate > limit else "below"
         claimed, shown = (limit, rate) if rate > limit else (1 - limit, 1 - rate)
         self._bounds = _bounds(claimed, shown, power, round(1 - self.confidence, 12))
-        self._enough, self._few = _listed_ends(self._bounds)
+        self._enough, self._few = _end_lists(self._bounds)
         self.right, self.seen, self.gave_up = 0, 0, False
         self.rejected_at: int | None = None
 
@@ -166,7 +163,6 @@ class PlannedRateTest:
 
     @property
     def rejected(self) -> bool:
-        """Whether the claim is rejected."""
         return self.rejected_at is not None
 
     @cached_property
@@ -211,7 +207,7 @@ def _bounds(limit: float, rate: float, power: float, alpha: float) -> _Bounds:
 
 
 @lru_cache(maxsize=64)
-def _listed_ends(bounds: _Bounds) -> tuple[list[int], list[int]]:
+def _end_lists(bounds: _Bounds) -> tuple[list[int], list[int]]:
     enough, few = bounds.ends()
     return enough.tolist(), few.tolist()
 

@@ -42,7 +42,9 @@ def rank_test(high: Sequence[float], low: Sequence[float], two_sided: bool = Fal
     """
     if not len(high) or not len(low):
         return 1.0
-    ranks = _mid_ranks(np.concatenate([np.asarray(high, float), np.asarray(low, float)]))
+    values = np.concatenate([np.asarray(high, float), np.asarray(low, float)])
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (counts.cumsum() - (counts - 1) / 2)[place]  # from 1; equal values share their mean
     above = _upper_tail(ranks, len(high), ranks[: len(high)].sum())
     if not two_sided:
         return above
@@ -69,13 +71,6 @@ def sign_test(differences: Sequence[float]) -> float:
         return math.erfc(max(0.0, abs(up - down) - 1) / math.sqrt(2 * total))
     tail = sum(math.comb(total, i) for i in range(min(up, down) + 1))
     return min(1.0, 2 * tail / (1 << total))
-
-
-def _mid_ranks(values: Floats) -> Floats:
-    """Ranks from 1; equal values share their mean rank."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = counts.cumsum()
-    return np.asarray((last - (counts - 1) / 2)[place])
 
 
 def _upper_tail(ranks: Floats, chosen: int, found: float) -> float:

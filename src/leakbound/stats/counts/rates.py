@@ -60,10 +60,6 @@ class RateTest(EValueTest):
         limit: The limit, in [0, 1) for "above" and in (0, 1] for "below".
         side: "above" tests the claim that the rate is at most the limit, "below" that it is at
             least the limit.
-        confidence: 1 - alpha, in (0, 1).
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Guarantee:
         If each score, given the earlier ones, has an expectation on the claimed side of the limit,
@@ -101,7 +97,6 @@ class RateTest(EValueTest):
 
     @property
     def log_e_values(self) -> Floats:
-        """(n,) logarithm of the e-value after each score."""
         return log_e_values(self._scores, self.claimed)
 
     def limit_beyond(self) -> float:
@@ -158,12 +153,11 @@ def plan_rate(
         limit: The limit, in [0, 1].
         rate: The true rate, in [0, 1]; its side of the limit is the one that is to be shown.
         power: Share of series that are to show it, in (0, 1).
-        confidence: Of the test, in (0, 1).
         simulations: Number of simulated series.
         seed: Seed of the simulation.
 
     Raises:
-        UsageError: If an argument lies outside its range, or the rate is so close to the limit that
+        UsageError: If the rate is so close to the limit that
             tens of thousands of samples are not enough.
 
     Examples:
@@ -224,9 +218,6 @@ def rate_bounds(scores: Sequence[float], confidence: float = 0.95) -> RateBounds
     Args:
         scores: (n,) numbers in [0, 1], in the order in which they were to be drawn.
         confidence: Confidence of both bounds together, in (0, 1).
-
-    Raises:
-        UsageError: If a score or the confidence lies outside its range.
 
     Guarantee:
         The rate lies between the bounds, at all numbers of samples at once, with probability at

@@ -38,7 +38,6 @@ def resampled(
         nonmember_votes: Votes before noise in the canary-out context; any shape.
         sigma: Standard deviation of the noise, in votes, above 0.
         rng: Source of the resampled votes and their noise.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
         trials: Number of noisy votes in each repeat, half of them from each context, at least 2.
         repeats: Number of repeats that are averaged, at least 1.
 

@@ -18,11 +18,7 @@ from leakbound.stats.estimate import Estimate
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Member if score >= value. The value is chosen before any trial is seen.
-
-    Raises:
-        UsageError: If the value is NaN.
-    """
+    """Member if score >= value. The value is chosen before any trial is seen."""
 
     value: float = 0.5
 
@@ -108,8 +104,6 @@ def bonferroni(
         member: Scores of the canary-in context; "member" if score >= threshold.
         nonmember: Scores of the canary-out context.
         thresholds: At least one threshold, fixed before the scores were seen.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of the best bound, in (0, 1).
 
     Raises:
         UsageError: If there is no threshold, or a score or threshold is NaN.

@@ -34,7 +34,6 @@ class EValueTest(ABC):
     """A test of one claim by an e-value, which rejects once it reaches 1/alpha.
 
     Attributes:
-        confidence: 1 - alpha, in (0, 1).
     """
 
     confidence: float
@@ -100,7 +99,6 @@ class AnytimeTest(EValueTest):
 
     Attributes:
         claim: Guarantee that is tested.
-        confidence: 1 - alpha, in (0, 1).
     """
 
     claim: Guarantee

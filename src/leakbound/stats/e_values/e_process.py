@@ -43,7 +43,6 @@ class EProcess(AnytimeTest):
 
     Args:
         claim: Guarantee to be tested.
-        confidence: 1 - alpha, in (0, 1).
         support: (xs, ys), each (states, thresholds): every value that a pair can take, if known,
             such as vote counts that differ by at most one within a pair. It allows larger stakes.
             Without it, every (x, y) in [0, 1]^2 is allowed for.
@@ -142,7 +141,6 @@ class EProcess(AnytimeTest):
 
     @property
     def pairs(self) -> int:
-        """Pairs seen so far."""
         return sum(map(len, self._x))
 
     def pointed(self) -> tuple[int, int]:
@@ -153,7 +151,6 @@ class EProcess(AnytimeTest):
 
     @property
     def log_e_values(self) -> Floats:
-        """(pairs,) logarithm of the e-value after each pair."""
         return self._running.joined() if self._running else np.zeros(0)
 
     @property
@@ -220,7 +217,6 @@ class _Running:
             x, y = x[n:], y[n:]
 
     def joined(self) -> Floats:
-        """(pairs,) logarithms of the e-value."""
         self.path = [np.concatenate(self.path)] if self.path else []
         return self.path[0] if self.path else np.zeros(0)
 

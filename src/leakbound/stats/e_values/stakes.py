@@ -62,7 +62,6 @@ class Moments:
 
     @staticmethod
     def of(x: Floats, y: Floats) -> Moments:
-        """Moments of each single pair."""
         return Moments(np.stack([np.ones_like(x), x, y, x * x, x * y, y * y]))
 
     def __add__(self, other: Moments) -> Moments:
@@ -73,7 +72,6 @@ class Moments:
         return Moments(self.sums * weight)
 
     def total(self) -> Moments:
-        """Moments over all points: (6, 1, K)."""
         return Moments(self.sums.sum(1, keepdims=True))
 
     @staticmethod
@@ -105,7 +103,6 @@ class Stakes:
         return np.asarray((a + b * x[row, at] + c * y[row, at]).sum(-1))
 
     def growth(self, x: Floats, y: Floats, moment: Ints) -> Floats:
-        """Growth of the logarithm of the e-value with every pair."""
         gains = self.gains(x, y, moment)
         if not bool((gains > -1).all()):
             raise ArithmeticError(
@@ -212,7 +209,6 @@ class StakeRule:
         return stake, stake * (mean - stake * square / 2)
 
     def log_e_values(self, x: Floats, y: Floats, prior: Moments) -> Floats:
-        """Logarithm of each claim's e-value after each pair of a series."""
         starts = np.fromiter(takewhile(lambda at: at < len(x), restake_points()), np.int64)
         stakes = self.choose(Moments.before(x, y, starts) + prior, starts)
         moment = np.searchsorted(starts, np.arange(len(x)), side="right") - 1

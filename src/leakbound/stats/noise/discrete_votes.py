@@ -28,7 +28,6 @@ class DiscreteMargins(VoteScores):
         return np.unique(np.floor(VoteScores.thresholds.__get__(self)) + 0.5)
 
     def exceedance(self, values: npt.ArrayLike) -> Floats:
-        """P(value + noise > threshold)."""
         noise = discrete_gaussian_pmf(self.sigma / math.sqrt(2))
         mass = np.convolve(noise, noise)
         gap = np.asarray(values, float)[..., None] - self.thresholds
@@ -41,7 +40,6 @@ class DiscreteBestVotes(BestVotes):
     """Probabilities that the votes of one class with discrete noise exceed those of all others."""
 
     def chances(self, histograms: npt.ArrayLike) -> Floats:
-        """Probabilities for given vote counts."""
         laws = [DiscreteGaussianLaw(row, self.sigma) for row in np.asarray(histograms, float)]
         if self.wins:
             return np.array([[discrete_win_chance(law, 0)] for law in laws])

@@ -49,7 +49,6 @@ class NoiseFit:
 
     @property
     def p_value(self) -> float:
-        """p-value of all tests together."""
         return min(
             1.0, TESTS * min(self.shape, self.scale, self.centre, self.independence, self.repeats)
         )

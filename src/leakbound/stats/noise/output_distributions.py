@@ -73,7 +73,6 @@ def exact_privacy_loss(
     Args:
         law1: Output distribution of the canary-in context.
         law0: Output distribution of the canary-out context, of the same type and shape.
-        delta: Failure probability in [0, 1).
 
     Raises:
         UsageError: If the distributions differ in type or shape, or are not distributions.

@@ -63,9 +63,6 @@ class VoteScores:
             if the contexts share every partition that the canary does not touch; None if they do
             not.
 
-    Raises:
-        UsageError: If low >= high, sigma is not above 0, or `move` is below 1.
-
     Examples:
         >>> scores = VoteScores.count(partitions=4, sigma=1.0)
         >>> scores.exceedance([0, 1]).shape == (2, scores.thresholds.size)
@@ -145,7 +142,6 @@ class VoteScores:
 
         Args:
             claim: Guarantee to be tested.
-            confidence: 1 - alpha, in (0, 1).
             horizon: Planned number of pairs; None if it is not known.
         """
         return EProcess(

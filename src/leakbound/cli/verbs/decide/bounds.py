@@ -24,8 +24,15 @@ from leakbound.estimators.random_guessing import (
     of_one_side,
     random_guessing,
 )
-from leakbound.estimators.score_bounds import DECIDING, DecidingName, ScoreBounds, score_bounds
-from leakbound.estimators.scored_trials import ScoreDesign, ScoredTrials, ScoreRule
+from leakbound.estimators.score_bounds import (
+    DECIDING,
+    DecidingName,
+    ScoreBounds,
+    ScoreDesign,
+    ScoredTrials,
+    ScoreRule,
+    score_bounds,
+)
 from leakbound.gating.score_files import Columns, read_scores
 from leakbound.gating.score_verdict import Seen, conclude_guessing, conclude_scores, seen_by
 from leakbound.report.words import KINDS, verdict_text
