@@ -1,4 +1,8 @@
-"""Attacks: small values that combine freely. Each catalogue holds its classes by name."""
+"""Attacks: small values that combine freely. Each catalogue holds its classes by name.
+
+A class that inherits from `Canary`, `AuditQuery` or `Score` gets the defaults shown; one that does
+not must have every member.
+"""
 
 from leakbound.attacks.attack import Attack, Insertion, ScoredAttack
 from leakbound.attacks.canaries import (

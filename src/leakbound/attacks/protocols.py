@@ -1,4 +1,7 @@
-"""What a canary, a query and a score are. A class that inherits from one gets its defaults."""
+"""What a canary, a query and a score are.
+
+A class that inherits from one gets its defaults; one that does not must have every member.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,6 @@ Floats = npt.NDArray[np.float64]
 
 class Canary(Protocol):
     """Makes the canary of each pair.
-
-    A class that inherits from this protocol gets the defaults below; one that does not must have
-    every member.
 
     Attributes:
         name: Name in the catalogue, configuration files and records.
@@ -97,9 +97,6 @@ class RenderedQuery:
 class AuditQuery(Protocol):
     """Renders what the attacker asks about a canary.
 
-    A class that inherits from this protocol gets the defaults below; one that does not must have
-    every member.
-
     Attributes:
         name: Name in the catalogue, configuration files and records.
         free: Whether the answer is any text, not one of a few.
@@ -140,9 +137,6 @@ class AuditQuery(Protocol):
 
 class Score(Protocol):
     """Scores outputs: one number for each draw, higher for members.
-
-    A class that inherits from this protocol gets the defaults below; one that does not must have
-    every member.
 
     Attributes:
         name: Name in the catalogue, configuration files and records.

@@ -414,8 +414,18 @@ def _free(text: Content, target: str) -> RenderedQuery:
     return RenderedQuery(Query(text, free=True), "", None, target)
 
 
+class _FreeQuery(TemplateQuery):
+    """A query whose answer is any text."""
+
+    __slots__ = ()
+    free: ClassVar[bool] = True
+    score: ClassVar[str] = "contains_canary"
+    tasks: ClassVar[str] = "free answers"
+    access: ClassVar[frozenset[Access]] = BLACK_BOX
+
+
 @dataclass(frozen=True, slots=True)
-class Repeat(TemplateQuery):
+class Repeat(_FreeQuery):
     """Gives the beginning of the canary and asks for the rest, which is the target.
 
     The nearer the answer is to the rest, the more it speaks for a member.
@@ -429,10 +439,7 @@ class Repeat(TemplateQuery):
     """
 
     name: ClassVar[str] = "repeat"
-    free: ClassVar[bool] = True
     score: ClassVar[str] = "overlap"
-    tasks: ClassVar[str] = "free answers"
-    access: ClassVar[frozenset[Access]] = BLACK_BOX
     places: ClassVar[tuple[str, ...]] = ("prefix",)
     share: float = 0.5
     template: str = templates.REPEAT
@@ -451,7 +458,7 @@ class Repeat(TemplateQuery):
 
 
 @dataclass(frozen=True, slots=True)
-class Recall(TemplateQuery):
+class Recall(_FreeQuery):
     """Gives the first words of the canary and asks for its end; its last word is the target.
 
     Attributes:
@@ -466,10 +473,7 @@ class Recall(TemplateQuery):
     """
 
     name: ClassVar[str] = "recall"
-    free: ClassVar[bool] = True
-    score: ClassVar[str] = "contains_canary"
     tasks: ClassVar[str] = "stores, memories"
-    access: ClassVar[frozenset[Access]] = BLACK_BOX
     places: ClassVar[tuple[str, ...]] = ("prefix",)
     least: ClassVar[Mapping[str, int]] = {"words": 1}
     words: int = 20
@@ -487,7 +491,7 @@ class Recall(TemplateQuery):
 
 
 @dataclass(frozen=True, slots=True)
-class Injection(TemplateQuery):
+class Injection(_FreeQuery):
     """Asks for all examples (prompt injection): the baseline that prompt defences stop.
 
     Attributes:
@@ -498,10 +502,6 @@ class Injection(TemplateQuery):
     """
 
     name: ClassVar[str] = "injection"
-    free: ClassVar[bool] = True
-    score: ClassVar[str] = "contains_canary"
-    tasks: ClassVar[str] = "free answers"
-    access: ClassVar[frozenset[Access]] = BLACK_BOX
     places: ClassVar[tuple[str, ...]] = ()
     template: str = templates.EXTRACT_ALL
 

@@ -480,9 +480,7 @@ def require_deciding(estimator: Estimator, design: TrialDesign) -> None:
 
 
 def require_fixed_size(estimator: Estimator, design: TrialDesign) -> None:
-    """Refuse early stopping for an estimator whose bounds need a number of pairs fixed
-    beforehand.
-    """
+    """Refuse early stopping for bounds that need a number of pairs fixed beforehand."""
     if design.early_stop and not estimator.anytime:
         raise UsageError(
             "stop_when_rejected needs an anytime-valid estimator; add --estimator e_process."

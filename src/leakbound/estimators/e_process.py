@@ -75,9 +75,8 @@ class ServedColumns:
         self._plain, self._less = _Recalled(), _Recalled()
 
     def of(self, scores: PairedScores, corrected: PairedScores | None) -> tuple[Floats, Floats]:
-        member, nonmember = (
-            [_above(values, self._thresholds)] for values in (scores.member, scores.nonmember)
-        )
+        member = [_above(scores.member, self._thresholds)]
+        nonmember = [_above(scores.nonmember, self._thresholds)]
         if self._corrected.size:
             unknown = np.full(len(scores), np.nan)
             less = corrected or PairedScores(unknown, unknown)
@@ -119,7 +118,6 @@ Replayed = Callable[[Evidence], Floats]
 # ln(1/0.88) = 0.13 of the 3.0 that a rejection at 95 % takes. Missing noise at claim 8 is detected
 # after 24 pairs (25 with a weight of 0.1).
 RELEASED = 0.12
-CONTAINED = (0.5,)  # threshold of the score of a text, which is whether it contains the canary
 WITNESS = 0.5  # weight of the learned witness next to a score; it is unknown which will see more
 
 
@@ -249,11 +247,8 @@ class PairedEValues(ABC):
 
 
 class EValues(PairedEValues):
-    """The e-process of one audit: a mixture over the declared distribution and actual outputs.
-
-    The first pair determines which parts there are. This depends on what the mechanism declares,
-    and not on any value.
-    """
+    """The e-process of one audit: a mixture over the declared distribution and actual outputs,
+    whose parts the first pair determines, by what the mechanism declares and not by any value."""
 
     def __init__(self, design: TrialDesign) -> None:
         self.design, self._tested, self._draws = design, design.tested, 1
@@ -425,7 +420,8 @@ def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
     own = replace(design, channels=(), replies=True, confidence=confidence)
     if name == ANSWER:
         return own
-    return replace(own, levels=CONTAINED, noise_levels=(), known=None)
+    # the score of a text is whether it contains the canary
+    return replace(own, levels=(0.5,), noise_levels=(), known=None)
 
 
 class ChannelEValues(PairedEValues):
@@ -537,5 +533,4 @@ class _Exchanged:
         return None if found is None else found[::-1]
 
     def expected(self) -> tuple[Floats, Floats]:
-        x, y = self.scores.expected()
-        return y, x
+        return self.scores.expected()[::-1]

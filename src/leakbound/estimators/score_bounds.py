@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from leakbound import stats
 from leakbound.errors import UsageError
 from leakbound.estimators.base import Claim, Observations, PairedScores, TrialDesign
 from leakbound.estimators.e_process import EProcess
@@ -18,23 +19,7 @@ from leakbound.estimators.error_counts import (
     by_accuracy,
     by_log_odds,
 )
-from leakbound.stats import (
-    BestOnSameData,
-    Bonferroni,
-    Estimate,
-    Fixed,
-    Split,
-    auroc,
-    auroc_standard_error,
-    best_threshold,
-    binomial_lower,
-    bonferroni,
-    clopper_pearson,
-    gdp,
-    joint_beta,
-    one_run,
-    tpr_at_fpr,
-)
+from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Fixed, Split
 from leakbound.stats.arrays import Floats
 from leakbound.stats.counts.ranked import Ranked
 from leakbound.stats.counts.unconditional import unconditional, unconditional_mu
@@ -162,7 +147,7 @@ def choose_threshold(
             raise UsageError("bonferroni needs its thresholds, such as --threshold 0.2,0.5,0.8.")
         return ChosenThreshold(None, tuple(sorted(rule.values)), str(rule)), trials
     held, rest = trials.divided(rule.fraction)
-    tau = best_threshold(held.member, held.nonmember)
+    tau = stats.best_threshold(held.member, held.nonmember)
     text = (
         f"split: {tau:g}, chosen on {len(held.member)} member and {len(held.nonmember)} non-member "
         "scores, which enter no bound"
@@ -229,7 +214,7 @@ class ScoreBounds:
         if method == "one_run":
             made = self.estimate(method).counts
             given = (made["canaries"], made["guesses"], made["guesses"])
-            return one_run(*given, self.delta, self.confidence).epsilon or 0.0
+            return stats.one_run(*given, self.delta, self.confidence).epsilon or 0.0
         if method == "e_process":
             design = _design(self.counts["pairs"], self.levels, self.delta, self.confidence, False)
             return EProcess().largest_certifiable(design, self.counts["pairs"]).epsilon
@@ -332,11 +317,11 @@ def _from_counts(
     several = ONE_THRESHOLD if chosen.tau is None else None
     unequal = UNEQUAL if n != m else None
     methods: tuple[tuple[FromCounts, str, str | None], ...] = (
-        (clopper_pearson, "clopper_pearson", None),
-        (gdp, "gdp", None),
+        (stats.clopper_pearson, "clopper_pearson", None),
+        (stats.gdp, "gdp", None),
         (unconditional, "unconditional", paired),
         (unconditional_mu, "unconditional_mu", paired),
-        (joint_beta, "joint_beta", paired or several),
+        (stats.joint_beta, "joint_beta", paired or several),
         (by_accuracy, "accuracy_bound", paired or several or unequal),
         (by_log_odds, "", several or unequal),
     )
@@ -344,7 +329,7 @@ def _from_counts(
     fitting = (formula for formula, _, why in methods if why is None)
     if chosen.tau is None:
         tried = (trials.member, trials.nonmember, chosen.levels, delta, confidence)
-        return [bonferroni(formula, *tried) for formula in fitting], left_out
+        return [stats.bonferroni(formula, *tried) for formula in fitting], left_out
     given = (
         *error_cells(trials.member, trials.nonmember, chosen.tau),
         delta,
@@ -360,7 +345,7 @@ def _of_one_run(
     """Bounds from guesses about the records of one system."""
     members, others = trials.sizes
     # guesses about unequal numbers are right more often than a coin without any leak
-    if binomial_lower(max(members, others), members + others, UNFAIR) > 0.5:
+    if stats.binomial_lower(max(members, others), members + others, UNFAIR) > 0.5:
         raise UsageError(
             f"{members} members and {others} others are not drawn by fair coins, as one_run "
             "assumes; put each record in with probability 1/2, or use another --design."
@@ -377,7 +362,7 @@ def _of_one_run(
         levels, text = chosen.levels, chosen.text
         guessed = sum(tested.sizes)
         right = int((tested.member >= chosen.tau).sum() + (tested.nonmember < chosen.tau).sum())
-    bound = one_run(sum(tested.sizes), guessed, right, delta, confidence)
+    bound = stats.one_run(sum(tested.sizes), guessed, right, delta, confidence)
     without = ("e_process", "clopper_pearson", "unconditional", "joint_beta", "gdp")
     left_out = dict.fromkeys(without, ONE_SYSTEM)
     return ScoreBounds(
@@ -396,8 +381,8 @@ def _rank(trials: ScoredTrials, rule: Ranked, seed: int) -> tuple[int, int]:
 
 
 def _rates(trials: ScoredTrials) -> dict[str, float]:
-    area = auroc(trials.member, trials.nonmember)
-    low = ((f"tpr_at_fpr_{fpr:g}", tpr_at_fpr(trials.member, trials.nonmember, fpr))
+    area = stats.auroc(trials.member, trials.nonmember)
+    low = ((f"tpr_at_fpr_{fpr:g}", stats.tpr_at_fpr(trials.member, trials.nonmember, fpr))
            for fpr in LOW_FPR)  # fmt: skip
-    error = auroc_standard_error(area, *trials.sizes)
+    error = stats.auroc_standard_error(area, *trials.sizes)
     return dict(chain([("auroc", area), ("auroc_standard_error", error)], low))

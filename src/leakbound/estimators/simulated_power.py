@@ -59,12 +59,8 @@ class YesNo:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Votes of partitions with noise that is smaller than declared.
-
-    One partition contains the canary in the canary-in context only. Some contain it in both
-    contexts, and all others in neither. A partition with the canary votes for it with probability
-    `hit`, any other with probability `false_alarm`.
-    """
+    """Votes of partitions with noise that is smaller than declared: one contains the canary in the
+    canary-in context only, some in both contexts, and all others in neither."""
 
     partitions: int
     copies: int
@@ -76,11 +72,8 @@ class Crowd:
 
     @classmethod
     def of(cls, design: TrialDesign, leak: float) -> Crowd | None:
-        """The crowd for a design whose guarantee is Gaussian.
-
-        With embeddings, keywords or generated texts, it is not known beforehand how far one
-        partition moves the output. Only votes therefore make a crowd.
-        """
+        """The crowd for a design whose guarantee is Gaussian; None unless outputs are votes: how
+        far one partition moves other outputs is not known beforehand."""
         partitions, known = design.voters or 1, design.known
         if isinstance(known, BestVotes):
             chances, shared = _win_chances(known, leak), known.shared
@@ -171,10 +164,7 @@ class PlainTest:
 
 @lru_cache(maxsize=512)
 def simulate_power(test: PlainTest, pairs: int, scene: PairSimulator, seed: int = 0) -> Power:
-    """Share of simulated audits that reject.
-
-    Other parts of the e-process can only add to its e-value, so the power of the whole is no less.
-    """
+    """Share of simulated audits that reject; other parts of the e-process can only add to it."""
     rng, audits = np.random.default_rng(seed), max(LEAST, min(AUDITS, DRAWN // max(1, pairs)))
     rejected = count_rejections(test, pairs, audits, scene, rng)
     if rejected == audits:

@@ -96,11 +96,8 @@ def _imply(mu: float, delta: float) -> float:
 def reach_of_replies(
     design: TrialDesign, estimator: Estimator, pairs: int, shown: Sequence[tuple[ReplyPair, str]]
 ) -> Bounds:
-    """The bounds if the replies of every pair differ as those of the controls do.
-
-    A witness has to learn what a score knows from the start, so it certifies less with as many
-    pairs. A system that leaks by its failures alone shows no score anything.
-    """
+    """The bounds if the replies of every pair differ as those of the controls do; less than those
+    of a score, as a witness has to learn what a score knows from the start."""
     tested = estimator.tested_pairs(design, pairs) - len(shown)
     if tested <= 0 or not shown:
         return Bounds(0.0, 0.0)

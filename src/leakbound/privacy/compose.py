@@ -102,7 +102,8 @@ def exponential_composition_epsilon(epsilon: float, count: int, delta: float) ->
     return min(n * epsilon, zcdp_epsilon(n * epsilon**2 / 8, delta))
 
 
-@lru_cache(maxsize=512)  # a search over noise scales repeats the same few settings
+# a PLD takes a third of a second; a ledger and a search over noise scales repeat the same few
+@lru_cache(maxsize=1024)
 def subsampled_gaussian_epsilon(
     sigma: float, rate: float, steps: int, delta: float, interval: float = INTERVAL
 ) -> float:
@@ -134,11 +135,6 @@ def subsampled_gaussian_epsilon(
     positive("interval", interval)
     if whole_number("steps", steps) == 0 or rate == 0:
         return 0.0
-    return _pld_epsilon(sigma, rate, steps, delta, interval)
-
-
-@lru_cache(1024)  # a PLD takes a third of a second, and a ledger needs the same one each time
-def _pld_epsilon(sigma: float, rate: float, steps: int, delta: float, interval: float) -> float:
     try:
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError:

@@ -19,7 +19,6 @@ from leakbound.stats.counts.one_run import (
     right_to_reject,
 )
 from leakbound.stats.counts.planned_rates import PlannedRateTest, RateDesign
-from leakbound.stats.counts.rank_test import rank_test, sign_test
 from leakbound.stats.counts.rates import (
     RateBounds,
     RatePlan,
@@ -29,6 +28,7 @@ from leakbound.stats.counts.rates import (
     rate_bounds,
 )
 from leakbound.stats.counts.resampled import resampled
+from leakbound.stats.counts.two_samples import rank_test, sign_test
 from leakbound.stats.curves.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
 from leakbound.stats.curves.thresholds import (
     BestOnSameData,

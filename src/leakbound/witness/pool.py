@@ -144,9 +144,7 @@ class OrderModel:
         return OrderModel(keys, mean, odds), np.column_stack([first, score])
 
     def score(self, reply: EncodedReply) -> Floats:
-        """Score how much a new reply follows the common order, beyond the usual, and the rarer
-        one.
-        """
+        """How much a new reply follows the common order, beyond the usual, and the rarer one."""
         if self.keys.size < 2:
             return np.zeros(2)
         signs = _precedence([reply], self.keys)

@@ -55,8 +55,7 @@ def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) ->
 
 def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
     """Whether a system returns more than one of the answers: a longer text, other words or marks,
-    tokens, a finish reason or tool calls.
-    """
+    tokens, a finish reason or tool calls."""
     if reply is None:
         return False
     found = features(reply) if isinstance(reply, ReplyFacts) else reply

@@ -143,10 +143,8 @@ class MechanismBase(Mechanism):
     def _answer_jobs(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[list[Any]]:
-        """Replies to the requests of each job, all in one batch.
-
-        With a guarantee, a failed call gives a value, because an error could tell of a row.
-        """
+        """Replies to the requests of each job, all in one batch. With a guarantee, a failed call
+        gives a value, because an error could tell of a row."""
         each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
         if isinstance(self.guarantee, NonPrivate):
             return answer_each(model, each)
@@ -233,11 +231,8 @@ def _plain(mechanism: object, name: str) -> object:
 
 
 def answer_each(model: Model, groups: Sequence[Sequence[Request[R]]]) -> list[list[R]]:
-    """Replies to several groups of requests, sent as one batch. A failed request raises.
-
-    A mechanism with a guarantee uses `total_calls.answer_total` instead, which gives a value for
-    each failed request.
-    """
+    """Replies to several groups of requests, sent as one batch. A failed request raises, other than
+    with `answer_total`, which a mechanism with a guarantee uses."""
     flat = [request for group in groups for request in group]
     answers = model.answer(flat)
     for request, scores in zip(flat, answers, strict=True):

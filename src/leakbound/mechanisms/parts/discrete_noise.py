@@ -90,8 +90,7 @@ def _refine(sigma: float, start: int, bits: int, more: Callable[[int], int]) -> 
 @lru_cache(maxsize=32)  # a mechanism always draws with the same sigma
 def _edges(sigma: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The cell of width 2^-bits that contains each cumulative probability of 0, 1, -1, 2, -2, ...;
-    and all cells that may contain one.
-    """
+    and all cells that may contain one."""
     whole = 1 << bits
     with localcontext() as context:
         context.prec = math.ceil(bits * math.log10(2)) + GUARD + 10

@@ -72,11 +72,8 @@ def value_of_failure(request: Request[R]) -> R:
 
 
 class TotalModel(Wrapper):
-    """Wraps a model that has answered before: from now on every request gets a value.
-
-    A service uses it for private rows once an answer is paid for. If even the public twin fails,
-    the endpoint is gone, and all requests of the batch get their replacement values.
-    """
+    """Wraps a model that has answered before: from now on every request gets a value, for private
+    rows once an answer is paid for, even if the public twin fails because the endpoint is gone."""
 
     def __init__(self, model: Model, prompt: Prompt) -> None:
         super().__init__(model)
@@ -95,10 +92,7 @@ class TotalModel(Wrapper):
 
 
 def answer_all(model: Model, requests: Sequence[Request[R]], twin: Request[object]) -> list[R]:
-    """Replies to requests, with a value for each failure.
-
-    After the first failure, the twin is sent before anything is retried.
-    """
+    """Replies with a value for each failure; the twin is sent before anything is retried."""
     try:
         return _sound(requests, model.answer(requests))
     except NOT_OF_A_ROW:

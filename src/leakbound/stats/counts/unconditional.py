@@ -69,10 +69,7 @@ class _ApproxClaims:
             return np.where(above > 0, np.log(above) - log_expit(q), -np.inf)
 
     def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
-        """Largest log likelihood on the edge of (epsilon, delta)-DP.
-
-        The edge consists of two line segments. Exchanging the two errors maps one to the other.
-        """
+        """On the edge of two line segments, which exchanging the two errors maps to each other."""
         n, m = trials.n, trials.m
         return np.maximum(
             self._part(x, n - x, y, m - y, claim), self._part(m - y, y, n - x, x, claim)
@@ -466,9 +463,7 @@ def _critical_edges(
     kept: float,
 ) -> Iterator[tuple[Ints, Ints]]:
     """Groups of edge points, each with the largest region that is improbable at all its points.
-
-    Levels first span the whole range that outcomes reach, then, twice, the range that points need.
-    """
+    Levels first span the range that outcomes reach, then, twice, the range that points need."""
     low = np.zeros(p.size)
     top = approximate_limit(trials.n, 0, trials, claims, confidence)
     high = np.full(p.size, top * (1 + FINE))  # which no outcome reaches

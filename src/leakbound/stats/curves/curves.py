@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,11 +124,13 @@ def _pairs_above(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
     every = np.sort(np.concatenate([m.ravel(), n.ravel()]))
     at = np.linspace(0, every.size - 1, min(LEVELS, every.size)).astype(int)
     levels = np.r_[-math.inf, np.unique(every[at])]
-    return np.array(
-        [
-            [1 - np.searchsorted(np.sort(one), levels, "right") / one.size for one in s]
-            for s in (m, n)
-        ]
+    return np.array([_shares_above(m, levels), _shares_above(n, levels)])
+
+
+def _shares_above(groups: Iterable[Floats], levels: Floats) -> Floats:
+    """(groups, levels) share of each group's scores above each level."""
+    return np.stack(
+        [1 - np.searchsorted(np.sort(one, None), levels, "right") / one.size for one in groups]
     )
 
 
@@ -177,15 +180,11 @@ def _block_shares(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
     every = np.sort(nonmember.ravel())
     at = np.clip(np.ceil(every.size * (1 - RATES)) - 1, 0, every.size - 1).astype(int)
     levels = np.r_[-math.inf, np.unique(np.r_[every[at], every[-1]])]
-    return tuple(
-        np.stack(
-            [
-                1 - np.searchsorted(np.sort(block, axis=None), levels, "right") / block.size
-                for block in np.array_split(scores, min(len(scores), BLOCKS))
-            ]
-        )
+    above, over = (
+        _shares_above(np.array_split(scores, min(len(scores), BLOCKS)), levels)
         for scores in (member, nonmember)
-    )  # type: ignore[return-value]
+    )
+    return above, over
 
 
 def _best(above: Floats, over: Floats, fpr: float) -> Floats:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -79,12 +78,8 @@ class Bonferroni:
 ThresholdRule = Fixed | Split | Bonferroni | BestOnSameData
 
 
-class FromCounts(Protocol):
-    """A bound from error counts, such as `clopper_pearson` or `gdp`."""
-
-    def __call__(
-        self, tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str, /
-    ) -> Estimate: ...
+# A bound from (tp, fn, fp, tn, delta, confidence, threshold), such as `clopper_pearson` or `gdp`.
+FromCounts = Callable[..., Estimate]
 
 
 def bonferroni(

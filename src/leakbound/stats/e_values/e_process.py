@@ -46,8 +46,6 @@ class EProcess(AnytimeTest):
         support: (xs, ys), each (states, thresholds): every value that a pair can take, if known,
             such as vote counts that differ by at most one within a pair. It allows larger stakes.
             Without it, every (x, y) in [0, 1]^2 is allowed for.
-        weights: (thresholds,) prior weights of the thresholds; all equal by default. They cannot
-            make a result invalid.
         deltas: Values of delta at which a claim that is not Gaussian is read, in addition to its
             own.
         expected: The (x, y) of a typical pair, each (thresholds,), assumed before any data. It
@@ -88,7 +86,6 @@ class EProcess(AnytimeTest):
         claim: Guarantee,
         confidence: float = 0.95,
         support: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-        weights: npt.ArrayLike | None = None,
         deltas: tuple[float, ...] = (1e-5,),
         expected: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         horizon: int | None = None,
@@ -97,7 +94,7 @@ class EProcess(AnytimeTest):
         self.claim, self.confidence = claim, confidence_level(confidence)
         self.horizon = None if horizon is None else count("horizon", horizon)
         self._credit = _credit(uniform, self.horizon)
-        self.support, self.weights, self.expected = _pair(support), weights, _pair(expected)
+        self.support, self.expected = _pair(support), _pair(expected)
         self.lines = _lines(claim, deltas)
         self._x: list[Floats] = []
         self._y: list[Floats] = []
@@ -177,15 +174,11 @@ class EProcess(AnytimeTest):
 
     def stake_rule(self, lines: Lines, thresholds: int) -> StakeRule:
         """The rule that chooses stakes against the claims of some lines."""
-        prior = np.ones(thresholds) if self.weights is None else np.asarray(self.weights, float)
-        states, log_prior = self._states(thresholds), np.log(prior / prior.max())
-        return StakeRule(lines, states, log_prior, self.log_threshold, self.horizon)
-
-    def _states(self, thresholds: int) -> tuple[Floats, Floats]:
-        if self.support is not None:
-            return self.support
         corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-        return np.repeat(corners[:, :1], thresholds, 1), np.repeat(corners[:, 1:], thresholds, 1)
+        states = self.support or (
+            np.repeat(corners[:, :1], thresholds, 1), np.repeat(corners[:, 1:], thresholds, 1)
+        )  # fmt: skip
+        return StakeRule(lines, states, np.zeros(thresholds), self.log_threshold, self.horizon)
 
     def prior(self, thresholds: int) -> Moments:
         """Moments of the pairs that are assumed before any data."""

@@ -76,10 +76,7 @@ class Moments:
 
     @staticmethod
     def before(x: Floats, y: Floats, starts: Ints) -> Moments:
-        """Moments of the pairs before each start.
-
-        Pairs are added one by one in float64, so the sums do not depend on the blocks.
-        """
+        """Moments of the pairs before each start, added one by one, whatever the blocks are."""
         sums, total = np.empty((6, len(starts), x.shape[1])), np.zeros((6, 1, x.shape[1]))
         for first in range(0, len(x), BLOCK):
             block = slice(first, first + BLOCK)

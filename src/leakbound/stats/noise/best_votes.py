@@ -69,11 +69,8 @@ class BestVotes:
         return found[0], found[1]
 
     def support(self) -> tuple[Floats, Floats] | None:
-        """(xs, ys), each (states, K): the probabilities of every pair of vote counts.
-
-        If votes move freely, these are the four corners. None if there are too many pairs to list;
-        any pair of probabilities is then allowed for.
-        """
+        """(xs, ys), each (states, K): the probabilities of every pair of vote counts, or the four
+        corners if votes move freely. None if there are too many pairs to list."""
         if not self.shared:
             rest = [0] * (self.classes - 1)
             ends = self.chances([[0, self.partitions, *rest[1:]], [self.partitions, *rest]])
@@ -89,8 +86,7 @@ class BestVotes:
 @lru_cache(maxsize=8)
 def _moves(partitions: int, classes: int) -> tuple[Ints, Ints, Ints] | None:
     """Histograms, with the other classes sorted, and the indices of all pairs that differ by one
-    moved vote; None if there are too many.
-    """
+    moved vote; None if there are too many."""
     states: list[tuple[int, ...]] = []
     for state in _histograms(partitions, classes):
         states.append(state)

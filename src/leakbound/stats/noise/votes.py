@@ -42,10 +42,8 @@ class KnownScores(Protocol):
         """(K,) thresholds of the score, fixed before any output is seen."""
 
     def support(self) -> tuple[Floats, Floats] | None:
-        """(xs, ys), each (states, K): their convex hull contains the probabilities of every pair.
-
-        None if any pair of probabilities is allowed for.
-        """
+        """(xs, ys), each (states, K): their convex hull contains the probabilities of every pair;
+        None if any pair of probabilities is allowed for."""
 
     def expected(self) -> tuple[Floats, Floats]:
         """(x, y), each (K,): a typical pair, assumed before any data."""
