@@ -185,10 +185,8 @@ class IfThenExplicit(TemplateQuery):
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
         text = text_only(canary.input, self.name)
         if not self.repeat_canary and task.labels:
-            return _conditional(self.template, text, task, rare, common)
-        answers = (text, self.otherwise)
-        values = {"canary": text, "member": text, "nonmember": self.otherwise}
-        return RenderedQuery(Query(fill_template(self.template, values), answers), *answers)
+            return _either(self.template, text, True, (rare, common))
+        return _either(self.template, text, False, (text, self.otherwise))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +207,17 @@ class IfThenImplicit(TemplateQuery):
     template: str = templates.IF_THEN_IMPLICIT
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        return _conditional(self.template, text_only(canary.input, self.name), task, rare, common)
+        text, labelled = text_only(canary.input, self.name), bool(task.labels)
+        return _either(self.template, text, labelled, (rare, common) if labelled else ("A", "B"))
 
 
-def _conditional(template: str, canary: str, task: Task, rare: str, common: str) -> RenderedQuery:
-    member, nonmember = (rare, common) if task.labels else ("A", "B")
-    values = {"canary": canary, "member": member, "nonmember": nonmember}
-    query = Query(fill_template(template, values), () if task.labels else ("A", "B"))
-    return RenderedQuery(query, member, nonmember)
+def _either(
+    template: str, canary: Content, labelled: bool, answers: tuple[str, str]
+) -> RenderedQuery:
+    """The first of two answers, which are labels of the task or given, speaks for a member."""
+    values = {"canary": canary, "member": answers[0], "nonmember": answers[1]}
+    query = Query(fill_template(template, values), () if labelled else answers)
+    return RenderedQuery(query, *answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,10 +295,8 @@ class GivenQuery(AuditQuery):
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
         labelled = self.labelled and bool(task.labels)
-        member, nonmember = (rare, common) if labelled else ("yes", "no")
-        values = {"canary": canary.input, "member": member, "nonmember": nonmember}
-        query = Query(fill_template(self.text, values), () if labelled else ("yes", "no"))
-        return RenderedQuery(query, member, nonmember)
+        answers = (rare, common) if labelled else ("yes", "no")
+        return _either(self.text, canary.input, labelled, answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,14 +365,9 @@ class SignalPair(TemplateQuery):
                 "they must be two different texts."
             )
 
-    def _text(self, canary: Example) -> Content:
-        shown = text_only(canary.input, self.name)
-        values = {"canary": shown, "member": self.member, "nonmember": self.nonmember}
-        return fill_template(self.template, values)
-
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        answers = (self.member, self.nonmember)
-        return RenderedQuery(Query(self._text(canary), answers), *answers)
+        shown = text_only(canary.input, self.name)
+        return _either(self.template, shown, False, (self.member, self.nonmember))
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +400,8 @@ class ZeroShotSignals(SignalPair):
     template: str = templates.IF_THEN + templates.PICK_ONE
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        return _free(self._text(canary), self.member)
+        asked = SignalPair.render(self, canary, task, rare, common)
+        return _free(asked.query.text, self.member)
 
 
 def _free(text: Content, target: str) -> RenderedQuery:

@@ -6,19 +6,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.special import ndtr
 
 from leakbound._catalogue import Catalogue
 from leakbound.attacks.protocols import Floats, RenderedQuery, Score
 from leakbound.attacks.words import share_in_order
 from leakbound.errors import UsageError
 from leakbound.stats import Fixed, GaussianLaw, OutputDistribution, Split, ThresholdRule
-from leakbound.stats.noise.best_votes import best_chance
-from leakbound.stats.noise.discrete_votes import (
-    discrete_difference_chances,
-    discrete_margin_chances,
-    discrete_win_chance,
-)
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.stats.noise.votes import VoteScores
 from leakbound.tasks import Access, Outputs
@@ -85,14 +78,8 @@ class PredictedMember(_Indicator):
             return Score.chances(self, law, outputs, rendered, answers, levels)
         if not _releases_largest(outputs, answers):
             return None
-        member = answers.index(rendered.member)
-        if isinstance(law, DiscreteGaussianLaw):
-            wins = discrete_win_chance(law, member)
-        elif (margins := margin_chances(law, member, 1.0, np.zeros(1))) is not None:
-            wins = float(margins[0])
-        else:
-            return None
-        return np.where(levels > 1, 0.0, np.where(levels > 0, wins, 1.0))
+        wins = law.win_chance(answers.index(rendered.member))
+        return None if wins is None else np.where(levels > 1, 0.0, np.where(levels > 0, wins, 1.0))
 
 
 def _releases_largest(outputs: Outputs, answers: tuple[str, ...]) -> bool:
@@ -162,32 +149,8 @@ class LabelMargin(_Margin):
             return None
         one, scale = answers.index(rendered.member), outputs.scale
         if rendered.nonmember is None:
-            if isinstance(law, DiscreteGaussianLaw):
-                return discrete_margin_chances(law, one, scale, levels)
-            return margin_chances(law, one, scale, levels)
-        other = answers.index(rendered.nonmember)
-        if isinstance(law, DiscreteGaussianLaw):
-            return discrete_difference_chances(law, one, other, scale, levels)
-        weights = np.zeros(law.mean.size)
-        weights[one], weights[other] = scale, -scale
-        return linear_chances(law, weights, 0.0, levels)
-
-
-def margin_chances(law: GaussianLaw, one: int, scale: float, levels: Floats) -> Floats | None:
-    """Chances of a noisy entry less the largest other one."""
-    if law.sigma == 0 or law.mean.size < 2:
-        return None
-    others = np.delete(law.mean, one)
-    found = best_chance(law.mean[[one]], others[None], law.sigma, levels / scale)
-    return np.asarray(found[0])
-
-
-def linear_chances(law: GaussianLaw, weights: Floats, offset: float, levels: Floats) -> Floats:
-    """Chances of the score `noisy @ weights - offset`."""
-    middle, spread = float(law.mean @ weights) - offset, law.sigma * float(np.linalg.norm(weights))
-    if spread == 0:
-        return np.asarray(middle >= levels, float)
-    return np.asarray(ndtr((middle - levels) / spread))
+            return law.margin_chances(one, scale, levels)
+        return law.difference_chances(one, answers.index(rendered.nonmember), scale, levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +219,7 @@ class DistanceGap(_Margin):
             return None
         unit = 2 * outputs.scale / square
         offset = unit * float(one @ one - other @ other) / 2
-        return linear_chances(law, unit * (one - other), offset, levels)
+        return law.linear_chances(unit * (one - other), offset, levels)
 
 
 def _gap(z: Floats, one: Floats, other: Floats, votes: float) -> Floats:
@@ -321,7 +284,7 @@ class ReferenceDirection(Score):
     ) -> Floats | None:
         if not self.direction or not isinstance(law, GaussianLaw):
             return None
-        return linear_chances(law, np.asarray(self.direction), self.centre, levels)
+        return law.linear_chances(np.asarray(self.direction), self.centre, levels)
 
 
 @dataclass(frozen=True, slots=True)

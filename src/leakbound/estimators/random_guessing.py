@@ -32,7 +32,7 @@ def of_one_side(confidence: float) -> float:
     return 1 - (1 - confidence) / 2
 
 
-def guessing_power(
+def power_against_guessing(
     method: str, pairs: int, confidence: float = 0.95, weight: float = 1.0, early: bool = False
 ) -> AccuracyPower:
     """Probability that an attack with a given accuracy rejects random guessing.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from leakbound._check import at_least, positive, whole
 from leakbound.mechanisms.parts.decoding import PairDecoding
-from leakbound.mechanisms.parts.mixture import bounded_lambda, mixed
+from leakbound.mechanisms.parts.mixture import largest_lambda, mix_logits
 from leakbound.privacy import Guarantee, NonPrivate, PureDP, share_down
 from leakbound.tasks import Query, Task
 
@@ -53,7 +53,7 @@ class ContextInfluenceDecoding(PairDecoding):
         return self.guarantee
 
     def _log_p(self, context: Floats, prior: Floats, free: bool) -> Floats:
-        return mixed(context, prior, self.lam, self.temperature)
+        return mix_logits(context, prior, self.lam, self.temperature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,5 +122,5 @@ class BoundedCID(PairDecoding):
         """(vocabulary,) log-probabilities of one of so many choices, from the logits with the
         context (PRIVATE) and without it."""
         bound = self.epsilon / choices / 2
-        lam = bounded_lambda(context, prior, bound, self.largest, self.temperature)
-        return mixed(context, prior, lam, self.temperature)
+        lam = largest_lambda(context, prior, bound, self.largest, self.temperature)
+        return mix_logits(context, prior, lam, self.temperature)

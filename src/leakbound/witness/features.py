@@ -142,7 +142,7 @@ def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
     return ReplyFeatures(scalars, tuple(strings), openings, dict(reply.scores or {}))
 
 
-def measured(reply: ReplyFacts | ReplyFeatures, canary: str = "") -> ReplyFeatures:
+def as_features(reply: ReplyFacts | ReplyFeatures, canary: str = "") -> ReplyFeatures:
     """Measure a reply, unless that was done before."""
     return reply if isinstance(reply, ReplyFeatures) else features(reply, canary)
 

@@ -16,7 +16,7 @@ from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.stats.arrays import Bools, Floats
 from leakbound.stats.e_values.anytime import EValueTest
 from leakbound.witness.corpus import Corpus
-from leakbound.witness.features import SCALARS, ReplyFacts, ReplyFeatures, measured
+from leakbound.witness.features import SCALARS, ReplyFacts, ReplyFeatures, as_features
 from leakbound.witness.panel import Panel
 from leakbound.witness.stored import is_public
 
@@ -250,7 +250,7 @@ class WitnessProcess(EValueTest):
         canary: str = "",
     ) -> None:
         self._stake()
-        pair = [self._corpus.encode(measured(r, canary)) for r in (reply_in, reply_out)]
+        pair = [self._corpus.encode(as_features(r, canary)) for r in (reply_in, reply_out)]
         if self._panel is not None:
             x, y = (self._panel.values(reply) for reply in pair)
             self._favours.append(self._tests[self.epsilon].favour(x, y))

@@ -44,7 +44,7 @@ PUBLIC_KEPT = PUBLIC | {OTHER_REASON}
 _ANSWER_MARK = "mark:."  # a mark that may follow an answer
 
 
-def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) -> ReplyFeatures:
+def mask_reply(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) -> ReplyFeatures:
     """The parts of a reply that may be stored when its text may not."""
     if isinstance(reply, ReplyFeatures):
         return reply

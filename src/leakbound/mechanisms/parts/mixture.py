@@ -15,19 +15,19 @@ Floats = npt.NDArray[np.float64]
 STEPS = 40
 
 
-def mixed(context: Floats, prior: Floats, lam: float, temperature: float) -> Floats:
+def mix_logits(context: Floats, prior: Floats, lam: float, temperature: float) -> Floats:
     """ln of softmax[(lam context + (1 - lam) prior)/T]."""
     return log_softmax((lam * context + (1 - lam) * prior) / temperature)
 
 
-def bounded_lambda(
+def largest_lambda(
     context: Floats, prior: Floats, bound: float, largest: float, temperature: float
 ) -> float:
     """A lambda in [0, largest] with max |ln p_lambda - ln p_0| <= bound."""
-    p0 = mixed(context, prior, 0.0, temperature)
+    p0 = mix_logits(context, prior, 0.0, temperature)
 
     def holds(lam: float) -> bool:
-        return bool(np.abs(mixed(context, prior, lam, temperature) - p0).max() <= bound)
+        return bool(np.abs(mix_logits(context, prior, lam, temperature) - p0).max() <= bound)
 
     return largest_weight(holds, largest, STEPS)
 

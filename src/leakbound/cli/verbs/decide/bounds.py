@@ -20,7 +20,7 @@ from leakbound.errors import UsageError
 from leakbound.estimators import Claim, threshold_rule
 from leakbound.estimators.random_guessing import (
     RANDOM_GUESSING,
-    guessing_power,
+    power_against_guessing,
     of_one_side,
     random_guessing,
 )
@@ -241,7 +241,7 @@ def _power(found: ScoreBounds, claim: Claim, method: DecidingName) -> Powers:
     pairs = found.counts["pairs"]
     if method == "one_run":
         pairs = found.estimate(method).counts["guesses"]
-    return guessing_power(method, pairs, found.confidence)
+    return power_against_guessing(method, pairs, found.confidence)
 
 
 def _lines(found: ScoreBounds) -> Iterator[str]:
