@@ -8,7 +8,7 @@ from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import FACTORS, GUESSING, Plan
 from leakbound.auditing.result.subject import Subject
 from leakbound.estimators import Claim
-from leakbound.estimators.random_guessing import power_against_guessing, of_one_side
+from leakbound.estimators.random_guessing import of_one_side, power_against_guessing
 from leakbound.stats import Assumption, Power, canaries_to_reject, one_run, one_run_power
 from leakbound.stats.counts.ranked import Ranked
 

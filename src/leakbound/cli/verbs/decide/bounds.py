@@ -20,8 +20,8 @@ from leakbound.errors import UsageError
 from leakbound.estimators import Claim, threshold_rule
 from leakbound.estimators.random_guessing import (
     RANDOM_GUESSING,
-    power_against_guessing,
     of_one_side,
+    power_against_guessing,
     random_guessing,
 )
 from leakbound.estimators.score_bounds import (
