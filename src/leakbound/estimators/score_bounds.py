@@ -1,5 +1,4 @@
-"""All bounds that the scores of any tool allow: how trials were made, which of them choose a
-threshold, and what the others show."""
+"""All bounds that the scores of any tool allow. Numbers go in, estimates come out."""
 
 from __future__ import annotations
 

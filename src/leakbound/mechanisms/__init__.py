@@ -15,8 +15,7 @@ from leakbound.mechanisms.embedding_mean import EmbeddingMean
 from leakbound.mechanisms.influence_decoding import BoundedCID, ContextInfluenceDecoding
 from leakbound.mechanisms.invisible_ink import InvisibleInk
 from leakbound.mechanisms.keyword_mean import KeywordMean
-from leakbound.mechanisms.parts.base import CalibratedMechanism, MechanismBase
-from leakbound.mechanisms.parts.grouping import PublicFacts
+from leakbound.mechanisms.parts.base import CalibratedMechanism, MechanismBase, PublicFacts
 from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.mechanisms.product_of_experts import ProductOfExperts
 from leakbound.mechanisms.report_noisy_max import ReportNoisyMax

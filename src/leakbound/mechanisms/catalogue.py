@@ -14,8 +14,7 @@ from leakbound.mechanisms.embedding_mean import EmbeddingMean
 from leakbound.mechanisms.influence_decoding import BoundedCID, ContextInfluenceDecoding
 from leakbound.mechanisms.invisible_ink import InvisibleInk
 from leakbound.mechanisms.keyword_mean import KeywordMean
-from leakbound.mechanisms.parts.base import CLAIM, MechanismBase
-from leakbound.mechanisms.parts.grouping import PublicFacts
+from leakbound.mechanisms.parts.base import CLAIM, MechanismBase, PublicFacts
 from leakbound.mechanisms.product_of_experts import ProductOfExperts
 from leakbound.mechanisms.report_noisy_max import ReportNoisyMax
 from leakbound.mechanisms.subsample_average import SubsampleAverage

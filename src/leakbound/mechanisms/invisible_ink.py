@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
-from leakbound.mechanisms.parts.base import PartitionedMechanism
+from leakbound.mechanisms.parts.base import PartitionedMechanism, PublicFacts
 from leakbound.mechanisms.parts.decoding import Decoding
 from leakbound.mechanisms.parts.exponential import (
     epsilon_per_choice,
     gumbel_choices,
 )
-from leakbound.mechanisms.parts.grouping import PublicFacts
 from leakbound.mechanisms.parts.tokens import finite, log_softmax
 from leakbound.privacy import BoundedRange, Relation
 from leakbound.tasks import (

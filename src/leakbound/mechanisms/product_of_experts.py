@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
-from leakbound.mechanisms.parts.base import CalibratedMechanism
+from leakbound.mechanisms.parts.base import CalibratedMechanism, PublicFacts
 from leakbound.mechanisms.parts.contextual_calibration import (
     Prior,
     calibration_requests,
@@ -23,7 +23,6 @@ from leakbound.mechanisms.parts.exponential import (
     epsilon_per_choice,
     gumbel_choices,
 )
-from leakbound.mechanisms.parts.grouping import PublicFacts
 from leakbound.mechanisms.parts.tokens import public_tokens
 from leakbound.privacy import BoundedRange, Relation, share_down
 from leakbound.tasks import AnyRequest, Context, Job, Task, present

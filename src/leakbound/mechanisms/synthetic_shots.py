@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from leakbound._check import positive, whole
-from leakbound.mechanisms.parts.base import CalibratedMechanism, GaussianCalibration
-from leakbound.mechanisms.parts.grouping import PublicFacts
+from leakbound.mechanisms.parts.base import CalibratedMechanism, GaussianCalibration, PublicFacts
 from leakbound.mechanisms.parts.single import answer_tokens, as_aggregate, release_unchanged
 from leakbound.mechanisms.parts.tokens import TokenDecoder, log_softmax, public_tokens
 from leakbound.mechanisms.parts.total_calls import answer_total

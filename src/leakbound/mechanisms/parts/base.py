@@ -1,9 +1,14 @@
-"""Base classes of mechanisms, with the members that can be derived from others."""
+"""Base classes of mechanisms, and the public facts by which a service groups its examples.
+
+The grouping must not depend on any row. Its result becomes part of the mechanism's options, and
+hence of the manifest.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -15,10 +20,9 @@ import numpy as np
 
 from leakbound._catalogue import construct, option_types
 from leakbound.errors import TargetError, UsageError
-from leakbound.mechanisms.parts.grouping import PublicFacts
 from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Model, Request, ScoreLabels
-from leakbound.privacy import Guarantee, NonPrivate
+from leakbound.privacy import Guarantee, NonPrivate, calibrate_gaussian
 from leakbound.tasks import Job, Mechanism, Outputs, Query, Task
 from leakbound.tasks.mechanism import Exactness, VoteNoise
 from leakbound.tasks.partition import Sampling, places_by_position
@@ -28,6 +32,63 @@ GaussianCalibration = Literal["analytic", "classical"]
 NO_ANSWER = "(no answer)"
 CLAIM = ("epsilon", "delta")
 PACKAGE = __name__.partition(".")[0]
+
+
+# smallest number in a partition, as in DP-ICL; with fewer, the model repeats the label it was shown
+LEAST_EXAMPLES = 4
+NOISE_WIDTHS = 6  # a lead of half of 6 sigma is two standard deviations of two noisy counts
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PublicFacts:
+    """Public facts that may decide how the examples of a service are grouped.
+
+    Attributes:
+        shots: J, the number of examples in the context; public under replace_one.
+        labels: Number of labels of the task; 0 if answers are free.
+        epsilon: epsilon of the claim for one answer, above 0.
+        delta: delta of the claim; in (0, 1) for votes with Gaussian noise.
+    """
+
+    shots: int
+    labels: int
+    epsilon: float
+    delta: float
+
+    @property
+    def least(self) -> int:
+        """Number of examples that a vote should see: one for each label, and at least 4."""
+        return max(LEAST_EXAMPLES, self.labels)
+
+    @property
+    def per_expert(self) -> int:
+        """Number of examples behind one score vector. With labels it is two, to distinguish a label
+        that fits from one that is merely shown. It is one if answers are free.
+        """
+        return 2 if self.labels else 1
+
+    def partitions(self, examples: int) -> int:
+        """As many partitions as the noise requires, as long as each sees enough examples.
+
+        Args:
+            examples: Smallest number of examples in a partition, if there are enough.
+
+        Returns:
+            J/examples, rounded down. At most 6 sigma, rounded up, where sigma is the noise of votes
+            at the claim: beyond that, larger partitions help more than additional votes. This limit
+            does not apply at delta = 0, where no noise is Gaussian. At least 1.
+
+        Examples:
+            >>> PublicFacts(20, 4, 4.0, 1e-5).partitions(4)
+            5
+            >>> [PublicFacts(400, 4, epsilon, 1e-5).partitions(4) for epsilon in (1.0, 4.0)]
+            [32, 10]
+        """
+        most = self.shots // examples
+        if self.delta > 0:
+            noise = calibrate_gaussian(self.epsilon, self.delta, math.sqrt(2))
+            most = min(most, math.ceil(NOISE_WIDTHS * noise))
+        return max(1, most)
 
 
 class MechanismBase(Mechanism):

@@ -1,5 +1,4 @@
-"""Are two samples exchangeable? Exact rank tests, a test against an excess at the top, and p-values
-of single values.
+"""Are two samples exchangeable? Rank tests, a test against an excess, p-values of single values.
 
 All hold whatever the values depend on, as long as which of them belong to the first sample was
 drawn at random.
