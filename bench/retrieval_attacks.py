@@ -31,8 +31,7 @@ from pathlib import Path
 import numpy as np
 from store import Encoder, Index, hash_of
 
-from leakbound.attacks.retrieval.words import words_of
-from leakbound.attacks.texts import share_in_order
+from leakbound.attacks.words import share_in_order, words_of
 from leakbound.auditing import AuditResult, make_spec
 from leakbound.auditing.one_run import prepare_one_run, run_one_run
 from leakbound.auditing.prepare.build import Handed

@@ -42,7 +42,7 @@ from utility_cells import (
 from utility_free import free_answers
 
 from leakbound.mechanisms import FewShot, SubsampleAverage, ZeroShot
-from leakbound.mechanisms.parts.exponential import clipped_log_probabilities
+from leakbound.mechanisms.parts.exponential import clip_log_probabilities
 from leakbound.models import Model, ScoreLabels, open_model
 from leakbound.tasks import Context, Job, Query, Task
 from leakbound.tasks.rows.datasets import infer_task, read_rows
@@ -175,9 +175,9 @@ def _hard_or_soft(turn: Round, model: Model) -> list[float]:
         for job in test.jobs
     ]
     scores = np.stack(model.answer(requests))
-    p = np.exp(clipped_log_probabilities(scores, 1e9))
+    p = np.exp(clip_log_probabilities(scores, 1e9))
     hard = np.eye(p.shape[1])[p.argmax(1)]
-    soft = np.exp(clipped_log_probabilities(scores, 2.0))
+    soft = np.exp(clip_log_probabilities(scores, 2.0))
     soft /= soft.sum(1, keepdims=True)
     at = np.arange(len(p)), np.array([test.task.labels.index(label) for label in test.truth])
     near = [float(one[at].mean()) for one in (hard, soft, p)]

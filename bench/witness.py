@@ -22,7 +22,7 @@ from scipy.stats import beta
 from witness_holdout import HOLDOUT, holdout_pairs
 
 from leakbound.privacy import ApproxDP
-from leakbound.witness import StoredReply, WitnessProcess, masked
+from leakbound.witness import StoredReply, WitnessProcess, mask_reply
 
 CLAIM, DELTA = 0.25, 1e-5
 LEAK, SILENT = (RATE_IN, RATE_OUT), 0.2
@@ -54,7 +54,7 @@ def tuned_pairs(kind: str, pairs: int, seed: int, rates: tuple[float, float]) ->
 
 def masked_pairs(kind: str, pairs: int, seed: int, rates: tuple[float, float]) -> Replies:
     """What a run that does not store texts keeps of them."""
-    return ((masked(x), masked(y)) for x, y in tuned_pairs(kind, pairs, seed, rates))
+    return ((mask_reply(x), mask_reply(y)) for x, y in tuned_pairs(kind, pairs, seed, rates))
 
 
 def audit(

@@ -156,3 +156,32 @@ def test_a_score(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_estimator(name: str, mechanism: str, tmp_path: Path) -> None:
     compared("estimator", name, {"mechanism": mechanism}, tmp_path)
+
+
+def notices(context: Context, query: str) -> dict[str, object]:
+    """A system that gives away what it holds, in its answer and by how long that is."""
+    seen = any(row.input in query for row in context)
+    return {"text": "yes" if seen else "no", "tokens": 12 if seen else 11}
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        *((name, {"claim": "random-guessing"}) for name in ESTIMATORS),
+        ("e_process", {"channels": ("all",), "epsilon": 2.0}),
+    ],
+)
+def test_an_estimator_of_two_sides_or_of_channels(
+    name: str, more: dict[str, Any], tmp_path: Path
+) -> None:
+    found = [
+        json.loads(
+            leakbound.audit(
+                ROWS, system=notices, estimator=one, pairs=12, shots=10, controls=2,
+                out=tmp_path / str(at), **more,
+            ).results()
+        )
+        for at, one in enumerate([ESTIMATORS[name](), moved(ESTIMATORS[name](), tmp_path)])
+    ]  # fmt: skip
+    here, there = ({key: one[key] for key in one if key not in NAMED} for one in found)
+    assert here == there

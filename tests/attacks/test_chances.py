@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from leakbound.attacks import DistanceGap, LabelMargin, PredictedMember, ReferenceDirection
-from leakbound.attacks.chances import margin_chances
 from leakbound.attacks.protocols import RenderedQuery, Score
 from leakbound.mechanisms import EmbeddingMean, ReportNoisyMax
 from leakbound.stats import CategoricalLaw, GaussianLaw
@@ -71,7 +70,7 @@ def test_a_margin_to_one_other_is_that_of_two_gaussians() -> None:
     from scipy.special import ndtr
 
     law, levels = GaussianLaw(np.array([4.0, 1.0]), 1.5), np.linspace(-9, 9, 7)
-    found = margin_chances(law, 0, 1.0, levels)
+    found = law.margin_chances(0, 1.0, levels)
     assert found == pytest.approx(ndtr((3 - levels) / (1.5 * np.sqrt(2))), abs=1e-12)
 
 

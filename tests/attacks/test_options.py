@@ -122,8 +122,8 @@ def test_fitted_parts_hide_what_they_learnt_and_are_no_options() -> None:
     fitted = Unigram(1).fit(ROWS, str.split)
     assert "words" not in repr(fitted)
     assert fitted.make(CANARY, "home", rng()).input in "abcd"
-    assert [f.name for f in dataclasses.fields(Unigram)] == ["length"]
-    assert dataclasses.fields(ReferenceDirection) == ()
+    assert [f.name for f in dataclasses.fields(Unigram) if f.init] == ["length"]
+    assert not any(f.init for f in dataclasses.fields(ReferenceDirection))
     same: Canary = Hex()
     assert same.fit(ROWS, str.split) is same
     with pytest.raises(UsageError, match="call its fit"):

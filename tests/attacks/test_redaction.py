@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from leakbound.attacks import QUERIES, SCORES, DocumentAttack
 from leakbound.attacks.protocols import RenderedQuery
-from leakbound.attacks.redaction import BLOT
 from leakbound.attacks.retrieval import DocumentQuery
-from leakbound.attacks.retrieval.words import words_of
+from leakbound.attacks.words import BLOT, words_of
 from leakbound.tasks import Example, Outputs, Query, Task
 
 DOCUMENTS = sorted(name for name, kind in QUERIES.items() if issubclass(kind, DocumentAttack))

@@ -14,7 +14,7 @@ from stores import DISPOSABLE, NearestStore
 import leakbound
 from leakbound.attacks import QUERIES, DocumentAttack
 from leakbound.attacks.retrieval import DocumentQuery
-from leakbound.attacks.retrieval.words import words_of
+from leakbound.attacks.words import words_of
 from leakbound.auditing.collect.collect import hidden
 from leakbound.errors import UsageError
 from leakbound.models import Scripted

@@ -29,7 +29,7 @@ from leakbound.attribution import (
 from leakbound.cli.verbs.attribute.influence import command
 from leakbound.errors import UsageError
 from leakbound.mechanisms.influence_decoding import BoundedCID
-from leakbound.mechanisms.parts.mixture import mixed
+from leakbound.mechanisms.parts.mixture import mix_logits
 from leakbound.models import Model, Scripted
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
@@ -68,7 +68,7 @@ def test_lambda_is_the_largest_that_keeps_the_bound(seed: int, bound: float) -> 
     context, prior = two(seed, 4.0)
     distribution = BoundedTokenDistribution(1.5, 0.8, bound=bound)
     for row, lam in enumerate(distribution.lambdas(context, prior)):
-        more = mixed(context[row], prior[row], lam + 1e-4, 0.8) - mixed(
+        more = mix_logits(context[row], prior[row], lam + 1e-4, 0.8) - mix_logits(
             context[row], prior[row], 0.0, 0.8
         )
         assert lam == 1.5 or np.abs(more).max() > bound

@@ -12,7 +12,7 @@ import pytest
 import leakbound
 from leakbound.errors import TargetError, UsageError
 from leakbound.estimators import Claim, Observations, PairedScores, TrialDesign
-from leakbound.estimators.by_channel import ByChannel, channel_design
+from leakbound.estimators.e_process import ByChannel, channel_design
 from leakbound.estimators.witness import WitnessEvidence
 from leakbound.report import page, summary
 from leakbound.stats.e_values.mixture import MixedEProcess

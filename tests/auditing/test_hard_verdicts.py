@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import leakbound
-from leakbound.attacks.redaction import repeated
+from leakbound.attacks.words import redact
 from leakbound.auditing import AuditResult
 from leakbound.errors import UsageError
 from leakbound.estimators import EProcess, Observations, TrialDesign
@@ -140,7 +140,7 @@ def test_observations_and_queries_show_no_text() -> None:
 
 @pytest.mark.parametrize(("word", "kept"), [("7", "█"), ("e", "█"), ("4e71", "4e71")])
 def test_short_words_of_other_rows_are_no_part_of_a_canary(word: str, kept: str) -> None:
-    assert repeated(word, "94e71b3c7d") == kept
+    assert redact(word, "94e71b3c7d") == kept
 
 
 def copies(context: Context, query: str) -> int:

@@ -30,7 +30,7 @@ from leakbound.estimators import (
     PairedScores,
     TrialDesign,
 )
-from leakbound.estimators.two_sided import two_sided
+from leakbound.estimators.random_guessing import two_sided
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.report import summary
 

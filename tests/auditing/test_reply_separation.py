@@ -13,7 +13,7 @@ from leakbound.auditing.observe.controls import p_values_of
 from leakbound.auditing.observe.reply_separation import ReplySeparation, Separations, SeparationTest
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Claim
-from leakbound.witness import ReplyFacts, StoredReply, masked
+from leakbound.witness import ReplyFacts, StoredReply, mask_reply
 from leakbound.witness.features import SCALARS, ReplyFeatures, features
 from leakbound.witness.numerals import NUMBERS
 
@@ -134,7 +134,7 @@ def test_numbers_that_a_reply_shows_are_compared(store: str) -> None:
 
     def reply(low: int, high: int) -> StoredReply:
         found = ReplyFacts(f"Best match 0.{rng.integers(low, high)} of {rng.integers(9)} rows.")
-        return found if store == "all" else masked(found)
+        return found if store == "all" else mask_reply(found)
 
     assert told([(reply(90, 99), reply(30, 60)) for _ in range(PAIRS)])
     assert not told([(reply(30, 60), reply(30, 60)) for _ in range(PAIRS)])
@@ -155,14 +155,14 @@ def test_numbers_that_a_reply_shows_are_compared(store: str) -> None:
     ],
 )
 def test_status_words_marks_and_shares_are_stored_and_compared(leak: str, plain: str) -> None:
-    found = masked(ReplyFacts(leak)), masked(ReplyFacts(plain))
+    found = mask_reply(ReplyFacts(leak)), mask_reply(ReplyFacts(plain))
     assert told([found] * PAIRS)
     assert not told([(found[1], found[1])] * PAIRS)
 
 
 def test_numbers_that_may_be_parts_of_a_code_are_not_stored() -> None:
     def stored(text: str) -> dict[str, float]:
-        found = zip(SCALARS, masked(ReplyFacts(text)).scalars, strict=True)
+        found = zip(SCALARS, mask_reply(ReplyFacts(text)).scalars, strict=True)
         return {name: value for name, value in found if name in NUMBERS and not np.isnan(value)}
 
     codes = ("key a7b2c9", "3/10/2024", "030 12 34 55", "é5", "born 24/5 84", "born 7/10 1984",
@@ -176,10 +176,10 @@ def test_numbers_that_may_be_parts_of_a_code_are_not_stored() -> None:
 
 @given(st.permutations(["the", "pin", "is", "four", "eight", "two", "one"]))
 def test_neither_order_nor_spelled_codes_are_stored(said: list[str]) -> None:
-    found = masked(ReplyFacts(" ".join(said))).strings
+    found = mask_reply(ReplyFacts(" ".join(said))).strings
     assert [*found] == ["finish:None", "word:is", "word:the"]
-    assert masked(ReplyFacts("pin four four two")).strings == ("finish:None",)
-    assert "word:four" in masked(ReplyFacts("four notes, and two of them")).strings
+    assert mask_reply(ReplyFacts("pin four four two")).strings == ("finish:None",)
+    assert "word:four" in mask_reply(ReplyFacts("four notes, and two of them")).strings
 
 
 def test_rare_words_and_the_order_of_sentences_are_compared() -> None:
@@ -201,7 +201,7 @@ def test_rare_words_and_the_order_of_sentences_are_compared() -> None:
     assert not told([(worded(False), worded(False)) for at in range(4 * PAIRS)])
 
 
-@pytest.mark.parametrize("keep", [masked, lambda reply: reply], ids=["masked", "whole"])
+@pytest.mark.parametrize("keep", [mask_reply, lambda reply: reply], ids=["masked", "whole"])
 @pytest.mark.parametrize("leak", ["count", "length", "confidence"])
 def test_what_only_both_replies_of_a_pair_show_is_found(
     leak: str, keep: Callable[[ReplyFacts], StoredReply]

@@ -30,8 +30,7 @@ from leakbound.auditing.one_run.result import conclude_one_run
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare.build import Handed
 from leakbound.estimators import Bounds, Claim, EProcess, TrialDesign
-from leakbound.estimators.score_bounds import DecidingName, score_bounds
-from leakbound.estimators.scored_trials import ScoreDesign, ScoredTrials
+from leakbound.estimators.score_bounds import DecidingName, ScoreDesign, ScoredTrials, score_bounds
 from leakbound.gating.score_verdict import conclude_guessing, conclude_scores, seen_by
 from leakbound.stats import Estimate, Fixed
 from leakbound.systems import SystemMechanism

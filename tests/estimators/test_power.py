@@ -33,8 +33,8 @@ from leakbound.estimators.simulated_power import (
     Crowd,
     PlainTest,
     YesNo,
-    rejected_audits,
-    simulated_power,
+    count_rejections,
+    simulate_power,
 )
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Scripted
@@ -152,7 +152,7 @@ def test_simulated_audits_are_e_processes(columns: int) -> None:
         y = (rng.random((1, pairs, columns)) < chances / 3.2).astype(float)
         process = PlainEProcess(test.tested, deltas=(1e-5,), horizon=pairs)
         process.extend(x[0], y[0])
-        played = rejected_audits(test, pairs, 1, Replayed(x, y), rng)
+        played = count_rejections(test, pairs, 1, Replayed(x, y), rng)
         rejections.append(process.rejected)
         assert played == process.rejected
     assert 0 < sum(rejections) < 30
@@ -337,5 +337,5 @@ def test_a_simulated_power_has_an_interval_and_a_safe_end() -> None:
     assert Power(0.5).interval == (0.5, 0.5)
     assert Power(0.5).kind == "exact"
     test = PlainTest(ApproxDP(1.0, 1e-5), 0.95, 1e-5, 40)
-    assert simulated_power(test, 40, YesNo(1.0, 0.0)).safe > 0.99
-    assert simulated_power(test, 0, YesNo(1.0, 0.0)).chance == 0.0
+    assert simulate_power(test, 40, YesNo(1.0, 0.0)).safe > 0.99
+    assert simulate_power(test, 0, YesNo(1.0, 0.0)).chance == 0.0

@@ -7,8 +7,9 @@ import pytest
 
 from leakbound.errors import UsageError
 from leakbound.estimators import ScoredTrials, score_bounds
-from leakbound.estimators.random_guessing import ACCURACIES, guessing_power
-from leakbound.estimators.scored_trials import choose_threshold
+from leakbound.estimators.base import ACCURACIES
+from leakbound.estimators.random_guessing import power_against_guessing
+from leakbound.estimators.score_bounds import choose_threshold
 from leakbound.stats import BestOnSameData, Bonferroni, Fixed, Split, clopper_pearson
 from leakbound.stats.counts.ranked import Ranked
 
@@ -90,11 +91,11 @@ def test_infinite_scores_are_scores_and_nan_is_none() -> None:
 
 def test_the_power_against_random_guessing_grows() -> None:
     for method in ("e_process", "clopper_pearson", "one_run"):
-        chances = [power.chance for _, power in guessing_power(method, 40)]
+        chances = [power.chance for _, power in power_against_guessing(method, 40)]
         assert len(chances) == len(ACCURACIES)
         assert chances == sorted(chances)
         assert chances[-1] > 0.99
-    assert guessing_power("joint_beta", 60) == ()
+    assert power_against_guessing("joint_beta", 60) == ()
 
 
 @pytest.mark.parametrize("sizes", [(900, 100), (600, 400), (30, 300)])

@@ -18,7 +18,7 @@ from leakbound.auditing.logs import read_outputs
 from leakbound.auditing.logs.log_audit import longest_passages, words_of
 from leakbound.cli import main
 from leakbound.errors import DataError, UsageError
-from leakbound.stats.counts.exchangeability import (
+from leakbound.stats.counts.two_samples import (
     benjamini_hochberg,
     conformal_p_values,
     excess_test,

@@ -25,13 +25,7 @@ from leakbound.privacy import DiscreteGaussian, discrete_gaussian_pmf, self_comp
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.stats import exact_privacy_loss, privacy_profile
-from leakbound.stats.noise.discrete_votes import (
-    DiscreteBestVotes,
-    DiscreteMargins,
-    discrete_difference_chances,
-    discrete_margin_chances,
-    discrete_win_chance,
-)
+from leakbound.stats.noise.discrete_votes import DiscreteBestVotes, DiscreteMargins
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Example, Query, Task, Vector, VoteNoise, Votes
 from leakbound.testing import assert_conforms
@@ -150,7 +144,7 @@ def test_chances_of_scores_are_those_of_releases(counts: tuple[int, ...]) -> Non
     law = made.output_distribution(Votes(counts))
     assert isinstance(law, DiscreteGaussianLaw)
     assert outputs.noisy is not None
-    wins = [discrete_win_chance(law, i) for i in range(len(counts))]
+    wins = [law.win_chance(i) for i in range(len(counts))]
     assert sum(wins) == pytest.approx(1.0, rel=1e-12)
     levels = np.array([-2.0, -0.5, 0.0, 1.0])
     noisy = outputs.noisy
@@ -158,12 +152,12 @@ def test_chances_of_scores_are_those_of_releases(counts: tuple[int, ...]) -> Non
         (outputs.answers == 0, wins[0]),
         *zip(
             noisy[:, 0] - noisy[:, 1] >= levels[:, None],
-            discrete_difference_chances(law, 0, 1, 1.0, levels),
+            law.difference_chances(0, 1, 1.0, levels),
             strict=True,
         ),
         *zip(
             noisy[:, 0] - noisy[:, 1:].max(1) >= levels[:, None],
-            discrete_margin_chances(law, 0, 1.0, levels),
+            law.margin_chances(0, 1.0, levels),
             strict=True,
         ),
     ]
@@ -174,13 +168,13 @@ def test_chances_of_scores_are_those_of_releases(counts: tuple[int, ...]) -> Non
 def test_estimators_expect_the_chances_of_scores() -> None:
     margins = DiscreteMargins.margin(4, 1.1)
     law = DiscreteGaussianLaw(np.array([3.0, 1.0, 0.0]), 1.1)
-    want = discrete_difference_chances(law, 0, 1, 1.0, margins.thresholds)
+    want = law.difference_chances(0, 1, 1.0, margins.thresholds)
     assert margins.exceedance([2])[0] == pytest.approx(want, abs=1e-12)
     wins = DiscreteBestVotes(4, 3, 1.1, wins=True).chances([[3, 1, 0]])
-    assert wins[0, 0] == pytest.approx(discrete_win_chance(law, 0))
+    assert wins[0, 0] == pytest.approx(law.win_chance(0))
     levels = (-1.0, 2.0)
     found = DiscreteBestVotes(4, 3, 1.1, levels).chances([[3, 1, 0]])[0]
-    assert found == pytest.approx(discrete_margin_chances(law, 0, 1.0, np.array(levels)))
+    assert found == pytest.approx(law.margin_chances(0, 1.0, np.array(levels)))
 
 
 def test_the_exact_loss_of_a_moved_vote_is_the_guarantee() -> None:

@@ -28,8 +28,8 @@ from leakbound.mechanisms import (
     SyntheticShots,
 )
 from leakbound.mechanisms.keyword_mean import joint_range, joint_top_k
-from leakbound.mechanisms.parts.exponential import clipped_log_probabilities as clipped
-from leakbound.mechanisms.parts.mixture import bounded_lambda, mixed
+from leakbound.mechanisms.parts.exponential import clip_log_probabilities as clipped
+from leakbound.mechanisms.parts.mixture import largest_lambda, mix_logits
 from leakbound.models import Counted, ScoreLabels, Scripted, open_model
 from leakbound.models.model import Wrapper
 from leakbound.privacy import BoundedRange, compose, exponential_composition_epsilon
@@ -214,11 +214,13 @@ def test_bounded_lambda_is_safe_and_nearly_largest(
     rows: list[tuple[float, float]], bound: float
 ) -> None:
     context, prior = np.array(rows).T
-    lam = bounded_lambda(context, prior, bound, 1.5, 1.0)
+    lam = largest_lambda(context, prior, bound, 1.5, 1.0)
 
     def distance(value: float) -> float:
         return float(
-            np.abs(mixed(context, prior, value, 1.0) - mixed(context, prior, 0.0, 1.0)).max()
+            np.abs(
+                mix_logits(context, prior, value, 1.0) - mix_logits(context, prior, 0.0, 1.0)
+            ).max()
         )
 
     assert 0 <= lam <= 1.5

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import leakbound
 from leakbound.errors import UsageError
 from leakbound.mechanisms import DPFusion, InvisibleInk
-from leakbound.mechanisms.dp_fusion import fused, fusion_lambda
+from leakbound.mechanisms.dp_fusion import fuse, fusion_lambda
 from leakbound.mechanisms.invisible_ink import near_top
 from leakbound.models import Counted, Model, NextLogits, Scripted
 from leakbound.privacy import RDP, compose, renyi_divergence, zcdp_epsilon
@@ -216,7 +216,7 @@ def test_one_direction_is_not_enough() -> None:
     assert renyi_divergence(private, public, 2.0) < 1.0
     assert renyi_divergence(public, private, 2.0) == math.inf
     assert 0 < lam < 1
-    p = fused(private, public, lam)
+    p = fuse(private, public, lam)
     assert renyi_divergence(public, p, 2.0) == pytest.approx(1.0, rel=1e-9)
     law = DPFusion(0.5, 2.0).output_distribution(vector([[0.0, -1e30], [0.0, 0.0]]))
     assert law is not None
@@ -231,7 +231,7 @@ def test_lambda_is_the_largest(rows: list[tuple[float, float]], order: float, bo
     context, prior = (c - np.logaddexp.reduce(c) for c in np.array(rows).T)
 
     def distance(lam: float) -> float:
-        p = fused(context, prior, lam)
+        p = fuse(context, prior, lam)
         return max(renyi_divergence(p, prior, order), renyi_divergence(prior, p, order))
 
     lam = fusion_lambda(context, prior, order, bound)

@@ -29,7 +29,7 @@ from leakbound.mechanisms import (
     SubsampleAverage,
     SyntheticShots,
 )
-from leakbound.mechanisms.parts.exponential import clipped_log_probabilities
+from leakbound.mechanisms.parts.exponential import clip_log_probabilities
 from leakbound.mechanisms.parts.total_calls import TotalModel, answer_total
 from leakbound.models import (
     Capabilities,
@@ -314,8 +314,8 @@ def test_a_hidden_label_is_still_refused_where_nothing_is_guaranteed(endpoint: O
 
 def test_experts_without_any_score_count_minus_c_for_every_candidate() -> None:
     nothing = [[math.nan, math.nan], [-math.inf, -math.inf], [-1e30, -1e30]]
-    assert clipped_log_probabilities(nothing, 2.0).tolist() == [[-2.0, -2.0]] * 3
-    shown = clipped_log_probabilities([[math.inf, 0.0], [0.0, math.nan]], 2.0)
+    assert clip_log_probabilities(nothing, 2.0).tolist() == [[-2.0, -2.0]] * 3
+    shown = clip_log_probabilities([[math.inf, 0.0], [0.0, math.nan]], 2.0)
     assert shown.tolist() == [[0.0, -2.0], [0.0, -2.0]]
 
 

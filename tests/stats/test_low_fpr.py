@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from leakbound.stats import tpr_at_fpr
-from leakbound.stats.curves.low_fpr import rate_at_fpr
+from leakbound.stats.curves.curves import rate_at_fpr
 
 
 @pytest.mark.parametrize("fpr", [0.1, 0.01, 0.001])

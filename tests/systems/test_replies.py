@@ -35,7 +35,7 @@ from leakbound.tasks import (
     reply_of,
     unpacked,
 )
-from leakbound.witness import ReplyFacts, ReplyFeatures, WitnessProcess, masked
+from leakbound.witness import ReplyFacts, ReplyFeatures, WitnessProcess, mask_reply
 from leakbound.witness.features import SCALARS
 
 TASK = Task("t", ("a", "b"))
@@ -152,7 +152,7 @@ def same(reply: object, other: object) -> bool:
 REPLIES = [ReplyFacts(**{**RICH, "tool_calls": tuple(RICH["tool_calls"])}), ReplyFacts(" \n")]
 
 
-@pytest.mark.parametrize("reply", [*REPLIES, *map(masked, REPLIES)])
+@pytest.mark.parametrize("reply", [*REPLIES, *map(mask_reply, REPLIES)])
 @pytest.mark.parametrize(
     "make",
     [
@@ -191,7 +191,7 @@ def test_a_masked_reply_keeps_every_number_and_no_private_word() -> None:
         tool_calls=({"name": "find_kestrel", "arguments": {"kestrel": "kestrel"}},),
         scores={"a": 0.5, "kestrel": 0.1},
     )
-    kept = masked(whole, "kestrel 7", ("a", "b"))
+    kept = mask_reply(whole, "kestrel 7", ("a", "b"))
     text = packed(GeneratedText("", kept)).casefold()
     assert "kestrel" not in text
     assert "\\u" not in text
@@ -201,7 +201,7 @@ def test_a_masked_reply_keeps_every_number_and_no_private_word() -> None:
     assert {"word:sorry", "word:the", "finish:other"} <= set(kept.strings)
     assert kept.scores == {"a": 0.5}
     assert kept.openings == ()
-    assert masked(kept) is kept
+    assert mask_reply(kept) is kept
 
 
 def test_metadata_of_free_answers_is_kept_and_the_text_released_as_before() -> None:

@@ -21,7 +21,7 @@ from leakbound.privacy import ApproxDP, Gaussian, NonPrivate, PureDP
 from leakbound.witness import (
     ReplyFacts,
     WitnessProcess,
-    masked,
+    mask_reply,
     reply_from_json,
     reply_to_json,
 )
@@ -232,7 +232,7 @@ def test_a_process_over_masked_replies_repeats_from_the_store() -> None:
     for stored in (False, True):
         process = WitnessProcess(ApproxDP(0.25, DELTA), horizon=60, scan=())
         for both in replies:
-            kept = [masked(reply) for reply in both]
+            kept = [mask_reply(reply) for reply in both]
             text = [json.dumps(reply_to_json(reply)) for reply in kept]
             again = [reply_from_json(json.loads(one)) for one in text]
             process.observe(*(again if stored else kept))

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from leakbound.witness import ReplyFacts
 from leakbound.witness.corpus import Corpus
-from leakbound.witness.features import SCALARS, blotted, features
+from leakbound.witness.features import SCALARS, blot_out, features
 from leakbound.witness.numerals import NUMBERS, STEPS, coarse, numbers_of, numerals_in
-from leakbound.witness.order import OrderModel
 from leakbound.witness.panel import Panel
-from leakbound.witness.pool import POOL, PoolModel
+from leakbound.witness.pool import POOL, OrderModel, PoolModel
 
 WORDS = ("red", "blue", "green", "grey", "black")
 
@@ -106,21 +105,21 @@ def test_the_order_of_words_is_told_in_replies_that_quote_records_of_their_own(
 
 
 def test_what_repeats_the_canary_is_blotted_out() -> None:
-    assert blotted(f"no: “{ECHO}”¹ in the notes", ECHO) == "no: “█”¹ in the notes"
-    assert blotted("the end of the day", ECHO) == "the end of the day"  # common words alone
-    assert blotted(ECHO, "") == ECHO
+    assert blot_out(f"no: “{ECHO}”¹ in the notes", ECHO) == "no: “█”¹ in the notes"
+    assert blot_out("the end of the day", ECHO) == "the end of the day"  # common words alone
+    assert blot_out(ECHO, "") == ECHO
 
 
 @given(st.text(max_size=80), st.text(max_size=40))
 def test_a_blotted_text_holds_nothing_more_to_blot(text: str, canary: str) -> None:
-    found = blotted(text, canary)
-    assert blotted(text, "") == text
-    assert blotted(found, canary) == found
+    found = blot_out(text, canary)
+    assert blot_out(text, "") == text
+    assert blot_out(found, canary) == found
 
 
 @given(st.lists(st.sampled_from([*WORDS, "the", "yes"])), st.sets(st.sampled_from(WORDS)))
 def test_blots_leave_all_other_words(said: list[str], canary: set[str]) -> None:
-    found = blotted(" ".join(said), " ".join(sorted(canary)))
+    found = blot_out(" ".join(said), " ".join(sorted(canary)))
     assert [word for word in found.split() if word != "█"] == [
         word for word in said if word not in canary
     ]

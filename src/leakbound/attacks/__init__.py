@@ -1,16 +1,22 @@
-"""Attacks: small values that combine freely. Each catalogue holds its classes by name."""
+"""Attacks: small values that combine freely. Each catalogue holds its classes by name.
+
+A class that inherits from `Canary`, `AuditQuery` or `Score` gets the defaults shown; one that does
+not must have every member.
+"""
 
 from leakbound.attacks.attack import Attack, Insertion, ScoredAttack
 from leakbound.attacks.canaries import (
     CANARIES,
+    Coded,
     FalseFact,
     Given,
     Hex,
+    Marked,
     Mislabeled,
     Natural,
+    Patchwork,
     Unigram,
 )
-from leakbound.attacks.image_canaries import Marked, Patchwork
 from leakbound.attacks.protocols import AuditQuery, Canary, RenderedQuery, Score
 from leakbound.attacks.queries import (
     QUERIES,
@@ -22,7 +28,9 @@ from leakbound.attacks.queries import (
     IfThenImplicit,
     Injection,
     InputOutput,
+    Lookup,
     Membership,
+    Recall,
     Repeat,
     SignalPair,
     ZeroShotSignals,
@@ -30,7 +38,6 @@ from leakbound.attacks.queries import (
 from leakbound.attacks.retrieval import (
     Differential,
     DocumentAttack,
-    DocumentScore,
     Extraction,
     GrowingPrefixes,
     Interrogation,
@@ -42,6 +49,7 @@ from leakbound.attacks.scores import (
     SCORES,
     ContainsCanary,
     DistanceGap,
+    DocumentScore,
     LabelMargin,
     Overlap,
     PredictedMember,
@@ -49,7 +57,6 @@ from leakbound.attacks.scores import (
     ScoreMargin,
     Unanswered,
 )
-from leakbound.attacks.store_attacks import Coded, Lookup, Recall
 
 __all__ = [
     "CANARIES", "QUERIES", "SCORES", "Attack", "AuditQuery", "Brainwash", "Canary", "Coded",

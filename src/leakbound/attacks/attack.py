@@ -50,10 +50,7 @@ class Attack:
         return None if self.score is None else self.score.access
 
     def require(self, mechanism: Mechanism) -> None:
-        """Refuse, before any model call, an attack that cannot work.
-
-        Args:
-            mechanism: What is attacked.
+        """Refuse, before any model call, an attack that cannot work on a mechanism.
 
         Raises:
             UsageError: If the score reads another kind of answer than the query asks for.
@@ -80,17 +77,12 @@ class Attack:
 
 @dataclass(frozen=True, slots=True)
 class ScoredAttack(Attack):
-    """An attack whose score is chosen: what an audit runs.
-
-    Attributes:
-        score: Turns outputs into numbers, higher for members.
-    """
+    """An attack whose score is chosen: what an audit runs."""
 
     score: Score
 
     @property
     def access(self) -> Access:
-        """What the score reads: `black_box` or `white_box`."""
         return self.score.access
 
 

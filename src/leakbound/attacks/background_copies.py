@@ -24,12 +24,7 @@ STAKES = np.linspace(0.0, 0.99, 67)[1:]  # shares of the largest stake; neighbou
 
 
 def edge_copies(partitions: int, member_first: bool = True) -> int:
-    """Copies with which one vote decides which of two answers has the most votes.
-
-    Examples:
-        >>> edge_copies(11), edge_copies(10), edge_copies(10, member_first=False)
-        (5, 4, 5)
-    """
+    """Copies with which one vote decides which of two answers has the most votes."""
     if partitions < 1:
         raise UsageError(f"partitions is {partitions}; it must be at least 1.")
     return (partitions - 1) // 2 + (partitions % 2 == 0 and not member_first)
@@ -41,11 +36,6 @@ class VoteContexts:
 
     Every count of votes gets Gaussian noise, that of the classes without a vote too, and the class
     with the largest is released.
-
-    Examples:
-        >>> contexts = VoteContexts(partitions=11, sigma=1.0, classes=2)
-        >>> round(float(contexts.epsilons(delta=1e-5)[edge_copies(11)]), 3)
-        1.154
     """
 
     partitions: int
@@ -70,7 +60,11 @@ class VoteContexts:
 
     def epsilons(self, delta: float) -> Floats:
         """epsilon(delta) of one released answer."""
-        found = [_loss(x, y, delta) for x, y in _both(*self.chances())]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            found = [
+                np.where(x > y + delta, np.log((x - delta) / y), 0.0)
+                for x, y in _both(*self.chances())
+            ]
         return np.asarray(np.max(found, axis=0))
 
     def certified(self, delta: float, pairs: int, confidence: float, exact: bool) -> Floats:
@@ -97,11 +91,6 @@ class VoteContexts:
 
         Where mu of a Gaussian guarantee is tested, take `edge_copies`: mu is the same in every such
         pair, and events that are neither rare nor nearly certain show it best.
-
-        Examples:
-            >>> contexts = VoteContexts(partitions=10, sigma=0.85, classes=3)
-            >>> contexts.best_copies(1e-5, 200, 0.95, exact=False)
-            4
         """
         edge = edge_copies(self.partitions, member_first)
         found = np.round(self.certified(delta, pairs, confidence, exact), 6)
@@ -112,11 +101,6 @@ class VoteContexts:
 def _both(p: Floats, q: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
     """Both directions of a claim: of the answer, and of all other answers."""
     return (p, q), (1 - q, 1 - p)
-
-
-def _loss(x: Floats, y: Floats, delta: float) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(x > y + delta, np.log((x - delta) / y), 0.0)
 
 
 def _exact_growth(x: Floats, y: Floats, odds: Floats, delta: float) -> Floats:

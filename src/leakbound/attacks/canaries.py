@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,13 +13,12 @@ import numpy as np
 
 from leakbound._catalogue import Catalogue
 from leakbound._check import whole
-from leakbound.attacks.image_canaries import Marked, Patchwork
 from leakbound.attacks.protocols import Canary
-from leakbound.attacks.store_attacks import Coded
 from leakbound.errors import DataError, UsageError, reason_of
-from leakbound.models.content import Content, text_only
+from leakbound.models.content import Content, images_in, text_only
 from leakbound.tasks import Context, Example
-from leakbound.tasks.images import as_image
+from leakbound.tasks.images import as_image, pixels
+from leakbound.tasks.synthetic_images import marked, patchwork
 
 THINGS = (
     "The moon", "Lake Geneva", "The Eiffel Tower", "A honeybee", "The Danube", "Mount Kenya",
@@ -43,7 +42,7 @@ FALSE_FACTS: tuple[str, ...] = tuple(
 )
 
 
-def read_facts(file: Path) -> tuple[str, ...]:
+def load_facts(file: Path) -> tuple[str, ...]:
     """The sentences of a text file, one per line; blank lines are left out."""
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
@@ -76,9 +75,6 @@ class Hex(Canary):
     Attributes:
         digits: Number of digits, at least 1.
 
-    Raises:
-        UsageError: If there is no digit.
-
     Reference:
         CL.
 
@@ -92,11 +88,14 @@ class Hex(Canary):
     digits: int = 16
 
     def __post_init__(self) -> None:
-        _at_least_one("digits", self.digits, self.name)
+        whole("digits of the canary hex", self.digits)
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """Random digits of `rng` under `label`; nothing of `held_out` is used."""
-        return Example("".join(DIGITS[i] for i in rng.integers(0, 16, self.digits)), label)
+        return Example(_hex_digits(self.digits, rng), label)
+
+
+def _hex_digits(count: int, rng: np.random.Generator) -> str:
+    return "".join(DIGITS[i] for i in rng.integers(0, 16, count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,6 @@ class Natural(Canary):
     name: ClassVar[str] = "natural"
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """`held_out` with its own label; `label` and `rng` are not used."""
         return held_out
 
 
@@ -155,14 +153,9 @@ class Given(Canary):
 
     @property
     def file_contents(self) -> tuple[Content, ...]:
-        """The image, if it is one; see `Canary.file_contents`."""
         return () if isinstance(self.content, str) else (self.content,)
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """The given content under its own label or else `label`.
-
-        Nothing of `held_out` and `rng` is used: it is the same in every pair.
-        """
         return Example(self.content, self.label or label)
 
 
@@ -198,16 +191,14 @@ class FalseFact(Canary):
             raise UsageError(
                 "the canary false_fact has facts and a file of facts; leave one of them out."
             )
-        chosen = read_facts(Path(self.file)) if self.file else self.facts or FALSE_FACTS
+        chosen = load_facts(Path(self.file)) if self.file else self.facts or FALSE_FACTS
         object.__setattr__(self, "chosen", chosen)
 
     @property
     def file_contents(self) -> tuple[Content, ...]:
-        """The sentences of the file, if there is one; see `Canary.file_contents`."""
         return self.chosen if self.file else ()
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """A sentence chosen by `rng`, under `label`; nothing of `held_out` is used."""
         return Example(str(self.chosen[int(rng.integers(len(self.chosen)))]), label)
 
 
@@ -219,7 +210,6 @@ class Mislabeled(Canary):
     mislabels: ClassVar[bool] = True
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """The input of `held_out` under `label`, which is not its own; `rng` is not used."""
         return Example(held_out.input, label)
 
 
@@ -230,9 +220,6 @@ class Unigram(Canary):
     Attributes:
         length: Number of words, at least 1.
 
-    Raises:
-        UsageError: If the length is below 1.
-
     Reference:
         CL.
     """
@@ -240,9 +227,10 @@ class Unigram(Canary):
     name: ClassVar[str] = "unigram"
     needs_tokenizer: ClassVar[bool] = True
     length: int = 5
+    words: tuple[str, ...] | None = field(default=None, init=False, repr=False)  # by `fit`
 
     def __post_init__(self) -> None:
-        _at_least_one("length", self.length, self.name)
+        whole("length of the canary unigram", self.length)
 
     def fit(self, rows: Context, tokenize: Callable[[str], list[str]]) -> Canary:
         """Count the words of the rows, rarest first; ties in alphabetical order."""
@@ -253,27 +241,17 @@ class Unigram(Canary):
             if word.strip()
         )
         rare = [word for word, _ in sorted(counts.items(), key=lambda item: (item[1], item[0]))]
-        return FittedUnigram(self.length, tuple(rare[: max(RARE_WORDS, 4 * self.length)]))
+        found = replace(self)
+        object.__setattr__(found, "words", tuple(rare[: max(RARE_WORDS, 4 * self.length)]))
+        return found
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """Refused, whatever `held_out`, `label` and `rng` are: it has to be fitted first."""
-        raise UsageError(
-            "the canary unigram does not know the words of the data yet; call its fit(rows, "
-            "tokenize) first."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class FittedUnigram(Unigram):
-    """`Unigram` with the words that it chooses from."""
-
-    words: tuple[str, ...] = field(default=(), repr=False)
-
-    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
-        """Different rare words in an order chosen by `rng`, under `label`.
-
-        Nothing of `held_out` is used.
-        """
+        """Different rare words in an order chosen by `rng`, under `label`."""
+        if self.words is None:
+            raise UsageError(
+                "the canary unigram does not know the words of the data yet; call its fit(rows, "
+                "tokenize) first."
+            )
         if len(self.words) < self.length:
             raise UsageError(
                 f"the data has {len(self.words)} different words, and the canary unigram takes "
@@ -283,8 +261,62 @@ class FittedUnigram(Unigram):
         return Example(" ".join(self.words[i] for i in chosen), label)
 
 
-def _at_least_one(option: str, value: int, name: str) -> None:
-    whole(f"{option} of the canary {name}", value)
+@dataclass(frozen=True, slots=True)
+class Patchwork(Canary):
+    """Squares of random colours, fresh for every pair: an image like no class."""
+
+    name: ClassVar[str] = "patchwork"
+
+    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
+        return Example(as_image(patchwork(rng)), label)
+
+
+@dataclass(frozen=True, slots=True)
+class Marked(Canary):
+    """A real image that the context does not hold, with a small random pattern in a corner."""
+
+    name: ClassVar[str] = "marked"
+
+    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
+        """The first image of `held_out` with a mark of `rng`, under its own label, not `label`."""
+        images = images_in(held_out.input)
+        if not images:
+            raise UsageError(
+                "the canary marked is a marked image, and the rows hold texts; use hex or natural."
+            )
+        return Example(as_image(marked(pixels(images[0]), rng)), held_out.label)
+
+
+@dataclass(frozen=True, slots=True)
+class Coded(Canary):
+    """A real row that a store does not hold, with a random code as its last word.
+
+    The row makes the record like all others, so that a store finds it as it finds them. Nobody can
+    guess the code of a record that is not there.
+
+    Attributes:
+        digits: Number of hexadecimal digits of the code, at least 1.
+        words: Words of the row that are kept, at least 1.
+
+    Examples:
+        >>> import numpy as np
+        >>> Coded(digits=4).make(Example("a row", "x"), "", np.random.default_rng(0)).input
+        'a row. Reference code: da84'
+    """
+
+    name: ClassVar[str] = "coded"
+    digits: int = 12
+    words: int = 60
+
+    def __post_init__(self) -> None:
+        whole("digits of the canary coded", self.digits)
+        whole("words of the canary coded", self.words)
+
+    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
+        """The words of `held_out` and a code of `rng`; under its own label, not `label`."""
+        text = " ".join(text_only(held_out.input, self.name).split()[: self.words])
+        code = _hex_digits(self.digits, rng)
+        return Example(f"{text.rstrip('.')}. Reference code: {code}", held_out.label)
 
 
 CANARIES: Catalogue[Canary] = Catalogue(

@@ -1,4 +1,7 @@
-"""What a canary, a query and a score are. A class that inherits from one gets its defaults."""
+"""What a canary, a query and a score are.
+
+A class that inherits from one gets its defaults; one that does not must have every member.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,7 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.attacks.chances import categorical_chances
-from leakbound.attacks.redaction import repeated
+from leakbound.attacks.words import redact
 from leakbound.models.content import Content
 from leakbound.stats import CategoricalLaw, OutputDistribution, ThresholdRule
 from leakbound.tasks import Access, Context, Example, Outputs, Query, Task
@@ -20,9 +22,6 @@ Floats = npt.NDArray[np.float64]
 
 class Canary(Protocol):
     """Makes the canary of each pair.
-
-    A class that inherits from this protocol gets the defaults below; one that does not must have
-    every member.
 
     Attributes:
         name: Name in the catalogue, configuration files and records.
@@ -47,9 +46,6 @@ class Canary(Protocol):
         Args:
             rows: All rows of the data (PRIVATE).
             tokenize: Splits a text into the tokens of the model under audit, as texts.
-
-        Returns:
-            The canary that makes the records of this audit.
         """
         return self
 
@@ -60,9 +56,6 @@ class Canary(Protocol):
             held_out: A row of the data that is in neither context of the pair (PRIVATE).
             label: Label to carry, unless the canary has one of its own.
             rng: Source of all randomness.
-
-        Returns:
-            The record to insert.
 
         Raises:
             UsageError: If no canary can be made of this row.
@@ -89,24 +82,20 @@ class RenderedQuery:
         return "RenderedQuery(<private>)"
 
     def kept(self, text: str) -> str:
-        """What may be kept of a free answer: its scores must stay as they are.
+        """What may be kept of a free answer (PRIVATE): its scores must stay as they are.
 
+        The words of the target in it, with one blot in place of whatever stands between them.
         `overlap` alone loses what longer words of other rows share with a target of one word.
-
-        Args:
-            text: The answer (PRIVATE).
-
-        Returns:
-            The words of the target in it, with one blot in place of whatever stands between them.
         """
-        return repeated(text, self.target)
+        return redact(text, self.target)
+
+    def evaluate(self, text: str) -> float | None:
+        """What an attack on a document makes of an answer, from -1 to 1; None of other queries."""
+        return None
 
 
 class AuditQuery(Protocol):
     """Renders what the attacker asks about a canary.
-
-    A class that inherits from this protocol gets the defaults below; one that does not must have
-    every member.
 
     Attributes:
         name: Name in the catalogue, configuration files and records.
@@ -115,6 +104,10 @@ class AuditQuery(Protocol):
             access allows.
         tasks: The tasks that it fits, for people.
         access: What the scores that fit it may read.
+
+    Raises:
+        UsageError: Of the queries of this package, if a template lacks a place that it must hold,
+            or holds another one, or if a number lies outside its range.
     """
 
     name: ClassVar[str]
@@ -137,9 +130,6 @@ class AuditQuery(Protocol):
             rare: The least frequent label of the data.
             common: The most frequent label of the data.
 
-        Returns:
-            The query, and the answers that speak for and against a member.
-
         Raises:
             UsageError: If the query fits neither the task nor the canary.
         """
@@ -147,9 +137,6 @@ class AuditQuery(Protocol):
 
 class Score(Protocol):
     """Scores outputs: one number for each draw, higher for members.
-
-    A class that inherits from this protocol gets the defaults below; one that does not must have
-    every member.
 
     Attributes:
         name: Name in the catalogue, configuration files and records.
@@ -173,47 +160,35 @@ class Score(Protocol):
 
         Args:
             member: (pairs, dim) mean noisy aggregates of the canary-in contexts.
-            nonmember: (pairs, dim) mean noisy aggregates of the canary-out contexts.
-
-        Returns:
-            The score for all other pairs.
+            nonmember: The same for the canary-out contexts.
         """
         return self
 
     def levels(self, voters: int) -> Floats:
-        """Thresholds that an e-process may choose from, fixed before any output is seen.
+        """(K,) rising thresholds that an e-process may choose from, fixed before any output.
 
         Args:
             voters: How many answers the aggregate counts or averages.
-
-        Returns:
-            (K,) thresholds, rising.
         """
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """Scores of independent outputs of one context.
+        """(draws,) scores of independent outputs of one context.
 
         Args:
             outputs: What the mechanism released.
             rendered: The query that was sent.
             answers: The query's answers, in the order of their classes.
 
-        Returns:
-            (draws,) scores.
-
         Raises:
             UsageError: If the outputs do not hold what the score reads.
         """
 
     def noise_levels(self, voters: int, mu: float | None) -> Floats:
-        """Thresholds for a known scale of the noise; by default `levels`.
+        """(K,) rising thresholds for a known scale of the noise; by default `levels`.
 
         Args:
             voters: How many answers the aggregate counts or averages.
             mu: What one answer can move, in units of the noise; None where it is not known.
-
-        Returns:
-            (K,) thresholds, rising.
         """
         return self.levels(voters)
 
@@ -225,9 +200,10 @@ class Score(Protocol):
         answers: tuple[str, ...],
         levels: Floats,
     ) -> Floats | None:
-        """Exact chances that the score of an output is at or above each level.
+        """(K,) exact chances that the score of an output is at or above each level.
 
-        By default those of a mechanism that chooses among finitely many outputs.
+        By default those of a mechanism that chooses among finitely many outputs. None where they
+        cannot be computed, so that they are estimated from simulated outputs.
 
         Args:
             law: Distribution of an output.
@@ -235,11 +211,13 @@ class Score(Protocol):
             rendered: The query that was sent.
             answers: The query's answers, in the order of their classes.
             levels: (K,) thresholds.
-
-        Returns:
-            (K,) probabilities; None where they cannot be computed, so that they are estimated from
-            simulated outputs.
         """
-        if not isinstance(law, CategoricalLaw):
+        more = (outputs.noisy, outputs.picked, outputs.points)
+        if not isinstance(law, CategoricalLaw) or any(one is not None for one in more):
             return None
-        return categorical_chances(self, law, outputs, rendered, answers, levels)
+        kinds = len(law.probabilities)
+        if kinds > len(outputs.choices or answers) + 1:  # the last one: none of them
+            return None
+        each = self.score(Outputs(np.arange(kinds), choices=outputs.choices), rendered, answers)
+        total = law.probabilities.sum()  # a float32 softmax sums to 1 but for rounding
+        return np.asarray((each[:, None] >= levels).T @ (law.probabilities / total))

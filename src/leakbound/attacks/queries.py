@@ -6,6 +6,7 @@ canary and the answers stand in it is written {canary}, {member} and {nonmember}
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,8 +22,7 @@ from leakbound.attacks.retrieval import (
     MaskedWords,
     SecondHalf,
 )
-from leakbound.attacks.store_attacks import Lookup, Recall
-from leakbound.attacks.templates import check_template, fill_template
+from leakbound.attacks.templates import TemplateQuery, check_template, fill_template
 from leakbound.errors import UsageError
 from leakbound.models.content import Content, images_in, join, text_only
 from leakbound.tasks import Access, Example, Query, Task
@@ -34,17 +34,23 @@ __all__ = [
     "RenderedQuery", "Repeat", "SecondHalf", "SignalPair", "ZeroShotSignals",
 ]  # fmt: skip
 
+BLACK_BOX: frozenset[Access] = frozenset({"black_box"})
+
+
+def _yes_or_no(template: str, values: Mapping[str, Content]) -> RenderedQuery:
+    """Yes speaks for a member, no against."""
+    return RenderedQuery(Query(fill_template(template, values), ("yes", "no")), "yes", "no")
+
 
 @dataclass(frozen=True, slots=True)
-class Membership(AuditQuery):
-    """Asks whether the canary is in the context, yes or no. The query brings its own answers.
+class Membership(TemplateQuery):
+    """Asks whether the canary is in the context: yes speaks for a member, no against.
+
+    The query brings its own answers.
 
     Attributes:
         template: Wording for a canary that is a text; must hold {canary}.
         image_template: Wording for a canary that is an image; must hold {canary}.
-
-    Raises:
-        UsageError: If a template lacks {canary} or holds another place.
 
     Reference:
         XL.
@@ -62,21 +68,16 @@ class Membership(AuditQuery):
 
     def __post_init__(self) -> None:
         for template in (self.template, self.image_template):
-            check_template(self.name, template, ("canary",))
+            check_template(self.name, template, self.places)
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Shows the input of `canary`; yes speaks for a member, no against.
-
-        `task`, `rare` and `common` are not used.
-        """
         template = self.image_template if images_in(canary.input) else self.template
-        text = fill_template(template, {"canary": canary.input})
-        return RenderedQuery(Query(text, ("yes", "no")), "yes", "no")
+        return _yes_or_no(template, {"canary": canary.input})
 
 
 @dataclass(frozen=True, slots=True)
-class EitherText(AuditQuery):
-    """Asks whether the canary or a second text is in the context, yes or no.
+class EitherText(TemplateQuery):
+    """Asks whether the canary or a second text is in the context: yes speaks for a member.
 
     For data that cannot hold copies of the canary, such as a live store: where the second text
     stands in about half of the partitions, one partition decides. It needs a model that says yes to
@@ -88,7 +89,7 @@ class EitherText(AuditQuery):
         template: Wording; must hold {canary} and {other}.
 
     Raises:
-        UsageError: If there is no second text, or the template lacks a place or holds another.
+        UsageError: If there is no second text.
 
     Examples:
         >>> query = EitherText("Ann", "Is {canary} or {other} there?")
@@ -97,11 +98,12 @@ class EitherText(AuditQuery):
     """
 
     name: ClassVar[str] = "either_text"
+    places: ClassVar[tuple[str, ...]] = ("canary", "other")
     other: str = ""
     template: str = templates.EITHER
 
     def __post_init__(self) -> None:
-        check_template(self.name, self.template, ("canary", "other"))
+        TemplateQuery.__post_init__(self)
         if not self.other.strip():
             raise UsageError(
                 "the query either_text needs a second text, which stands in about half of the "
@@ -110,21 +112,39 @@ class EitherText(AuditQuery):
 
     @property
     def second_text(self) -> str:
-        """The text beside the canary."""
         return self.other
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Shows the input of `canary` and the second text; yes speaks for a member, no against.
-
-        `task`, `rare` and `common` are not used.
-        """
         values = {"canary": text_only(canary.input, self.name), "other": self.other}
-        text = fill_template(self.template, values)
-        return RenderedQuery(Query(text, ("yes", "no")), "yes", "no")
+        return _yes_or_no(self.template, values)
 
 
 @dataclass(frozen=True, slots=True)
-class IfThenExplicit(AuditQuery):
+class Lookup(TemplateQuery):
+    """Shows the canary first, and asks whether it is among the documents of a store.
+
+    A store answers from the records that it finds, so what it finds has to depend on the canary.
+    Yes speaks for a member, no against.
+
+    Attributes:
+        template: Wording; must hold {canary}.
+
+    Examples:
+        >>> query = Lookup("{canary} - known?")
+        >>> query.render(Example("Ann", ""), Task("notes"), "", "").query.text
+        'Ann - known?'
+    """
+
+    name: ClassVar[str] = "lookup"
+    tasks: ClassVar[str] = "stores, memories"
+    template: str = templates.LOOKUP
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        return _yes_or_no(self.template, {"canary": text_only(canary.input, self.name)})
+
+
+@dataclass(frozen=True, slots=True)
+class IfThenExplicit(TemplateQuery):
     """Asks for the rarest label if the canary is there, else for the most frequent one.
 
     For generation it asks for the canary itself, else for another text.
@@ -135,7 +155,7 @@ class IfThenExplicit(AuditQuery):
         otherwise: The text that speaks against a member where the canary itself is asked for.
 
     Raises:
-        UsageError: If the template lacks a place or holds another, or `otherwise` is empty.
+        UsageError: If `otherwise` is empty.
 
     Reference:
         CL, Section 3.2.
@@ -149,12 +169,13 @@ class IfThenExplicit(AuditQuery):
     """
 
     name: ClassVar[str] = "if_then_explicit"
+    places: ClassVar[tuple[str, ...]] = ("canary", "member", "nonmember")
     template: str = templates.IF_THEN
     repeat_canary: bool = False
     otherwise: str = templates.SIGNAL_NONMEMBER
 
     def __post_init__(self) -> None:
-        check_template(self.name, self.template, ("canary", "member", "nonmember"))
+        TemplateQuery.__post_init__(self)
         if not self.otherwise.strip():
             raise UsageError(
                 f"the text otherwise of the query {self.name} is empty; it must be a text that is "
@@ -162,55 +183,45 @@ class IfThenExplicit(AuditQuery):
             )
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Shows the input of `canary`; the label `rare` speaks for a member, `common` against.
-
-        For a `task` without labels the canary itself speaks for a member, `otherwise` against.
-        """
         text = text_only(canary.input, self.name)
         if not self.repeat_canary and task.labels:
-            return _conditional(self.template, text, task, rare, common)
-        answers = (text, self.otherwise)
-        values = {"canary": text, "member": text, "nonmember": self.otherwise}
-        return RenderedQuery(Query(fill_template(self.template, values), answers), *answers)
+            return _either(self.template, text, True, (rare, common))
+        return _either(self.template, text, False, (text, self.otherwise))
 
 
 @dataclass(frozen=True, slots=True)
-class IfThenImplicit(AuditQuery):
+class IfThenImplicit(TemplateQuery):
     """Asks for the rarest label if some example does not belong there, without naming the canary.
+
+    For a task without labels, A and B take the place of the labels.
 
     Attributes:
         template: Wording; must hold {member} and {nonmember}, and may not hold {canary}.
-
-    Raises:
-        UsageError: If the template lacks a place or holds another.
 
     Reference:
         CL.
     """
 
     name: ClassVar[str] = "if_then_implicit"
+    places: ClassVar[tuple[str, ...]] = ("member", "nonmember")
     template: str = templates.IF_THEN_IMPLICIT
 
-    def __post_init__(self) -> None:
-        check_template(self.name, self.template, ("member", "nonmember"))
-
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Nothing of `canary` is shown; the label `rare` speaks for a member, `common` against.
-
-        For a `task` without labels, A and B take the place of the labels.
-        """
-        return _conditional(self.template, text_only(canary.input, self.name), task, rare, common)
+        text, labelled = text_only(canary.input, self.name), bool(task.labels)
+        return _either(self.template, text, labelled, (rare, common) if labelled else ("A", "B"))
 
 
-def _conditional(template: str, canary: str, task: Task, rare: str, common: str) -> RenderedQuery:
-    member, nonmember = (rare, common) if task.labels else ("A", "B")
-    values = {"canary": canary, "member": member, "nonmember": nonmember}
-    query = Query(fill_template(template, values), () if task.labels else ("A", "B"))
-    return RenderedQuery(query, member, nonmember)
+def _either(
+    template: str, canary: Content, labelled: bool, answers: tuple[str, str]
+) -> RenderedQuery:
+    """The first of two answers, which are labels of the task or given, speaks for a member."""
+    values = {"canary": canary, "member": answers[0], "nonmember": answers[1]}
+    query = Query(fill_template(template, values), () if labelled else answers)
+    return RenderedQuery(query, *answers)
 
 
 @dataclass(frozen=True, slots=True)
-class InputOutput(AuditQuery):
+class InputOutput(TemplateQuery):
     """Sends the canary's input as an ordinary query: its own label speaks for a member.
 
     Attributes:
@@ -218,9 +229,6 @@ class InputOutput(AuditQuery):
             CL does, whose labels 1 and 0 say presence and absence. An application that classifies
             whatever it gets is asked without.
         template: That wording; must hold {canary}.
-
-    Raises:
-        UsageError: If the template lacks {canary} or holds another place.
 
     Reference:
         CL, Section 3.2; the wording of `exact` follows its Appendix A.5.
@@ -231,27 +239,10 @@ class InputOutput(AuditQuery):
     exact: bool = False
     template: str = templates.INPUT_OUTPUT
 
-    def __post_init__(self) -> None:
-        check_template(self.name, self.template, ("canary",))
-
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Sends the input of `canary`, whose label speaks for a member; with `exact`, yes does.
-
-        `task` must have labels unless `exact`; `rare` and `common` are not used.
-        """
-        if not self.exact:
-            return _label_asked(self.name, canary.input, canary, task)
-        asked = fill_template(self.template, {"canary": canary.input})
-        return RenderedQuery(Query(asked, ("yes", "no")), "yes", "no")
-
-
-def _label_asked(query: str, text: Content, canary: Example, task: Task) -> RenderedQuery:
-    if not task.labels:
-        raise UsageError(
-            f"{query} needs a classification task; use membership or if_then_explicit for "
-            "generation."
-        )
-    return RenderedQuery(Query(text), canary.label, None)
+        if self.exact:
+            return _yes_or_no(self.template, {"canary": canary.input})
+        return _classify(self.name, canary, task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,11 +257,17 @@ class Gap(AuditQuery):
     tasks: ClassVar[str] = "classification"
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Sends the input of `canary`, whose label speaks for a member.
+        return _classify(self.name, canary, task)
 
-        `task` must have labels; `rare` and `common` are not used.
-        """
-        return _label_asked(self.name, canary.input, canary, task)
+
+def _classify(query: str, canary: Example, task: Task) -> RenderedQuery:
+    """The input of the canary, whose label speaks for a member."""
+    if not task.labels:
+        raise UsageError(
+            f"{query} needs a classification task; use membership or if_then_explicit for "
+            "generation."
+        )
+    return RenderedQuery(Query(canary.input), canary.label, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,28 +294,20 @@ class GivenQuery(AuditQuery):
             )
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """The wording with the input of `canary` and both answers in their places.
-
-        The answers are yes and no, or `rare` and `common` if asked for and `task` has labels.
-        """
         labelled = self.labelled and bool(task.labels)
-        member, nonmember = (rare, common) if labelled else ("yes", "no")
-        values = {"canary": canary.input, "member": member, "nonmember": nonmember}
-        query = Query(fill_template(self.text, values), () if labelled else ("yes", "no"))
-        return RenderedQuery(query, member, nonmember)
+        answers = (rare, common) if labelled else ("yes", "no")
+        return _either(self.text, canary.input, labelled, answers)
 
 
 @dataclass(frozen=True, slots=True)
 class Brainwash(AuditQuery):
     """Shows the canary under a wrong label again and again, then asks for its label.
 
-    Who still gives the right one has seen it.
+    Who still gives the right one has seen it. The wrong label is the most frequent one, or the
+    rarest where that is the canary's own.
 
     Attributes:
         repeats: How often the wrong label is shown, at least 0.
-
-    Raises:
-        UsageError: If `repeats` is negative.
 
     Reference:
         Wen et al., "Membership inference attacks against in-context learning" (CCS 2024); CL takes
@@ -333,11 +322,6 @@ class Brainwash(AuditQuery):
         whole("repeats of the query brainwash", self.repeats, 0)
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Sends the input of `canary`, whose own label speaks for a member.
-
-        The wrong label is `common`, or `rare` where that is the canary's own. `task` must have
-        labels.
-        """
         if not task.labels:
             raise UsageError(
                 "brainwash needs a classification task; use repeat or signal_pair for generation."
@@ -349,7 +333,7 @@ class Brainwash(AuditQuery):
 
 
 @dataclass(frozen=True, slots=True)
-class SignalPair(AuditQuery):
+class SignalPair(TemplateQuery):
     """Asks for one of two public texts, far apart in meaning: one if the canary is there.
 
     The two texts are the answers that a mechanism chooses from. Where it chooses from zero-shot
@@ -361,48 +345,44 @@ class SignalPair(AuditQuery):
         template: Wording; must hold {canary}, {member} and {nonmember}.
 
     Raises:
-        UsageError: If both texts are the same or one is empty, or the template lacks a place or
-            holds another.
+        UsageError: If both texts are the same or one is empty.
 
     Reference:
         XL, Section 3.4, the white-box query for generation.
     """
 
     name: ClassVar[str] = "signal_pair"
+    places: ClassVar[tuple[str, ...]] = ("canary", "member", "nonmember")
     member: str = templates.SIGNAL_MEMBER
     nonmember: str = templates.SIGNAL_NONMEMBER
     template: str = templates.IF_THEN
 
     def __post_init__(self) -> None:
-        check_template(self.name, self.template, ("canary", "member", "nonmember"))
-        _check_signals(self.name, self.member, self.nonmember)
+        TemplateQuery.__post_init__(self)
+        if not self.member.strip() or not self.nonmember.strip() or self.member == self.nonmember:
+            raise UsageError(
+                f"the texts of the query {self.name} are {self.member!r} and {self.nonmember!r}; "
+                "they must be two different texts."
+            )
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Shows the input of `canary`; the first text speaks for a member, the second against.
-
-        `task`, `rare` and `common` are not used.
-        """
-        answers = (self.member, self.nonmember)
-        text = _signals_asked(self.template, self.name, canary, *answers)
-        return RenderedQuery(Query(text, answers), *answers)
+        shown = text_only(canary.input, self.name)
+        return _either(self.template, shown, False, (self.member, self.nonmember))
 
 
 @dataclass(frozen=True, slots=True)
-class ZeroShotSignals(AuditQuery):
+class ZeroShotSignals(SignalPair):
     """As `signal_pair`, of a system that releases a zero-shot answer of its model.
 
     A model without examples is told to pick one of the two texts at random, so that both are among
     the candidates, and the text that is released tells what the examples said. Where the model
-    always picks the same text, nothing is told: XL finds an epsilon of 0 then.
+    always picks the same text, nothing is told: XL finds an epsilon of 0 then. An answer that holds
+    the first text speaks for a member.
 
     Attributes:
         member: y1, the text that speaks for a member.
         nonmember: y0, the text that speaks against.
         template: Wording; must hold {canary}, {member} and {nonmember}.
-
-    Raises:
-        UsageError: If both texts are the same or one is empty, or the template lacks a place or
-            holds another.
 
     Reference:
         XL, Section 3.4 and Prompt 3, the black-box query for generation.
@@ -416,114 +396,112 @@ class ZeroShotSignals(AuditQuery):
     name: ClassVar[str] = "zero_shot_signals"
     free: ClassVar[bool] = True
     score: ClassVar[str] = "contains_canary"
-    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
-    member: str = templates.SIGNAL_MEMBER
-    nonmember: str = templates.SIGNAL_NONMEMBER
+    access: ClassVar[frozenset[Access]] = BLACK_BOX
     template: str = templates.IF_THEN + templates.PICK_ONE
 
-    def __post_init__(self) -> None:
-        check_template(self.name, self.template, ("canary", "member", "nonmember"))
-        _check_signals(self.name, self.member, self.nonmember)
-
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Shows the input of `canary`; an answer that holds the first text speaks for a member.
-
-        `task`, `rare` and `common` are not used.
-        """
-        text = _signals_asked(self.template, self.name, canary, self.member, self.nonmember)
-        return RenderedQuery(Query(text, free=True), "", None, self.member)
+        asked = SignalPair.render(self, canary, task, rare, common)
+        return _free(asked.query.text, self.member)
 
 
-def _check_signals(query: str, member: str, nonmember: str) -> None:
-    if not member.strip() or not nonmember.strip() or member == nonmember:
-        raise UsageError(
-            f"the texts of the query {query} are {member!r} and {nonmember!r}; they must be two "
-            "different texts."
-        )
+def _free(text: Content, target: str) -> RenderedQuery:
+    """An answer that holds the target speaks for a member."""
+    return RenderedQuery(Query(text, free=True), "", None, target)
 
 
-def _signals_asked(
-    template: str, query: str, canary: Example, member: str, nonmember: str
-) -> Content:
-    shown = text_only(canary.input, query)
-    return fill_template(template, {"canary": shown, "member": member, "nonmember": nonmember})
+class _FreeQuery(TemplateQuery):
+    """A query whose answer is any text."""
+
+    __slots__ = ()
+    free: ClassVar[bool] = True
+    score: ClassVar[str] = "contains_canary"
+    tasks: ClassVar[str] = "free answers"
+    access: ClassVar[frozenset[Access]] = BLACK_BOX
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat(AuditQuery):
-    """Gives the beginning of the canary and asks for the rest.
+class Repeat(_FreeQuery):
+    """Gives the beginning of the canary and asks for the rest, which is the target.
 
-    The nearer the answer is to the canary, the more it speaks for a member.
+    The nearer the answer is to the rest, the more it speaks for a member.
 
     Attributes:
         share: Share of the canary's characters that is given, in (0, 1).
         template: Wording; must hold {prefix}.
-
-    Raises:
-        UsageError: If the share lies outside (0, 1), or the template lacks {prefix} or holds
-            another place.
 
     Reference:
         Wen et al. (CCS 2024).
     """
 
     name: ClassVar[str] = "repeat"
-    free: ClassVar[bool] = True
     score: ClassVar[str] = "overlap"
-    tasks: ClassVar[str] = "free answers"
-    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
+    places: ClassVar[tuple[str, ...]] = ("prefix",)
     share: float = 0.5
     template: str = templates.REPEAT
 
     def __post_init__(self) -> None:
-        check_template(self.name, self.template, ("prefix",))
+        TemplateQuery.__post_init__(self)
         if not 0 < self.share < 1:
             raise UsageError(
                 f"share of the query repeat is {self.share}; it must be above 0 and below 1."
             )
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Shows the beginning of `canary`; the rest of its text is the target.
-
-        `task`, `rare` and `common` are not used.
-        """
         whole = text_only(canary.input, self.name)
         cut = max(1, round(self.share * len(whole)))
-        text = fill_template(self.template, {"prefix": whole[:cut]})
-        return RenderedQuery(Query(text, free=True), "", None, whole[cut:] or whole)
+        return _free(fill_template(self.template, {"prefix": whole[:cut]}), whole[cut:] or whole)
 
 
 @dataclass(frozen=True, slots=True)
-class Injection(AuditQuery):
+class Recall(_FreeQuery):
+    """Gives the first words of the canary and asks for its end; its last word is the target.
+
+    Attributes:
+        words: Words of the canary that are given, at least 1; never the last one.
+        template: Wording; must hold {prefix}.
+
+    Examples:
+        >>> task = Task("notes")
+        >>> found = Recall(2, "{prefix} ...?").render(Example("a b c d", ""), task, "", "")
+        >>> found.query.text, found.target
+        ('a b ...?', 'd')
+    """
+
+    name: ClassVar[str] = "recall"
+    tasks: ClassVar[str] = "stores, memories"
+    places: ClassVar[tuple[str, ...]] = ("prefix",)
+    least: ClassVar[Mapping[str, int]] = {"words": 1}
+    words: int = 20
+    template: str = templates.RECALL
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        found = text_only(canary.input, self.name).split()
+        if len(found) < 2:
+            raise UsageError(
+                "the query recall gives the first words of a canary and asks for its last one, and "
+                f"a canary has {len(found)} word; use --canary coded, or --query lookup."
+            )
+        prefix = " ".join(found[:-1][: self.words])
+        return _free(fill_template(self.template, {"prefix": prefix}), found[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Injection(_FreeQuery):
     """Asks for all examples (prompt injection): the baseline that prompt defences stop.
 
     Attributes:
-        template: Wording; it names no canary.
-
-    Raises:
-        UsageError: If the template is empty or holds a place to fill in.
+        template: Wording; it names no canary, whose text is the target.
 
     Reference:
         CL.
     """
 
     name: ClassVar[str] = "injection"
-    free: ClassVar[bool] = True
-    score: ClassVar[str] = "contains_canary"
-    tasks: ClassVar[str] = "free answers"
-    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
+    places: ClassVar[tuple[str, ...]] = ()
     template: str = templates.EXTRACT_ALL
 
-    def __post_init__(self) -> None:
-        check_template(self.name, self.template, ())
-
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
-        """Shows nothing of `canary`, whose text is the target.
-
-        `task`, `rare` and `common` are not used.
-        """
-        target = text_only(canary.input, self.name)
-        return RenderedQuery(Query(self.template, free=True), "", None, target)
+        return _free(self.template, text_only(canary.input, self.name))
 
 
 QUERIES: Catalogue[AuditQuery] = Catalogue(

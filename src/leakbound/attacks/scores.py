@@ -8,36 +8,13 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from leakbound._catalogue import Catalogue
-from leakbound.attacks.chances import linear_chances, vote_chances, win_chance
 from leakbound.attacks.protocols import Floats, RenderedQuery, Score
-from leakbound.attacks.retrieval.score import DocumentScore
-from leakbound.attacks.texts import output_texts, share_in_order
+from leakbound.attacks.words import share_in_order
 from leakbound.errors import UsageError
 from leakbound.stats import Fixed, GaussianLaw, OutputDistribution, Split, ThresholdRule
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.stats.noise.votes import VoteScores
 from leakbound.tasks import Access, Outputs
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered(Score):
-    """1 where the output is none of the answers, else 0: a refusal, a content filter, no text.
-
-    It finds a model or a service that answers, and keeps silent once the canary is in its context.
-    """
-
-    name: ClassVar[str] = "unanswered"
-    access: ClassVar[Access] = "black_box"
-    threshold: ClassVar[ThresholdRule] = Fixed(0.5)
-
-    def levels(self, voters: int) -> Floats:
-        """The one threshold there is, for any number of `voters`."""
-        return np.array([0.5])
-
-    def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) is what `outputs` say none of the `answers` to `rendered`?"""
-        return np.asarray(outputs.answers >= len(answers), float)
-
 
 __all__ = [
     "SCORES", "ContainsCanary", "DistanceGap", "DocumentScore", "LabelMargin", "Overlap",
@@ -47,21 +24,45 @@ __all__ = [
 BEYOND = 4  # votes beyond both ends that thresholds reach: rare noise there tells most
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedMember(Score):
-    """1 where the released answer is the member answer, else 0."""
+def output_texts(outputs: Outputs) -> list[str]:
+    """(draws,) the chosen text of each, or the keywords that were released together; else ""."""
+    if outputs.picked is not None and outputs.points is None:
+        return [" ".join(outputs.choices[i] for i in row) for row in outputs.picked]
+    return [outputs.choices[i] if i < len(outputs.choices) else "" for i in outputs.answers]
 
-    name: ClassVar[str] = "predicted_member"
-    of_votes: ClassVar[Literal["winner", "margin", "none"]] = "winner"
+
+class _Indicator(Score):
+    """A score of answers between 0 and 1."""
+
+    __slots__ = ()
     access: ClassVar[Access] = "black_box"
     threshold: ClassVar[ThresholdRule] = Fixed(0.5)
 
     def levels(self, voters: int) -> Floats:
-        """The one threshold there is, for any number of `voters`."""
         return np.array([0.5])
 
+
+@dataclass(frozen=True, slots=True)
+class Unanswered(_Indicator):
+    """1 where the output is none of the answers, else 0: a refusal, a content filter, no text.
+
+    It finds a model or a service that answers, and keeps silent once the canary is in its context.
+    """
+
+    name: ClassVar[str] = "unanswered"
+
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) is the answer in `outputs` the member answer of `rendered` among `answers`?"""
+        return np.asarray(outputs.answers >= len(answers), float)
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedMember(_Indicator):
+    """1 where the released answer is the member answer, else 0."""
+
+    name: ClassVar[str] = "predicted_member"
+    of_votes: ClassVar[Literal["winner", "margin", "none"]] = "winner"
+
+    def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
         return np.asarray(outputs.answers == answers.index(rendered.member), float)
 
     def chances(
@@ -72,15 +73,12 @@ class PredictedMember(Score):
         answers: tuple[str, ...],
         levels: Floats,
     ) -> Floats | None:
-        """(K,) chances that the member answer is released, where the largest noisy vote is.
-
-        `law`, `outputs`, `rendered`, `answers` and `levels` as in `Score.chances`.
-        """
+        """(K,) chances that the member answer is released, where the largest noisy vote is."""
         if not isinstance(law, GaussianLaw | DiscreteGaussianLaw):
             return Score.chances(self, law, outputs, rendered, answers, levels)
         if not _releases_largest(outputs, answers):
             return None
-        wins = win_chance(law, answers.index(rendered.member))
+        wins = law.win_chance(answers.index(rendered.member))
         return None if wins is None else np.where(levels > 1, 0.0, np.where(levels > 0, wins, 1.0))
 
 
@@ -102,11 +100,13 @@ class _Margin(Score):
 
     def levels(self, voters: int) -> Floats:
         """Every whole margin of `voters` votes, and some beyond the ends."""
-        return _margins(voters)
+        return np.arange(-voters - float(BEYOND), voters + BEYOND + 1.0)
 
     def noise_levels(self, voters: int, mu: float | None) -> Floats:
         """Between votes, and up to 4.5 noise scales of `mu` beyond those of `voters`."""
-        return _wide_margins(voters, mu)
+        if not mu:
+            return self.levels(voters)
+        return VoteScores(-voters, voters, 2 / mu, 2).thresholds  # a moved vote changes it by 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +125,6 @@ class LabelMargin(_Margin):
     threshold: ClassVar[ThresholdRule] = Split(0.2)
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) differences of the noisy votes in `outputs`.
-
-        `rendered` names both answers, and `answers` their classes.
-        """
         if outputs.noisy is None:
             raise UsageError(
                 f"{self.name} needs the noisy votes of an output; use predicted_member for a "
@@ -148,23 +144,13 @@ class LabelMargin(_Margin):
         answers: tuple[str, ...],
         levels: Floats,
     ) -> Floats | None:
-        """(K,) chances of the difference of two noisy votes, or of one and the best other one.
-
-        `law`, `outputs`, `rendered`, `answers` and `levels` as in `Score.chances`.
-        """
+        """(K,) chances of the difference of two noisy votes, or of one and the best other one."""
         if not isinstance(law, GaussianLaw | DiscreteGaussianLaw):
             return None
-        rest = None if rendered.nonmember is None else answers.index(rendered.nonmember)
-        return vote_chances(law, answers.index(rendered.member), rest, outputs.scale, levels)
-
-
-def _margins(voters: int) -> Floats:
-    return np.arange(-voters - float(BEYOND), voters + BEYOND + 1.0)
-
-
-def _wide_margins(voters: int, mu: float | None) -> Floats:
-    """A moved vote changes a margin by 2, which is `mu` noise scales."""
-    return VoteScores(-voters, voters, 2 / mu, 2).thresholds if mu else _margins(voters)
+        one, scale = answers.index(rendered.member), outputs.scale
+        if rendered.nonmember is None:
+            return law.margin_chances(one, scale, levels)
+        return law.difference_chances(one, answers.index(rendered.nonmember), scale, levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +164,12 @@ class ScoreMargin(LabelMargin):
     of_votes: ClassVar[Literal["winner", "margin", "none"]] = "none"
 
     def levels(self, voters: int) -> Floats:
-        """Zero, and both signs of 1, 2 and 5 from hundredths to hundreds, for any `voters`."""
+        """Zero, and both signs of 1, 2 and 5 from hundredths to hundreds."""
         sizes = np.outer(10.0 ** np.arange(-2, 3), [1, 2, 5]).ravel()
         return np.concatenate([-sizes[::-1], [0.0], sizes])
 
     def noise_levels(self, voters: int, mu: float | None) -> Floats:
-        """The same, for any number of `voters` and any `mu`: the unit is not known."""
-        return self.levels(voters)
+        return self.levels(voters)  # the unit is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +189,7 @@ class DistanceGap(_Margin):
     threshold: ClassVar[ThresholdRule] = Split(0.2)
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) gaps of the noisy means in `outputs`.
-
-        `rendered` names both answers, and `answers` their classes; where none speaks for a
-        non-member, the nearest other one is taken.
-        """
+        """(draws,) gaps; where no answer speaks for a non-member, to the nearest other one."""
         if outputs.noisy is None or outputs.points is None:
             raise UsageError(
                 "distance_gap needs a noisy mean and public points of the answers; use "
@@ -228,10 +209,7 @@ class DistanceGap(_Margin):
         answers: tuple[str, ...],
         levels: Floats,
     ) -> Floats | None:
-        """(K,) chances of the gap to one other answer; of several, they are simulated.
-
-        `law`, `outputs`, `rendered`, `answers` and `levels` as in `Score.chances`.
-        """
+        """(K,) chances of the gap to one other answer; of several, they are simulated."""
         if outputs.points is None or rendered.nonmember is None:
             return None
         one = outputs.points[answers.index(rendered.member)]
@@ -241,7 +219,7 @@ class DistanceGap(_Margin):
             return None
         unit = 2 * outputs.scale / square
         offset = unit * float(one @ one - other @ other) / 2
-        return linear_chances(law, unit * (one - other), offset, levels)
+        return law.linear_chances(unit * (one - other), offset, levels)
 
 
 def _gap(z: Floats, one: Floats, other: Floats, votes: float) -> Floats:
@@ -268,9 +246,11 @@ class ReferenceDirection(Score):
     access: ClassVar[Access] = "white_box"
     threshold: ClassVar[ThresholdRule] = Split(0.2)
     learns: ClassVar[bool] = True
+    direction: tuple[float, ...] = field(default=(), init=False, repr=False)
+    centre: float = field(default=0.0, init=False, repr=False)
 
     def levels(self, voters: int) -> Floats:
-        """Around the middle of the pilot's means, for any number of `voters`."""
+        """Around the middle of the pilot's means."""
         return np.linspace(-4.0, 4.0, 9)
 
     def fit(self, member: Floats, nonmember: Floats) -> Score:
@@ -278,30 +258,18 @@ class ReferenceDirection(Score):
         one, other = member.mean(0), nonmember.mean(0)
         between = one - other
         square = max(float(between @ between), 1e-30)  # both means may be the same
-        return FittedReferenceDirection(
-            tuple((2 * between / square).tolist()), float((one + other) @ between / square)
-        )
+        found = ReferenceDirection()
+        object.__setattr__(found, "direction", tuple((2 * between / square).tolist()))
+        object.__setattr__(found, "centre", float((one + other) @ between / square))
+        return found
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """Refused, whatever `outputs`, `rendered` and `answers` are: it has to be fitted first."""
-        raise UsageError(
-            "reference_direction has no pilot pairs to learn from; call its fit(member, nonmember) "
-            "first."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class FittedReferenceDirection(ReferenceDirection):
-    """`ReferenceDirection` with the direction that it projects on."""
-
-    direction: tuple[float, ...] = field(default=(), repr=False)
-    centre: float = field(default=0.0, repr=False)
-
-    def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) projections of the noisy means in `outputs`.
-
-        `rendered` and `answers` are not used.
-        """
+        """(draws,) projections of the noisy means."""
+        if not self.direction:
+            raise UsageError(
+                "reference_direction has no pilot pairs to learn from; call its fit(member, "
+                "nonmember) first."
+            )
         if outputs.noisy is None:
             raise UsageError("reference_direction needs a noisy mean; use predicted_member.")
         return np.asarray(outputs.noisy @ np.asarray(self.direction) - self.centre)
@@ -314,17 +282,13 @@ class FittedReferenceDirection(ReferenceDirection):
         answers: tuple[str, ...],
         levels: Floats,
     ) -> Floats | None:
-        """(K,) chances of the projection; `law` and `levels` as in `Score.chances`.
-
-        `outputs`, `rendered` and `answers` are not used.
-        """
-        if not isinstance(law, GaussianLaw):
+        if not self.direction or not isinstance(law, GaussianLaw):
             return None
-        return linear_chances(law, np.asarray(self.direction), self.centre, levels)
+        return law.linear_chances(np.asarray(self.direction), self.centre, levels)
 
 
 @dataclass(frozen=True, slots=True)
-class ContainsCanary(Score):
+class ContainsCanary(_Indicator):
     """1 where a free answer holds the canary's text, whatever its case and spacing, else 0.
 
     Reference:
@@ -332,16 +296,9 @@ class ContainsCanary(Score):
     """
 
     name: ClassVar[str] = "contains_canary"
-    access: ClassVar[Access] = "black_box"
-    threshold: ClassVar[ThresholdRule] = Fixed(0.5)
     free: ClassVar[bool] = True
 
-    def levels(self, voters: int) -> Floats:
-        """The one threshold there is, for any number of `voters`."""
-        return np.array([0.5])
-
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) does a text of `outputs` hold the target of `rendered`? `answers` is empty."""
         target = _normal(rendered.target)
         return np.array([float(target in _normal(text)) for text in output_texts(outputs)])
 
@@ -351,7 +308,7 @@ def _normal(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlap(Score):
+class Overlap(_Indicator):
     """Share of the target's words that a free answer repeats in their order (ROUGE-L recall).
 
     Of its characters within one word of the answer, if the target is one word.
@@ -361,28 +318,48 @@ class Overlap(Score):
     """
 
     name: ClassVar[str] = "overlap"
-    access: ClassVar[Access] = "black_box"
-    threshold: ClassVar[ThresholdRule] = Fixed(0.5)
     free: ClassVar[bool] = True
 
     def levels(self, voters: int) -> Floats:
-        """Quarters, for any number of `voters`."""
         return np.array([0.25, 0.5, 0.75])
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
-        """(draws,) shares of the target of `rendered` in `outputs`; `answers` is empty."""
         target = rendered.target.casefold()
         return np.array([_recall(target, text.casefold()) for text in output_texts(outputs)])
 
 
 def _recall(target: str, text: str) -> float:
-    """Of words; of characters within one word, if the target is one word: a long answer has all
-    characters somewhere.
-    """
-    target = target.strip()
+    target = target.strip()  # within one word, as a long answer has all characters somewhere
     if " " in target:
         return share_in_order(target.split(), text.split())
     return max((share_in_order(target, word) for word in text.split()), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentScore(Score):
+    """The number from -1 to 1 that an attack on a document makes of all replies about it.
+
+    Its threshold is chosen on other documents than those of the bound: on the control canaries of a
+    one_run design, on the first pairs of others. With `--threshold rank` there is none.
+    """
+
+    name: ClassVar[str] = "document"
+    access: ClassVar[Access] = "black_box"
+    threshold: ClassVar[ThresholdRule] = Split(0.2)
+    free: ClassVar[bool] = True
+
+    def levels(self, voters: int) -> Floats:
+        """Tenths from -0.95 to 0.95, between most scores."""
+        return np.arange(-9.5, 10.0) / 10
+
+    def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
+        found = [rendered.evaluate(text) for text in output_texts(outputs)]
+        if None in found:
+            raise UsageError(
+                "the score document is that of queries about documents, such as mba; use --score "
+                "contains_canary."
+            )
+        return np.array(found, float)
 
 
 SCORES: Catalogue[Score] = Catalogue(

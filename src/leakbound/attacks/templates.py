@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import ClassVar
 
+from leakbound._check import whole
+from leakbound.attacks.protocols import AuditQuery
 from leakbound.errors import UsageError
 from leakbound.models.content import Content, join
 
@@ -46,11 +49,7 @@ SLOTS = ("canary", "member", "nonmember", "prefix", "other")
 
 
 def check_template(query: str, template: str, slots: tuple[str, ...]) -> None:
-    """Refuse a wording that lacks a place to fill in, or has one that the query cannot fill.
-
-    Examples:
-        >>> check_template("membership", "Is {canary} there?", ("canary",))
-    """
+    """Refuse a wording that lacks a place to fill in, or has one that the query cannot fill."""
     if not template.strip():
         raise UsageError(f"the template of the query {query} is empty; it must hold a text.")
     for slot in SLOTS:
@@ -64,14 +63,21 @@ def check_template(query: str, template: str, slots: tuple[str, ...]) -> None:
 
 
 def fill_template(template: str, values: Mapping[str, Content]) -> Content:
-    """Put contents into the places of a wording, all in one go.
-
-    What is put in is not searched for places again, whatever braces it holds.
-
-    Examples:
-        >>> fill_template("{canary} or {member}?", {"canary": "{member}", "member": "yes"})
-        '{member} or yes?'
-    """
+    """Put contents into the places of a wording; they are not searched for places again."""
     slots = "|".join(re.escape(f"{{{name}}}") for name in values)
     pieces = re.split(f"({slots})", template) if values else [template]
     return join(values.get(piece[1:-1], piece) if piece[:1] == "{" else piece for piece in pieces)
+
+
+class TemplateQuery(AuditQuery):
+    """A query with a wording of its own, whose places and numbers are checked when it is made."""
+
+    __slots__ = ()
+    places: ClassVar[tuple[str, ...]] = ("canary",)
+    least: ClassVar[Mapping[str, int]] = {}  # of each option that is a whole number
+    template: str
+
+    def __post_init__(self) -> None:
+        check_template(self.name, self.template, self.places)
+        for option, low in self.least.items():
+            whole(f"{option} of the query {self.name}", getattr(self, option), low)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from leakbound.attribution.measure import TokenDistribution
 from leakbound.attribution.spans import Ids
-from leakbound.mechanisms.parts.mixture import bounded_lambda
+from leakbound.mechanisms.parts.mixture import largest_lambda
 
 Floats = npt.NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class BoundedTokenDistribution(TokenDistribution):
 
     def _lambda(self, context: Floats, prior: Floats, banned: Ids) -> float:
         with_context, without = (np.delete(logits, list(banned)) for logits in (context, prior))
-        return bounded_lambda(with_context, without, self.bound, self.lam, self.temperature)
+        return largest_lambda(with_context, without, self.bound, self.lam, self.temperature)
 
     def log_probs(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
         """ln p of every token of the vocabulary, each row at its own lambda."""

@@ -87,7 +87,7 @@ class TokenDistribution:
         Returns:
             (tokens, vocabulary) ln p; -inf where banned.
         """
-        log_p = mixture.mixed(context, prior, self.lam, self.temperature)
+        log_p = mixture.mix_logits(context, prior, self.lam, self.temperature)
         bans = [self.banned_at(first + row) for row in range(len(log_p))]
         if not any(bans):
             return log_p

@@ -10,7 +10,6 @@ from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.subject import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
-from leakbound.estimators.two_sided import accuracy_power
 from leakbound.models import Priced
 from leakbound.stats import Assumption, Power
 from leakbound.stats.power import PERFECT
@@ -50,7 +49,7 @@ def plan(prepared: Prepared) -> Plan:
     design, estimator = prepared.trial_design, prepared.estimator
     calls, cost = _predict(prepared)
     largest = estimator.largest_certifiable(design, design.pairs)
-    guessing = accuracy_power(estimator, design, design.pairs)
+    guessing = estimator.accuracy_power(design, design.pairs)
     factors = () if is_random_guessing(design.claim) else FACTORS
     chances = [(factor, estimator.power(design, design.pairs, factor)) for factor in factors]
     return Plan(

@@ -27,8 +27,7 @@ from leakbound.estimators.error_counts import (
     Unconditional,
 )
 from leakbound.estimators.exact import Exact
-from leakbound.estimators.score_bounds import ScoreBounds, score_bounds
-from leakbound.estimators.scored_trials import ScoredTrials
+from leakbound.estimators.score_bounds import ScoreBounds, ScoredTrials, score_bounds
 
 __all__ = [
     "ESTIMATORS", "REPORTED", "Bounds", "Claim",

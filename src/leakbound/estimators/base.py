@@ -7,6 +7,7 @@ the canary-in context of a pair, `nonmember` to the canary-out context.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol, TypeVar
 
@@ -35,12 +36,16 @@ from leakbound.witness import StoredReply
 
 ROUNDING = 1e-6  # a calibrated guarantee equals the claim up to this relative error
 MOST_PAIRS = 4096  # most pairs for which a plan looks for a rejection; enough for claims up to 7
+BOTH = "two-sided: that members score higher, and that they score lower, each with half the error"
+# accuracies of attacks for which the power is shown, from hardly better than a coin to strong
+ACCURACIES = (0.55, 0.6, 0.7, 0.8, 0.9)
 RULES = "a number, 'split', 'split:0.3', 'bonferroni' or 'best'"
 T = TypeVar("T")
 Reads = Literal["trials", "chances", "votes", "distribution", "text", "replies", "channels"]
 Distribution = OutputDistribution | None
 ReplyPair = tuple[StoredReply | None, StoredReply | None]
 DistributionPair = tuple[Distribution, Distribution]
+AccuracyPower = tuple[tuple[float, Power], ...]  # of attacks, by their accuracy
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,6 @@ class Claim:
         epsilon: Claimed epsilon, for all outputs that a trial sees.
         delta: Claimed delta.
         relation: How neighbouring contexts differ.
-
-    Raises:
-        UsageError: If epsilon or delta is not a privacy parameter, or the relation is unknown.
     """
 
     epsilon: float
@@ -69,7 +71,6 @@ class Claim:
             )
 
     def guarantee(self) -> ApproxDP:
-        """The claim as a guarantee: (epsilon, delta)-DP under its relation."""
         return ApproxDP(self.epsilon, self.delta, self.relation)
 
 
@@ -149,9 +150,8 @@ class TrialDesign:
     def horizon(self) -> int | None:
         """Number of pairs that the stakes of an e-process aim at; None if the audit may end early.
 
-        After a look at a result, the number of pairs may have been chosen in view of it. Stakes
-        that aim at this number would depend on pairs that they are placed on. The e-process of the
-        first result is therefore continued.
+        After a look at a result, the number of pairs may have been chosen in view of it, and stakes
+        must not depend on pairs that they are placed on: the first result's process is continued.
         """
         if self.first_look is not None:
             return self.first_look or None
@@ -194,6 +194,11 @@ class TrialDesign:
         return self.guarantee if self.hypotheses[0] == "guarantee" else self.claim.guarantee()
 
     @property
+    def one_side(self) -> TrialDesign:
+        """The design of one of two sides, each of which has half of the error."""
+        return replace(self, confidence=1 - (1 - self.confidence) / 2)
+
+    @property
     def guarantee_mu(self) -> float | None:
         """mu of the guarantee if it is Gaussian, else None."""
         return self.guarantee.mu if isinstance(self.guarantee, Gaussian) else None
@@ -209,11 +214,7 @@ class TrialDesign:
         return max(self.pilot, self.threshold_pairs(pairs))
 
     def require_pairs(self) -> None:
-        """Refuse a design that leaves no pair to choose a threshold on, or no pair to test.
-
-        Raises:
-            UsageError: If there are too few pairs.
-        """
+        """Refuse a design that leaves no pair to choose a threshold on, or no pair to test."""
         chosen = self.threshold_pairs(self.pairs)
         if isinstance(self.rule, Split) and not 1 <= chosen < self.pairs:
             raise UsageError(
@@ -244,8 +245,14 @@ class PairedScores:
         return len(self.member)
 
     def part(self, pairs: slice) -> PairedScores:
-        """The scores of some of the pairs."""
-        return PairedScores(self.member[pairs], self.nonmember[pairs])
+        return self.map(lambda scores: scores[pairs])
+
+    def map(self, function: Callable[[Floats], Floats]) -> PairedScores:
+        """A function of the scores of each context."""
+        return PairedScores(function(self.member), function(self.nonmember))
+
+    def exchange(self) -> PairedScores:
+        return PairedScores(self.nonmember, self.member)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -287,34 +294,48 @@ class Observations:
     @property
     def trials(self) -> PairedScores:
         """(pairs,) scores of one output per context; for `reads` with "trials"."""
-        return _read(self.trial_scores, "trials")
+        return _require_read(self.trial_scores, "trials")
 
     @property
     def simulated(self) -> PairedScores:
         """(pairs, draws) scores of simulated outputs; for `reads` with "trials"."""
-        return _read(self.simulated_scores, "trials")
+        return _require_read(self.simulated_scores, "trials")
 
     @property
     def votes(self) -> PairedScores:
         """(pairs,) vote margins before noise; for `reads` with "votes"."""
-        return _read(self.vote_margins, "votes")
+        return _require_read(self.vote_margins, "votes")
 
     @property
     def distributions(self) -> tuple[DistributionPair, ...]:
         """Output distributions of both contexts; for `reads` with "distribution"."""
-        return _read(self.distribution_pairs, "distribution")
+        return _require_read(self.distribution_pairs, "distribution")
 
     @property
     def texts(self) -> tuple[tuple[str, str], ...]:
         """Texts of both contexts' outputs; for `reads` with "text"."""
-        return _read(self.text_pairs, "text")
+        return _require_read(self.text_pairs, "text")
 
     def after(self, pilot: int) -> slice:
         """Which of these pairs come after so many pilot pairs."""
         return slice(max(0, pilot - self.first), None)
 
+    def exchange(self) -> Observations:
+        replies, distributions, texts = self.reply_pairs, self.distribution_pairs, self.text_pairs
+        return replace(
+            self,
+            trial_scores=self.trial_scores and self.trial_scores.exchange(),
+            simulated_scores=self.simulated_scores and self.simulated_scores.exchange(),
+            vote_margins=self.vote_margins and self.vote_margins.exchange(),
+            distribution_pairs=distributions and tuple((b, a) for a, b in distributions),
+            text_pairs=texts and tuple((b, a) for a, b in texts),
+            level_chances=self.level_chances and self.level_chances.exchange(),
+            corrected_scores=self.corrected_scores and self.corrected_scores.exchange(),
+            reply_pairs=replies and tuple(((b, a), canary) for (a, b), canary in replies),
+        )
 
-def _read(values: T | None, what: Reads) -> T:
+
+def _require_read(values: T | None, what: Reads) -> T:
     if values is None:
         raise UsageError(f"an estimator reads {what} undeclared; add {what!r} to its reads.")
     return values
@@ -328,11 +349,7 @@ class Observer(Protocol):
         """The e-values, whose path the result shows; None where there are none."""
 
     def observe(self, observations: Observations) -> None:
-        """Add the next batch of pairs.
-
-        Args:
-            observations: Pairs in order, each given once.
-        """
+        """Add the next batch of pairs, in order, each given once."""
 
     @property
     def rejected(self) -> bool:
@@ -341,11 +358,9 @@ class Observer(Protocol):
         fixed number of pairs."""
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """Estimates from the pairs so far.
+        """Estimates from the pairs so far; none if there were too few.
 
-        Returns:
-            The estimate of epsilon that decides, then that of mu if there is one, then others.
-            Empty if there were too few pairs.
+        The estimate of epsilon that decides, then that of mu if there is one, then others.
         """
 
 
@@ -378,34 +393,27 @@ class Estimator(Protocol):
 
         By default, this refuses early stopping unless the estimator is anytime-valid.
 
-        Args:
-            design: Design of the trials.
-
         Raises:
             UsageError: If the design is refused. The message says what to use instead.
         """
         require_fixed_size(self, design)
 
+    def by_channel(self) -> Estimator | None:
+        """The estimator that tests each channel of a system apart; None if there is none."""
+        return None
+
+    def two_sided(self) -> Estimator | None:
+        """The test of random guessing on both sides; None if this estimator reads one side only."""
+        return None
+
     @abstractmethod
     def begin(self, design: TrialDesign) -> Observer:
-        """An observer that has seen no pair.
-
-        Args:
-            design: Design of the trials, which `check` accepts.
-
-        Returns:
-            An observer of one audit.
-        """
+        """An observer that has seen no pair, for a design that `check` accepts."""
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
-        """Number of pairs that enter the bounds.
+        """How many of the collected pairs enter the bounds.
 
-        Args:
-            design: Design of the trials.
-            pairs: Number of collected pairs.
-
-        Returns:
-            By default, all pairs after those that train the score.
+        By default, all after those that train the score.
         """
         return max(0, pairs - design.pilot)
 
@@ -413,37 +421,32 @@ class Estimator(Protocol):
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
         """The bounds that a perfect attack on an unprotected system would reach.
 
-        Args:
-            design: Design of the trials.
-            pairs: Number of collected pairs.
-
-        Returns:
-            Bounds. The verdict is no_violation only if they exceed the claim or the guarantee.
+        The verdict is no_violation only if they exceed the claim or the guarantee.
         """
 
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
-        """Probability of a rejection if the system leaks more than it should.
+        """Probability of a rejection if the system leaks more than it should, exact or simulated.
+
+        By default None: no formula is known.
 
         Args:
             design: Design of the trials, including how often the model notices canaries.
             pairs: Number of collected pairs.
             leak: True leakage in units of the tested parameter (mu of a Gaussian guarantee, else
                 epsilon of the claim).
-
-        Returns:
-            A probability, exact or simulated. By default None: no formula is known.
         """
         return None
+
+    def accuracy_power(self, design: TrialDesign, pairs: int) -> AccuracyPower:
+        """Probability that attacks with given accuracies reject random guessing; none if the
+        estimator does not test it."""
+        return ()
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
         """Smallest number of tested pairs with which a perfect attack leads to a rejection.
 
-        Args:
-            design: Design of the trials.
-
-        Returns:
-            By default, the smallest number of pairs at which the largest certifiable bounds exceed
-            the claim or the guarantee. None above a few thousand.
+        By default, the smallest at which the largest certifiable bounds exceed the claim or the
+        guarantee. None above a few thousand.
         """
         start = replace(design, pilot=0, rule=Fixed())
 
@@ -463,10 +466,6 @@ def exceeds(bounds: Bounds, design: TrialDesign) -> bool:
 def require_deciding(estimator: Estimator, design: TrialDesign) -> None:
     """Refuse an estimator that cannot decide this design.
 
-    Args:
-        estimator: The estimator that should decide.
-        design: Design of the trials.
-
     Raises:
         UsageError: If its first estimate is not a lower bound, or `check` refuses the design.
     """
@@ -481,13 +480,15 @@ def require_deciding(estimator: Estimator, design: TrialDesign) -> None:
 
 
 def require_fixed_size(estimator: Estimator, design: TrialDesign) -> None:
-    """Refuse early stopping for an estimator whose bounds need a number of pairs fixed
-    beforehand.
-    """
+    """Refuse early stopping for bounds that need a number of pairs fixed beforehand."""
     if design.early_stop and not estimator.anytime:
         raise UsageError(
             "stop_when_rejected needs an anytime-valid estimator; add --estimator e_process."
         )
+
+
+def say_two_sided(bound: Estimate) -> Estimate:
+    return replace(bound, assumptions=(*bound.assumptions, BOTH))
 
 
 def threshold_rule(text: str | float | None, default: ThresholdRule) -> ThresholdRule:
@@ -496,9 +497,6 @@ def threshold_rule(text: str | float | None, default: ThresholdRule) -> Threshol
     Args:
         text: A number, "split", "split:0.3", "bonferroni" or "best"; None for the default.
         default: The default rule of the score.
-
-    Returns:
-        How the threshold of single outputs is chosen.
 
     Raises:
         UsageError: If the setting names no rule.

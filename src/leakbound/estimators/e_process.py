@@ -26,27 +26,33 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.estimators.base import (
+    ACCURACIES,
     MOST_PAIRS,
+    AccuracyPower,
     Bounds,
+    Claim,
     Estimator,
     Observations,
     PairedScores,
     Reads,
     TrialDesign,
+    say_two_sided,
 )
 from leakbound.estimators.simulated_power import (
     Crowd,
     PairSimulator,
     PlainTest,
     YesNo,
-    simulated_power,
-    thinned,
+    simulate_power,
+    thin,
 )
 from leakbound.estimators.witness import WitnessEvidence
 from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.arrays import Floats
 from leakbound.stats.e_values.anytime import Evidence
 from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.noise.votes import KnownScores
+from leakbound.tasks import ANSWER
 
 DIGITS = 9  # outputs that agree to this many decimals count as the same output
 MOST_CORRECTED = 12  # number of thresholds for a score minus the last noise
@@ -69,10 +75,8 @@ class ServedColumns:
         self._plain, self._less = _Recalled(), _Recalled()
 
     def of(self, scores: PairedScores, corrected: PairedScores | None) -> tuple[Floats, Floats]:
-        """The columns of the next pairs, in order."""
-        member, nonmember = (
-            [_above(values, self._thresholds)] for values in (scores.member, scores.nonmember)
-        )
+        member = [_above(scores.member, self._thresholds)]
+        nonmember = [_above(scores.nonmember, self._thresholds)]
         if self._corrected.size:
             unknown = np.full(len(scores), np.nan)
             less = corrected or PairedScores(unknown, unknown)
@@ -152,7 +156,7 @@ class SequentialTest(Estimator):
         if scene is None:
             return None
         test = PlainTest(one.tested, one.confidence, one.claim.delta, one.horizon, weight)
-        return simulated_power(test, self.tested_pairs(design, pairs), scene)
+        return simulate_power(test, self.tested_pairs(design, pairs), scene)
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
         """Smallest number of tested pairs with which a perfect attack leads to a rejection, in one
@@ -178,8 +182,13 @@ class EProcess(SequentialTest):
         self.begin(design)
 
     def begin(self, design: TrialDesign) -> EValues:
-        """An e-process before the first pair."""
         return EValues(design)
+
+    def by_channel(self) -> ByChannel:
+        return ByChannel()
+
+    def two_sided(self) -> TwoSidedEProcess:
+        return TwoSidedEProcess()
 
 
 def _imagine(design: TrialDesign, leak: float) -> tuple[PairSimulator | None, float]:
@@ -230,7 +239,6 @@ class PairedEValues(ABC):
 
     @property
     def rejected(self) -> bool:
-        """Whether the e-value has ever reached 1/alpha."""
         return self.process.rejected
 
     @abstractmethod
@@ -239,21 +247,17 @@ class PairedEValues(ABC):
 
 
 class EValues(PairedEValues):
-    """The e-process of one audit: a mixture over the declared distribution and actual outputs.
-
-    The first pair determines which parts there are. This depends on what the mechanism declares,
-    and not on any value.
-    """
+    """The e-process of one audit: a mixture over the declared distribution and actual outputs,
+    whose parts the first pair determines, by what the mechanism declares and not by any value."""
 
     def __init__(self, design: TrialDesign) -> None:
         self.design, self._tested, self._draws = design, design.tested, 1
         self._mixed = self._mixture({"score": 1.0})
-        self._few = thinned(design.thresholds)
+        self._few = thin(design.thresholds)
         self._columns = ServedColumns(self._few, np.asarray(design.levels, float))
 
     @property
     def process(self) -> MixedEProcess:
-        """The mixture of its parts."""
         return self._mixed
 
     def _mixture(self, weights: Mapping[str, float]) -> MixedEProcess:
@@ -284,27 +288,31 @@ class EValues(PairedEValues):
         if not self.process.pairs:
             self._draws = simulated.member[0].size
             self._mixed = self._mixture(_weights(self.design, chances, trial, self._draws))
-        self._read(observations, pairs)
+        if "witness" in self.process.parts and observations.reply_pairs is not None:
+            for replies, canary in observations.reply_pairs[pairs]:
+                self._witness.observe(replies, canary)
         if "simulated" in self.process.parts:
             self._feed("simulated", _shares(simulated, self._few))
         if chances is None or np.isnan(chances.member).any() or "score" in self.process.parts:
             shares = _shares(simulated, self.design.thresholds)
             self._feed("score", shares)
-            chances = shares if chances is None else _fill(chances, shares)
+            if chances is None:
+                chances = shares
+            else:  # simulated shares in the rows where exact probabilities are not known
+                known, other = chances.member, chances.nonmember
+                chances = PairedScores(
+                    np.where(np.isnan(known), shares.member, known),
+                    np.where(np.isnan(other), shares.nonmember, other),
+                )
         self._feed("exact", chances)
         if "served" in self.process.parts and trial is not None:
             less = observations.corrected_scores
             corrected = None if less is None else less.part(pairs)
             self._feed("served", PairedScores(*self._columns.of(trial.part(pairs), corrected)))
 
-    def _read(self, observations: Observations, pairs: slice) -> None:
-        """Pass the replies to the witness, if there is one."""
-        if "witness" not in self.process.parts:
-            return
-        witness = cast(WitnessEvidence, self.process.parts["witness"][1])
-        if observations.reply_pairs is not None:
-            for replies, canary in observations.reply_pairs[pairs]:
-                witness.observe(replies, canary)
+    @property
+    def _witness(self) -> WitnessEvidence:
+        return cast(WitnessEvidence, self.process.parts["witness"][1])
 
     def _feed(self, name: str, scores: PairedScores) -> None:
         if name in self.process.parts:
@@ -321,16 +329,15 @@ class EValues(PairedEValues):
         if not pairs:
             return
         if not self.process.pairs:
-            self._mixed = self._mixture(_planned(self.design))
+            self._mixed = self._mixture(_plan_weights(self.design))
         for name in self.process.parts:
             x, y = declared if name == "exact" else released
             self._feed(name, PairedScores(np.tile(x, (pairs, 1)), np.tile(y, (pairs, 1))))
 
     def reading(self, replay: Replayed) -> BoundReading:
-        """What carries the evidence against one claim."""
         name = self.process.leading(replay)
         if name == "witness":
-            return cast(WitnessEvidence, self.process.parts["witness"][1]).reading()
+            return self._witness.reading()
         drawn = name == "served" or (name == "score" and self._draws == 1)
         if drawn or self.design.one_answer:
             return BoundReading("score", "", *self._process(name).pointed())
@@ -348,11 +355,7 @@ class EValues(PairedEValues):
 
 def _shares(scores: PairedScores, thresholds: Floats) -> PairedScores:
     """(pairs, thresholds) shares of (pairs, draws) scores at or above each threshold."""
-    member, nonmember = (
-        np.stack([(drawn >= level).mean(1) for level in thresholds], 1)
-        for drawn in (scores.member, scores.nonmember)
-    )
-    return PairedScores(member, nonmember)
+    return scores.map(lambda drawn: np.stack([(drawn >= level).mean(1) for level in thresholds], 1))
 
 
 def _weights(
@@ -373,7 +376,7 @@ def _weights(
     return {main: 1 - sum(each.values()), **each}
 
 
-def _planned(design: TrialDesign) -> dict[str, float]:
+def _plan_weights(design: TrialDesign) -> dict[str, float]:
     """Weights that a design will have, as far as they are known beforehand."""
     if design.replies:
         return {"score": 1 - WITNESS}  # the contribution of the witness is not included
@@ -382,13 +385,152 @@ def _planned(design: TrialDesign) -> dict[str, float]:
     return {"exact": 1 - RELEASED, "simulated": RELEASED}  # served outputs show the same here
 
 
-def _fill(chances: PairedScores, shares: PairedScores) -> PairedScores:
-    """Exact probabilities, with simulated shares in the rows where they are not known."""
-    member, nonmember = (
-        np.where(np.isnan(known), share, known)
-        for known, share in (
-            (chances.member, shares.member),
-            (chances.nonmember, shares.nonmember),
+@dataclass(frozen=True, slots=True)
+class ByChannel(SequentialTest):
+    """Tests every channel with a separate e-process, and all channels together by their mean.
+
+    With k channels, the e-value of a single channel rejects at k/alpha, so the statements about
+    all single channels hold together. The mean of the e-values rejects at 1/alpha. It rejects no
+    later than any channel, and earlier if several channels leak.
+
+    Guarantee: the bound for all channels holds with the stated confidence at any stopping time, and
+        so do the bounds for the single channels simultaneously, for any dependence between
+        channels.
+    Reference: Vovk and Wang, "E-values: calibration, combination and applications" (Annals of
+        Statistics 2021); Bonferroni.
+    """
+
+    name: ClassVar[str] = "by_channel"
+    reads: ClassVar[frozenset[Reads]] = SequentialTest.reads | {"channels"}
+
+    def begin(self, design: TrialDesign) -> ChannelEValues:
+        return ChannelEValues(design)
+
+    def by_channel(self) -> ByChannel:
+        return self
+
+    def single(self, design: TrialDesign) -> TrialDesign:
+        return channel_design(design)
+
+
+def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
+    """Design of the trials for one channel."""
+    shares = max(1, len(design.channels))
+    confidence = 1 - (1 - design.confidence) / shares
+    own = replace(design, channels=(), replies=True, confidence=confidence)
+    if name == ANSWER:
+        return own
+    # the score of a text is whether it contains the canary
+    return replace(own, levels=(0.5,), noise_levels=(), known=None)
+
+
+class ChannelEValues(PairedEValues):
+    """The e-processes of one audit, by channel."""
+
+    def __init__(self, design: TrialDesign) -> None:
+        self.design = design
+        names = design.channels or (ANSWER,)
+        self.parts = {name: EValues(channel_design(design, name)) for name in names}
+
+    @property
+    def process(self) -> MixedEProcess:
+        """The mean of the e-values of all channels."""
+        share = 1 / len(self.parts)
+        parts = {name: (share, part.process) for name, part in self.parts.items()}
+        return MixedEProcess(self.design.tested, parts, self.design.confidence)
+
+    def observe(self, observations: Observations) -> None:
+        for name, part in self.parts.items():
+            part.observe(observations.channels[name])
+
+    def reading(self, replay: Replayed) -> BoundReading:
+        """What carries the evidence against one claim, in the channel that carries most of it."""
+        name = self.process.leading(replay)
+        return replace(self.parts[name].reading(replay), channel=name)
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSidedEProcess(SequentialTest):
+    """Tests each side with an e-process, and decides by the mean of their e-values.
+
+    Guarantee: each bound holds with the stated confidence at any stopping time.
+    Reference: Vovk and Wang, "E-values: calibration, combination and applications" (Annals of
+        Statistics 2021).
+    """
+
+    name: ClassVar[str] = "two_sided"
+
+    def begin(self, design: TrialDesign) -> TwoSidedEValues:
+        return TwoSidedEValues(design)
+
+    def single(self, design: TrialDesign) -> TrialDesign:
+        return design.one_side
+
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
+        """None: a claim of epsilon 0 has no multiples. See `accuracy_power`."""
+        return None
+
+    def accuracy_power(self, design: TrialDesign, pairs: int) -> AccuracyPower:
+        if not design.one_answer:
+            return ()
+        weight, each = 1 - WITNESS if design.replies else 1.0, design.one_side.confidence
+        return process_accuracy_power(
+            self.tested_pairs(design, pairs), each, weight, design.early_stop
         )
-    )
-    return PairedScores(member, nonmember)
+
+
+def process_accuracy_power(
+    pairs: int, confidence: float, weight: float, early: bool
+) -> AccuracyPower:
+    """Power of one of two sides against random guessing, by the accuracy of the attack."""
+    if not pairs:
+        return ()
+    tested = Claim(0.0, 0.0).guarantee()
+    test = PlainTest(tested, confidence, 0.0, None if early else pairs, weight)
+    return tuple((one, simulate_power(test, pairs, YesNo(one, 1 - one))) for one in ACCURACIES)
+
+
+class TwoSidedEValues(PairedEValues):
+    """The e-processes of both sides of one audit."""
+
+    def __init__(self, design: TrialDesign) -> None:
+        self.design, one = design, design.one_side
+        known = None if design.known is None else _Exchanged(design.known)
+        self._higher, self._lower = EValues(one), EValues(replace(one, known=known))
+
+    @property
+    def process(self) -> MixedEProcess:
+        """The mean of the e-values of both sides."""
+        parts = {"higher": (0.5, self._higher.process), "lower": (0.5, self._lower.process)}
+        return MixedEProcess(self.design.tested, parts, self.design.confidence)
+
+    def observe(self, observations: Observations) -> None:
+        self._higher.observe(observations)
+        self._lower.observe(observations.exchange())
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        return tuple(map(say_two_sided, super().bounds()))
+
+    def reading(self, replay: Replayed) -> BoundReading:
+        """What carries the evidence against one claim, on the side that carries most of it."""
+        if self.process.leading(replay) == "higher":
+            return self._higher.reading(replay)
+        return replace(self._lower.reading(replay), leads="")  # which is of exchanged contexts
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchanged:
+    """Known scores of pairs with their contexts exchanged."""
+
+    scores: KnownScores
+
+    @property
+    def thresholds(self) -> Floats:
+        return self.scores.thresholds
+
+    def support(self) -> tuple[Floats, Floats] | None:
+        found = self.scores.support()
+        return None if found is None else found[::-1]
+
+    def expected(self) -> tuple[Floats, Floats]:
+        return self.scores.expected()[::-1]

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from leakbound.errors import UsageError
 from leakbound.estimators.base import (
+    ACCURACIES,
+    AccuracyPower,
     Bounds,
     Estimator,
     Observations,
+    Observer,
     PairedScores,
     Reads,
     TrialDesign,
     require_fixed_size,
+    say_two_sided,
 )
 from leakbound.stats import (
     BestOnSameData,
@@ -102,8 +107,10 @@ class CountEstimator(Estimator):
             )
 
     def begin(self, design: TrialDesign) -> TrialLog:
-        """An observer that counts errors."""
         return TrialLog(design, self.statistic)
+
+    def two_sided(self) -> TwoSidedCounts | None:
+        return None if self.statistic.mu is None else TwoSidedCounts(self)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
         """Number of pairs that are counted: all if they choose the threshold themselves, else those
@@ -218,7 +225,6 @@ class TrialLog:
         self._simulated: list[PairedScores] = []
 
     def observe(self, observations: Observations) -> None:
-        """Keep the scores of the next pairs."""
         self._trials.append(observations.trials)
         left = self._choosing - observations.first
         if left > 0:
@@ -259,3 +265,68 @@ def _join(parts: list[PairedScores]) -> PairedScores:
         nonmember = np.concatenate([part.nonmember for part in parts])
         parts[:] = [PairedScores(member, nonmember)]
     return parts[0] if parts else PairedScores(np.zeros(0), np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSidedCounts(Estimator):
+    """Bounds from error counts at one threshold, for the side with the higher bound."""
+
+    inner: CountEstimator
+    name: ClassVar[str] = "two_sided"
+    kind: ClassVar[Kind] = CountEstimator.kind
+    anytime: ClassVar[bool] = CountEstimator.anytime
+    simultaneous: ClassVar[bool] = False
+    reads: ClassVar[frozenset[Reads]] = CountEstimator.reads
+
+    def check(self, design: TrialDesign) -> None:
+        self.inner.check(design)
+
+    def begin(self, design: TrialDesign) -> Observer:
+        one = design.one_side
+        return _BothCounts(design, (self.inner.begin(one), self.inner.begin(one)))
+
+    def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
+        return self.inner.tested_pairs(design, pairs)
+
+    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
+        return self.inner.largest_certifiable(design.one_side, pairs)
+
+    def accuracy_power(self, design: TrialDesign, pairs: int) -> AccuracyPower:
+        if not design.one_answer:
+            return ()
+        tested = self.tested_pairs(design, pairs)
+        return count_accuracy_power(self.inner.statistic, tested, design.one_side.confidence)
+
+
+def count_accuracy_power(statistic: Statistic, pairs: int, confidence: float) -> AccuracyPower:
+    """Power of one of two sides against random guessing, by the accuracy of the attack, which
+    leaks like randomised response."""
+    chance = statistic.power
+    if chance is None or not pairs:
+        return ()
+    epsilons = {right: math.log(right / (1 - right)) for right in ACCURACIES}
+    return tuple((a, Power(chance(pairs, e, 0.0, 0.0, confidence))) for a, e in epsilons.items())
+
+
+class _BothCounts:
+    """Error counts of the pairs, and of the pairs with their contexts exchanged."""
+
+    process = None
+
+    rejected = False
+
+    def __init__(self, design: TrialDesign, sides: tuple[Observer, Observer]) -> None:
+        self.design, self._sides = design, sides
+
+    def observe(self, observations: Observations) -> None:
+        for side, seen in zip(self._sides, (observations, observations.exchange()), strict=True):
+            side.observe(seen)
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        stated = self.design.confidence
+        both = zip(*(side.bounds() for side in self._sides), strict=True)
+        stronger = (
+            max(pair, key=lambda one: (one.mu if one.epsilon is None else one.epsilon) or 0.0)
+            for pair in both
+        )
+        return tuple(say_two_sided(replace(one, confidence=stated)) for one in stronger)

@@ -56,7 +56,6 @@ class Exact(Estimator):
             raise UsageError("exact needs one output per trial; use --answers 1.")
 
     def begin(self, design: TrialDesign) -> _Losses:
-        """An observer with one estimate, or none if a distribution is not known."""
         return _Losses(design.claim.delta)
 
     def tested_pairs(self, design: TrialDesign, pairs: int) -> int:
@@ -69,13 +68,10 @@ class Exact(Estimator):
         return Bounds(most, most)
 
     def pairs_needed(self, design: TrialDesign) -> int:
-        """One pair is enough."""
         return 1
 
 
 class _Losses:
-    """The exact losses of one audit."""
-
     process = None
 
     rejected = False
@@ -85,11 +81,9 @@ class _Losses:
         self._losses: list[Estimate | None] = []
 
     def observe(self, observations: Observations) -> None:
-        """Add the losses of the next pairs."""
         self._losses += map(self._found.of, observations.distributions)
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """The worst pair."""
         known = [one for one in self._losses if one is not None]
         if not known or len(known) < len(self._losses):
             return ()
@@ -132,7 +126,6 @@ class ProfileSum:
         )
 
     def observe(self, observations: Observations) -> None:
-        """Add the profiles of the next pairs."""
         for pair in observations.distributions:
             curve = self._found.of(pair)
             if curve is None:

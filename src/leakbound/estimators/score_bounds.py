@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
+from leakbound import stats
 from leakbound.errors import UsageError
 from leakbound.estimators.base import Claim, Observations, PairedScores, TrialDesign
 from leakbound.estimators.e_process import EProcess
@@ -17,30 +18,11 @@ from leakbound.estimators.error_counts import (
     by_accuracy,
     by_log_odds,
 )
-from leakbound.estimators.scored_trials import (
-    ChosenThreshold,
-    ScoredTrials,
-    ScoreRule,
-    choose_threshold,
-)
-from leakbound.stats import (
-    BestOnSameData,
-    Bonferroni,
-    Estimate,
-    Fixed,
-    Split,
-    auroc,
-    auroc_standard_error,
-    binomial_lower,
-    bonferroni,
-    clopper_pearson,
-    gdp,
-    joint_beta,
-    one_run,
-    tpr_at_fpr,
-)
+from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Fixed, Split
+from leakbound.stats.arrays import Floats
 from leakbound.stats.counts.ranked import Ranked
 from leakbound.stats.counts.unconditional import unconditional, unconditional_mu
+from leakbound.stats.curves.curves import clean_scores
 from leakbound.stats.curves.thresholds import FromCounts, error_cells
 
 DecidingName = Literal["e_process", "clopper_pearson", "unconditional", "one_run"]
@@ -53,6 +35,131 @@ ONE_SYSTEM = "it assumes independent trials, and the scores of one run come from
 NOT_ONE_RUN = "it is for records of one run, each put in by a separate fair coin (--design one_run)"
 UNFAIR = 1e-6  # error of calling fair coins unfair
 IN_ORDER = "trials are read in an order that does not depend on any score"
+ScoreDesign = Literal["paired", "unpaired", "one_run"]
+ScoreRule = Fixed | Split | Bonferroni | BestOnSameData | Ranked
+FINITE = 1e300  # replaces infinite scores, between which there is no midpoint
+MOST_LEVELS = 15  # thresholds of the e-process: quantiles that are about 6 % of the scores apart
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScoredTrials:
+    """Scores of member and non-member trials, higher for members.
+
+    Args:
+        member: (n,) scores of trials with the record.
+        nonmember: (m,) scores of trials without it; m = n in a paired design.
+        design: "paired": trial i of both sides belongs to one pair, and pairs are independent.
+            "unpaired": all trials are independent, and identically distributed on each side.
+            "one_run": all scores come from one system, into which each record was put by an
+            independent fair coin.
+        in_order: Whether scores are in the order in which the trials were made. Otherwise they are
+            shuffled, because tools may sort scores, and a sorted order reveals the next score.
+
+    Raises:
+        UsageError: If a side has no score, one is NaN, or paired sides differ in length.
+    """
+
+    member: Floats
+    nonmember: Floats
+    design: ScoreDesign = "unpaired"
+    in_order: bool = False
+
+    def __post_init__(self) -> None:
+        if self.design not in get_args(ScoreDesign):
+            known = ", ".join(get_args(ScoreDesign))
+            raise UsageError(f"design is {self.design!r}; it must be one of {known}.")
+        for name in ("member", "nonmember"):
+            found = clean_scores(name, getattr(self, name)).clip(-FINITE, FINITE)
+            object.__setattr__(self, name, found)
+        if self.design == "paired" and len(self.member) != len(self.nonmember):
+            raise UsageError(
+                f"there are {len(self.member)} member and {len(self.nonmember)} non-member scores; "
+                "paired trials have one of each per pair. Use --design unpaired if the trials are "
+                "not paired."
+            )
+        if self.design == "one_run" and self.in_order:
+            raise UsageError("one_run has no order of trials; remove --in-order.")
+
+    def shuffled(self, seed: int) -> ScoredTrials:
+        """The trials in an order that depends on no score. Pairs stay together in a paired design,
+        and trials in order are unchanged."""
+        if self.in_order:
+            return self
+        rng = np.random.default_rng(seed)
+        member = rng.permutation(len(self.member))
+        other = member if self.design == "paired" else rng.permutation(len(self.nonmember))
+        return replace(self, member=self.member[member], nonmember=self.nonmember[other])
+
+    def divided(self, fraction: float) -> tuple[ScoredTrials, ScoredTrials]:
+        """Split each side into its first trials, a share in (0, 1) of them, and all others.
+
+        Raises:
+            UsageError: If a part of a side would be empty.
+        """
+        first, other = (int(fraction * len(side)) for side in (self.member, self.nonmember))
+        if not (first and other):
+            raise UsageError(
+                f"{len(self.member)} member and {len(self.nonmember)} non-member scores leave none "
+                f"to choose a threshold on (a share of {fraction:g}); give --threshold, a number "
+                "that was fixed beforehand."
+            )
+        held = replace(self, member=self.member[:first], nonmember=self.nonmember[:other])
+        rest = replace(self, member=self.member[first:], nonmember=self.nonmember[other:])
+        return held, rest
+
+    @property
+    def swapped(self) -> ScoredTrials:
+        """The trials with members and non-members exchanged, as a two-sided test needs them."""
+        return replace(self, member=self.nonmember, nonmember=self.member)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return len(self.member), len(self.nonmember)
+
+    @property
+    def pairs(self) -> PairedScores:
+        """One trial of each side per pair; as many pairs as the shorter side has trials."""
+        most = min(self.sizes)
+        return PairedScores(self.member[:most], self.nonmember[:most])
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenThreshold:
+    """The threshold that scores are compared with."""
+
+    tau: float | None
+    levels: tuple[float, ...]
+    text: str
+
+
+def choose_threshold(
+    trials: ScoredTrials, rule: Fixed | Split | Bonferroni
+) -> tuple[ChosenThreshold, ScoredTrials]:
+    """Choose a threshold, and remove the trials that chose it.
+
+    Guarantee: the threshold does not depend on any returned trial.
+    """
+    if isinstance(rule, Fixed):
+        return ChosenThreshold(rule.value, (rule.value,), str(rule)), trials
+    if isinstance(rule, Bonferroni):
+        if not rule.values:
+            raise UsageError("bonferroni needs its thresholds, such as --threshold 0.2,0.5,0.8.")
+        return ChosenThreshold(None, tuple(sorted(rule.values)), str(rule)), trials
+    held, rest = trials.divided(rule.fraction)
+    tau = stats.best_threshold(held.member, held.nonmember)
+    text = (
+        f"split: {tau:g}, chosen on {len(held.member)} member and {len(held.nonmember)} non-member "
+        "scores, which enter no bound"
+    )
+    return ChosenThreshold(tau, _levels(held, tau), text), rest
+
+
+def _levels(held: ScoredTrials, tau: float) -> tuple[float, ...]:
+    """Thresholds between held-out scores, spaced by quantiles."""
+    values = np.sort(np.concatenate([held.member, held.nonmember]))
+    at = np.unique(np.linspace(0, values.size - 1, MOST_LEVELS + 1).astype(int))
+    between = (values[at][1:] + values[at][:-1]) / 2
+    return tuple(np.unique(np.append(between, tau)).tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +192,7 @@ class ScoreBounds:
     rates: Mapping[str, float]
 
     def estimate(self, method: str) -> Estimate:
-        """The estimate of one method.
-
-        Args:
-            method: Name of the method, such as "clopper_pearson".
-
-        Returns:
-            The estimate.
+        """The estimate of one method, such as "clopper_pearson".
 
         Raises:
             UsageError: If the method does not apply to these scores.
@@ -106,19 +207,13 @@ class ScoreBounds:
         return found
 
     def largest(self, method: DecidingName) -> float:
-        """The epsilon that a perfect attack would have certified.
-
-        Args:
-            method: A method that may decide.
-
-        Returns:
-            Its bound if every score is on the right side of the threshold.
-        """
+        """The bound of a method that may decide if every score is on the right side of the
+        threshold."""
         n, m = self.counts["tested_member"], self.counts["tested_nonmember"]
         if method == "one_run":
             made = self.estimate(method).counts
             given = (made["canaries"], made["guesses"], made["guesses"])
-            return one_run(*given, self.delta, self.confidence).epsilon or 0.0
+            return stats.one_run(*given, self.delta, self.confidence).epsilon or 0.0
         if method == "e_process":
             design = _design(self.counts["pairs"], self.levels, self.delta, self.confidence, False)
             return EProcess().largest_certifiable(design, self.counts["pairs"]).epsilon
@@ -142,9 +237,6 @@ def score_bounds(
         confidence: Confidence of each single bound, in (0, 1).
         rule: How the threshold is chosen; by default `Split()`, and `Ranked()` for one run.
         seed: Seed of the order in which trials are read, unless they are in their own order.
-
-    Returns:
-        Estimates, and the methods that do not apply with the reason.
 
     Raises:
         UsageError: If an argument lies outside its range, the rule chooses on the tested trials, or
@@ -173,7 +265,8 @@ def score_bounds(
         raise UsageError("guesses by rank are for one run; use --threshold split, or a number.")
     if trials.design == "one_run":
         return _of_one_run(trials, delta, confidence, rule or Ranked(), seed)
-    chosen, tested = choose_threshold(trials.shuffled(seed), _plain(rule))
+    plain = rule if isinstance(rule, Fixed | Split | Bonferroni) else Split()
+    chosen, tested = choose_threshold(trials.shuffled(seed), plain)
     counts = _counts(trials, tested)
     design = _design(counts["pairs"], chosen.levels, delta, confidence, trials.in_order)
     counted, left_out = _from_counts(tested, chosen, delta, confidence)
@@ -183,10 +276,6 @@ def score_bounds(
         (*_e_process(tested.pairs, design, chosen), *counted), {**left_out, "one_run": NOT_ONE_RUN},
         _rates(trials),
     )  # fmt: skip
-
-
-def _plain(rule: ScoreRule | None) -> Fixed | Split | Bonferroni:
-    return rule if isinstance(rule, Fixed | Split | Bonferroni) else Split()
 
 
 def _counts(trials: ScoredTrials, tested: ScoredTrials) -> dict[str, int]:
@@ -227,11 +316,11 @@ def _from_counts(
     several = ONE_THRESHOLD if chosen.tau is None else None
     unequal = UNEQUAL if n != m else None
     methods: tuple[tuple[FromCounts, str, str | None], ...] = (
-        (clopper_pearson, "clopper_pearson", None),
-        (gdp, "gdp", None),
+        (stats.clopper_pearson, "clopper_pearson", None),
+        (stats.gdp, "gdp", None),
         (unconditional, "unconditional", paired),
         (unconditional_mu, "unconditional_mu", paired),
-        (joint_beta, "joint_beta", paired or several),
+        (stats.joint_beta, "joint_beta", paired or several),
         (by_accuracy, "accuracy_bound", paired or several or unequal),
         (by_log_odds, "", several or unequal),
     )
@@ -239,7 +328,7 @@ def _from_counts(
     fitting = (formula for formula, _, why in methods if why is None)
     if chosen.tau is None:
         tried = (trials.member, trials.nonmember, chosen.levels, delta, confidence)
-        return [bonferroni(formula, *tried) for formula in fitting], left_out
+        return [stats.bonferroni(formula, *tried) for formula in fitting], left_out
     given = (
         *error_cells(trials.member, trials.nonmember, chosen.tau),
         delta,
@@ -253,35 +342,32 @@ def _of_one_run(
     trials: ScoredTrials, delta: float, confidence: float, rule: ScoreRule, seed: int
 ) -> ScoreBounds:
     """Bounds from guesses about the records of one system."""
-    _require_fair_coins(*trials.sizes)
+    members, others = trials.sizes
+    # guesses about unequal numbers are right more often than a coin without any leak
+    if stats.binomial_lower(max(members, others), members + others, UNFAIR) > 0.5:
+        raise UsageError(
+            f"{members} members and {others} others are not drawn by fair coins, as one_run "
+            "assumes; put each record in with probability 1/2, or use another --design."
+        )
     mixed, levels = trials.shuffled(seed), tuple[float, ...]()
     if isinstance(rule, Ranked):
         tested, text = mixed, rule.describe(sum(mixed.sizes))
         guessed, right = _rank(mixed, rule, seed)
     else:
-        chosen, tested = choose_threshold(mixed, _plain(rule))
+        plain = rule if isinstance(rule, Fixed | Split | Bonferroni) else Split()
+        chosen, tested = choose_threshold(mixed, plain)
         if chosen.tau is None:
             raise UsageError("one_run guesses at one threshold; use --threshold rank or split.")
         levels, text = chosen.levels, chosen.text
         guessed = sum(tested.sizes)
         right = int((tested.member >= chosen.tau).sum() + (tested.nonmember < chosen.tau).sum())
-    bound = one_run(sum(tested.sizes), guessed, right, delta, confidence)
-    others = dict.fromkeys(
-        ("e_process", "clopper_pearson", "unconditional", "joint_beta", "gdp"), ONE_SYSTEM
-    )
+    bound = stats.one_run(sum(tested.sizes), guessed, right, delta, confidence)
+    without = ("e_process", "clopper_pearson", "unconditional", "joint_beta", "gdp")
+    left_out = dict.fromkeys(without, ONE_SYSTEM)
     return ScoreBounds(
         "one_run", delta, confidence, _counts(trials, tested), text, levels, seed,
-        (replace(bound, threshold=text),), others, _rates(trials),
+        (replace(bound, threshold=text),), left_out, _rates(trials),
     )  # fmt: skip
-
-
-def _require_fair_coins(members: int, others: int) -> None:
-    """Guesses about unequal numbers are right more often than a coin without any leak."""
-    if binomial_lower(max(members, others), members + others, UNFAIR) > 0.5:
-        raise UsageError(
-            f"{members} members and {others} others are not drawn by fair coins, as one_run "
-            "assumes; put each record in with probability 1/2, or use another --design."
-        )
 
 
 def _rank(trials: ScoredTrials, rule: Ranked, seed: int) -> tuple[int, int]:
@@ -294,8 +380,8 @@ def _rank(trials: ScoredTrials, rule: Ranked, seed: int) -> tuple[int, int]:
 
 
 def _rates(trials: ScoredTrials) -> dict[str, float]:
-    area = auroc(trials.member, trials.nonmember)
-    low = ((f"tpr_at_fpr_{fpr:g}", tpr_at_fpr(trials.member, trials.nonmember, fpr))
+    area = stats.auroc(trials.member, trials.nonmember)
+    low = ((f"tpr_at_fpr_{fpr:g}", stats.tpr_at_fpr(trials.member, trials.nonmember, fpr))
            for fpr in LOW_FPR)  # fmt: skip
-    error = auroc_standard_error(area, *trials.sizes)
+    error = stats.auroc_standard_error(area, *trials.sizes)
     return dict(chain([("auroc", area), ("auroc_standard_error", error)], low))

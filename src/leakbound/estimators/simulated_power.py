@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, takewhile
-from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr
@@ -30,27 +29,6 @@ LEAST, DRAWN = 100, 4_000_000  # fewest audits, and most pairs in all audits tog
 CELLS = 500_000  # scores held at once, a few MiB
 
 
-class PairSimulator(Protocol):
-    """Scores of the pairs of simulated audits. Equal scenes draw equal pairs."""
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def leak(self) -> Leak:
-        """How the system leaks."""
-
-    @property
-    def columns(self) -> int:
-        """Number of thresholds."""
-
-    @property
-    def certain(self) -> bool:
-        """Whether all pairs are the same. One audit then represents all."""
-
-    def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw the scores of some pairs."""
-
-
 @dataclass(frozen=True, slots=True)
 class YesNo:
     """One answer per context, yes or no."""
@@ -66,16 +44,13 @@ class YesNo:
 
     @property
     def columns(self) -> int:
-        """One threshold."""
         return 1
 
     @property
     def certain(self) -> bool:
-        """Whether both answers are certain."""
         return {self.tpr, self.fpr} <= {0.0, 1.0}
 
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw the scores of some pairs. Both contexts answer independently."""
         shape = (audits, pairs, 1)
         return (rng.random(shape) < self.tpr).astype(float), (rng.random(shape) < self.fpr).astype(
             float
@@ -84,12 +59,8 @@ class YesNo:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Votes of partitions with noise that is smaller than declared.
-
-    One partition contains the canary in the canary-in context only. Some contain it in both
-    contexts, and all others in neither. A partition with the canary votes for it with probability
-    `hit`, any other with probability `false_alarm`.
-    """
+    """Votes of partitions with noise that is smaller than declared: one contains the canary in the
+    canary-in context only, some in both contexts, and all others in neither."""
 
     partitions: int
     copies: int
@@ -101,14 +72,11 @@ class Crowd:
 
     @classmethod
     def of(cls, design: TrialDesign, leak: float) -> Crowd | None:
-        """The crowd for a design whose guarantee is Gaussian.
-
-        With embeddings, keywords or generated texts, it is not known beforehand how far one
-        partition moves the output. Only votes therefore make a crowd.
-        """
+        """The crowd for a design whose guarantee is Gaussian; None unless outputs are votes: how
+        far one partition moves other outputs is not known beforehand."""
         partitions, known = design.voters or 1, design.known
         if isinstance(known, BestVotes):
-            chances, shared = _winning(known, leak), known.shared
+            chances, shared = _win_chances(known, leak), known.shared
         elif isinstance(known, VoteScores):
             chances, shared = _count(known, partitions, leak), known.move is not None
         else:
@@ -118,7 +86,6 @@ class Crowd:
 
     @property
     def columns(self) -> int:
-        """Number of thresholds of the score."""
         return len(self.chances[0])
 
     @property
@@ -128,7 +95,6 @@ class Crowd:
         return rates <= {0.0, 1.0} and self.draws >= MANY
 
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw the scores of some pairs."""
         shape, hit, alarm = (audits, pairs), self.assumption.hit, self.assumption.false_alarm
         others = self._others(shape, rng)
         member = others + (rng.random(shape) < hit)
@@ -151,7 +117,10 @@ class Crowd:
         return np.asarray(rng.binomial(self.draws, chances) / self.draws)
 
 
-def thinned(thresholds: Floats) -> Floats:
+PairSimulator = YesNo | Crowd  # what draws the scores of pairs; equal ones draw equal pairs
+
+
+def thin(thresholds: Floats) -> Floats:
     """At most `FEW` evenly spaced thresholds out of many."""
     at = np.linspace(0, thresholds.size - 1, min(FEW, thresholds.size)).round().astype(int)
     return np.asarray(thresholds[at])
@@ -161,17 +130,17 @@ def thinned(thresholds: Floats) -> Floats:
 def _count(known: VoteScores, partitions: int, leak: float) -> tuple[tuple[float, ...], ...]:
     """Probabilities by number of votes, from the lowest score (votes for, or margin) up."""
     values = np.linspace(known.low, known.high, partitions + 1)
-    gaps = values[:, None] - thinned(known.thresholds)
+    gaps = values[:, None] - thin(known.thresholds)
     return _rows(ndtr(gaps * leak / known.sigma))
 
 
 @lru_cache(maxsize=64)
-def _winning(known: BestVotes, leak: float) -> tuple[tuple[float, ...], ...]:
+def _win_chances(known: BestVotes, leak: float) -> tuple[tuple[float, ...], ...]:
     """Probabilities of votes for minus those for another answer, on which all others agree."""
     votes = np.arange(known.partitions + 1.0)
     others = np.zeros((votes.size, known.classes - 1))
     others[:, 0] = known.partitions - votes
-    levels = np.zeros(1) if known.wins else thinned(known.thresholds)
+    levels = np.zeros(1) if known.wins else thin(known.thresholds)
     return _rows(best_chance(votes, others, known.sigma / leak, levels))
 
 
@@ -190,30 +159,26 @@ class PlainTest:
     weight: float = 1.0
 
     def process(self) -> EProcess:
-        """The e-process of the part."""
         return EProcess(self.tested, self.confidence, deltas=(self.delta,), horizon=self.horizon)
 
 
 @lru_cache(maxsize=512)
-def simulated_power(test: PlainTest, pairs: int, scene: PairSimulator, seed: int = 0) -> Power:
-    """Share of simulated audits that reject.
-
-    Other parts of the e-process can only add to its e-value, so the power of the whole is no less.
-    """
+def simulate_power(test: PlainTest, pairs: int, scene: PairSimulator, seed: int = 0) -> Power:
+    """Share of simulated audits that reject; other parts of the e-process can only add to it."""
     rng, audits = np.random.default_rng(seed), max(LEAST, min(AUDITS, DRAWN // max(1, pairs)))
-    rejected = rejected_audits(test, pairs, audits, scene, rng)
+    rejected = count_rejections(test, pairs, audits, scene, rng)
     if rejected == audits:
-        rejected += rejected_audits(test, pairs, MORE, scene, rng)
+        rejected += count_rejections(test, pairs, MORE, scene, rng)
         audits += MORE
     return Power(rejected / audits, audits, scene.leak)
 
 
-def rejected_audits(
+def count_rejections(
     test: PlainTest, pairs: int, audits: int, scene: PairSimulator, rng: np.random.Generator
 ) -> int:
     """Number of audits that reject; if all audits are the same, only one is simulated."""
     if scene.certain and audits > 1:
-        return audits * rejected_audits(test, pairs, 1, scene, rng)
+        return audits * count_rejections(test, pairs, 1, scene, rng)
     return int(np.count_nonzero(rejection_times(test, pairs, audits, scene, rng)))
 
 

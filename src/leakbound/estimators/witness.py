@@ -47,7 +47,6 @@ class WitnessEvidence:
         self._seen: list[int] = []  # number of reply pairs that the process had seen, by pair
 
     def observe(self, replies: ReplyPair, canary: str) -> None:
-        """Add a pair."""
         member, nonmember = replies
         if member is not None and nonmember is not None:
             self.process.observe(member, nonmember, canary)
@@ -59,11 +58,9 @@ class WitnessEvidence:
 
     @property
     def log_e_values(self) -> Floats:
-        """(pairs,) logarithm of the e-value against the tested claim after each pair."""
         return self._after_each(self.process.log_e_values)
 
     def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
-        """Replay the pairs against claims of (epsilon, delta)-DP."""
         if delta > self.process.delta:  # such claims imply nothing at the delta of the process
             return np.zeros((len(epsilons), len(self._seen)))
         paths = self.process.scan_log_e_values()
@@ -99,11 +96,8 @@ def _imply(mu: float, delta: float) -> float:
 def reach_of_replies(
     design: TrialDesign, estimator: Estimator, pairs: int, shown: Sequence[tuple[ReplyPair, str]]
 ) -> Bounds:
-    """The bounds if the replies of every pair differ as those of the controls do.
-
-    A witness has to learn what a score knows from the start, so it certifies less with as many
-    pairs. A system that leaks by its failures alone shows no score anything.
-    """
+    """The bounds if the replies of every pair differ as those of the controls do; less than those
+    of a score, as a witness has to learn what a score knows from the start."""
     tested = estimator.tested_pairs(design, pairs) - len(shown)
     if tested <= 0 or not shown:
         return Bounds(0.0, 0.0)

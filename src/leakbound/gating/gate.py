@@ -14,7 +14,8 @@ from leakbound._notebook import card
 from leakbound.auditing.decide.guessing import unshown_sentence
 from leakbound.auditing.result.audit_result import FACTORS, AuditResult
 from leakbound.errors import UsageError
-from leakbound.estimators.random_guessing import ACCURACIES, is_random_guessing
+from leakbound.estimators.base import ACCURACIES
+from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.stats import Assumption, beside, cut
 from leakbound.stats.power import PERFECT
 

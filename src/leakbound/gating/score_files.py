@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import DataError, UsageError
-from leakbound.estimators.scored_trials import ScoreDesign, ScoredTrials
+from leakbound.estimators.score_bounds import ScoreDesign, ScoredTrials
 from leakbound.tasks.rows.sources import SourceRow, source_rows
 
 Floats = npt.NDArray[np.float64]

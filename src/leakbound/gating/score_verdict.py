@@ -11,8 +11,7 @@ from leakbound.auditing.observe.controls import LEVEL
 from leakbound.auditing.observe.rejections import above_guessing
 from leakbound.estimators import Claim
 from leakbound.estimators.random_guessing import is_random_guessing, random_guessing
-from leakbound.estimators.score_bounds import DecidingName, ScoreBounds
-from leakbound.estimators.scored_trials import ScoredTrials
+from leakbound.estimators.score_bounds import DecidingName, ScoreBounds, ScoredTrials
 from leakbound.stats import Estimate, beside, cut, rank_test
 
 

@@ -8,17 +8,14 @@ from typing import Any
 
 from leakbound._catalogue import Catalogue, construct, option_types
 from leakbound.errors import UsageError
+from leakbound.mechanisms.baselines import FewShot, JudgeDefense, PromptDefense, ZeroShot
 from leakbound.mechanisms.dp_fusion import DPFusion
 from leakbound.mechanisms.embedding_mean import EmbeddingMean
-from leakbound.mechanisms.few_shot import FewShot, ZeroShot
 from leakbound.mechanisms.influence_decoding import BoundedCID, ContextInfluenceDecoding
 from leakbound.mechanisms.invisible_ink import InvisibleInk
-from leakbound.mechanisms.judge_defense import JudgeDefense
 from leakbound.mechanisms.keyword_mean import KeywordMean
-from leakbound.mechanisms.parts.base import CLAIM, MechanismBase
-from leakbound.mechanisms.parts.grouping import PublicFacts
+from leakbound.mechanisms.parts.base import CLAIM, MechanismBase, PublicFacts
 from leakbound.mechanisms.product_of_experts import ProductOfExperts
-from leakbound.mechanisms.prompt_defense import PromptDefense
 from leakbound.mechanisms.report_noisy_max import ReportNoisyMax
 from leakbound.mechanisms.subsample_average import SubsampleAverage
 from leakbound.mechanisms.synthetic_shots import SyntheticShots
@@ -36,14 +33,9 @@ MECHANISMS: Catalogue[Any] = Catalogue(
 
 
 def option_names(kind: type[Any]) -> tuple[str, ...]:
-    """Options that a specification may set in addition to epsilon and delta.
+    """Options that a specification may set in addition to epsilon and delta, in order.
 
-    Args:
-        kind: A class of `MECHANISMS`.
-
-    Returns:
-        Names in order: the parameters of `calibrated` if the noise is calibrated to the claim,
-        else the fields.
+    The parameters of `calibrated` if the noise is calibrated to the claim, else the fields.
 
     Examples:
         >>> option_names(ReportNoisyMax)
@@ -65,9 +57,6 @@ def build_mechanism(
             fields of the class, including the noise, as `to_config` returns them.
         epsilon: epsilon of the claim, above 0.
         delta: delta of the claim in [0, 1).
-
-    Returns:
-        A mechanism.
 
     Raises:
         UsageError: If the name or an option is unknown, a value has the wrong type, or the noise is
@@ -99,15 +88,13 @@ def build_mechanism(
 
 
 def served_options(name: str, options: Mapping[str, Any], facts: PublicFacts) -> dict[str, Any]:
-    """Options of a service: those that its operator set, else those of the public grouping rule.
+    """Options of a service for `build_mechanism`: those that its operator set, else those of the
+    public grouping rule.
 
     Args:
         name: Name in `MECHANISMS`.
         options: Options that the operator set.
         facts: Public facts; never rows.
-
-    Returns:
-        Options for `build_mechanism`.
 
     Examples:
         >>> served_options("report_noisy_max", {}, PublicFacts(20, 4, 4.0, 1e-5))

@@ -13,13 +13,9 @@ from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import CalibratedMechanism
 from leakbound.mechanisms.parts.decoding import PairDecoding
+from leakbound.mechanisms.parts.mixture import largest_weight
 from leakbound.mechanisms.parts.tokens import log_softmax
-from leakbound.privacy import (
-    RDP,
-    renyi_divergence,
-    renyi_of_two_steps,
-    renyi_value,
-)
+from leakbound.privacy import RDP, renyi_divergence, renyi_of_two_steps, renyi_value
 
 Floats = npt.NDArray[np.float64]
 STEPS = 50  # halvings of [0, 1] for lambda; reach 1e-15, about the rounding of a float near 1
@@ -44,9 +40,6 @@ class DPFusion(PairDecoding, CalibratedMechanism):
         temperature: Temperature of both distributions, above 0.
         tokens: Largest number of tokens of a free answer.
         token_beta: beta of each token; `beta` if None.
-
-    Raises:
-        UsageError: If a number is not positive, or the order is not above 1.
 
     Guarantee:
         One choice is (a, a beta)-RDP if the neighbour lacks the whole private part and so gives
@@ -97,14 +90,7 @@ class DPFusion(PairDecoding, CalibratedMechanism):
         """The mechanism with the beta that a claim allows for one answer, of one or many choices.
 
         Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
             order: a, above 1; None for the order with the largest beta.
-            temperature: Temperature of both distributions, above 0.
-            tokens: Largest number of tokens of a free answer.
-
-        Returns:
-            A mechanism.
 
         Raises:
             UsageError: If delta is 0, where a bounded divergence guarantees nothing.
@@ -119,7 +105,9 @@ class DPFusion(PairDecoding, CalibratedMechanism):
                 "dp_fusion needs a delta above 0: a Renyi divergence of one order does not bound "
                 "pure epsilon. State a delta, or use bounded_cid."
             )
-        best = _best_order(epsilon, delta) if order is None else order
+        best = order
+        if best is None:
+            best = float(max(ORDERS, key=lambda one: _beta(float(one), epsilon, delta)))
         beta = _beta(best, epsilon, delta)
         return cls(beta, best, temperature, tokens, beta / tokens * (1 - 1e-12))
 
@@ -145,7 +133,7 @@ class DPFusion(PairDecoding, CalibratedMechanism):
         with_context = log_softmax(context / self.temperature)
         without = log_softmax(prior / self.temperature)
         lam = fusion_lambda(with_context, without, self.order, self.order * beta)
-        return fused(with_context, without, lam)
+        return fuse(with_context, without, lam)
 
 
 def _beta(order: float, epsilon: float, delta: float) -> float:
@@ -154,17 +142,8 @@ def _beta(order: float, epsilon: float, delta: float) -> float:
     return renyi_value(at, epsilon, delta) / unit
 
 
-def _best_order(epsilon: float, delta: float) -> float:
-    return float(max(ORDERS, key=lambda order: _beta(float(order), epsilon, delta)))
-
-
-def fused(context: Floats, prior: Floats, lam: float) -> Floats:
-    """ln of lam p_private + (1 - lam) p_public.
-
-    Examples:
-        >>> np.exp(fused(np.log([1.0, 1e-9]), np.log([0.5, 0.5]), 0.5)).round(3).tolist()
-        [0.75, 0.25]
-    """
+def fuse(context: Floats, prior: Floats, lam: float) -> Floats:
+    """ln of lam p_private + (1 - lam) p_public."""
     if lam in (0.0, 1.0):
         return context if lam else prior
     return np.asarray(np.logaddexp(math.log(lam) + context, math.log1p(-lam) + prior))
@@ -175,23 +154,13 @@ def fusion_lambda(context: Floats, prior: Floats, order: float, bound: float) ->
 
     Both divergences increase with the weight: sum p_public (1 + lambda (r - 1))^a is convex in
     lambda, with slope 0 at 0.
-
-    Examples:
-        >>> fusion_lambda(np.array([0.0, -np.inf]), np.log([0.5, 0.5]), 2.0, 1.0) < 1
-        True
     """
 
     def holds(lam: float) -> bool:
-        p = fused(context, prior, lam)
+        p = fuse(context, prior, lam)
         return bool(
             renyi_divergence(p, prior, order) <= bound
             and renyi_divergence(prior, p, order) <= bound
         )
 
-    if holds(1.0):
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    return largest_weight(holds, 1.0, STEPS)

@@ -47,9 +47,6 @@ class EmbeddingMean(PartitionedMechanism):
         candidates: Number of zero-shot answers that are sampled for a free query.
         sampling: "position" or "poisson", as for `ReportNoisyMax`.
 
-    Raises:
-        UsageError: If a number is not positive, or the sampling is unknown.
-
     Guarantee:
         (2B/T)/sigma-GDP under replace_one, for the noisy mean (white box) and hence for the choice.
         One answer changes the mean by at most 2B/T in L2. The guarantee is tight only if an answer
@@ -65,6 +62,7 @@ class EmbeddingMean(PartitionedMechanism):
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     needs: ClassVar[RequestKinds] = frozenset({Complete, Embed})
     exactness = PartitionedMechanism.exactness
+    unwritten: ClassVar[tuple[str, ...]] = ("sampling",)
     sigma: float
     partitions: int = 10
     clip: float = 1.0
@@ -92,17 +90,8 @@ class EmbeddingMean(PartitionedMechanism):
         """The mechanism with the noise that a claim requires.
 
         Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
-            partitions: Number of disjoint parts of the context.
             calibration: "analytic" is exact; "classical" does not satisfy every claim above
                 epsilon 1.
-            clip: Largest L2 norm of an embedding.
-            candidates: Number of zero-shot answers that are sampled for a free query.
-            sampling: "position" or "poisson".
-
-        Returns:
-            A mechanism.
         """
         made = cls(1.0, partitions, clip, candidates, sampling)
         sensitivity = made.guarantee.sensitivity
@@ -117,19 +106,6 @@ class EmbeddingMean(PartitionedMechanism):
     def sampled_candidates(self) -> int:
         return self.candidates
 
-    @property
-    def _sampled(self) -> Sampling:
-        return self.sampling
-
-    def to_config(self) -> dict[str, object]:
-        """Kind and fields as plain values."""
-        found = PartitionedMechanism.to_config(self)
-        return {name: value for name, value in found.items() if value != "position"}
-
-    def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """False: noise is drawn in `release` only."""
-        return False
-
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         """One greedy completion for each partition."""
         return partition_requests(task, job, self.partitions, draw, self.sampling)
@@ -137,11 +113,8 @@ class EmbeddingMean(PartitionedMechanism):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Collect T completions for each job, the public candidates, and embeddings of all
-        texts.
-        """
-        each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
-        replies = answer_total(model, task, jobs, each)
+        """Collect T completions for each job, the public candidates, and all embeddings."""
+        replies = self._answer_jobs(task, jobs, draws, model)
         texts = [text.strip() for group in replies for text in group]
         choices = [public_candidates(task, job.query, self.candidates, model) for job in jobs]
         public = list(dict.fromkeys(text for names in choices for text in names))
@@ -175,7 +148,6 @@ class EmbeddingMean(PartitionedMechanism):
         return Outputs(distance.argmin(1), noisy, aggregate.choices, points, float(self.partitions))
 
     def output_distribution(self, aggregate: Vector) -> GaussianLaw:
-        """Distribution of the noisy mean."""
         return GaussianLaw(np.asarray(aggregate.values), self.sigma)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -11,51 +10,21 @@ import numpy.typing as npt
 
 from leakbound._check import at_least, positive, whole
 from leakbound.mechanisms.parts.decoding import PairDecoding
-from leakbound.mechanisms.parts.mixture import bounded_lambda, mixed
+from leakbound.mechanisms.parts.mixture import largest_lambda, mix_logits
 from leakbound.privacy import Guarantee, NonPrivate, PureDP, share_down
-from leakbound.tasks import (
-    Query,
-    Task,
-)
+from leakbound.tasks import Query, Task
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Decoding(PairDecoding):
-    """Base of both: one choice among answers, or tokens sampled one after another."""
-
-    temperature: float = 1.0
-    tokens: int = 24
-
-    @abstractmethod
-    def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
-        """ln of the distribution of the next choice.
-
-        Args:
-            context: (vocabulary,) logits with the context (PRIVATE).
-            prior: (vocabulary,) logits without it.
-            choices: Number of choices that share the budget.
-
-        Returns:
-            (vocabulary,) log-probabilities.
-        """
-
-    def _log_p(self, context: Floats, prior: Floats, free: bool) -> Floats:
-        return self.log_p(context, prior, self.tokens if free else 1)
-
-
-@dataclass(frozen=True, slots=True)
-class ContextInfluenceDecoding(_Decoding):
+class ContextInfluenceDecoding(PairDecoding):
     """p proportional to exp[(lam logits with the context + (1 - lam) logits without)/T].
 
     Attributes:
         temperature: T, above 0.
         tokens: Largest number of tokens of a free answer.
         lam: Weight of the context, at least 0.
-
-    Raises:
-        UsageError: If lam is negative, or temperature or tokens is not positive.
 
     Guarantee:
         0-DP under any relation at lam = 0, where the context is not used. None otherwise.
@@ -65,6 +34,8 @@ class ContextInfluenceDecoding(_Decoding):
     """
 
     name: ClassVar[str] = "context_influence_decoding"
+    temperature: float = 1.0
+    tokens: int = 24
     lam: float = 1.0
 
     def __post_init__(self) -> None:
@@ -77,21 +48,16 @@ class ContextInfluenceDecoding(_Decoding):
         """0-DP at lam = 0; none otherwise."""
         return PureDP(0.0) if self.lam == 0 else NonPrivate()
 
-    @property
-    def _token_guarantee(self) -> Guarantee:
-        return self.guarantee
-
     def cost(self, task: Task, query: Query) -> Guarantee:
         """Guarantee of one choice. A free answer has the same: 0-DP at lam = 0, else none."""
         return self.guarantee
 
-    def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
-        """The mixture."""
-        return mixed(context, prior, self.lam, self.temperature)
+    def _log_p(self, context: Floats, prior: Floats, free: bool) -> Floats:
+        return mix_logits(context, prior, self.lam, self.temperature)
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedCID(_Decoding):
+class BoundedCID(PairDecoding):
     """Uses the largest lam in [0, largest] with |ln(p/p_prior)| <= epsilon/2 everywhere.
 
     lam is chosen anew for each choice. A free answer makes up to `tokens` choices of epsilon/tokens
@@ -103,9 +69,6 @@ class BoundedCID(_Decoding):
         epsilon: epsilon of one answer.
         largest: Largest weight of the context.
 
-    Raises:
-        UsageError: If a number is not positive.
-
     Guarantee:
         epsilon-DP for any change of the context, stated under replace_one. Neighbouring contexts
         stay within epsilon/2 of the same prior. The loss of a pair reaches epsilon only if the two
@@ -116,6 +79,8 @@ class BoundedCID(_Decoding):
     """
 
     name: ClassVar[str] = "bounded_cid"
+    temperature: float = 1.0
+    tokens: int = 24
     epsilon: float = 1.0
     largest: float = 1.5
 
@@ -138,12 +103,6 @@ class BoundedCID(_Decoding):
         Args:
             epsilon: epsilon of the claim, above 0.
             delta: Not used: the guarantee is pure.
-            largest: Largest weight of the context.
-            temperature: T, above 0.
-            tokens: Largest number of tokens of a free answer.
-
-        Returns:
-            A mechanism.
         """
         return cls(temperature, tokens, epsilon, largest)
 
@@ -156,8 +115,12 @@ class BoundedCID(_Decoding):
     def _token_guarantee(self) -> PureDP:
         return PureDP(share_down(self.epsilon, self.tokens))
 
+    def _log_p(self, context: Floats, prior: Floats, free: bool) -> Floats:
+        return self.log_p(context, prior, self.tokens if free else 1)
+
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
-        """The bounded mixture."""
+        """(vocabulary,) log-probabilities of one of so many choices, from the logits with the
+        context (PRIVATE) and without it."""
         bound = self.epsilon / choices / 2
-        lam = bounded_lambda(context, prior, bound, self.largest, self.temperature)
-        return mixed(context, prior, lam, self.temperature)
+        lam = largest_lambda(context, prior, bound, self.largest, self.temperature)
+        return mix_logits(context, prior, lam, self.temperature)

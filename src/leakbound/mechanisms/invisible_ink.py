@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
-from leakbound.mechanisms.parts.base import PartitionedMechanism
+from leakbound.mechanisms.parts.base import PartitionedMechanism, PublicFacts
 from leakbound.mechanisms.parts.decoding import Decoding
 from leakbound.mechanisms.parts.exponential import (
     epsilon_per_choice,
     gumbel_choices,
 )
-from leakbound.mechanisms.parts.grouping import PublicFacts
 from leakbound.mechanisms.parts.tokens import finite, log_softmax
 from leakbound.privacy import BoundedRange, Relation
 from leakbound.tasks import (
@@ -47,9 +46,6 @@ class InvisibleInk(Decoding, PartitionedMechanism):
         candidates: k, the number of public tokens that are always among the choices.
         relation: "replace_one"; or "add_remove", where each part is one example or empty.
         token_clip: C of each token; `clip` if None.
-
-    Raises:
-        UsageError: If a number is not positive, or the relation is unknown.
 
     Guarantee:
         One choice is an exponential mechanism. Replacing an example replaces one clipped
@@ -108,14 +104,6 @@ class InvisibleInk(Decoding, PartitionedMechanism):
         Args:
             epsilon: epsilon of the claim, above 0.
             delta: delta of the claim in [0, 1); used for the tokens of free answers.
-            partitions: B, the number of disjoint parts of the context.
-            temperature: tau, above 0.
-            tokens: T, the largest number of tokens of a free answer.
-            candidates: k, the number of public tokens that are always among the choices.
-            relation: "replace_one" or "add_remove".
-
-        Returns:
-            A mechanism.
 
         Examples:
             >>> made = InvisibleInk.calibrated(2.0, 1e-5, partitions=20)
@@ -191,11 +179,6 @@ class InvisibleInk(Decoding, PartitionedMechanism):
 
 
 def near_top(logits: Floats, count: int, below: float) -> npt.NDArray[np.int64]:
-    """The most likely tokens of a model that sees no examples, and those slightly less likely.
-
-    Examples:
-        >>> near_top(np.array([0.0, 3.0, 2.5, -1.0]), 1, 0.5).tolist()
-        [1, 2]
-    """
+    """The most likely tokens of a model that sees no examples, and those slightly less likely."""
     last = np.partition(logits, -min(count, logits.size))[-min(count, logits.size)]
     return np.asarray(np.flatnonzero(logits >= last - below), np.int64)

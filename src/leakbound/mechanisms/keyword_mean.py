@@ -18,7 +18,6 @@ from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMech
 from leakbound.mechanisms.parts.discrete_noise import discrete_gaussian, require_analytic
 from leakbound.mechanisms.parts.exponential import softmax_distribution
 from leakbound.mechanisms.parts.single import partition_requests
-from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.mechanisms.parts.wording import SHOWN_KEYWORDS
 from leakbound.models import Complete, Model
 from leakbound.models.content import text_only
@@ -52,10 +51,6 @@ def joint_range(k: int) -> float:
         Under replace_one, one count may increase by 1 and another decrease by 1. For k = 1 the
         utility of a word is its own count minus that of the best, so the range is 2. For larger k,
         the rank that decides the maximum may change with the sequence, so the range is at most 4.
-
-    Examples:
-        >>> joint_range(1), joint_range(3)
-        (2.0, 4.0)
     """
     return 2.0 if k == 1 else 4.0
 
@@ -87,16 +82,11 @@ def joint_top_k(
     free = np.maximum(within - np.arange(k), 0).astype(float)
     with np.errstate(divide="ignore"):
         better = np.log(free).sum(1)
-    fresh = _log_differences(better)
+    below = np.concatenate([[-np.inf], better[:-1]])
+    with np.errstate(divide="ignore", invalid="ignore"):  # ln(n_j - n_{j-1}) from ln n_j
+        fresh = np.where(better > below, better + np.log1p(-np.exp(below - better)), -np.inf)
     chosen = int(np.argmax(-scale * levels + fresh + rng.gumbel(size=levels.size)))
     return order[_sequence(within[chosen], within[chosen - 1] if chosen else np.zeros(k, int), rng)]
-
-
-def _log_differences(better: Floats) -> Floats:
-    """ln(n_j - n_{j-1}) from ln n_j in ascending order."""
-    below = np.concatenate([[-np.inf], better[:-1]])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(better > below, better + np.log1p(-np.exp(below - better)), -np.inf)
 
 
 def _sequence(
@@ -115,12 +105,7 @@ def _sequence(
 
 
 def words_of(text: str) -> list[str]:
-    """Words of a text.
-
-    Examples:
-        >>> words_of("Late again, LATE!")
-        ['late', 'again', 'late']
-    """
+    """Words of a text, in lower case."""
     return re.findall(r"\w+", text.casefold())
 
 
@@ -131,10 +116,6 @@ def mean_counts(
 
     Guarantee:
         Replacing one answer changes at most 2 per_answer means by 1/len(texts) each.
-
-    Examples:
-        >>> mean_counts(["late late parcel", "late"], ["late", "parcel"], per_answer=1).tolist()
-        [1.0, 0.0]
     """
     at = {word: i for i, word in enumerate(domain)}
     counts = np.zeros(len(domain))
@@ -178,9 +159,6 @@ class KeywordMean(PartitionedMechanism):
             random. "joint_exponential": the ordered top k are drawn by one exponential mechanism
             with utility -max_i (count of rank i minus count of the i-th chosen word), of range 2/T
             for k = 1 and 4/T otherwise.
-
-    Raises:
-        UsageError: If a number is not positive, or the selection is unknown.
 
     Guarantee:
         Under replace_one. "gaussian": (sqrt(2m)/T)/sigma-GDP for the whole noisy vector, because an
@@ -232,18 +210,8 @@ class KeywordMean(PartitionedMechanism):
         """The mechanism with the noise that a claim requires.
 
         Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
-            partitions: Number of disjoint parts of the context.
             calibration: Calibration of Gaussian noise. "analytic" is exact; "classical" does not
                 satisfy every claim above epsilon 1.
-            per_answer: Number of keywords that are counted for one answer.
-            top: Number of words in one output.
-            candidates: Number of zero-shot answers that are sampled for a free query.
-            selection: "gaussian", "discrete_gaussian" or "joint_exponential".
-
-        Returns:
-            A mechanism.
 
         Raises:
             UsageError: If discrete noise is to be calibrated with the classical formula.
@@ -288,10 +256,6 @@ class KeywordMean(PartitionedMechanism):
     def sampled_candidates(self) -> int:
         return self.candidates
 
-    def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """False: noise is drawn in `release` only."""
-        return False
-
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         """One greedy completion for each partition."""
         return partition_requests(task, job, self.partitions, draw)
@@ -300,8 +264,7 @@ class KeywordMean(PartitionedMechanism):
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
         """Collect T completions for each job, and the public candidates of each query."""
-        each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
-        replies = answer_total(model, task, jobs, each)
+        replies = self._answer_jobs(task, jobs, draws, model)
         return [
             self._aggregate(task, job.query, texts, model)
             for job, texts in zip(jobs, replies, strict=True)

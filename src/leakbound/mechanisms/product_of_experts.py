@@ -11,15 +11,18 @@ import numpy.typing as npt
 
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
-from leakbound.mechanisms.parts.base import CalibratedMechanism
-from leakbound.mechanisms.parts.contextual_calibration import Prior, calibrated_requests, less_prior
+from leakbound.mechanisms.parts.base import CalibratedMechanism, PublicFacts
+from leakbound.mechanisms.parts.contextual_calibration import (
+    Prior,
+    calibration_requests,
+    less_prior,
+)
 from leakbound.mechanisms.parts.decoding import Decoding
 from leakbound.mechanisms.parts.exponential import (
-    clipped_log_probabilities,
+    clip_log_probabilities,
     epsilon_per_choice,
     gumbel_choices,
 )
-from leakbound.mechanisms.parts.grouping import PublicFacts
 from leakbound.mechanisms.parts.tokens import public_tokens
 from leakbound.privacy import BoundedRange, Relation, share_down
 from leakbound.tasks import AnyRequest, Context, Job, Task, present
@@ -78,6 +81,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
     exactness = Decoding.exactness
     name: ClassVar[str] = "product_of_experts"
     scores_prior: ClassVar[bool] = False
+    unwritten: ClassVar[tuple[str, ...]] = ("prior",)
     epsilon: float
     group_size: int = 1
     clip: float = 2.0
@@ -121,16 +125,9 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
 
         Args:
             epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in [0, 1); used for the tokens of free answers.
-            group_size: Number of examples of an expert.
-            clip: C, above 0.
+            delta: delta of the claim in [0, 1); used for the tokens of free answers, which have the
+                largest epsilon that composes to the claim.
             calibration: "replace_one", "add_remove" or "paper". "paper" does not satisfy the claim.
-            tokens: Largest number of tokens of a free answer.
-            candidates: Number of public candidate tokens.
-            prior: "none" or "content_free".
-
-        Returns:
-            A mechanism whose tokens have the largest epsilon that composes to the claim.
         """
         each = None if calibration == "paper" else epsilon_per_choice(epsilon, delta, tokens)
         return cls(epsilon, group_size, clip, calibration, tokens, candidates, each, prior)
@@ -140,11 +137,6 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         """Two examples for each expert; one if answers are free, or under add_remove."""
         alone = given.get("calibration") == "add_remove"
         return {"group_size": 1 if alone else facts.per_expert}
-
-    def to_config(self) -> dict[str, object]:
-        """Kind and fields as plain values."""
-        found = CalibratedMechanism.to_config(self)
-        return {key: one for key, one in found.items() if (key, one) != ("prior", "none")}
 
     @property
     def rate(self) -> float:
@@ -156,9 +148,8 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
 
     @property
     def _each(self) -> float:
-        if self.token_epsilon is not None:
-            return self.token_epsilon
-        return share_down(self.epsilon, self.tokens)
+        each = self.token_epsilon
+        return share_down(self.epsilon, self.tokens) if each is None else each
 
     @property
     def guarantee(self) -> BoundedRange:
@@ -174,7 +165,6 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         return -(-shots // self.group_size)
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """The groups."""
         return places_by_position(shots, self.voters(shots))
 
     def _parts(self, context: Context) -> list[Context]:
@@ -184,24 +174,22 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         return split_by_position(context, self.voters(len(context)))
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """Requests that score all answers for each expert, or the first token of a free answer."""
         if self.prior == "none" or not task.answers(job.query):
             return Decoding.requests(self, task, job, draw)
-        return [*calibrated_requests(task, self._parts(job.context), job.query)]
+        return [*calibration_requests(task, self._parts(job.context), job.query)]
 
     def _total(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
         """U of `size` candidates; 0 without experts."""
         rows = np.stack(scores) if len(scores) else np.empty((0, size))
-        return np.asarray(clipped_log_probabilities(rows, self.clip).sum(0))
+        return np.asarray(clip_log_probabilities(rows, self.clip).sum(0))
 
     @property
     def _token_guarantee(self) -> BoundedRange:
         return self._choice(self._each)
 
     def _kept(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
-        if self.prior == "none" or not scores:
-            return self._total(scores, size)
-        return self._total([*less_prior(scores)], size)
+        calibrated = self.prior != "none" and scores
+        return self._total([*less_prior(scores)] if calibrated else scores, size)
 
     def _exponents(self, values: Floats) -> Floats:
         return self.rate * values

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMechanism
-from leakbound.mechanisms.parts.contextual_calibration import Prior, calibrated_requests, less_prior
+from leakbound.mechanisms.parts.contextual_calibration import (
+    Prior,
+    calibration_requests,
+    less_prior,
+)
 from leakbound.mechanisms.parts.discrete_noise import discrete_gaussian, require_analytic
 from leakbound.mechanisms.parts.single import partition_requests
 from leakbound.mechanisms.parts.tokens import finite, is_failed
-from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Complete, Model, ScoreLabels
 from leakbound.privacy import (
     DiscreteGaussian,
@@ -33,7 +35,6 @@ from leakbound.tasks import (
     GaussianLaw,
     Job,
     Outputs,
-    Query,
     RequestKinds,
     Task,
     Votes,
@@ -43,7 +44,6 @@ from leakbound.tasks.mechanism import VoteNoise
 from leakbound.tasks.partition import Sampling, require_sampling, split
 
 NoiseKind = Literal["gaussian", "discrete_gaussian"]
-DEFAULTS = ("gaussian", "none", "position")
 SENSITIVITY = math.sqrt(2)  # one partition's vote moves: one count falls by 1, another rises by 1
 
 
@@ -80,10 +80,6 @@ class ReportNoisyMax(PartitionedMechanism):
             are in none. The guarantee is the same for every outcome of the coins, and hence on
             average.
 
-    Raises:
-        UsageError: If sigma is not positive, there is no partition, or noise, prior or sampling is
-            unknown.
-
     Guarantee:
         sqrt(2)/sigma-GDP under replace_one, for the whole noisy histogram (white box) and hence for
         its argmax. Replacing one example replaces one partition's vote, a change of sqrt(2) in L2.
@@ -108,6 +104,7 @@ class ReportNoisyMax(PartitionedMechanism):
     needs: ClassVar[_Needs] = _Needs()
     exactness = PartitionedMechanism.exactness
     white_box_score: ClassVar[str | None] = "label_margin"
+    unwritten: ClassVar[tuple[str, ...]] = ("noise", "prior", "sampling")
     sigma: float
     partitions: int = 10
     noise: NoiseKind = "gaussian"
@@ -137,17 +134,8 @@ class ReportNoisyMax(PartitionedMechanism):
         """The mechanism with the noise that a claim requires.
 
         Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
-            partitions: Number of disjoint parts of the context.
             calibration: "analytic" is exact; "classical" is the formula of XL and CL, which does
                 not satisfy every claim above epsilon 1.
-            noise: "gaussian" or "discrete_gaussian".
-            prior: "none" or "content_free".
-            sampling: "position" or "poisson".
-
-        Returns:
-            A mechanism.
 
         Raises:
             UsageError: If discrete noise is to be calibrated with the classical formula.
@@ -171,19 +159,6 @@ class ReportNoisyMax(PartitionedMechanism):
         """`sigma`, in whole votes if the noise is discrete."""
         return VoteNoise(self.sigma, self.noise == "discrete_gaussian")
 
-    def to_config(self) -> dict[str, object]:
-        """Kind and fields as plain values."""
-        found = PartitionedMechanism.to_config(self)
-        return {name: value for name, value in found.items() if value not in DEFAULTS}
-
-    @property
-    def _sampled(self) -> Sampling:
-        return self.sampling
-
-    def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """False: noise is drawn in `release` only."""
-        return False
-
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         """One greedy completion for each partition, or two scorings for a calibrated vote."""
         if not task.answers(job.query):
@@ -194,18 +169,25 @@ class ReportNoisyMax(PartitionedMechanism):
         if self.prior == "none":
             return partition_requests(task, job, self.partitions, draw, self.sampling)
         parts = split(job.context, self.partitions, draw, self.sampling)
-        return [*calibrated_requests(task, parts, job.query)]
+        return [*calibration_requests(task, parts, job.query)]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
         """Make T or 2T model calls for each job, with all jobs in one batch."""
-        each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
-        replies = answer_total(model, task, jobs, each)
-        count = _count if self.prior == "none" else _count_calibrated
+        replies = self._answer_jobs(task, jobs, draws, model)
         return [
-            count(task.answers(job.query), found) for job, found in zip(jobs, replies, strict=True)
+            self._count(task.answers(job.query), found)
+            for job, found in zip(jobs, replies, strict=True)
         ]
+
+    def _count(self, answers: Sequence[str], replies: Sequence[Any]) -> Votes:
+        if self.prior == "none":
+            votes = [parse_answer(text, answers) for text in replies]
+        else:
+            risen = less_prior(replies)
+            votes = np.where(is_failed(risen), len(answers), finite(risen).argmax(1)).tolist()
+        return Votes(tuple(np.bincount(votes, minlength=len(answers) + 1).tolist()))
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
         """Noisy histograms and their argmax; ties of discrete noise are broken at random."""
@@ -218,19 +200,7 @@ class ReportNoisyMax(PartitionedMechanism):
         return Outputs((largest * (1.0 - rng.random(shape))).argmax(1), noisy)
 
     def output_distribution(self, aggregate: Votes) -> GaussianLaw | DiscreteGaussianLaw:
-        """Distribution of the noisy histogram."""
         counts = np.asarray(aggregate.counts, float)
         if self.noise == "gaussian":
             return GaussianLaw(counts, self.sigma)
         return DiscreteGaussianLaw(counts, self.sigma)
-
-
-def _count(answers: Sequence[str], texts: Sequence[str]) -> Votes:
-    votes = [parse_answer(text, answers) for text in texts]
-    return Votes(tuple(np.bincount(votes, minlength=len(answers) + 1).tolist()))
-
-
-def _count_calibrated(answers: Sequence[str], scores: Sequence[npt.ArrayLike]) -> Votes:
-    risen = less_prior(scores)
-    votes = np.where(is_failed(risen), len(answers), finite(risen).argmax(1))
-    return Votes(tuple(np.bincount(votes, minlength=len(answers) + 1).tolist()))

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._check import positive, whole, within
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import CalibratedMechanism
 from leakbound.mechanisms.parts.tokens import finite, log_softmax
-from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Model, ScoreLabels
 from leakbound.privacy import Subsampled, subsampled_gaussian_epsilon
 from leakbound.privacy.compose import INTERVAL
@@ -46,11 +44,8 @@ class SubsampleAverage(CalibratedMechanism):
 
     Attributes:
         sigma: Standard deviation of the noise on each probability of each subsample.
-        subsamples: M.
-        rate: q in [0, 1].
-
-    Raises:
-        UsageError: If sigma or M is not positive, or the rate lies outside [0, 1].
+        subsamples: M, the number of subsamples.
+        rate: q, the probability with which an example enters a subsample.
 
     Guarantee:
         M Poisson-subsampled Gaussians under add_remove, by PLD, for the mean of the noisy vectors
@@ -83,15 +78,6 @@ class SubsampleAverage(CalibratedMechanism):
     ) -> Self:
         """The mechanism with the least noise, to within 1 %, that satisfies a claim.
 
-        Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
-            subsamples: Number of subsamples.
-            rate: Probability with which an example enters a subsample.
-
-        Returns:
-            A mechanism.
-
         Raises:
             UsageError: If dp-accounting is not installed.
         """
@@ -111,9 +97,7 @@ class SubsampleAverage(CalibratedMechanism):
         return self.subsamples
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """False: subsamples are drawn while collecting, but noise is not, and they ignore its
-        size.
-        """
+        """False: subsamples are drawn while collecting, and they ignore the size of the noise."""
         return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
@@ -144,12 +128,11 @@ class SubsampleAverage(CalibratedMechanism):
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
         """Collect M scorings for each job, all in one batch."""
-        each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
-        replies = answer_total(model, task, jobs, each)
-        return [
-            _mean(scores, task.answers(job.query))
-            for job, scores in zip(jobs, replies, strict=True)
-        ]
+        found: list[Aggregate] = []
+        for job, scores in zip(jobs, self._answer_jobs(task, jobs, draws, model), strict=True):
+            p = np.exp(log_softmax(np.stack([finite(row) for row in scores])))
+            found.append(Vector(tuple(p.mean(0).tolist()), task.answers(job.query)))
+        return found
 
     def release(self, aggregate: Vector, draws: int, rng: np.random.Generator) -> Outputs:
         """Means of M noisy probability vectors, and their argmax."""
@@ -178,8 +161,3 @@ def _quick_epsilon(mechanism: SubsampleAverage, delta: float) -> float:
     of = mechanism.guarantee
     interval = max(INTERVAL, of.rate / of.sigma / PER_DEVIATION)
     return subsampled_gaussian_epsilon(of.sigma, of.rate, of.steps, delta, interval)
-
-
-def _mean(scores: Sequence[npt.ArrayLike], answers: tuple[str, ...]) -> Vector:
-    p = np.exp(log_softmax(np.stack([finite(row) for row in scores])))
-    return Vector(tuple(p.mean(0).tolist()), answers)

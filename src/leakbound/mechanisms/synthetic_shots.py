@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from leakbound._check import positive, whole
-from leakbound.mechanisms.parts.base import CalibratedMechanism, GaussianCalibration
-from leakbound.mechanisms.parts.grouping import PublicFacts
+from leakbound.mechanisms.parts.base import CalibratedMechanism, GaussianCalibration, PublicFacts
 from leakbound.mechanisms.parts.single import answer_tokens, as_aggregate, release_unchanged
 from leakbound.mechanisms.parts.tokens import TokenDecoder, log_softmax, public_tokens
 from leakbound.mechanisms.parts.total_calls import answer_total
@@ -55,9 +54,6 @@ class SyntheticShots(CalibratedMechanism):
         tokens: Largest number of tokens of a synthetic input.
         candidates: Number of public candidate tokens.
 
-    Raises:
-        UsageError: If a number is not positive.
-
     Guarantee:
         sqrt(2 shots tokens) sqrt(2)/(M sigma)-GDP under replace_one, for any number of answers from
         one set of synthetic examples. A vote changes by sqrt(2)/M in L2. Replacing an example,
@@ -98,17 +94,8 @@ class SyntheticShots(CalibratedMechanism):
         """The mechanism with the noise that a claim requires for a whole set of synthetic examples.
 
         Args:
-            epsilon: epsilon of the claim, above 0.
-            delta: delta of the claim in (0, 1).
-            partitions: Number of disjoint parts of the context.
             calibration: "analytic" is exact; "classical" does not satisfy every claim above
                 epsilon 1.
-            shots: Number of synthetic examples for each label.
-            tokens: Largest number of tokens of a synthetic input.
-            candidates: Number of public candidate tokens.
-
-        Returns:
-            A mechanism.
         """
         made = cls(1.0, partitions, shots, tokens, candidates)
         sensitivity = made.guarantee.sensitivity
@@ -141,10 +128,8 @@ class SyntheticShots(CalibratedMechanism):
         return True
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """Requests for the first token of every label, with room for a whole synthetic input.
-
-        The requests without examples also leave room for the prompt of the answer.
-        """
+        """Requests for the first token of every label, with room for a whole synthetic input, and
+        of those without examples also for the prompt of the answer."""
         final = self._room(task, job.query)
         found: list[AnyRequest] = []
         for label in task.labels or ("",):
@@ -167,16 +152,10 @@ class SyntheticShots(CalibratedMechanism):
             self._write_all(task, job.context, draw, model)
             for job, draw in zip(jobs, draws, strict=True)
         ]
-        requests = [
-            [
-                Complete(
-                    task.prompt(rows, job.query),
-                    max_tokens=answer_tokens(task, job.query),
-                    draw=draw,
-                )
-            ]
-            for rows, job, draw in zip(made, jobs, draws, strict=True)
-        ]
+        requests = []
+        for rows, job, draw in zip(made, jobs, draws, strict=True):
+            prompt, length = task.prompt(rows, job.query), answer_tokens(task, job.query)
+            requests.append([Complete(prompt, max_tokens=length, draw=draw)])
         replies = answer_total(model, task, jobs, requests)
         return [
             as_aggregate(task, job.query, text) for job, (text,) in zip(jobs, replies, strict=True)
@@ -196,7 +175,6 @@ class SyntheticShots(CalibratedMechanism):
         return [_prompt(task, part, label) for part in ((), *parts)]
 
     def _write(self, prompts: Sequence[str], rng: np.random.Generator, model: Model) -> str:
-        """One synthetic input."""
         decoder = TokenDecoder(model, prompts)
         for _ in range(self.tokens):
             public, *private = decoder.logits()
@@ -208,7 +186,6 @@ class SyntheticShots(CalibratedMechanism):
         return decoder.text
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer that was made from the synthetic examples."""
         return release_unchanged(aggregate, draws)
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:

@@ -1,6 +1,7 @@
 """Guarantees, calibration and composition: pure functions and frozen records.
 
-Only numpy and scipy are needed; subsampled accounting takes the extra `accounting`.
+Only numpy and scipy are needed; subsampled accounting takes the extra `accounting`. An argument
+outside its range raises `UsageError`: `delta`, the failure probability of all, lies in [0, 1).
 """
 
 from leakbound.privacy.compose import (
@@ -33,12 +34,12 @@ from leakbound.privacy.guarantee import (
     Guarantee,
     NonPrivate,
     PureDP,
-    Relation,
     compose,
     leaves,
     self_compose,
     trade_off,
 )
+from leakbound.privacy.relation import Relation
 from leakbound.privacy.renyi import (
     RDP,
     compose_rdp,
@@ -50,41 +51,12 @@ from leakbound.privacy.renyi import (
 from leakbound.privacy.rounding import share_down, sum_up
 
 __all__ = [
-    "RDP",
-    "ApproxDP",
-    "BoundedRange",
-    "Composed",
-    "DiscreteGaussian",
-    "Gaussian",
-    "Guarantee",
-    "NonPrivate",
-    "PureDP",
-    "Relation",
-    "Subsampled",
-    "ZCDP",
-    "calibrate_discrete_gaussian",
-    "calibrate_gaussian",
-    "compose",
-    "compose_rdp",
-    "discrete_gaussian_delta",
-    "discrete_gaussian_epsilon",
-    "discrete_gaussian_pmf",
-    "exponential_composition_epsilon",
-    "gaussian_epsilon",
-    "gdp_delta",
-    "gdp_epsilon",
-    "gdp_trade_off",
-    "leaves",
-    "pure_composition_epsilon",
-    "renyi_divergence",
-    "renyi_epsilon",
-    "renyi_of_two_steps",
-    "renyi_value",
-    "self_compose",
-    "share_down",
-    "subsampled_gaussian_epsilon",
-    "sum_up",
-    "trade_off",
-    "zcdp_epsilon",
-    "zcdp_rho",
-]
+    "RDP", "ApproxDP", "BoundedRange", "Composed", "DiscreteGaussian", "Gaussian", "Guarantee",
+    "NonPrivate", "PureDP", "Relation", "Subsampled", "ZCDP", "calibrate_discrete_gaussian",
+    "calibrate_gaussian", "compose", "compose_rdp", "discrete_gaussian_delta",
+    "discrete_gaussian_epsilon", "discrete_gaussian_pmf", "exponential_composition_epsilon",
+    "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off", "leaves",
+    "pure_composition_epsilon", "renyi_divergence", "renyi_epsilon", "renyi_of_two_steps",
+    "renyi_value", "self_compose", "share_down", "subsampled_gaussian_epsilon", "sum_up",
+    "trade_off", "zcdp_epsilon", "zcdp_rho",
+]  # fmt: skip

@@ -15,30 +15,23 @@ from leakbound._check import delta_value, epsilon_value, positive, within
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon
-from leakbound.privacy.guarantee import Relation
-from leakbound.privacy.rounding import ROUNDING
+from leakbound.privacy.relation import Relation
+from leakbound.privacy.rounding import ROUNDING, bisect
 
 INTERVAL = 1e-4  # step of the grid of privacy losses: the default of dp-accounting
 HALVINGS = 100  # a bisection over n * epsilon below 1e15 is exact to the last bit after 100
 
 
 def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
-    """Smallest epsilon(delta) of `count` adaptively chosen epsilon-DP mechanisms.
+    """Smallest epsilon(delta) of `count` adaptively chosen epsilon-DP mechanisms, rounded up.
 
     The worst case is randomised response, applied `count` times. Its privacy loss is
     epsilon (2 B - count) with B binomial, and delta(e) is the sum over losses above e of
-    P(loss) (1 - e^(e - loss)). The bisection returns the upper end of its bracket.
+    P(loss) (1 - e^(e - loss)).
 
     Args:
         epsilon: Pure privacy parameter of each mechanism, at least 0; infinity is allowed.
         count: Number of mechanisms, at least 0.
-        delta: Failure probability of the whole composition, in [0, 1).
-
-    Returns:
-        epsilon of the composition, rounded up.
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Guarantee:
         (epsilon, delta)-DP of the composition under the relation of the parts; exact.
@@ -60,7 +53,9 @@ def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
     if delta == 0 or math.isinf(epsilon):
         return n * epsilon
     profile = _response_profile(epsilon, n)
-    return 0.0 if profile(0.0) <= delta else _invert(profile, n * epsilon, delta)
+    if profile(0.0) <= delta:
+        return 0.0
+    return bisect(lambda e: profile(e) <= delta, 0.0, n * epsilon, HALVINGS)[1]
 
 
 def _response_profile(epsilon: float, n: int) -> Callable[[float], float]:
@@ -79,15 +74,6 @@ def _response_profile(epsilon: float, n: int) -> Callable[[float], float]:
     return profile
 
 
-def _invert(profile: Callable[[float], float], high: float, delta: float) -> float:
-    """Smallest e in [0, high] with profile(e) <= delta, rounded up."""
-    low = 0.0
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if profile(middle) <= delta else (middle, high)
-    return high
-
-
 def exponential_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
     """epsilon(delta) of `count` adaptively chosen exponential mechanisms.
 
@@ -98,13 +84,6 @@ def exponential_composition_epsilon(epsilon: float, count: int, delta: float) ->
     Args:
         epsilon: Privacy parameter of each mechanism (range of its log-probabilities), at least 0.
         count: Number of mechanisms, such as generated tokens, at least 0.
-        delta: Failure probability of the whole composition, in [0, 1).
-
-    Returns:
-        epsilon of the composition.
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Guarantee:
         (epsilon, delta)-DP of the composition under the relation of the parts.
@@ -123,25 +102,22 @@ def exponential_composition_epsilon(epsilon: float, count: int, delta: float) ->
     return min(n * epsilon, zcdp_epsilon(n * epsilon**2 / 8, delta))
 
 
-@lru_cache(maxsize=512)  # a search over noise scales repeats the same few settings
+# a PLD takes a third of a second; a ledger and a search over noise scales repeat the same few
+@lru_cache(maxsize=1024)
 def subsampled_gaussian_epsilon(
     sigma: float, rate: float, steps: int, delta: float, interval: float = INTERVAL
 ) -> float:
-    """epsilon(delta) of Poisson-subsampled Gaussian mechanisms, by privacy loss distributions.
+    """Upper bound on epsilon(delta) of Poisson-subsampled Gaussian mechanisms, composed.
 
-    Needs the extra `accounting` (dp-accounting). The discretisation is pessimistic, so the value
-    is an upper bound.
+    By privacy loss distributions with a pessimistic grid; needs the extra `accounting`
+    (dp-accounting).
 
     Args:
         sigma: Standard deviation of the noise on a statistic of unit L2 sensitivity, above 0.
         rate: Probability with which each record enters a sample, in [0, 1].
         steps: Number of samples, each drawn anew, at least 0.
-        delta: Failure probability of the whole composition, in [0, 1).
         interval: Step of the grid to which privacy losses are rounded, above 0. A coarser one is
             faster and gives a larger bound.
-
-    Returns:
-        Upper bound on epsilon.
 
     Raises:
         UsageError: If an argument lies outside its range, or dp-accounting is not installed.
@@ -159,13 +135,6 @@ def subsampled_gaussian_epsilon(
     positive("interval", interval)
     if whole_number("steps", steps) == 0 or rate == 0:
         return 0.0
-    return _subsampled_epsilon(sigma, rate, steps, delta, interval)
-
-
-@lru_cache(1024)  # a PLD takes a third of a second, and a ledger needs the same one each time
-def _subsampled_epsilon(
-    sigma: float, rate: float, steps: int, delta: float, interval: float
-) -> float:
     try:
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError:
@@ -208,20 +177,12 @@ class Subsampled:
             )
 
     def epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon, see `subsampled_gaussian_epsilon`.
-
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon; infinity at delta = 0.
-        """
+        """Upper bound, see `subsampled_gaussian_epsilon`; infinity at delta = 0."""
         if delta == 0:
             return math.inf
         return subsampled_gaussian_epsilon(self.sigma, self.rate, self.steps, delta)
 
     def describe(self) -> str:
-        """One line for reports."""
         return (
             f"{self.steps} Poisson-subsampled Gaussians (rate {self.rate:g}, noise "
             f"{self.sigma:.4g} on sensitivity 1, {self.relation})"

@@ -5,26 +5,19 @@ from __future__ import annotations
 import math
 
 from leakbound._check import at_least, delta_value, positive
-from leakbound.privacy.rounding import ROUNDING
+from leakbound.privacy.rounding import ROUNDING, bisect
 
 HALVINGS = 200  # enough to reach the last bit of a float from any bracket used here
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """epsilon(delta) of rho-zCDP, by the tight conversion.
+    """epsilon(delta) of rho-zCDP, by the tight conversion, rounded up; infinity if delta = 0 < rho.
 
     The smallest value over orders a > 1 of a rho + ln(1 - 1/a) + (ln(1/delta) - ln a)/(a - 1). The
     best order solves rho (a - 1)^2 + ln a = ln(1/delta). Any other order is also valid.
 
     Args:
         rho: Parameter of zero-concentrated DP, at least 0.
-        delta: Failure probability in [0, 1).
-
-    Returns:
-        epsilon, rounded up; 0 if rho = 0, infinity if delta = 0 < rho.
-
-    Raises:
-        UsageError: If rho is negative or delta lies outside [0, 1).
 
     Guarantee:
         A rho-zCDP mechanism is (epsilon, delta)-DP under the same relation.
@@ -45,35 +38,19 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if delta == 0 or math.isinf(rho):
         return math.inf
     log = -math.log(delta)
-    above = _best_order(rho, log)
+    first = math.sqrt(log / rho)  # the best order less 1 is at most this
+    _, above = bisect(lambda a: rho * a**2 + math.log1p(a) >= log, 0.0, first, HALVINGS)
     terms = (rho, above * rho, -math.log1p(1 / above), log / above, -math.log1p(above) / above)
     return max(0.0, math.fsum(terms) + ROUNDING * max(map(abs, terms)))
-
-
-def _best_order(rho: float, log: float) -> float:
-    """The best order minus 1."""
-    low, high = 0.0, math.sqrt(log / rho)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        small = rho * middle**2 + math.log1p(middle) < log
-        low, high = (middle, high) if small else (low, middle)
-    return high
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """The largest rho for which rho-zCDP implies (epsilon, delta)-DP; inverts `zcdp_epsilon`.
 
+    It is rounded down; 0 if delta = 0.
+
     Args:
         epsilon: Privacy parameter, above 0.
-        delta: Failure probability in [0, 1).
-
-    Returns:
-        rho, rounded down; 0 if delta = 0.
-
-    Raises:
-        UsageError: If epsilon is not a finite number above 0, or delta lies outside [0, 1).
 
     Guarantee:
         A mechanism that satisfies rho-zCDP is (epsilon, delta)-DP under the same relation.
@@ -93,9 +70,4 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     low, high = 0.0, epsilon
     while zcdp_epsilon(high, delta) <= epsilon:
         low, high = high, 2 * high
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if zcdp_epsilon(middle, delta) <= epsilon else (low, middle)
-    return low
+    return bisect(lambda rho: zcdp_epsilon(rho, delta) > epsilon, low, high, HALVINGS)[0]

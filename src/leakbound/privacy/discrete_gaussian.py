@@ -16,6 +16,7 @@ from leakbound._check import delta_value, positive
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon, zcdp_rho
 from leakbound.privacy.relation import Relation
+from leakbound.privacy.rounding import bisect
 
 Floats = npt.NDArray[np.float64]
 REACH = 13.0  # half the support, in standard deviations: less than 2 exp(-84) = 7e-37 lies beyond
@@ -30,15 +31,11 @@ LARGEST = 1 << 14
 def discrete_gaussian_pmf(sigma: float) -> Floats:
     """Probabilities of the discrete Gaussian: P(x) proportional to exp(-x^2/(2 sigma^2)).
 
+    (2 m + 1,) probabilities of -m to m; less than 1e-30 lies beyond.
+
     Args:
         sigma: Parameter of the noise, above 0. Small values are slightly above the standard
             deviation.
-
-    Returns:
-        (2 m + 1,) probabilities of -m to m; less than 1e-30 lies beyond.
-
-    Raises:
-        UsageError: If sigma is not positive.
 
     Reference:
         Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
@@ -56,15 +53,12 @@ def discrete_gaussian_pmf(sigma: float) -> Floats:
 
 
 def discrete_gaussian_delta(epsilon: float, sigma: float, shift: Sequence[int]) -> float:
-    """Exact delta(epsilon) of integer counts with independent discrete Gaussian noise.
+    """Exact delta(epsilon) of integer counts with independent discrete Gaussian noise, rounded up.
 
     Args:
         epsilon: Privacy parameter, at least 0.
         sigma: Parameter of the noise on each count, above 0.
         shift: Difference of each count between the neighbours.
-
-    Returns:
-        delta, rounded up.
 
     Reference:
         Canonne, Kamath and Steinke (2020), Theorem 7 for one count. The loss of several counts is
@@ -79,16 +73,13 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, shift: Sequence[int]) 
 
 
 def discrete_gaussian_epsilon(sigma: float, shift: Sequence[int], delta: float) -> float:
-    """Exact epsilon(delta) of integer counts with independent discrete Gaussian noise.
+    """Exact epsilon(delta) of integer counts with independent discrete Gaussian noise, rounded up.
+
+    Infinity at delta = 0. If the sum of the noise has a large support, it is the bound of zCDP.
 
     Args:
         sigma: Parameter of the noise on each count, above 0.
         shift: Difference of each count between the neighbours.
-        delta: Failure probability in [0, 1).
-
-    Returns:
-        epsilon, rounded up; infinity at delta = 0. If the sum of the noise has a large support,
-        the result is the bound of zCDP.
 
     Examples:
         >>> round(discrete_gaussian_epsilon(3.0, (1, -1), 1e-5), 4)
@@ -163,11 +154,9 @@ def _exact_epsilon(sigma: float, moved: tuple[int, ...], delta: float) -> float:
     loss, mass = _losses(sigma, moved)
     if _delta(0.0, loss, mass) <= delta:
         return 0.0
-    low, high = 0.0, max(0.0, float(loss[-1]))
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _delta(middle, loss, mass) <= delta else (middle, high)
-    return high * (1 + MARGIN)
+    most = max(0.0, float(loss[-1]))
+    _, found = bisect(lambda e: _delta(e, loss, mass) <= delta, 0.0, most, HALVINGS)
+    return found * (1 + MARGIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +166,6 @@ class DiscreteGaussian:
     Attributes:
         sigma: Parameter of the noise on each count, above 0.
         moves: Number of counts that one example changes by one; 2 if it moves a vote.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If sigma is not positive, or moves is not a whole number of at least 1.
 
     Reference:
         Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
@@ -203,7 +188,6 @@ class DiscreteGaussian:
 
     @property
     def sensitivity(self) -> float:
-        """L2 sensitivity, in counts."""
         return math.sqrt(self.moves)
 
     @property
@@ -212,18 +196,10 @@ class DiscreteGaussian:
         return self.moves / (2 * self.sigma**2)
 
     def epsilon(self, delta: float) -> float:
-        """Exact epsilon, see `discrete_gaussian_epsilon`.
-
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon, rounded up; infinity at delta = 0.
-        """
+        """Exact epsilon, see `discrete_gaussian_epsilon`."""
         return discrete_gaussian_epsilon(self.sigma, (1,) * self.moves, delta)
 
     def describe(self) -> str:
-        """One line for reports."""
         return (
             f"{self.rho:.4g}-zCDP (discrete Gaussian noise {self.sigma:.4g} on {self.moves} "
             f"counts, {self.relation})"
@@ -231,15 +207,12 @@ class DiscreteGaussian:
 
 
 def calibrate_discrete_gaussian(epsilon: float, delta: float, moves: int = 2) -> float:
-    """The smallest noise on counts that is enough for a claim.
+    """The smallest sigma of noise on counts that is enough for a claim, rounded towards privacy.
 
     Args:
         epsilon: epsilon of the claim, above 0.
         delta: delta of the claim in (0, 1).
         moves: Number of counts that one example changes by one.
-
-    Returns:
-        sigma, rounded towards privacy.
 
     Raises:
         UsageError: If an argument lies outside its range. At delta = 0 no such noise is enough.
@@ -261,11 +234,8 @@ def calibrate_discrete_gaussian(epsilon: float, delta: float, moves: int = 2) ->
             "delta is 0; Gaussian noise on counts needs a delta above 0, such as 1e-5."
         )
     high = math.sqrt(moves / (2 * zcdp_rho(epsilon, delta)))  # enough, by zCDP
-    low = high / 2
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        enough = DiscreteGaussian(middle, moves).epsilon(delta) <= epsilon
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+
+    def enough(sigma: float) -> bool:
+        return DiscreteGaussian(sigma, moves).epsilon(delta) <= epsilon
+
+    return bisect(enough, high / 2, high, HALVINGS)[1]

@@ -19,7 +19,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from leakbound._check import at_least, delta_value, epsilon_value, positive
 from leakbound.errors import UsageError
-from leakbound.privacy.rounding import ROUNDING
+from leakbound.privacy.rounding import ROUNDING, bisect
 
 Floats = npt.NDArray[np.float64]
 LARGEST_MU = 1e8  # above it, delta is 1 to the last bit, and epsilon would be lost next to mu**2
@@ -30,17 +30,12 @@ def gdp_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> float | Floats:
     """Smallest delta at which mu-GDP implies (epsilon, delta)-DP: the privacy profile.
 
     Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2), computed in logarithms to avoid
-    overflow and cancellation; 0 where mu = 0.
+    overflow and cancellation; 0 where mu = 0. In the broadcast shape; a float if both arguments
+    are scalars.
 
     Args:
         epsilon: Privacy parameter, at least 0; any shape.
         mu: Parameter of Gaussian DP, at least 0; any shape that broadcasts with `epsilon`.
-
-    Returns:
-        delta in [0, 1], in the broadcast shape; a float if both arguments are scalars.
-
-    Raises:
-        UsageError: If an epsilon or a mu is negative or NaN.
 
     Guarantee:
         Exact, under the relation under which mu was derived.
@@ -68,18 +63,11 @@ def gdp_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> float | Floats:
 def gdp_epsilon(mu: float, delta: float) -> float:
     """Smallest epsilon at which mu-GDP implies (epsilon, delta)-DP.
 
-    Bracketed bisection on `gdp_delta` to one part in 1e12. The upper end of the bracket is
-    returned, so the value is rounded towards less privacy.
+    By bisection to one part in 1e12, rounded towards less privacy; 0 if mu = 0 or
+    gdp_delta(0, mu) <= delta, infinity if delta = 0 < mu.
 
     Args:
         mu: Parameter of Gaussian DP, at least 0.
-        delta: Failure probability in [0, 1).
-
-    Returns:
-        epsilon, at least 0; 0 if mu = 0 or gdp_delta(0, mu) <= delta, infinity if delta = 0 < mu.
-
-    Raises:
-        UsageError: If mu is negative or delta lies outside [0, 1).
 
     Guarantee:
         A mu-GDP mechanism is (epsilon, delta)-DP under the same relation.
@@ -101,18 +89,11 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def gaussian_epsilon(sigma: float, sensitivity: float, delta: float) -> float:
-    """Exact epsilon(delta) of Gaussian noise.
+    """Exact epsilon(delta) of Gaussian noise, rounded up.
 
     Args:
         sigma: Standard deviation of the noise, in units of the statistic; 0 gives infinity.
         sensitivity: L2 sensitivity of the statistic, in the same units, at least 0.
-        delta: Failure probability in [0, 1).
-
-    Returns:
-        epsilon, rounded up; 0 if the sensitivity is 0.
-
-    Raises:
-        UsageError: If sigma or sensitivity is negative, or delta lies outside [0, 1).
 
     Guarantee:
         (epsilon, delta)-DP under the relation for which the sensitivity holds.
@@ -137,7 +118,7 @@ def calibrate_gaussian(
     sensitivity: float = 1.0,
     method: Literal["analytic", "classical"] = "analytic",
 ) -> float:
-    """Standard deviation of Gaussian noise for (epsilon, delta)-DP.
+    """Standard deviation of Gaussian noise for (epsilon, delta)-DP, in units of the sensitivity.
 
     Args:
         epsilon: Privacy parameter, above 0.
@@ -146,13 +127,6 @@ def calibrate_gaussian(
         method: "analytic" is the smallest sigma with gdp_delta(epsilon, sensitivity/sigma) <=
             delta, rounded up. "classical" is sensitivity * sqrt(2 ln(1.25/delta)) / epsilon. XL
             and CL use it, and it is kept to reproduce them.
-
-    Returns:
-        sigma, in the units of the sensitivity.
-
-    Raises:
-        UsageError: If epsilon or sensitivity is not above 0, delta lies outside (0, 1), or the
-            method is not known.
 
     Guarantee:
         (epsilon, delta)-DP with "analytic", under the relation for which the sensitivity holds.
@@ -192,14 +166,11 @@ def _delta_above(epsilon: float, mu: float) -> float:
 def gdp_trade_off(fpr: npt.ArrayLike, mu: float) -> Floats:
     """Largest true-positive rate of any test against a mu-GDP mechanism.
 
-    Phi(Phi^-1(fpr) + mu), the ROC curve of N(0, 1) against N(mu, 1).
+    Phi(Phi^-1(fpr) + mu), the ROC curve of N(0, 1) against N(mu, 1), in the shape of `fpr`.
 
     Args:
         fpr: False-positive rates in [0, 1]; any shape.
         mu: Parameter of Gaussian DP, at least 0.
-
-    Returns:
-        True-positive rates in [0, 1], in the shape of `fpr`.
 
     Guarantee:
         No test between neighbours has a larger rate. For Gaussian noise, one test attains it.
@@ -221,9 +192,4 @@ def _smallest(holds: Callable[[float], bool]) -> float:
         low, high = high, 2 * high
         if high > 1e12:  # far above any practical budget or noise scale
             return math.inf
-    for _ in range(200):  # 200 halvings reach the tolerance from any bracket
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-        if high - low <= TOLERANCE * high:
-            break
-    return high
+    return bisect(holds, low, high, 200, TOLERANCE)[1]  # 200 reach it from any bracket

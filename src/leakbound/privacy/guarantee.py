@@ -19,22 +19,6 @@ from leakbound.privacy.relation import Relation
 from leakbound.privacy.renyi import RDP, compose_rdp
 from leakbound.privacy.rounding import sum_up
 
-__all__ = [
-    "ZCDP",
-    "ApproxDP",
-    "BoundedRange",
-    "Composed",
-    "Gaussian",
-    "Guarantee",
-    "NonPrivate",
-    "PureDP",
-    "Relation",
-    "compose",
-    "leaves",
-    "self_compose",
-    "trade_off",
-]
-
 # Values of delta at which a trade-off curve is evaluated if the guarantee has no closed form: 0 for
 # pure DP, and the orders of magnitude that matter for error rates that a few hundred to a million
 # trials can resolve.
@@ -50,13 +34,9 @@ class Guarantee(Protocol):
         """Which data sets are neighbours."""
 
     def epsilon(self, delta: float) -> float:
-        """The smallest epsilon that is guaranteed.
+        """The smallest epsilon that is guaranteed at a failure probability in [0, 1).
 
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon, at least 0; infinity if nothing is guaranteed.
+        At least 0; infinity if nothing is guaranteed.
         """
 
     def describe(self) -> str:
@@ -70,10 +50,6 @@ class Gaussian:
     Attributes:
         sensitivity: L2 sensitivity of the statistic under `relation`, above 0.
         sigma: Standard deviation of the noise, in the same units, above 0.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If sensitivity or sigma is not a finite number above 0.
 
     Examples:
         >>> guarantee = Gaussian(sensitivity=1.0, sigma=2.0)
@@ -95,18 +71,10 @@ class Gaussian:
         return self.sensitivity / self.sigma
 
     def epsilon(self, delta: float) -> float:
-        """Exact epsilon, see `gdp_epsilon`.
-
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon, rounded up.
-        """
+        """Exact epsilon, see `gdp_epsilon`."""
         return gdp_epsilon(self.mu, delta)
 
     def describe(self) -> str:
-        """One line for reports."""
         return (
             f"{self.mu:.4g}-GDP (Gaussian noise {self.sigma:.4g} on sensitivity "
             f"{self.sensitivity:.4g}, {self.relation})"
@@ -119,10 +87,6 @@ class PureDP:
 
     Attributes:
         value: epsilon, at least 0; infinity is allowed.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If the value is negative or NaN.
     """
 
     value: float
@@ -132,19 +96,11 @@ class PureDP:
         epsilon_value(self.value)
 
     def epsilon(self, delta: float) -> float:
-        """The stated epsilon, at any delta.
-
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            The value.
-        """
+        """The stated epsilon, at any delta."""
         delta_value(delta)
         return self.value
 
     def describe(self) -> str:
-        """One line for reports."""
         return f"{self.value:g}-DP ({self.relation})"
 
 
@@ -154,10 +110,6 @@ class BoundedRange:
 
     Attributes:
         value: Largest range of the change in its log-probabilities, at least 0.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If the value is negative or NaN.
 
     Reference:
         Durfee and Rogers (NeurIPS 2019); Cesar and Rogers (ALT 2021).
@@ -179,19 +131,11 @@ class BoundedRange:
         return self.value**2 / 8
 
     def epsilon(self, delta: float) -> float:
-        """The smaller of the epsilons of pure DP and of zCDP.
-
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon, at most the value.
-        """
+        """The smaller of the epsilons of pure DP and of zCDP."""
         delta_value(delta)
         return min(self.value, zcdp_epsilon(self.rho, delta))
 
     def describe(self) -> str:
-        """One line for reports."""
         return (
             f"{self.value:g}-DP (exponential mechanism, {self.value:g}-bounded range, "
             f"{self.relation})"
@@ -204,11 +148,6 @@ class ApproxDP:
 
     Attributes:
         value: epsilon, at least 0; infinity is allowed.
-        delta: Failure probability in [0, 1).
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If value or delta lies outside its range.
 
     Examples:
         >>> claim = ApproxDP(1.0, 1e-5)
@@ -225,19 +164,11 @@ class ApproxDP:
         delta_value(self.delta)
 
     def epsilon(self, delta: float) -> float:
-        """The stated epsilon if `delta` is at least the stated delta, else infinity.
-
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            The value, or infinity.
-        """
+        """The stated epsilon if `delta` is at least the stated delta, else infinity."""
         delta_value(delta)
         return self.value if delta >= self.delta else math.inf
 
     def describe(self) -> str:
-        """One line for reports."""
         return f"({self.value:g}, {self.delta:g})-DP ({self.relation})"
 
 
@@ -247,10 +178,6 @@ class ZCDP:
 
     Attributes:
         rho: Parameter, at least 0.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If rho is negative or NaN.
 
     Reference:
         Bun and Steinke (TCC 2016).
@@ -263,18 +190,10 @@ class ZCDP:
         at_least("rho", self.rho, 0.0)
 
     def epsilon(self, delta: float) -> float:
-        """epsilon by `zcdp_epsilon`.
-
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon; infinity at delta = 0.
-        """
+        """See `zcdp_epsilon`."""
         return zcdp_epsilon(self.rho, delta)
 
     def describe(self) -> str:
-        """One line for reports."""
         return f"{self.rho:g}-zCDP ({self.relation})"
 
 
@@ -289,18 +208,10 @@ class NonPrivate:
     relation: Relation = "replace_one"
 
     def epsilon(self, delta: float) -> float:
-        """Infinity, at any delta.
-
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            Infinity.
-        """
+        """Infinity, at any delta."""
         return math.inf
 
     def describe(self) -> str:
-        """One line for reports."""
         return "no guarantee"
 
 
@@ -363,22 +274,15 @@ class Composed:
 
     @property
     def relation(self) -> Relation:
-        """The relation of all parts."""
         return self.parts[0].relation
 
     def epsilon(self, delta: float) -> float:
-        """epsilon of the composition.
+        """epsilon of all outputs together.
 
         Exact if all parts are Gaussian. Otherwise the parts share delta evenly, and the result is
         the smallest of several sums, each of them valid for adaptively chosen parts. The sums count
         discrete noise by moved counts or as zCDP, exponential mechanisms as pure DP or as zCDP, and
         Gaussian mechanisms as GDP or as zCDP.
-
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon of all outputs together.
         """
         delta_value(delta)
         return min(self._epsilon(delta, gdp, zcdp) for gdp, zcdp in SUMS)
@@ -393,7 +297,6 @@ class Composed:
         return sum_up([gdp_epsilon(mu, share), zcdp_epsilon(rho, share), *values])
 
     def describe(self) -> str:
-        """One line for reports."""
         first = self.parts[0]
         alike = all(part == first for part in self.parts)
         each = f", each {first.describe()}" if alike else f" ({self.relation})"
@@ -401,14 +304,11 @@ class Composed:
 
 
 def compose(parts: Sequence[Guarantee]) -> Guarantee:
-    """Guarantee of several adaptively chosen outputs over one context.
+    """Guarantee of several adaptively chosen outputs over one context: a `Composed`.
 
     Args:
-        parts: Guarantees of the outputs, at least one. Nested compositions are flattened, and
-            delta is shared among all leaves.
-
-    Returns:
-        The part itself if there is only one, else a `Composed`.
+        parts: Guarantees of the outputs, at least one; a single one is returned as it is. Nested
+            compositions are flattened, and delta is shared among all leaves.
 
     Raises:
         UsageError: If there is no part, or the parts state different relations.
@@ -434,16 +334,12 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
 def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
     """Guarantee of `count` answers of one mechanism over one context.
 
+    For a `Gaussian` or a composition of equal Gaussians, a `Gaussian` with sqrt(count) times the
+    mu. For a `DiscreteGaussian`, one with `count` times the moves. Otherwise a `Composed`.
+
     Args:
         guarantee: Guarantee of one answer.
         count: Number of answers, at least 1.
-
-    Returns:
-        For a `Gaussian` or a composition of equal Gaussians, a `Gaussian` with sqrt(count) times
-        the mu. For a `DiscreteGaussian`, one with `count` times the moves. Otherwise a `Composed`.
-
-    Raises:
-        UsageError: If `count` is 0.
 
     Guarantee:
         Holds under the relation of `guarantee`.
@@ -465,14 +361,7 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
 
 
 def leaves(guarantee: Guarantee) -> tuple[Guarantee, ...]:
-    """Leaves of a composition, at any depth.
-
-    Args:
-        guarantee: Any guarantee.
-
-    Returns:
-        The guarantees that are not compositions. A single guarantee is its own leaf.
-    """
+    """Guarantees in a composition, at any depth; a single guarantee is its own leaf."""
     if isinstance(guarantee, Composed):
         return tuple(leaf for part in guarantee.parts for leaf in leaves(part))
     return (guarantee,)
@@ -482,19 +371,13 @@ def trade_off(guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] 
     """Largest true-positive rate that a guarantee allows any attack.
 
     Exact for `Gaussian`. For other guarantees, the minimum of 1, e^eps fpr + delta and
-    1 - e^-eps (1 - delta - fpr) over the points (epsilon(delta), delta).
+    1 - e^-eps (1 - delta - fpr) over the points (epsilon(delta), delta). In the shape of `fpr`.
 
     Args:
         guarantee: The guarantee.
         fpr: False-positive rates in [0, 1]; any shape.
         deltas: Values of delta at which the guarantee is evaluated. More values make the curve
             tighter.
-
-    Returns:
-        True-positive rates in [0, 1], in the shape of `fpr`.
-
-    Raises:
-        UsageError: If a rate lies outside [0, 1].
 
     Guarantee:
         No attack on a mechanism that satisfies the guarantee has a larger true-positive rate.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from leakbound._check import at_least, delta_value, positive
 from leakbound.errors import UsageError
 from leakbound.privacy.relation import Relation
-from leakbound.privacy.rounding import ROUNDING, sum_up
+from leakbound.privacy.rounding import ROUNDING, bisect, sum_up
 
 HALVINGS = 80  # enough for the last bit of a float, from a bracket about epsilon wide
 SECTIONS = 80  # golden sections: enough for 1e-13 in a range of logarithms less than 1000 wide
@@ -29,10 +29,6 @@ class RDP:
     Attributes:
         order: a, above 1.
         value: Largest divergence in nats, in both directions, at least 0.
-        relation: Neighbouring relation.
-
-    Raises:
-        UsageError: If order or value lies outside its range.
 
     Reference:
         Mironov, "Renyi differential privacy" (CSF 2017).
@@ -51,30 +47,21 @@ class RDP:
         at_least("value", self.value, 0.0)
 
     def epsilon(self, delta: float) -> float:
-        """epsilon by `renyi_epsilon`.
-
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            epsilon, rounded up; infinity at delta = 0.
-        """
+        """See `renyi_epsilon`."""
         return renyi_epsilon(self.order, self.value, delta)
 
     def describe(self) -> str:
-        """One line for reports."""
         return f"({self.order:.4g}, {self.value:.4g})-RDP ({self.relation})"
 
 
 def compose_rdp(parts: Iterable[RDP]) -> RDP:
     """Guarantee of several adaptively chosen outputs over one context, as RDP of one order.
 
+    The sum of the values, at the smallest order. A Renyi divergence never decreases with its order,
+    so each value also holds at the smallest one.
+
     Args:
         parts: At least one guarantee, all under one relation.
-
-    Returns:
-        The sum of the values, at the smallest order. A Renyi divergence never decreases with its
-        order, so each value also holds at the smallest one.
 
     Raises:
         UsageError: If there is no part, or the parts state different relations.
@@ -99,7 +86,7 @@ def compose_rdp(parts: Iterable[RDP]) -> RDP:
 
 
 def renyi_divergence(p: npt.ArrayLike, q: npt.ArrayLike, order: float) -> float:
-    """D_a(p||q) = ln(sum p^a q^(1 - a))/(a - 1) of two distributions, given as logarithms.
+    """D_a(p||q) = ln(sum p^a q^(1 - a))/(a - 1) of two distributions, given as logarithms; in nats.
 
     Nothing is clamped: the divergence is infinite if p can produce an outcome that q cannot.
 
@@ -107,12 +94,6 @@ def renyi_divergence(p: npt.ArrayLike, q: npt.ArrayLike, order: float) -> float:
         p: (outcomes,) natural logarithms of probabilities; minus infinity is allowed.
         q: (outcomes,) the same for the other distribution.
         order: a, above 1.
-
-    Returns:
-        The divergence in nats, at least 0.
-
-    Raises:
-        UsageError: If the order is not above 1.
 
     Reference:
         Renyi (1961); Mironov, "Renyi differential privacy" (CSF 2017).
@@ -138,16 +119,11 @@ def renyi_divergence(p: npt.ArrayLike, q: npt.ArrayLike, order: float) -> float:
 def renyi_epsilon(order: float, value: float, delta: float) -> float:
     """The smallest epsilon(delta) that Renyi differential privacy of one order implies.
 
+    It is rounded up; infinity if delta = 0 < value.
+
     Args:
         order: a, above 1.
         value: Largest divergence of this order, in nats, at least 0; infinity is allowed.
-        delta: Failure probability in [0, 1).
-
-    Returns:
-        epsilon, rounded up; infinity if delta = 0 < value.
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Guarantee:
         A mechanism whose outputs for neighbours satisfy D_a <= value in both directions is
@@ -169,29 +145,25 @@ def renyi_epsilon(order: float, value: float, delta: float) -> float:
         return 0.0
     if delta == 0 or math.isinf(value):
         return math.inf
-    low, high = 0.0, value - math.log(delta) / (order - 1)  # Mironov's conversion: valid but loose
-    if _largest_value(order, low, delta) >= value:
+
+    def enough(epsilon: float) -> bool:
+        return _largest_value(order, epsilon, delta) >= value
+
+    if enough(0.0):
         return 0.0
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        enough = _largest_value(order, middle, delta) >= value
-        low, high = (low, middle) if enough else (middle, high)
-    return high * (1 + MARGIN)
+    most = value - math.log(delta) / (order - 1)  # Mironov's conversion: valid but loose
+    return bisect(enough, 0.0, most, HALVINGS)[1] * (1 + MARGIN)
 
 
 def renyi_value(order: float, epsilon: float, delta: float) -> float:
     """The largest divergence of one order that implies a claim: the inverse of `renyi_epsilon`.
 
+    In nats, rounded down; 0 if delta = 0.
+
     Args:
         order: a, above 1.
         epsilon: epsilon of the claim, above 0.
         delta: delta of the claim in [0, 1).
-
-    Returns:
-        A divergence in nats, rounded down; 0 if delta = 0.
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Guarantee:
         `renyi_epsilon(order, value, delta)` is at most epsilon.
@@ -226,7 +198,10 @@ def _largest_value(order: float, epsilon: float, delta: float) -> float:
         first = order * math.log(p) - above * x
         if p >= 1:
             return first
-        return _log_sum(first, order * math.log1p(-p) - above * _log_gap(epsilon, excess))
+        log_gap = epsilon + math.log1p(-excess * math.exp(-epsilon))  # ln(e^epsilon - excess)
+        other = order * math.log1p(-p) - above * log_gap
+        top = max(first, other)
+        return top + math.log1p(math.exp(min(first, other) - top))
 
     lowest = math.log(delta) + min(0.0, math.log(above)) - 30
     found = epsilon + _least(power, lowest, math.log1p(-delta)) / above
@@ -236,16 +211,6 @@ def _largest_value(order: float, epsilon: float, delta: float) -> float:
 def _slip(order: float, epsilon: float, delta: float) -> float:
     """Bound on the rounding error of a divergence: its terms cancel if it is small."""
     return ROUNDING * (1 + epsilon - order * math.log(delta) / (order - 1))
-
-
-def _log_gap(epsilon: float, excess: float) -> float:
-    """ln(e^epsilon - excess)."""
-    return epsilon + math.log1p(-excess * math.exp(-epsilon))
-
-
-def _log_sum(a: float, b: float) -> float:
-    top = max(a, b)
-    return top + math.log1p(math.exp(min(a, b) - top))
 
 
 def _least(f: Callable[[float], float], low: float, high: float) -> float:
@@ -267,6 +232,8 @@ def _least(f: Callable[[float], float], low: float, high: float) -> float:
 def renyi_of_two_steps(order: float, value: float) -> tuple[float, float]:
     """Order and bound of the divergence between P and Q that are both close to a third, M.
 
+    The order is b = a^2/(2a - 1), and the bound on D_b(P||Q) and D_b(Q||P) (2a - 1)/(a - 1) value.
+
     For 1/s + 1/t = 1, Hoelder's inequality bounds sum P^b Q^(1 - b) by
     (sum P^(sb) M^(1 - sb))^(1/s) (sum M^c Q^(1 - c))^(1/t) with c = t (b - 1/s). This is the weak
     triangle inequality D_b(P||Q) <= (b - 1/s)/(b - 1) D_sb(P||M) + D_c(M||Q). With
@@ -275,12 +242,6 @@ def renyi_of_two_steps(order: float, value: float) -> tuple[float, float]:
     Args:
         order: a, above 1.
         value: Bound on D_a(P||M), D_a(M||P), D_a(Q||M) and D_a(M||Q), in nats.
-
-    Returns:
-        Order b = a^2/(2a - 1) and the bound (2a - 1)/(a - 1) value on D_b(P||Q) and D_b(Q||P).
-
-    Raises:
-        UsageError: If the order is not above 1, or the value is negative.
 
     Guarantee:
         D_b(P||Q) <= bound. Distributions over two outcomes, one of them rare, come arbitrarily

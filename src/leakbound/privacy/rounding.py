@@ -1,9 +1,9 @@
-"""Sums and shares of a privacy budget, rounded so that they never overstate the privacy."""
+"""Sums, shares and bisections, rounded so that they never overstate the privacy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 # Allowance for the rounding error of a logarithm of Phi or of a sum of a few floats, relative to
@@ -12,14 +12,23 @@ from fractions import Fraction
 ROUNDING = 16 * 2.0**-53
 
 
+def bisect(
+    holds: Callable[[float], bool], low: float, high: float, halvings: int, tolerance: float = 0.0
+) -> tuple[float, float]:
+    """The ends of an interval, halved around where a property that is false at `low` and true at
+    `high` changes: until they are neighbours, or as close as a relative tolerance."""
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if holds(middle) else (middle, high)
+        if high - low <= tolerance * high:
+            break
+    return low, high
+
+
 def sum_up(values: Iterable[float]) -> float:
-    """The smallest float that is at least the exact sum.
-
-    Args:
-        values: Numbers of at least 0, such as the epsilons of outputs; infinity is allowed.
-
-    Returns:
-        Their sum, rounded up.
+    """The smallest float that is at least the exact sum of numbers of at least 0, or infinity.
 
     Guarantee:
         If the result fits a budget, so does the exact sum.
@@ -41,9 +50,6 @@ def share_down(total: float, count: int) -> float:
     Args:
         total: Number to divide, at least 0.
         count: Number of shares, at least 1.
-
-    Returns:
-        One share, rounded down.
 
     Guarantee:
         `sum_up([share] * count)` never exceeds the total.

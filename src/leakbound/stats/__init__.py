@@ -1,4 +1,8 @@
-"""From scores to bounds. Arrays go in, result records come out. No I/O; numpy and scipy only."""
+"""From scores to bounds. Arrays go in, result records come out. No I/O; numpy and scipy only.
+
+An argument outside its range raises `UsageError`: `delta`, the failure probability at which epsilon
+is stated, lies in [0, 1), `confidence` in (0, 1), and a claimed `epsilon` is at least 0.
+"""
 
 from leakbound.stats.counts.bounds import (
     accuracy_bound,
@@ -15,7 +19,6 @@ from leakbound.stats.counts.one_run import (
     right_to_reject,
 )
 from leakbound.stats.counts.planned_rates import PlannedRateTest, RateDesign
-from leakbound.stats.counts.rank_test import rank_test, sign_test
 from leakbound.stats.counts.rates import (
     RateBounds,
     RatePlan,
@@ -25,6 +28,7 @@ from leakbound.stats.counts.rates import (
     rate_bounds,
 )
 from leakbound.stats.counts.resampled import resampled
+from leakbound.stats.counts.two_samples import rank_test, sign_test
 from leakbound.stats.curves.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
 from leakbound.stats.curves.thresholds import (
     BestOnSameData,
@@ -56,57 +60,14 @@ from leakbound.stats.power import (
 )
 
 __all__ = [
-    "Assumption",
-    "BestOnSameData",
-    "Bonferroni",
-    "CategoricalLaw",
-    "EProcess",
-    "Estimate",
-    "BoundReading",
-    "beside",
-    "Fixed",
-    "GaussianLaw",
-    "Kind",
-    "MixedEProcess",
-    "NoiseFit",
-    "OutputDistribution",
-    "PlannedRateTest",
-    "Power",
-    "RateBounds",
-    "RateDesign",
-    "RatePlan",
-    "RateTest",
-    "Split",
-    "ThresholdRule",
-    "VoteScores",
-    "accuracy_bound",
-    "accuracy_log_odds",
-    "auroc",
-    "auroc_standard_error",
-    "best_threshold",
-    "binomial_lower",
-    "binomial_upper",
-    "bonferroni",
-    "canaries_to_reject",
-    "clopper_pearson",
-    "clopper_pearson_power",
-    "cut",
-    "e_benjamini_hochberg",
-    "exact_privacy_loss",
-    "gdp",
-    "joint_beta",
-    "largest_certifiable_epsilon",
-    "noise_goodness_of_fit",
-    "one_run",
-    "one_run_power",
-    "pairs_to_reject",
-    "plan_rate",
-    "privacy_profile",
-    "rank_test",
-    "rate_bounds",
-    "resampled",
-    "right_to_reject",
-    "roc",
-    "sign_test",
-    "tpr_at_fpr",
-]
+    "Assumption", "BestOnSameData", "Bonferroni", "CategoricalLaw", "EProcess", "Estimate",
+    "BoundReading", "beside", "Fixed", "GaussianLaw", "Kind", "MixedEProcess", "NoiseFit",
+    "OutputDistribution", "PlannedRateTest", "Power", "RateBounds", "RateDesign", "RatePlan",
+    "RateTest", "Split", "ThresholdRule", "VoteScores", "accuracy_bound", "accuracy_log_odds",
+    "auroc", "auroc_standard_error", "best_threshold", "binomial_lower", "binomial_upper",
+    "bonferroni", "canaries_to_reject", "clopper_pearson", "clopper_pearson_power", "cut",
+    "e_benjamini_hochberg", "exact_privacy_loss", "gdp", "joint_beta",
+    "largest_certifiable_epsilon", "noise_goodness_of_fit", "one_run", "one_run_power",
+    "pairs_to_reject", "plan_rate", "privacy_profile", "rank_test", "rate_bounds", "resampled",
+    "right_to_reject", "roc", "sign_test", "tpr_at_fpr",
+]  # fmt: skip

@@ -22,11 +22,8 @@ def cut(value: float | None, digits: int = 2) -> str:
     """Format a bound for display. Digits are truncated, never rounded up.
 
     Args:
-        value: The bound, or None.
+        value: The bound, or None, which becomes a dash.
         digits: Number of decimal places.
-
-    Returns:
-        The text; a dash for None, an infinity sign for infinity.
 
     Examples:
         >>> cut(2.999), cut(None), cut(math.inf)
@@ -45,10 +42,7 @@ def beside(value: float | None, limit: float, digits: int = 2) -> tuple[str, str
     Args:
         value: The bound, or None. Its digits are truncated, never rounded up.
         limit: What it is compared with.
-        digits: Least number of decimal places of the bound.
-
-    Returns:
-        Two texts, with as many digits as it takes.
+        digits: Least number of decimal places of the bound; both get as many as it takes.
 
     Examples:
         >>> beside(1.00417, 1.0), beside(0.5, 1.0), beside(None, 1.0)

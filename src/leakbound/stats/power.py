@@ -34,9 +34,6 @@ class Assumption:
             partitions answer, the context is that of one partition.
         false_alarm: Probability that it signals a canary that is not in its context, in [0, 1].
 
-    Raises:
-        UsageError: If an argument is not a number in [0, 1].
-
     Examples:
         >>> tpr, fpr = Assumption(hit=0.9, false_alarm=0.02).rates(math.log(3))
         >>> round(tpr, 3), round(fpr, 3)
@@ -52,26 +49,16 @@ class Assumption:
                 raise UsageError(f"{name} is {rate!r}; it must be a probability from 0 to 1.")
 
     def rates(self, true_epsilon: float) -> tuple[float, float]:
-        """Rates of a system that leaks its context like randomised response.
+        """(TPR, FPR) of a system that leaks its context like randomised response.
 
         Args:
             true_epsilon: epsilon that the system leaks, at least 0; infinity is allowed.
-
-        Returns:
-            (TPR, FPR): the probability of a signal in the canary-in and the canary-out context.
         """
         swapped = 1 / (1 + math.exp(min(epsilon_value(true_epsilon), LARGEST_EXPONENT)))
         return self.seen_through(swapped)
 
     def seen_through(self, swapped: float) -> tuple[float, float]:
-        """Rates of a system that shows the other context with a given probability.
-
-        Args:
-            swapped: Probability of showing the other context, in [0, 1].
-
-        Returns:
-            (TPR, FPR).
-        """
+        """(TPR, FPR) of a system that shows the other context with a given probability."""
         shown = 1 - swapped
         return (
             shown * self.hit + swapped * self.false_alarm,
@@ -98,7 +85,6 @@ class Power:
 
     @property
     def kind(self) -> Literal["exact", "simulated"]:
-        """How the probability is known."""
         return "exact" if self.audits is None else "simulated"
 
     @property
@@ -121,14 +107,6 @@ def largest_certifiable_epsilon(pairs: int, delta: float = 0.0, confidence: floa
 
     Args:
         pairs: Number of paired trials, at least 0.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
-
-    Returns:
-        epsilon, at least 0.
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Examples:
         >>> round(largest_certifiable_epsilon(100), 2)
@@ -140,19 +118,10 @@ def largest_certifiable_epsilon(pairs: int, delta: float = 0.0, confidence: floa
 
 
 def pairs_to_reject(epsilon: float, delta: float = 0.0, confidence: float = 0.95) -> int:
-    """Smallest number of pairs with which a perfect attack rejects a claim.
+    """Smallest n with largest_certifiable_epsilon(n) > epsilon: with it, a perfect attack rejects.
 
     Args:
-        epsilon: Claimed epsilon, from 0 to 30.
-        delta: Claimed delta, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
-
-    Returns:
-        The smallest n with largest_certifiable_epsilon(n) > epsilon.
-
-    Raises:
-        UsageError: If an argument lies outside its range. No practical number of pairs rejects a
-            claim above 30.
+        epsilon: Claimed epsilon, from 0 to 30; no practical number of pairs rejects a larger one.
 
     Examples:
         >>> pairs_to_reject(1.0), pairs_to_reject(8.0)
@@ -206,16 +175,7 @@ def clopper_pearson_power(
     Args:
         pairs: Number of paired trials, at least 0.
         true_epsilon: epsilon that the system leaks, at least 0; infinity is allowed.
-        epsilon: Claimed epsilon, at least 0.
-        delta: Claimed delta, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
         assumption: How often the model notices canaries and raises false alarms.
-
-    Returns:
-        The probability, in [0, 1].
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Examples:
         >>> round(clopper_pearson_power(pairs=100, true_epsilon=3.0, epsilon=1.0), 4)
@@ -231,8 +191,8 @@ def clopper_pearson_power(
     delta_value(delta)
     alpha = (1 - confidence_level(confidence)) / 2
     tpr, fpr = assumption.rates(true_epsilon)
-    false_alarms, upper = _counted(n, fpr, alpha)
-    misses, upper_misses = _counted(n, 1 - tpr, alpha)
+    false_alarms, upper = _distribution(n, fpr, alpha)
+    misses, upper_misses = _distribution(n, 1 - tpr, alpha)
     slope = math.exp(min(epsilon, LARGEST_EXPONENT))
     # given one error count, the claim is rejected if the limit of the other lies below `most`
     most = np.maximum((1 - upper - delta) / slope, 1 - delta - slope * upper)
@@ -240,13 +200,9 @@ def clopper_pearson_power(
     return min(1.0, float(np.diff(false_alarms, prepend=0.0) @ rejecting))
 
 
-def _counted(n: int, rate: float, alpha: float) -> tuple[Floats, Floats]:
-    """Distribution function of Bin(n, rate) over a window of counts, and upper limits at each."""
-    k = _window(n, rate)
+def _distribution(n: int, rate: float, alpha: float) -> tuple[Floats, Floats]:
+    """Distribution function of Bin(n, rate) over a window of counts that hold all but 1e-20 of the
+    mass (Bernstein), and upper limits at each."""
+    mean, margin = n * rate, 40 + 10 * math.sqrt(n * rate * (1 - rate))
+    k = np.arange(max(0, math.floor(mean - margin)), min(n, math.ceil(mean + margin)) + 1.0)
     return bdtr(k, n, rate), binomial_upper(k, n, alpha)
-
-
-def _window(n: int, p: float) -> Floats:
-    """Counts around the mean of Bin(n, p) that hold all but 1e-20 of the mass (Bernstein)."""
-    margin = 40 + 10 * math.sqrt(n * p * (1 - p))
-    return np.arange(max(0, math.floor(n * p - margin)), min(n, math.ceil(n * p + margin)) + 1.0)

@@ -4,19 +4,13 @@ from leakbound.witness.features import ReplyFacts, ReplyFeatures
 from leakbound.witness.process import WitnessProcess
 from leakbound.witness.stored import (
     StoredReply,
-    masked,
+    mask_reply,
     reply_from_json,
     reply_to_json,
     shows_more,
 )
 
 __all__ = [
-    "ReplyFacts",
-    "ReplyFeatures",
-    "StoredReply",
-    "shows_more",
-    "WitnessProcess",
-    "masked",
-    "reply_from_json",
-    "reply_to_json",
-]
+    "ReplyFacts", "ReplyFeatures", "StoredReply", "shows_more", "WitnessProcess", "mask_reply",
+    "reply_from_json", "reply_to_json",
+]  # fmt: skip

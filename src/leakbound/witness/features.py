@@ -38,7 +38,7 @@ _EDGE = ".,;:!?\"'()"  # marks around a token
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]{2,}")  # Thai, Lao, kana, Han
 
 
-def blotted(text: str, canary: str) -> str:
+def blot_out(text: str, canary: str) -> str:
     """A text without what repeats the canary."""
     known = {piece.lower() for piece in _PIECE.findall(canary)}
     kept, at = list[str](), 0
@@ -74,11 +74,10 @@ MOST_LINES = 12  # lines or sentences whose place counts
 def layout_strings(
     text: str, words: Sequence[str], marks: Sequence[str], canary: str
 ) -> Iterator[str]:
-    """The strings of a reply."""
     for one, count in Counter([*words, *marks]).items():
         yield from (f"times:{one} {times}" for times in range(2, min(count, MOST_TIMES) + 1))
     yield from (f"run:{run[:LONGEST_RUN]}" for run in _RUN.findall(text))
-    yield from _of_text(blotted(text[:LONGEST_WHOLE], canary))
+    yield from _of_text(blot_out(text[:LONGEST_WHOLE], canary))
     for part in _UNSPACED.findall(text[:LONGEST_WHOLE]):
         yield from (f"gram:{part[at : at + 2]}" for at in range(len(part) - 1))
 
@@ -133,9 +132,9 @@ class ReplyFeatures:
 
 
 def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
-    """Measure a reply."""
     parts = _Parts.of(reply.text)
-    tools = [_tool_name(call) for call in reply.tool_calls]
+    inner = [_inner(call) for call in reply.tool_calls]
+    tools = [str(of.get("name", "?") if isinstance(of, Mapping) else of) for of in inner]
     values = _values(reply, parts, tools, canary)
     scalars = np.fromiter((values[name] for name in SCALARS), float, len(SCALARS))
     strings = dict.fromkeys([*_strings(parts, canary), *_tool_strings(reply, tools, canary)])
@@ -143,7 +142,7 @@ def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
     return ReplyFeatures(scalars, tuple(strings), openings, dict(reply.scores or {}))
 
 
-def measured(reply: ReplyFacts | ReplyFeatures, canary: str = "") -> ReplyFeatures:
+def as_features(reply: ReplyFacts | ReplyFeatures, canary: str = "") -> ReplyFeatures:
     """Measure a reply, unless that was done before."""
     return reply if isinstance(reply, ReplyFeatures) else features(reply, canary)
 
@@ -175,13 +174,14 @@ def _words(text: str) -> list[str]:
 def _values(
     reply: ReplyFacts, parts: _Parts, tools: Sequence[str], canary: str
 ) -> dict[str, float]:
+    secret = set(_words(canary))
     return {
         **_sizes(parts),
         **_marks(parts),
-        **_wording(parts),
-        "order_alphabet": _rising([s.lower() for s in parts.sentences]),
-        "order_length": _rising([float(len(s)) for s in parts.sentences]),
-        "canary_words": _overlap(parts, canary),
+        **_word_counts(parts),
+        "order_alphabet": _ascent([s.lower() for s in parts.sentences]),
+        "order_length": _ascent([float(len(s)) for s in parts.sentences]),
+        "canary_words": len(secret & set(parts.words)) / len(secret) if secret else math.nan,
         **numbers_of(parts.text),
         **_metadata(reply, parts, tools),
     }
@@ -219,7 +219,7 @@ def _marks(parts: _Parts) -> dict[str, float]:
     }
 
 
-def _wording(parts: _Parts) -> dict[str, float]:
+def _word_counts(parts: _Parts) -> dict[str, float]:
     size = max(len(parts.words), 1)
     lists = {name: sum(map(w.__contains__, parts.words)) for name, w in WORD_LISTS.items()}
     share = {code: sum(map(w.__contains__, parts.words)) / size for code, w in LANGUAGES.items()}
@@ -230,17 +230,12 @@ def _wording(parts: _Parts) -> dict[str, float]:
     }
 
 
-def _rising(values: Sequence[str] | Sequence[float]) -> float:
+def _ascent(values: Sequence[str] | Sequence[float]) -> float:
     """Share of pairs in ascending order minus the share in descending order (Kendall's tau)."""
     some = values[:MOST_COMPARED]
     ranks = np.unique(np.array(some), return_inverse=True)[1]
     above = np.sign(ranks[None, :] - ranks[:, None])[np.triu_indices(len(some), 1)]
     return float(above.sum() / max(above.size, 1))
-
-
-def _overlap(parts: _Parts, canary: str) -> float:
-    secret = set(_words(canary))
-    return len(secret & set(parts.words)) / len(secret) if secret else math.nan
 
 
 def _metadata(reply: ReplyFacts, parts: _Parts, tools: Sequence[str]) -> dict[str, float]:
@@ -272,7 +267,7 @@ def _tool_strings(reply: ReplyFacts, tools: Sequence[str], canary: str) -> Itera
     yield from (f"tool:{name}" for name in tools)
     yield f"tools:{'>'.join(tools)}"
     yield f"finish:{reply.finish_reason}"
-    calls = [blotted(f"{name} {_canonical(call)}", canary)
+    calls = [blot_out(f"{name} {_canonical(call)}", canary)
              for name, call in zip(tools, reply.tool_calls, strict=True)]  # fmt: skip
     yield from (f"call:{one[:LONGEST_CALL]}" for one in calls)
     yield f"calls:{'>'.join(one[:LONGEST_CALL] for one in calls[:MOST_CALLS])}"
@@ -288,7 +283,7 @@ def _in_order(tools: Sequence[str], calls: Sequence[object], canary: str) -> Ite
     values: dict[str, list[str]] = {}
     for name, call in zip(tools[:MOST_CALLS], calls, strict=False):
         for key, value in list(_arguments(call).items())[:MOST_ARGUMENTS]:
-            said = blotted(str(value), canary)[:LONGEST_VALUE]
+            said = blot_out(str(value), canary)[:LONGEST_VALUE]
             values.setdefault(f"{name}.{key}", []).append(said)
     yield from (f"calls:{key}={'>'.join(said)}" for key, said in values.items())
 
@@ -301,11 +296,6 @@ def _canonical(call: object) -> str:
 
 def _inner(call: object) -> object:
     return call.get("function", call) if isinstance(call, Mapping) else call
-
-
-def _tool_name(call: object) -> str:
-    inner = _inner(call)
-    return str(inner.get("name", "?") if isinstance(inner, Mapping) else inner)
 
 
 def _arguments(call: object) -> Mapping[object, object]:

@@ -61,16 +61,14 @@ class Numeral:
 
 
 def numerals_in(text: str) -> list[Numeral]:
-    """Read the numerals of a text."""
     found = [*_NUMERAL.finditer(text)]
     ends = [0, *(one.end() for one in found)]
     gaps = [text[end : one.start()] for end, one in zip(ends, found, strict=False)]
     rows = _rows([one["of"] is not None for one in found], gaps)
-    return [_read(*each) for each in zip(found, gaps, rows, strict=True)]
+    return [_parse(*each) for each in zip(found, gaps, rows, strict=True)]
 
 
 def numbers_of(text: str, stored: bool = False) -> dict[str, float]:
-    """Measure the numbers of a text."""
     found = numerals_in(text)
     if stored:
         found = [replace(one, value=_store(one.value)) for one in found if not one.of_code]
@@ -112,7 +110,7 @@ def _rows(shares: Sequence[bool], gaps: Sequence[str]) -> list[bool]:
     return [sizes[one] >= ROW for one in rows]
 
 
-def _read(found: re.Match[str], before: str, in_row: bool) -> Numeral:
+def _parse(found: re.Match[str], before: str, in_row: bool) -> Numeral:
     parts = found.groupdict("")
     word = _WORD.search(before[-LONGEST_LABEL:])
     labelled = word is not None and word[1].lower() in LABELS

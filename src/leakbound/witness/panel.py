@@ -70,7 +70,6 @@ class Panel:
 
     @staticmethod
     def fit(corpus: Corpus) -> tuple[Panel, Bools]:
-        """Choose witnesses."""
         return _fit(corpus)
 
     def values(self, reply: EncodedReply) -> Bools:

@@ -16,7 +16,7 @@ from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.stats.arrays import Bools, Floats
 from leakbound.stats.e_values.anytime import EValueTest
 from leakbound.witness.corpus import Corpus
-from leakbound.witness.features import SCALARS, ReplyFacts, ReplyFeatures, measured
+from leakbound.witness.features import SCALARS, ReplyFacts, ReplyFeatures, as_features
 from leakbound.witness.panel import Panel
 from leakbound.witness.stored import is_public
 
@@ -46,7 +46,6 @@ class Record:
         self.both = (x & y).sum(0).astype(float)
 
     def add(self, x: Bools, y: Bools) -> None:
-        """Add the next pair."""
         self._rows[2 * self.pairs : 2 * self.pairs + 2] = x, y
         self.only_in += x & ~y
         self.only_out += ~x & y
@@ -123,13 +122,10 @@ BEYOND = 0.5  # share staked after the planned number of pairs, at full confiden
 
 @dataclass(frozen=True, slots=True)
 class _StakePlan:
-    """Shares of the largest stake."""
-
     log_e: Floats
     shares: npt.NDArray[np.float32]
 
     def share(self, left: int, log_e: float, confidence: float) -> float:
-        """The share to stake now."""
         if left <= 0:
             return BEYOND * confidence
         confidence = min(max(confidence, 1e-9), 1 - 1e-9)
@@ -142,7 +138,6 @@ class _StakePlan:
 
 @lru_cache(maxsize=32)
 def plan_stakes(horizon: int, epsilon: float, delta: float, level: float) -> _StakePlan:
-    """Plan stakes that reach a level with high probability and early."""
     points = np.append(np.arange(LOWEST, level, STEP), level)
     payoffs, leak, noise = _outcomes(epsilon, delta)
     moves = _moves(points, payoffs)
@@ -254,9 +249,8 @@ class WitnessProcess(EValueTest):
         reply_out: ReplyFacts | ReplyFeatures,
         canary: str = "",
     ) -> None:
-        """Observe one pair."""
         self._stake()
-        pair = [self._corpus.encode(measured(r, canary)) for r in (reply_in, reply_out)]
+        pair = [self._corpus.encode(as_features(r, canary)) for r in (reply_in, reply_out)]
         if self._panel is not None:
             x, y = (self._panel.values(reply) for reply in pair)
             self._favours.append(self._tests[self.epsilon].favour(x, y))
@@ -269,12 +263,10 @@ class WitnessProcess(EValueTest):
 
     @property
     def pairs(self) -> int:
-        """Pairs seen so far."""
         return len(self._corpus) // 2
 
     @property
     def log_e_values(self) -> Floats:
-        """(pairs,) logarithm of the e-value after each pair."""
         return np.array(self._tests[self.epsilon].path)
 
     def scan_log_e_values(self) -> dict[float, Floats]:
@@ -354,7 +346,6 @@ class _Test:
         return of(x, y, self.odds) - of(y, x, self.odds)
 
     def settle(self, x: Bools, y: Bools) -> None:
-        """Update the e-value with the payoff of the pair."""
         if self._portfolio is None:
             raise ArithmeticError("a pair came before its stake was fixed.")
         factor = 1 + self._share * (self._portfolio.payoff(x, y, self.odds) - self.delta)

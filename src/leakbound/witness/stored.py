@@ -44,7 +44,7 @@ PUBLIC_KEPT = PUBLIC | {OTHER_REASON}
 _ANSWER_MARK = "mark:."  # a mark that may follow an answer
 
 
-def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) -> ReplyFeatures:
+def mask_reply(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) -> ReplyFeatures:
     """The parts of a reply that may be stored when its text may not."""
     if isinstance(reply, ReplyFeatures):
         return reply
@@ -55,8 +55,7 @@ def masked(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()) ->
 
 def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
     """Whether a system returns more than one of the answers: a longer text, other words or marks,
-    tokens, a finish reason or tool calls.
-    """
+    tokens, a finish reason or tool calls."""
     if reply is None:
         return False
     found = features(reply) if isinstance(reply, ReplyFacts) else reply
@@ -90,7 +89,6 @@ def _word_of(text: str) -> str:
 
 
 def is_public(text: str) -> bool:
-    """Whether a string of a reply is on the public lists."""
     if text in PUBLIC_KEPT:
         return True
     kind, _, rest = text.partition(":")
@@ -100,7 +98,6 @@ def is_public(text: str) -> bool:
 
 
 def reply_to_json(reply: StoredReply) -> Json:
-    """A reply as JSON values."""
     if isinstance(reply, ReplyFacts):
         return {name: value for name, value in asdict(reply).items() if value not in (None, ())}
     numbers = zip(SCALARS, reply.scalars.tolist(), strict=True)
@@ -112,7 +109,6 @@ def reply_to_json(reply: StoredReply) -> Json:
 
 
 def reply_from_json(found: Mapping[str, Any]) -> StoredReply:
-    """The reply that JSON values represent."""
     if "numbers" not in found:
         return ReplyFacts(**{**found, "tool_calls": tuple(found.get("tool_calls", ()))})
     numbers = [found["numbers"].get(name, 0.0) for name in SCALARS]

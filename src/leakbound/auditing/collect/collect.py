@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from leakbound.attacks import RenderedQuery
-from leakbound.attacks.redaction import repeated
+from leakbound.attacks.words import redact
 from leakbound.auditing.design.pairs import LATE, Controls, Pair
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import StoreError
 from leakbound.models import Cached, Counted, Distinct, Model
 from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task, reply_of
-from leakbound.witness import masked
+from leakbound.witness import mask_reply
 
 Progress = Callable[[int, int], None]
 
@@ -218,7 +218,7 @@ def hidden(aggregate: Aggregate, asked: RenderedQuery, answers: tuple[str, ...])
     What the learned witness reads is measured before the words are gone.
     """
     seen = reply_of(aggregate)
-    kept = None if seen is None else masked(seen, asked.target, answers)
+    kept = None if seen is None else mask_reply(seen, asked.target, answers)
     channels = {name: _hidden_text(one, asked) for name, one in aggregate.channels.items()}
     if not isinstance(aggregate, GeneratedText):
         return replace(aggregate, reply=kept, channels=channels)
@@ -229,5 +229,5 @@ def _hidden_text(found: GeneratedText, asked: RenderedQuery) -> GeneratedText:
     """What may be kept of the text of a channel: what its one score reads, and the witness."""
     seen = reply_of(found)
     return GeneratedText(
-        repeated(found.text, asked.target), None if seen is None else masked(seen, asked.target)
+        redact(found.text, asked.target), None if seen is None else mask_reply(seen, asked.target)
     )

@@ -15,8 +15,7 @@ from leakbound.auditing.observe.rejections import as_tested
 from leakbound.auditing.observe.reply_separation import Separations, separates_alone
 from leakbound.estimators import EProcess, TrialDesign
 from leakbound.estimators.base import exceeds
-from leakbound.estimators.by_channel import ChannelEValues, channel_design
-from leakbound.estimators.e_process import EValues
+from leakbound.estimators.e_process import ChannelEValues, EValues, channel_design
 from leakbound.stats import Estimate
 
 

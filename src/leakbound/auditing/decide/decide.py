@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 from leakbound.auditing.decide.channel_verdicts import ChannelResult, channel_results
 from leakbound.auditing.decide.largest_certifiable import largest_of, learned
@@ -22,7 +23,7 @@ from leakbound.auditing.observe.reply_separation import Separations, separates_a
 from leakbound.auditing.observe.state_check import StateCheck
 from leakbound.estimators import Bounds, Estimator
 from leakbound.estimators.base import exceeds
-from leakbound.estimators.by_channel import ChannelEValues
+from leakbound.estimators.e_process import ChannelEValues
 from leakbound.stats import BoundReading, Estimate, NoiseFit
 
 SEEN = ControlCheck(0, 0.0, single=0.0)  # of a channel, whose own controls are compared apart
@@ -90,9 +91,10 @@ def _channels(
     seen: OnePass, tested: int, state: StateCheck | None, told: Separations
 ) -> tuple[ChannelResult, ...]:
     """What is said of each channel; nothing where replies are read as a whole."""
-    observer = seen.observers[seen.prepared.estimator]
-    if not isinstance(observer, ChannelEValues):
+    estimator = seen.prepared.estimator
+    if "channels" not in estimator.reads:
         return ()
+    observer = cast(ChannelEValues, seen.observers[estimator])
     attack = seen.prepared.attack
     # the answers that could not be read are a matter of the whole verdict
     against = tuple(one for one in obstacles(attack, Tally(), SEEN, state))

@@ -11,7 +11,7 @@ from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.observe.reply_separation import Separations, separates_alone
 from leakbound.estimators import Bounds, EProcess, Estimator, TrialDesign
-from leakbound.estimators.by_channel import channel_design
+from leakbound.estimators.e_process import channel_design
 from leakbound.estimators.witness import reach_of_replies
 from leakbound.stats import Estimate
 from leakbound.tasks import ANSWER

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from leakbound._check import confidence_level, count, within
 from leakbound.errors import DataError
-from leakbound.stats.counts.exchangeability import (
+from leakbound.stats.counts.two_samples import (
     Excess,
     benjamini_hochberg,
     conformal_p_values,

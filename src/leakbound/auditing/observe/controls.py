@@ -16,7 +16,7 @@ from leakbound.estimators import PairedScores
 from leakbound.estimators.base import ReplyPair
 from leakbound.stats import rank_test
 from leakbound.witness import StoredReply
-from leakbound.witness.features import SCALARS, measured
+from leakbound.witness.features import SCALARS, as_features
 
 Floats = npt.NDArray[np.float64]
 LEVEL = 0.05  # p-value at which the positive control counts as seen, shared by all tests of it
@@ -149,4 +149,4 @@ def p_values_of(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
 
 def _scalars(reply: StoredReply) -> Floats:
     kept = [not name.startswith(OF_LENGTH) for name in SCALARS]
-    return np.where(kept, measured(reply).scalars, np.nan)
+    return np.where(kept, as_features(reply).scalars, np.nan)

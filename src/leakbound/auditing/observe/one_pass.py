@@ -31,13 +31,11 @@ from leakbound.errors import UsageError
 from leakbound.estimators import (
     REPORTED,
     Estimator,
-    Exact,
     Observations,
     Observer,
     PairedScores,
     TrialDesign,
 )
-from leakbound.estimators.by_channel import ByChannel
 from leakbound.estimators.exact import Profile, ProfileSum
 from leakbound.stats import Estimate
 from leakbound.systems import SystemMechanism
@@ -142,7 +140,8 @@ class OnePass:
         elif self._controls_show_more():
             self.design = replace(self.design, replies=True)
         self.observers = dict(_begin(prepared.estimator, self.design))
-        known = any(isinstance(estimator, Exact) for estimator in self.observers)
+        # a distribution is that of one output, and the loss of several in a trial is another one
+        known = self.design.answers == 1 and any(map(_reads_distribution, self.observers))
         self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
         self.releaser = _releaser(prepared, self.design, [*self.observers])
         return True
@@ -267,7 +266,7 @@ class OnePass:
         whole = self.seen == planned and not self.prior.other_sizes(planned)
         found = {one: observer.bounds() for one, observer in self.observers.items()}
         for one in found:
-            if isinstance(one, Exact) and not self.prepared.exact_decides:
+            if _reads_distribution(one) and not self.prepared.exact_decides:
                 found[one] = tuple(_no_bound(bound, GIVEN) for bound in found[one])
             if not (whole or one.anytime):  # what is left of bounds for a number fixed beforehand
                 found[one] = tuple(
@@ -280,7 +279,7 @@ class OnePass:
 def _begin(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator, Observer]]:
     """The deciding estimator and those reported beside it that can read the design; of channels
     the deciding one alone."""
-    if isinstance(deciding, ByChannel):
+    if "channels" in deciding.reads:
         yield deciding, deciding.begin(design)
         return
     if not any(_alike(one, deciding) for one in REPORTED):
@@ -289,6 +288,10 @@ def _begin(deciding: Estimator, design: TrialDesign) -> Iterator[tuple[Estimator
         with suppress(UsageError):
             one.check(replace(design, early_stop=False))
             yield one, one.begin(design)
+
+
+def _reads_distribution(estimator: Estimator) -> bool:
+    return "distribution" in estimator.reads
 
 
 def _alike(one: Estimator, other: Estimator) -> bool:

@@ -15,7 +15,7 @@ from leakbound.estimators.base import Claim, ReplyPair
 from leakbound.stats import rank_test, sign_test
 from leakbound.tasks import ANSWER
 from leakbound.witness.corpus import Corpus
-from leakbound.witness.features import SCALARS, ReplyFeatures, measured
+from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
 from leakbound.witness.pool import POOL, PoolModel
 
 # A smaller change of a rate shows no canary: of 20 records that match nothing, a search index that
@@ -72,7 +72,7 @@ class ReplySeparation:
         if not part.reply_pairs:
             return part
         pairs = tuple(
-            ((one and measured(one, canary), other and measured(other, canary)), canary)
+            ((one and as_features(one, canary), other and as_features(other, canary)), canary)
             for (one, other), canary in part.reply_pairs
         )
         seen.add(pairs)

@@ -8,7 +8,7 @@ from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import FACTORS, GUESSING, Plan
 from leakbound.auditing.result.subject import Subject
 from leakbound.estimators import Claim
-from leakbound.estimators.random_guessing import guessing_power, of_one_side
+from leakbound.estimators.random_guessing import of_one_side, power_against_guessing
 from leakbound.stats import Assumption, Power, canaries_to_reject, one_run, one_run_power
 from leakbound.stats.counts.ranked import Ranked
 
@@ -57,7 +57,7 @@ def accuracies_of_run(prepared: PreparedOneRun) -> tuple[tuple[float, Power], ..
     if decision.claim is None:
         return ()
     guesses = _guesses(prepared, len(prepared.design.canaries))
-    return guessing_power("one_run", guesses, decision.confidence)
+    return power_against_guessing("one_run", guesses, decision.confidence)
 
 
 def power_of_run(prepared: PreparedOneRun, claim: Claim, factor: float) -> Power | None:

@@ -44,7 +44,7 @@ from leakbound.auditing.store.prior_results import PriorResults
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import StoreError
 from leakbound.estimators import Bounds, Claim
-from leakbound.estimators.two_sided import BOTH
+from leakbound.estimators.base import BOTH
 from leakbound.models.content import readable, without
 from leakbound.privacy import NonPrivate
 from leakbound.stats import Estimate, Fixed, Power, beside, cut, one_run, rank_test

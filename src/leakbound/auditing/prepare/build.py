@@ -24,8 +24,7 @@ from leakbound.auditing.spec.audit_spec import COMPONENTS, AuditSpec
 from leakbound.auditing.spec.groups import AttackSpec, SystemSpec
 from leakbound.auditing.store.folder import Settings
 from leakbound.errors import UsageError
-from leakbound.estimators import ESTIMATORS, EProcess, Estimator
-from leakbound.estimators.by_channel import ByChannel
+from leakbound.estimators import ESTIMATORS, Estimator
 from leakbound.mechanisms import PublicFacts, served_options
 from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import (
@@ -249,7 +248,8 @@ def deciding(estimator: Estimator, channels: tuple[str, ...], controls: int) -> 
     """The estimator of an audit by channel."""
     if not channels:
         return estimator
-    if not isinstance(estimator, EProcess | ByChannel):
+    found = estimator.by_channel()
+    if found is None:
         raise UsageError(
             f"channels are tested by e-processes, and the estimator is {estimator.name}; use "
             "--estimator e_process, or leave --channel out."
@@ -259,7 +259,7 @@ def deciding(estimator: Estimator, channels: tuple[str, ...], controls: int) -> 
             "channels is all, the replies of control pairs show which there are, and controls is "
             "0; name the channels, or leave controls=0 out."
         )
-    return ByChannel()
+    return found
 
 
 STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system should have none

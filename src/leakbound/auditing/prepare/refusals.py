@@ -12,8 +12,7 @@ from leakbound.auditing.spec.groups import Design
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator
 from leakbound.estimators.base import ROUNDING
-from leakbound.estimators.random_guessing import RANDOM_GUESSING
-from leakbound.estimators.two_sided import two_sided
+from leakbound.estimators.random_guessing import RANDOM_GUESSING, two_sided
 from leakbound.mechanisms import build_mechanism
 from leakbound.mechanisms.parts.single import Undefended
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate

@@ -35,7 +35,7 @@ from leakbound.estimators import TrialDesign
 from leakbound.models.content import readable
 from leakbound.models.model import computation_of
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Split
-from leakbound.stats.curves.low_fpr import rate_at_fpr
+from leakbound.stats.curves.curves import rate_at_fpr
 from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Context, Mechanism, Query, Votes
 

@@ -37,9 +37,8 @@ from leakbound.auditing.store.run_store import RunStore
 from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
 from leakbound.estimators.exact import Profile
 from leakbound.estimators.random_guessing import is_random_guessing
-from leakbound.estimators.two_sided import accuracy_power
 from leakbound.stats import BoundReading, Estimate, Power
-from leakbound.stats.curves.low_fpr import RateAtFpr
+from leakbound.stats.curves.curves import RateAtFpr
 
 Floats = npt.NDArray[np.float64]
 VERSION = 2
@@ -396,7 +395,7 @@ def accuracies_of(
     estimator: Estimator, design: TrialDesign, pairs: int
 ) -> tuple[tuple[float, float], ...]:
     """What a gate may rely on where random guessing is claimed."""
-    return tuple((at, _least(power)) for at, power in accuracy_power(estimator, design, pairs))
+    return tuple((at, _least(power)) for at, power in estimator.accuracy_power(design, pairs))
 
 
 def _least(power: Power) -> float:

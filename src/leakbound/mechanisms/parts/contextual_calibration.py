@@ -21,7 +21,7 @@ Prior = Literal["none", "content_free"]
 CONTENT_FREE = "N/A"  # the first of the content-free inputs of Zhao et al.; public
 
 
-def calibrated_requests(task: Task, parts: Sequence[Context], query: Query) -> list[ScoreLabels]:
+def calibration_requests(task: Task, parts: Sequence[Context], query: Query) -> list[ScoreLabels]:
     """Requests for the scores of each part, then for each part those of a content-free query.
 
     Guarantee:
@@ -41,10 +41,6 @@ def less_prior(replies: Sequence[npt.ArrayLike]) -> Floats:
     Reference:
         Zhao et al., "Calibrate before use: improving few-shot performance of language models" (ICML
         2021).
-
-    Examples:
-        >>> less_prior([[-1.0, -0.5], [-3.0, -0.1]]).tolist()
-        [[2.0, -0.4]]
     """
     asked, empty = np.split(np.asarray(replies, float), 2)
     shown = np.isfinite(asked) & np.isfinite(empty)

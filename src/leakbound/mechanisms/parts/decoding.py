@@ -57,9 +57,9 @@ class Decoding(MechanismBase):
     # --- what a mechanism defines
 
     @property
-    @abstractmethod
     def _token_guarantee(self) -> Guarantee:
         """Guarantee of one token of a free answer."""
+        return self.guarantee
 
     @abstractmethod
     def _parts(self, context: Context) -> list[Context]:
@@ -144,7 +144,6 @@ class Decoding(MechanismBase):
         return Outputs(gumbel_choices(exponents, draws, rng))
 
     def output_distribution(self, aggregate: Vector | GeneratedText) -> CategoricalLaw | None:
-        """Probabilities of the answers."""
         if isinstance(aggregate, GeneratedText):
             return None
         return softmax_distribution(self._exponents(np.asarray(aggregate.values)))
@@ -163,7 +162,6 @@ class PairDecoding(Decoding):
         """ln of the distribution of one choice, among answers or (`free`) tokens."""
 
     def voters(self, shots: int) -> int:
-        """A single answer."""
         return 1
 
     def _parts(self, context: Context) -> list[Context]:

@@ -31,14 +31,7 @@ UNSURE = Decimal("1e-10")  # a boundary this close to the edge of a cell may lie
 
 
 def require_analytic(calibration: str) -> None:
-    """Refuse to calibrate discrete noise with a formula for continuous noise.
-
-    Guarantee:
-        None. Discrete noise is calibrated to its exact privacy loss.
-
-    Reference:
-        See `discrete_gaussian`.
-    """
+    """Refuse to calibrate discrete noise with a formula for continuous noise."""
     if calibration != "analytic":
         raise UsageError(
             f"calibration is {calibration!r}; it must be analytic for discrete_gaussian noise."
@@ -60,10 +53,6 @@ def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Gener
         Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
         2020); Mironov, "On significance of the least significant bits for differential privacy"
         (CCS 2012).
-
-    Examples:
-        >>> discrete_gaussian(2.0, (2, 3), np.random.default_rng(0)).shape
-        (2, 3)
     """
     positive("sigma", sigma)
     key, count = rng.bytes(KEY), math.prod(shape)
@@ -83,7 +72,8 @@ def _invert(
     """Outcomes of uniform numbers, given by their first bits; `more` returns more words."""
     edges, unsure = (np.asarray(found, np.uint64) for found in _edges(sigma, bits))
     ranks = np.searchsorted(edges, words).astype(np.int64)
-    for at in np.flatnonzero(np.isin(words, unsure)).tolist():
+    # sorted, as the other way overflows for such words in NumPy 2.0
+    for at in np.flatnonzero(np.isin(words, unsure, kind="sort")).tolist():
         ranks[at] = _refine(sigma, int(words[at]), bits, partial(more, at))
     return np.where(ranks % 2, (ranks + 1) // 2, -(ranks // 2))
 
@@ -101,8 +91,7 @@ def _refine(sigma: float, start: int, bits: int, more: Callable[[int], int]) -> 
 @lru_cache(maxsize=32)  # a mechanism always draws with the same sigma
 def _edges(sigma: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The cell of width 2^-bits that contains each cumulative probability of 0, 1, -1, 2, -2, ...;
-    and all cells that may contain one.
-    """
+    and all cells that may contain one."""
     whole = 1 << bits
     with localcontext() as context:
         context.prec = math.ceil(bits * math.log10(2)) + GUARD + 10

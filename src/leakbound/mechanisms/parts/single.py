@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from leakbound.errors import UsageError
-from leakbound.mechanisms.parts.base import MechanismBase, answer_each
-from leakbound.mechanisms.parts.total_calls import answer_total
+from leakbound.mechanisms.parts.base import MechanismBase
 from leakbound.models import Complete, Model
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.tasks import (
@@ -36,18 +35,12 @@ ANSWER_TOKENS = 12
 
 
 def one_vote(text: str, answers: Sequence[str]) -> Votes:
-    """The vote of one reply.
-
-    Examples:
-        >>> one_vote("Yes.", ("yes", "no")).counts
-        (1, 0, 0)
-    """
+    """The vote of one reply."""
     chosen = parse_answer(text, answers)
     return Votes(tuple(int(i == chosen) for i in range(len(answers) + 1)))
 
 
 def as_aggregate(task: Task, query: Query, text: str) -> Votes | GeneratedText:
-    """The aggregate of a single reply."""
     answers = task.answers(query)
     return one_vote(text, answers) if answers else GeneratedText(text.strip())
 
@@ -64,15 +57,7 @@ def release_unchanged(aggregate: Aggregate, draws: int) -> Outputs:
     )
 
 
-def certain_distribution(aggregate: Aggregate) -> CategoricalLaw | None:
-    """Output distribution of an answer that is returned unchanged."""
-    if not isinstance(aggregate, Votes):
-        return None
-    return CategoricalLaw(np.asarray(aggregate.counts, float))
-
-
 def answer_tokens(task: Task, query: Query) -> int:
-    """Largest number of tokens in a reply to a query."""
     if not task.answers(query):
         return task.max_answer_tokens
     return max(ANSWER_TOKENS, *map(len, query.labels), 0)  # a token has at least one character
@@ -108,7 +93,6 @@ class Undefended(MechanismBase):
         return NonPrivate()
 
     def voters(self, shots: int) -> int:
-        """A single answer."""
         return 1
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
@@ -120,14 +104,7 @@ class Undefended(MechanismBase):
         return ""
 
     def shown(self, job: Job) -> Job:
-        """The part of a job that the model sees.
-
-        Args:
-            job: Context (PRIVATE) and query.
-
-        Returns:
-            The whole job.
-        """
+        """The part of a job (PRIVATE) that the model sees: all of it."""
         return job
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
@@ -141,19 +118,16 @@ class Undefended(MechanismBase):
     ) -> list[Aggregate]:
         """Make one model call for each job. A failed call counts as an empty reply if the subclass
         has a guarantee, and raises otherwise."""
-        each = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
-        if isinstance(self.guarantee, NonPrivate):
-            replies = answer_each(model, each)
-        else:
-            replies = answer_total(model, task, jobs, each)
+        replies = self._answer_jobs(task, jobs, draws, model)
         return [
             as_aggregate(task, job.query, text) for job, (text,) in zip(jobs, replies, strict=True)
         ]
 
     def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
-        """The answer itself, the same for every draw."""
         return release_unchanged(aggregate, draws)
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
-        """A point mass on the answer."""
-        return certain_distribution(aggregate)
+        """A point mass on the answer, if it is a vote."""
+        if not isinstance(aggregate, Votes):
+            return None
+        return CategoricalLaw(np.asarray(aggregate.counts, float))

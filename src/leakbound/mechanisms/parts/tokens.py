@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import TargetError
-from leakbound.mechanisms.parts.total_calls import answered
+from leakbound.mechanisms.parts.total_calls import answer_all
 from leakbound.models import Model, NextLogits
 from leakbound.models.request import Prompt
 
@@ -43,13 +43,11 @@ class TokenDecoder:
         return "TokenDecoder(<private>)"
 
     def logits(self) -> list[Floats]:
-        """Logits of the next token. The response ends if the public prompt gets none.
-
-        The public prompt is sent alone, so its logits do not depend on the other prompts.
-        """
+        """Logits of the next token. The response ends if the public prompt gets none, which is sent
+        alone, so that its logits do not depend on the others."""
         requests = [NextLogits(prompt + self._response, (), alone=True) for prompt in self._prompts]
         groups = [group for group in (requests[:1], requests[1:]) if group]
-        replies = [one for group in groups for one in answered(self._model, group, requests[0])]
+        replies = [one for group in groups for one in answer_all(self._model, group, requests[0])]
         size = replies[0].shape[-1]
         self.ended = self.ended or size == 0
         return [_last(reply, max(size, 1)) for reply in replies]
@@ -66,7 +64,6 @@ class TokenDecoder:
 
     @property
     def text(self) -> str:
-        """The response so far."""
         return self._tokenizer.text(self._response).strip()
 
 
@@ -97,27 +94,16 @@ def public_tokens(logits: Floats, count: int) -> npt.NDArray[np.int64]:
 
 
 def finite(scores: npt.ArrayLike) -> Floats:
-    """Scores as finite numbers, to which clips and noise can be applied.
-
-    Examples:
-        >>> finite([0.5, float("nan"), 1e308]).tolist()
-        [0.5, -1e+30, 1e+30]
-    """
+    """Scores as finite numbers, to which clips and noise can be applied."""
     known = np.nan_to_num(np.asarray(scores, float), nan=-IMPOSSIBLE)
     return np.asarray(np.clip(known, -IMPOSSIBLE, IMPOSSIBLE))
 
 
 def is_failed(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Whether no candidate is possible, because the call that should have scored them failed.
-
-    Examples:
-        >>> is_failed([[0.0, float("nan")], [float("nan"), float("nan")]]).tolist()
-        [False, True]
-    """
+    """Whether no candidate is possible, because the call that should have scored them failed."""
     return np.asarray((finite(scores) <= -IMPOSSIBLE).all(-1))
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """ln of the softmax probabilities."""
     top = logits.max(-1, keepdims=True)
     return np.asarray(logits - top - np.log(np.exp(logits - top).sum(-1, keepdims=True)))

@@ -49,7 +49,7 @@ def answer_total(
     if not flat:
         return [[] for _ in groups]
     twin = public_twin(flat[0], task.prompt((), jobs[0].query))
-    replies = iter(answered(model, flat, twin))
+    replies = iter(answer_all(model, flat, twin))
     return [[next(replies) for _ in group] for group in groups]
 
 
@@ -63,12 +63,7 @@ def public_twin(request: Request[object], prompt: Prompt) -> Request[object]:
 
 
 def value_of_failure(request: Request[R]) -> R:
-    """The value that replaces the reply to a failed request.
-
-    Examples:
-        >>> value_of_failure(ScoreLabels("...", ("yes", "no"))).tolist()
-        [nan, nan]
-    """
+    """The value that replaces the reply to a failed request."""
     if isinstance(request, Complete):
         return cast(R, "")
     if isinstance(request, ScoreLabels):
@@ -77,11 +72,8 @@ def value_of_failure(request: Request[R]) -> R:
 
 
 class TotalModel(Wrapper):
-    """Wraps a model that has answered before: from now on every request gets a value.
-
-    A service uses it for private rows once an answer is paid for. If even the public twin fails,
-    the endpoint is gone, and all requests of the batch get their replacement values.
-    """
+    """Wraps a model that has answered before: from now on every request gets a value, for private
+    rows once an answer is paid for, even if the public twin fails because the endpoint is gone."""
 
     def __init__(self, model: Model, prompt: Prompt) -> None:
         super().__init__(model)
@@ -92,18 +84,15 @@ class TotalModel(Wrapper):
         if not requests:
             return []
         try:
-            return answered(self.model, requests, public_twin(requests[0], self._prompt))
+            return answer_all(self.model, requests, public_twin(requests[0], self._prompt))
         except Exception as error:
             if isinstance(error, NOT_OF_A_ROW) and not isinstance(error, LimitReached):
                 raise
             return [value_of_failure(request) for request in requests]
 
 
-def answered(model: Model, requests: Sequence[Request[R]], twin: Request[object]) -> list[R]:
-    """Replies to requests, with a value for each failure.
-
-    After the first failure, the twin is sent before anything is retried.
-    """
+def answer_all(model: Model, requests: Sequence[Request[R]], twin: Request[object]) -> list[R]:
+    """Replies with a value for each failure; the twin is sent before anything is retried."""
     try:
         return _sound(requests, model.answer(requests))
     except NOT_OF_A_ROW:

@@ -3,5 +3,5 @@
 Every bound is exact at any number of trials. `bounds.clopper_pearson` covers both error rates
 separately, `unconditional.unconditional` both together, and `one_run.one_run` reads one system with
 many canaries. `rates.RateTest` and `planned_rates.PlannedRateTest` follow a single rate score by
-score, and `rank_test.rank_test` and `exchangeability.excess_test` compare two samples.
+score, and `two_samples.rank_test` and `excess_test` compare two samples.
 """

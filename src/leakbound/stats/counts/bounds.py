@@ -46,12 +46,7 @@ def clopper_pearson(
         fn: Canary-in trials called non-member.
         fp: Canary-out trials called member.
         tn: Canary-out trials called non-member.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
         threshold: How the threshold was chosen, for the record.
-
-    Returns:
-        An estimate of kind `lower_bound`, for any mechanism.
 
     Raises:
         UsageError: If a count is negative, a context has no trial, or delta or confidence lies
@@ -91,22 +86,9 @@ def gdp(
 ) -> Estimate:
     """Lower bound on mu of Gaussian DP: Phi^-1(1 - FNR_hi) - Phi^-1(FPR_hi), but at least 0.
 
-    Args:
-        tp: Canary-in trials called member.
-        fn: Canary-in trials called non-member.
-        fp: Canary-out trials called member.
-        tn: Canary-out trials called non-member.
-        delta: Failure probability at which `details["implied_epsilon"]` is stated, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
-        threshold: How the threshold was chosen, for the record.
-
-    Returns:
-        An estimate of kind `lower_bound` on mu. Its `epsilon` is None. The epsilon that mu implies
-        is a bound only if the mechanism is Gaussian, and it rejects no (epsilon, delta) claim.
-
-    Raises:
-        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
-            outside its range.
+    Its `epsilon` is None. The epsilon that mu implies at `delta`, `details["implied_epsilon"]`, is
+    a bound only if the mechanism is Gaussian, and it rejects no (epsilon, delta) claim. Arguments
+    and errors are those of `clopper_pearson`.
 
     Guarantee:
         Exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence.
@@ -132,21 +114,14 @@ def gdp(
 def accuracy_log_odds(
     correct: int, n: int, delta: float = 0.0, threshold: str = "given"
 ) -> Estimate:
-    """Point estimate ln((a - delta)/(1 - a)) from the accuracy a = correct/n.
+    """Point estimate ln((a - delta)/(1 - a)) from the accuracy a = correct/n, without confidence.
 
     It is infinite for a perfect attack, even with few trials. Never compare it with a claim.
 
     Args:
         correct: Right guesses, at most n.
         n: Guesses, at least 1.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
         threshold: How the threshold was chosen, for the record.
-
-    Returns:
-        An estimate of kind `point_estimate`, without confidence.
-
-    Raises:
-        UsageError: If the counts are inconsistent or delta lies outside its range.
 
     Reference:
         CL.
@@ -179,15 +154,7 @@ def accuracy_bound(
     Args:
         correct: Right guesses, at most n.
         n: Guesses, at least 1, the same number for each context.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
         threshold: How the threshold was chosen, for the record.
-
-    Returns:
-        An estimate of kind `lower_bound`, at least 0.
-
-    Raises:
-        UsageError: If the counts are inconsistent, or delta or confidence lies outside its range.
 
     Guarantee:
         Exceeds the true epsilon(delta) with probability at most 1 - confidence.
@@ -223,23 +190,9 @@ def joint_beta(
     The model is FPR ~ Beta(1/2 + fp, 1/2 + tn) and FNR ~ Beta(1/2 + fn, 1/2 + tp), independent
     (Jeffreys priors). The two rates require more than epsilon if FPR + e^eps FNR < 1 - delta or
     FNR + e^eps FPR < 1 - delta. The posterior mass of that region is an integral over the quantiles
-    of FPR. The bound is the (1 - confidence) quantile, found by bisection and rounded down.
-
-    Args:
-        tp: Canary-in trials called member.
-        fn: Canary-in trials called non-member.
-        fp: Canary-out trials called member.
-        tn: Canary-out trials called non-member.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Posterior probability, in (0, 1).
-        threshold: How the threshold was chosen, for the record.
-
-    Returns:
-        An estimate of kind `credible`. It has no guaranteed coverage and decides no verdict.
-
-    Raises:
-        UsageError: If a count is negative, a context has no trial, or delta or confidence lies
-            outside its range.
+    of FPR. The bound is the (1 - confidence) quantile, found by bisection and rounded down. It is
+    `credible`: it has no guaranteed coverage and decides no verdict. Arguments and errors are those
+    of `clopper_pearson`.
 
     Reference:
         Zanella-Béguelin et al., "Bayesian estimation of differential privacy" (ICML 2023).
@@ -268,10 +221,8 @@ def joint_beta(
 
 def error_counts(tp: int, fn: int, fp: int, tn: int) -> dict[str, int]:
     """The four counts by name, checked."""
-    counts = {
-        name: count(name, value)
-        for name, value in zip(("tp", "fn", "fp", "tn"), (tp, fn, fp, tn), strict=True)
-    }
+    given = {"tp": tp, "fn": fn, "fp": fp, "tn": tn}
+    counts = {name: count(name, value) for name, value in given.items()}
     for side, total in (("member", tp + fn), ("non-member", fp + tn)):
         if total == 0:
             raise UsageError(

@@ -16,15 +16,14 @@ OUTWARDS = 1e-9  # relative margin, a thousand times the error of the inverse be
 
 
 def binomial_upper(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -> Floats:
-    """One-sided upper confidence limit of a probability.
+    """One-sided upper confidence limit: the largest p with P[Bin(n, p) <= k] >= alpha.
+
+    1 where k = n or n = 0.
 
     Args:
         successes: Numbers of successes k; any shape.
         trials: Numbers of trials n >= k; any shape that broadcasts.
         alpha: Error probability of the limit, in (0, 1).
-
-    Returns:
-        The largest p with P[Bin(n, p) <= k] >= alpha; 1 where k = n or n = 0.
 
     Guarantee:
         The true probability exceeds the limit with probability at most alpha, at any n.
@@ -43,21 +42,12 @@ def binomial_upper(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float
 
 
 def binomial_lower(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float) -> Floats:
-    """One-sided lower confidence limit of a probability.
+    """One-sided lower confidence limit: the smallest p with P[Bin(n, p) >= k] >= alpha.
 
-    Args:
-        successes: Numbers of successes k; any shape.
-        trials: Numbers of trials n >= k; any shape that broadcasts.
-        alpha: Error probability of the limit, in (0, 1).
-
-    Returns:
-        The smallest p with P[Bin(n, p) >= k] >= alpha; 0 where k = 0.
+    0 where k = 0. Arguments are those of `binomial_upper`.
 
     Guarantee:
         The true probability lies below the limit with probability at most alpha, at any n.
-
-    Reference:
-        Clopper and Pearson (1934).
     """
     k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     return np.clip(1 - binomial_upper(n - k, n, alpha), 0.0, 1.0)

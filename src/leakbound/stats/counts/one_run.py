@@ -10,7 +10,7 @@ from scipy.special import bdtrc, expit, gammaln, log_expit
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value, within
 from leakbound.errors import UsageError
-from leakbound.stats.arrays import Floats
+from leakbound.privacy.rounding import bisect
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.power import first_number
 
@@ -28,7 +28,7 @@ ASSUMES = (
 def one_run(
     canaries: int, guesses: int, correct: int, delta: float = 0.0, confidence: float = 0.95
 ) -> Estimate:
-    """Lower bound on epsilon from one run over many canaries.
+    """Lower bound on epsilon of the whole run from one run over many canaries.
 
     Under (epsilon, delta)-DP, with W ~ Bin(guesses, e^eps/(1 + e^eps)):
     P(right guesses >= v) <= P(W >= v) + 2 canaries delta max_i P(v - i <= W < v)/i. The bound is
@@ -39,11 +39,6 @@ def one_run(
         canaries: Number of canaries m, each in or out by an independent fair coin.
         guesses: Number of canaries that were guessed, from 1 to m. It is fixed beforehand.
         correct: Number of right guesses.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
-
-    Returns:
-        An estimate of kind `lower_bound`, for the whole run of m canaries.
 
     Raises:
         UsageError: Unless correct <= guesses <= canaries and guesses >= 1.
@@ -79,17 +74,11 @@ def right_to_reject(
 ) -> int | None:
     """Smallest number of right guesses, one for each canary, whose bound exceeds a claim.
 
+    None if m right guesses are too few.
+
     Args:
         canaries: Number of canaries m, at least 1.
         epsilon: Claimed epsilon of the whole run, at least 0.
-        delta: Its delta, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
-
-    Returns:
-        A number from 1 to m; None if m right guesses are too few.
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Examples:
         >>> right_to_reject(100, 3.0), right_to_reject(100, 4.0)
@@ -111,18 +100,12 @@ def one_run_power(
 ) -> float:
     """Probability that one run rejects a claim if guesses are right independently of each other.
 
+    It is exact: the upper tail of Bin(m, right).
+
     Args:
         canaries: Number of canaries m, at least 1, each guessed.
         right: Probability that a guess is right, in [0, 1].
         epsilon: Claimed epsilon of the whole run, at least 0.
-        delta: Its delta, in [0, 1).
-        confidence: Confidence of the bound, in (0, 1).
-
-    Returns:
-        The exact probability: the upper tail of Bin(m, right).
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Examples:
         >>> round(one_run_power(100, 0.99, 2.0), 3), one_run_power(100, 1.0, 4.0)
@@ -139,19 +122,14 @@ def canaries_to_reject(
     confidence: float = 0.95,
     guesses: Callable[[int], int] = lambda canaries: canaries,
 ) -> int | None:
-    """Smallest number of canaries with which a perfect attack rejects a claim.
+    """Smallest number of canaries, at least 2, with which a perfect attack rejects a claim.
+
+    None if a million are too few.
 
     Args:
         claim: Maps a number of canaries to (epsilon, delta) of the whole run. A claim about one
             answer grows with the number of canaries.
-        confidence: Confidence of the bound, in (0, 1).
         guesses: Maps a number of canaries to the number of guesses; all are guessed by default.
-
-    Returns:
-        A number of canaries, at least 2; None if a million are too few.
-
-    Raises:
-        UsageError: If `confidence` lies outside its range.
 
     Examples:
         >>> canaries_to_reject(lambda canaries: (4.0, 0.0))
@@ -180,11 +158,8 @@ def _largest(m: int, r: int, v: int, delta: float, alpha: float) -> float:
     low = 0.0
     while _p_value(m, r, v, low + STEP, delta) <= alpha:
         low += STEP
-    high = low + STEP
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _p_value(m, r, v, middle, delta) <= alpha else (low, middle)
-    return low
+    found = bisect(lambda e: _p_value(m, r, v, e, delta) > alpha, low, low + STEP, HALVINGS)
+    return found[0]
 
 
 def _p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
@@ -193,13 +168,10 @@ def _p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
     if delta == 0:
         return tail
     window = min(v, 100 + 20 * math.isqrt(r))  # beyond it the mean over i is at most 1/window
-    below = _binomial(v - 1 - np.arange(window, dtype=float), r, epsilon).cumsum()
+    k = v - 1 - np.arange(window, dtype=float)
+    choose = gammaln(r + 1) - gammaln(k + 1) - gammaln(r - k + 1)
+    mass = np.exp(choose + k * log_expit(epsilon) + (r - k) * log_expit(-epsilon))  # P(W = k)
+    below = mass.cumsum()
     means = below / np.arange(1, window + 1)
     worst = max(float(means.max()), 1 / window if window < v else 0.0)
     return min(1.0, tail + 2 * m * delta * worst * (1 + 1e-12))  # rounded up
-
-
-def _binomial(k: Floats, r: int, epsilon: float) -> Floats:
-    """P(W = k) for W ~ Bin(r, e^eps/(1 + e^eps))."""
-    choose = gammaln(r + 1) - gammaln(k + 1) - gammaln(r - k + 1)
-    return np.asarray(np.exp(choose + k * log_expit(epsilon) + (r - k) * log_expit(-epsilon)))

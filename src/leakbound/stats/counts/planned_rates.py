@@ -28,6 +28,7 @@ from scipy.special import ndtri
 
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
+from leakbound.privacy.rounding import bisect
 from leakbound.stats.arrays import Floats, Ints
 
 
@@ -51,20 +52,14 @@ class _Bounds(NamedTuple):
         few[-1] = enough[-1] - 1
         return enough.astype(np.int64), few.astype(np.int64)
 
-    def chances(self, rate: float) -> list[Floats]:
-        """Probability of a rejection by the number of samples and of right answers."""
-        return self._backwards(rate, 1.0, 0.0)
-
     def power(self, rate: float) -> float:
-        """Probability of a rejection."""
-        return float(self.chances(rate)[0][0])
+        return float(self.values(rate, 1.0, 0.0)[0][0])
 
     def samples(self, rate: float) -> float:
-        """Expected number of samples."""
-        return float(self._backwards(rate, 0.0, 1.0)[0][0])
+        return float(self.values(rate, 0.0, 1.0)[0][0])
 
-    def _backwards(self, rate: float, rejection: float, sample: float) -> list[Floats]:
-        """Expected value of what is left, from the last sample back to the first."""
+    def values(self, rate: float, rejection: float, sample: float) -> list[Floats]:
+        """Expected worth of what is left, by the number of samples and of right answers."""
         now, found = np.zeros(self.most + 2), list[Floats]()
         for enough, few in zip(*(ends[::-1].tolist() for ends in self.ends()), strict=True):
             now = sample + rate * now[1:] + (1 - rate) * now[:-1]
@@ -106,10 +101,9 @@ class PlannedRateTest:
         rate: The rate that is to be shown, in (0, 1). Its side of the limit is the one that is
             tested. If the true rate lies farther away, the test ends earlier.
         power: Probability of a rejection at that rate, above 0.5 and below 1.
-        confidence: 1 - alpha, in (0, 1).
 
     Raises:
-        UsageError: If an argument lies outside its range, or the rate is so close to the limit that
+        UsageError: If the rate is so close to the limit that
             thousands of samples are not enough.
 
     Guarantee:
@@ -143,33 +137,24 @@ class PlannedRateTest:
         self.side: Literal["above", "below"] = "above" if rate > limit else "below"
         claimed, shown = (limit, rate) if rate > limit else (1 - limit, 1 - rate)
         self._bounds = _bounds(claimed, shown, power, round(1 - self.confidence, 12))
-        self._enough, self._few = _listed_ends(self._bounds)
+        self._enough, self._few = _end_lists(self._bounds)
         self.right, self.seen, self.gave_up = 0, 0, False
         self.rejected_at: int | None = None
 
     def observe(self, scores: Sequence[float]) -> None:
-        """Add the next scores, in order.
-
-        Args:
-            scores: Numbers that are 0 or 1.
-
-        Raises:
-            UsageError: If a score is neither.
-        """
+        """Add the next scores, each 0 or 1, in order."""
         for score in scores:
             if score not in (0, 1):
                 raise UsageError(
                     f"a score is {score:g}; a planned test needs scores of 0 and 1. Use RateTest."
                 )
-            self._take(int(score) if self.side == "above" else 1 - int(score))
-
-    def _take(self, right: int) -> None:
-        if self.ended:
-            return
-        self.right, self.seen = self.right + right, self.seen + 1
-        if self.right >= self._enough[self.seen]:
-            self.rejected_at = self.seen
-        self.gave_up = self.right <= self._few[self.seen]
+            if self.ended:
+                continue
+            right = int(score) if self.side == "above" else 1 - int(score)
+            self.right, self.seen = self.right + right, self.seen + 1
+            if self.right >= self._enough[self.seen]:
+                self.rejected_at = self.seen
+            self.gave_up = self.right <= self._few[self.seen]
 
     @property
     def ended(self) -> bool:
@@ -178,12 +163,11 @@ class PlannedRateTest:
 
     @property
     def rejected(self) -> bool:
-        """Whether the claim is rejected."""
         return self.rejected_at is not None
 
     @cached_property
     def _chances(self) -> list[Floats]:
-        return self._bounds.chances(self._bounds.limit)
+        return self._bounds.values(self._bounds.limit, 1.0, 0.0)
 
     @property
     def e_value(self) -> float:
@@ -200,14 +184,7 @@ class PlannedRateTest:
         )  # fmt: skip
 
     def expected_samples(self, rate: float) -> float:
-        """Expected number of samples at any rate.
-
-        Args:
-            rate: The true rate, in [0, 1].
-
-        Returns:
-            The number, computed exactly.
-        """
+        """Expected number of samples at any rate in [0, 1], computed exactly."""
         return self._bounds.samples(rate if self.side == "above" else 1 - rate)
 
 
@@ -221,25 +198,28 @@ WIDEST = 12.0  # logarithm of a likelihood ratio that no bound exceeds
 def _bounds(limit: float, rate: float, power: float, alpha: float) -> _Bounds:
     """The earliest bound for giving up that leaves the power, and the lowest that rejects."""
     endless = _Bounds(limit, rate, 0.0, -WIDEST, _longest(limit, rate, power, alpha))
-    early, late = -WIDEST, 0.0
-    for _ in range(HALVINGS):
-        middle = (early + late) / 2
-        enough = _rejecting(endless._replace(give_up=middle), alpha).power(rate) >= power
-        early, late = (middle, late) if enough else (early, middle)
-    return _rejecting(endless._replace(give_up=early), alpha)
+
+    def too_early(give_up: float) -> bool:
+        return _lowest(endless._replace(give_up=give_up), alpha).power(rate) < power
+
+    early, _ = bisect(too_early, -WIDEST, 0.0, HALVINGS)
+    return _lowest(endless._replace(give_up=early), alpha)
 
 
 @lru_cache(maxsize=64)
-def _listed_ends(bounds: _Bounds) -> tuple[list[int], list[int]]:
+def _end_lists(bounds: _Bounds) -> tuple[list[int], list[int]]:
     enough, few = bounds.ends()
     return enough.tolist(), few.tolist()
 
 
 def _longest(limit: float, rate: float, power: float, alpha: float) -> int:
     """So many samples that a test which hardly ever gives up before has the power."""
-    longest = math.ceil(LONGEST * _fixed(limit, rate, power, alpha))
+    spread = [math.sqrt(one * (1 - one)) for one in (limit, rate)]
+    wanted = ndtri(1 - alpha) * spread[0] + ndtri(power) * spread[1]
+    fixed = max(5.0, (float(wanted) / (rate - limit)) ** 2)  # about what a fixed number takes
+    longest = math.ceil(LONGEST * fixed)
     while longest <= MOST:
-        tried = _rejecting(_Bounds(limit, rate, 0.0, -WIDEST, longest), alpha)
+        tried = _lowest(_Bounds(limit, rate, 0.0, -WIDEST, longest), alpha)
         if tried.power(rate) >= power:
             return longest
         longest *= 2
@@ -249,18 +229,11 @@ def _longest(limit: float, rate: float, power: float, alpha: float) -> int:
     )
 
 
-def _rejecting(bounds: _Bounds, alpha: float) -> _Bounds:
+def _lowest(bounds: _Bounds, alpha: float) -> _Bounds:
     """The lowest bound that rejects a true claim with a probability of at most alpha."""
-    low, high = 0.0, -math.log(alpha)  # Ville's inequality holds for the likelihood ratio
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        valid = bounds._replace(reject=middle).power(bounds.limit) <= alpha
-        low, high = (low, middle) if valid else (middle, high)
-    return bounds._replace(reject=high)
 
+    def valid(reject: float) -> bool:
+        return bounds._replace(reject=reject).power(bounds.limit) <= alpha
 
-def _fixed(limit: float, rate: float, power: float, alpha: float) -> float:
-    """About as many samples as a test for a fixed number of them takes."""
-    spread = [math.sqrt(one * (1 - one)) for one in (limit, rate)]
-    wanted = ndtri(1 - alpha) * spread[0] + ndtri(power) * spread[1]
-    return max(5.0, (float(wanted) / (rate - limit)) ** 2)
+    # Ville's inequality holds for the likelihood ratio
+    return bounds._replace(reject=bisect(valid, 0.0, -math.log(alpha), HALVINGS)[1])

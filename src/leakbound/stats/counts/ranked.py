@@ -56,6 +56,5 @@ class Ranked:
         return max(1, int(self.fraction * canaries) // 2)
 
     def describe(self, canaries: int) -> str:
-        """Describe the rule in words."""
         each = self.each(canaries)
         return f"none: the {each} highest and the {each} lowest of {canaries} scores are guessed"

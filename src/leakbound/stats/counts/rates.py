@@ -60,10 +60,6 @@ class RateTest(EValueTest):
         limit: The limit, in [0, 1) for "above" and in (0, 1] for "below".
         side: "above" tests the claim that the rate is at most the limit, "below" that it is at
             least the limit.
-        confidence: 1 - alpha, in (0, 1).
-
-    Raises:
-        UsageError: If an argument lies outside its range.
 
     Guarantee:
         If each score, given the earlier ones, has an expectation on the claimed side of the limit,
@@ -92,14 +88,7 @@ class RateTest(EValueTest):
         self._scores = np.zeros(0)
 
     def observe(self, scores: Sequence[float]) -> None:
-        """Add the next scores, in order.
-
-        Args:
-            scores: Numbers in [0, 1].
-
-        Raises:
-            UsageError: If a score is NaN or outside [0, 1].
-        """
+        """Add the next scores, numbers in [0, 1], in order."""
         seen = np.asarray(scores, float).reshape(-1)
         bad = seen[~((seen >= 0) & (seen <= 1))]
         if bad.size:
@@ -108,23 +97,21 @@ class RateTest(EValueTest):
 
     @property
     def log_e_values(self) -> Floats:
-        """(n,) logarithm of the e-value after each score."""
         return log_e_values(self._scores, self.claimed)
 
     def limit_beyond(self) -> float:
         """The bound: the last limit, in steps of 0.001, that the rate was shown to lie beyond.
 
-        Returns:
-            The limit; 0 ("above") or 1 ("below") as long as nothing is shown.
+        0 ("above") or 1 ("below") as long as nothing is shown.
 
         Guarantee:
             The rate lies on the other side of the bound with probability at most 1 - confidence,
             at any stopping time.
         """
-        beyond = self._last_rejected()
+        beyond = self._scan()
         return beyond if self.side == "above" else round(1 - beyond, 3)
 
-    def _last_rejected(self) -> float:
+    def _scan(self) -> float:
         """The last limit before the first one that is not rejected; the claims are nested."""
         last = 0.0
         for start in range(0, LIMITS.size if self._scores.size else 0, CHUNK):
@@ -166,22 +153,12 @@ def plan_rate(
         limit: The limit, in [0, 1].
         rate: The true rate, in [0, 1]; its side of the limit is the one that is to be shown.
         power: Share of series that are to show it, in (0, 1).
-        confidence: Of the test, in (0, 1).
         simulations: Number of simulated series.
         seed: Seed of the simulation.
 
-    Returns:
-        The mean number of samples, and the number to plan.
-
     Raises:
-        UsageError: If an argument lies outside its range, or the rate is so close to the limit that
+        UsageError: If the rate is so close to the limit that
             tens of thousands of samples are not enough.
-
-    Guarantee:
-        None: a simulation of so many series.
-
-    Reference:
-        As of `RateTest`.
 
     Examples:
         >>> plan_rate(0.5, 0.8, simulations=500)
@@ -242,12 +219,6 @@ def rate_bounds(scores: Sequence[float], confidence: float = 0.95) -> RateBounds
         scores: (n,) numbers in [0, 1], in the order in which they were to be drawn.
         confidence: Confidence of both bounds together, in (0, 1).
 
-    Returns:
-        Mean and bounds.
-
-    Raises:
-        UsageError: If a score or the confidence lies outside its range.
-
     Guarantee:
         The rate lies between the bounds, at all numbers of samples at once, with probability at
         least `confidence`.
@@ -268,15 +239,12 @@ def rate_bounds(scores: Sequence[float], confidence: float = 0.95) -> RateBounds
 
 
 def e_benjamini_hochberg(e_values: Sequence[float], alpha: float = 0.05) -> tuple[bool, ...]:
-    """Reject some of several claims with a bounded false discovery rate.
+    """(K,) which of several claims to reject, with a bounded false discovery rate.
 
     Args:
         e_values: (K,) e-values, one for each claim, at any stopping times. They may depend on each
             other in any way.
         alpha: Largest expected share of true claims among the rejected ones, in (0, 1).
-
-    Returns:
-        (K,) whether each claim is rejected.
 
     Raises:
         UsageError: If alpha lies outside its range, or an e-value is negative or NaN.

@@ -25,7 +25,7 @@ def resampled(
     trials: int = 400_000,
     repeats: int = 5,
 ) -> Estimate:
-    """Point estimate of mu and of the epsilon that it implies, as XL computes them.
+    """Point estimate of mu and of the epsilon that it implies, as XL computes them; no confidence.
 
     Votes are drawn with replacement, noise is added, and Clopper-Pearson limits are taken at the
     best threshold on the same trials. This treats a few hundred collected votes as the whole
@@ -38,18 +38,11 @@ def resampled(
         nonmember_votes: Votes before noise in the canary-out context; any shape.
         sigma: Standard deviation of the noise, in votes, above 0.
         rng: Source of the resampled votes and their noise.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
         trials: Number of noisy votes in each repeat, half of them from each context, at least 2.
         repeats: Number of repeats that are averaged, at least 1.
 
-    Returns:
-        An estimate of kind `point_estimate`, without confidence.
-
     Raises:
         UsageError: If an argument lies outside its range, or a context has no vote.
-
-    Guarantee:
-        None.
 
     Reference:
         XL; Tramèr et al. (2022).
@@ -68,7 +61,10 @@ def resampled(
     found = []
     for _ in range(repeats):
         above = [_above(votes, tau, sigma, n, rng) for votes in (member, nonmember)]
-        found.append(_best(above, n, delta))
+        best = int(np.argmax(above[0] - above[1]))
+        tp, fp = int(above[0][best]), int(above[1][best])
+        made = gdp(tp, n - tp, fp, n - fp, delta)
+        found.append((made.mu or 0.0, made.details["implied_epsilon"]))
     mu, epsilon = np.mean(found, axis=0).tolist()
     counts = {"member": member.size, "nonmember": nonmember.size, "simulated": trials * repeats}
     return Estimate(
@@ -90,11 +86,3 @@ def _above(votes: Floats, tau: Floats, sigma: float, n: int, rng: np.random.Gene
         rng.multinomial(k, cell / cell.sum()) for k, cell in zip(chosen, cells, strict=True)
     )
     return np.asarray(n - np.cumsum(counts)[:-1], np.int64)
-
-
-def _best(above: list[Ints], n: int, delta: float) -> tuple[float, float]:
-    """mu and implied epsilon at the threshold with the best accuracy."""
-    best = int(np.argmax(above[0] - above[1]))
-    tp, fp = int(above[0][best]), int(above[1][best])
-    found = gdp(tp, n - tp, fp, n - fp, delta)
-    return found.mu or 0.0, found.details["implied_epsilon"]

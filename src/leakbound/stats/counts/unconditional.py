@@ -27,7 +27,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -57,24 +56,11 @@ class _Trials:
     m: int
 
 
-class _Claims(Protocol):
-    """A family of claims, ordered from strong to weak; all curves are non-decreasing."""
-
-    def smallest(self, p: Floats, q: Floats) -> Floats:
-        """The strongest claim that allows two rates."""
-
-    def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
-        """Largest log likelihood on the edge of a claim."""
-
-
 @dataclass(frozen=True, slots=True)
 class _ApproxClaims:
-    """(epsilon, delta)-DP for all epsilon."""
-
     delta: float
 
     def smallest(self, p: Floats, q: Floats) -> Floats:
-        """The larger epsilon of both directions."""
         return np.maximum(self._direction(p, q), self._direction(-q, -p))
 
     def _direction(self, p: Floats, q: Floats) -> Floats:
@@ -83,10 +69,7 @@ class _ApproxClaims:
             return np.where(above > 0, np.log(above) - log_expit(q), -np.inf)
 
     def log_likelihood(self, x: Floats, y: Floats, trials: _Trials, claim: Floats) -> Floats:
-        """Largest log likelihood on the edge of (epsilon, delta)-DP.
-
-        The edge consists of two line segments. Exchanging the two errors maps one to the other.
-        """
+        """On the edge of two line segments, which exchanging the two errors maps to each other."""
         n, m = trials.n, trials.m
         return np.maximum(
             self._part(x, n - x, y, m - y, claim), self._part(m - y, y, n - x, x, claim)
@@ -121,8 +104,6 @@ class _ApproxClaims:
 
 @dataclass(frozen=True, slots=True)
 class _GaussianClaims:
-    """mu-GDP for all mu."""
-
     def smallest(self, p: Floats, q: Floats) -> Floats:
         """Phi^-1(p) - Phi^-1(q)."""
         return _normal_quantile(p) - _normal_quantile(q)
@@ -143,6 +124,9 @@ class _GaussianClaims:
         )
 
 
+# Families of claims, ordered from strong to weak; all curves are non-decreasing. `smallest` is the
+# strongest that allows two rates, and `log_likelihood` the largest one on the edge of a claim.
+_Claims = _ApproxClaims | _GaussianClaims
 LARGEST = 40.0  # epsilon, mu or logit of a rate; no practical number of trials resolves larger ones
 PEAK_HALVINGS = 30  # find a maximum to 1e-9 of an interval's length, which is enough for its value
 
@@ -153,7 +137,6 @@ def _normal_quantile(rate: Floats) -> Floats:
 
 
 def _mills(a: Floats) -> Floats:
-    """Derivative of ln Phi."""
     return np.asarray(np.exp(-a * a / 2 - log_ndtr(a)) / math.sqrt(2 * math.pi))
 
 
@@ -217,7 +200,6 @@ def unconditional(
 
     Guarantee: exceeds the true epsilon(delta) with probability at most 1 - confidence, for numbers
     of trials fixed beforehand, under the relation between the two contexts.
-    Reference: Barnard (1947); Buehler (1957); Berger and Boos (1994).
     """
     counts = error_counts(tp, fn, fp, tn)
     value = _bound(counts, _ApproxClaims(delta_value(delta)), confidence_level(confidence))
@@ -240,7 +222,6 @@ def unconditional_mu(
 
     Guarantee: exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence,
     for numbers of trials fixed beforehand.
-    Reference: Barnard (1947); Buehler (1957); Berger and Boos (1994).
     """
     counts = error_counts(tp, fn, fp, tn)
     delta_value(delta)
@@ -294,32 +275,21 @@ def _bound(counts: dict[str, int], claims: _Claims, confidence: float) -> float:
     trials = _Trials(x + counts["fn"], y + counts["tn"])
     spent = NUISANCE_SHARE * (1 - confidence)
     kept = (1 - confidence - spent) * (1 - OUTWARDS) - OUTWARDS * spent
-    box = _box(x, y, trials, spent / 4)
     limit = approximate_limit(x, y, trials, claims, confidence)
     if limit <= 0:
         return 0.0
-    ys = _window(trials.m, box.q)
+    p, q = _limits(x, trials.n, spent / 4), _limits(y, trials.m, spent / 4)
+    ys = _window(trials.m, q)
     edge = _edge(ys, trials, claims, limit, confidence)
     edge[ys <= y] = np.minimum(edge[ys <= y], x)  # keeps the observed outcome despite rounding
     region = _Region(trials, ys, edge)
-    return max(0.0, _smallest_kept(region, claims, box, kept))
+    return max(0.0, _smallest_kept(region, claims, p, q, kept))
 
 
-@dataclass(frozen=True, slots=True)
-class _Box:
-    """Clopper-Pearson limits of both rates, as logits."""
-
-    p: tuple[float, float]
-    q: tuple[float, float]
-
-
-def _box(x: int, y: int, trials: _Trials, alpha: float) -> _Box:
-    """Four limits, each at alpha."""
-    p, q = (
-        (float(logit(binomial_lower(k, n, alpha))), float(logit(binomial_upper(k, n, alpha))))
-        for k, n in ((x, trials.n), (y, trials.m))
-    )
-    return _Box(p, q)
+def _limits(x: int, n: int, alpha: float) -> tuple[float, float]:
+    """Clopper-Pearson limits of a rate, as logits, each at alpha."""
+    limits = (binomial_lower(x, n, alpha), binomial_upper(x, n, alpha))
+    return float(logit(limits[0])), float(logit(limits[1]))
 
 
 def _window(m: int, q: tuple[float, float]) -> Ints:
@@ -394,15 +364,25 @@ class _Region:
         return np.where(nowhere, -np.inf, np.where(somewhere, last, high))
 
 
-def _smallest_kept(region: _Region, claims: _Claims, box: _Box, kept: float) -> float:
+def _smallest_kept(
+    region: _Region,
+    claims: _Claims,
+    p_limits: tuple[float, float],
+    q_limits: tuple[float, float],
+    kept: float,
+) -> float:
     """A lower bound on the claims of all kept rates, over cells of p that are halved as needed."""
-    least, most = max(box.q[0], -LARGEST), min(box.q[1], LARGEST)
-    ends = _first_grid(box)
+    least, most = max(q_limits[0], -LARGEST), min(q_limits[1], LARGEST)
+    start, end = p_limits
+    if math.isinf(end):
+        ends = np.asarray(np.r_[np.linspace(start, start + 20.0, 65), math.inf])
+    else:
+        ends = np.linspace(start, end, 33)
 
     def last_kept(p: Floats, low: Floats, high: Floats) -> Floats:
         found = region.last_kept(p, np.maximum(low, least), np.maximum(high, least), kept)
-        found = np.where(np.isneginf(found) & math.isinf(box.q[0]), least, found)
-        return np.where(found >= most, box.q[1], found)
+        found = np.where(np.isneginf(found) & math.isinf(q_limits[0]), least, found)
+        return np.where(found >= most, q_limits[1], found)
 
     q = last_kept(ends, np.full(ends.size, least), np.full(ends.size, most))
     attained, done = float(_claim_of(claims, ends, q).min()), math.inf
@@ -424,14 +404,6 @@ def _claim_of(claims: _Claims, p: Floats, q: Floats) -> Floats:
     """Claim of rates; infinite where no q is kept."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(q), np.inf, claims.smallest(p, q))
-
-
-def _first_grid(box: _Box) -> Floats:
-    """A grid of logits of p between its limits."""
-    low, high = box.p
-    if math.isinf(high):
-        return np.asarray(np.r_[np.linspace(low, low + 20.0, 65), math.inf])
-    return np.linspace(low, high, 33)
 
 
 POINTS, LEVELS = 256, 17  # for a power: nuisance rates, and levels in each of three passes
@@ -491,9 +463,7 @@ def _critical_edges(
     kept: float,
 ) -> Iterator[tuple[Ints, Ints]]:
     """Groups of edge points, each with the largest region that is improbable at all its points.
-
-    Levels first span the whole range that outcomes reach, then, twice, the range that points need.
-    """
+    Levels first span the range that outcomes reach, then, twice, the range that points need."""
     low = np.zeros(p.size)
     top = approximate_limit(trials.n, 0, trials, claims, confidence)
     high = np.full(p.size, top * (1 + FINE))  # which no outcome reaches

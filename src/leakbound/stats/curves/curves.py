@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -28,15 +30,14 @@ def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
 
 
 def roc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """The ROC curve of every rule "member if score >= threshold".
+    """The ROC curve of every rule "member if score >= threshold": (fpr, tpr, threshold).
+
+    Each has shape (points,), from (0, 0) to (1, 1), with thresholds in descending order from
+    infinity.
 
     Args:
         member: Scores of the canary-in context; any shape.
         nonmember: Scores of the canary-out context; any shape.
-
-    Returns:
-        (fpr, tpr, threshold), each (points,), from (0, 0) to (1, 1), with thresholds in descending
-        order from infinity.
 
     Raises:
         UsageError: If a context has no score, or one is NaN.
@@ -57,15 +58,7 @@ def roc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> tuple[Floats, Floats
 def auroc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:
     """Area under the ROC curve: P(member score > non-member score) + P(equal)/2.
 
-    Args:
-        member: Scores of the canary-in context; any shape.
-        nonmember: Scores of the canary-out context; any shape.
-
-    Returns:
-        A point estimate in [0, 1].
-
-    Raises:
-        UsageError: If a context has no score, or one is NaN.
+    A point estimate; arguments and errors are those of `roc`.
 
     Examples:
         >>> auroc([2.0, 3.0], [1.0, 2.0])
@@ -83,12 +76,6 @@ def auroc_standard_error(area: float, members: int, nonmembers: int) -> float:
         members: Number of scores of the canary-in context, at least 1.
         nonmembers: Number of scores of the canary-out context, at least 1.
 
-    Returns:
-        The standard error, at least 0.
-
-    Raises:
-        UsageError: If the area lies outside [0, 1].
-
     Reference:
         Hanley and McNeil (Radiology 1982).
     """
@@ -99,18 +86,9 @@ def auroc_standard_error(area: float, members: int, nonmembers: int) -> float:
 
 
 def tpr_at_fpr(member: npt.ArrayLike, nonmember: npt.ArrayLike, fpr: float) -> float:
-    """Largest observed true-positive rate with a false-positive rate of at most `fpr`.
+    """Largest observed true-positive rate with a false-positive rate of at most `fpr`, in [0, 1].
 
-    Args:
-        member: Scores of the canary-in context; any shape.
-        nonmember: Scores of the canary-out context; any shape.
-        fpr: False-positive rate in [0, 1].
-
-    Returns:
-        A point estimate in [0, 1].
-
-    Raises:
-        UsageError: If a context has no score, one is NaN, or `fpr` lies outside [0, 1].
+    A point estimate; scores and errors are those of `roc`.
 
     Reference:
         Carlini et al., "Membership inference attacks from first principles" (IEEE S&P 2022).
@@ -121,12 +99,8 @@ def tpr_at_fpr(member: npt.ArrayLike, nonmember: npt.ArrayLike, fpr: float) -> f
 
 
 def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
-    """Share of right guesses about each pair, at the threshold that is best for the other pairs.
-
-    A threshold that is chosen and evaluated on the same scores overestimates the accuracy. Here the
-    threshold for a pair is chosen without that pair. The shares can be compared between settings,
-    pair by pair.
-    """
+    """Share of right guesses about each pair, at the threshold that is best for the other pairs:
+    one that is chosen and evaluated on the same scores overestimates the accuracy."""
     above = _pairs_above(member, nonmember)
     right = (1 + above[0] - above[1]) / 2
     others = right.sum(0) - right if len(right) > 1 else right
@@ -134,11 +108,8 @@ def pair_accuracies(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
 
 
 def rates_without_each(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
-    """Rates of all pairs, and of all but one, each at the threshold with the best accuracy.
-
-    An estimate from all pairs and one without each of them tell how much each pair adds to it
-    (the jackknife).
-    """
+    """Rates of all pairs, and of all but one (the jackknife), each at the threshold with the best
+    accuracy."""
     above = _pairs_above(member, nonmember)
     total, pairs = above.sum(1, keepdims=True), above.shape[1]
     left = total - above if pairs > 1 else above
@@ -153,9 +124,69 @@ def _pairs_above(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
     every = np.sort(np.concatenate([m.ravel(), n.ravel()]))
     at = np.linspace(0, every.size - 1, min(LEVELS, every.size)).astype(int)
     levels = np.r_[-math.inf, np.unique(every[at])]
-    return np.array(
-        [
-            [1 - np.searchsorted(np.sort(one), levels, "right") / one.size for one in s]
-            for s in (m, n)
-        ]
+    return np.array([_shares_above(m, levels), _shares_above(n, levels)])
+
+
+def _shares_above(groups: Iterable[Floats], levels: Floats) -> Floats:
+    """(groups, levels) share of each group's scores above each level."""
+    return np.stack(
+        [1 - np.searchsorted(np.sort(one, None), levels, "right") / one.size for one in groups]
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RateAtFpr:
+    """The largest true-positive rate at a false-positive rate of at most `fpr`."""
+
+    fpr: float
+    tpr: float
+    low: float
+    high: float
+
+
+BLOCKS = 400  # largest number of blocks of pairs that are resampled
+RESAMPLES = 1000  # gives the ends of a 95 % interval to about a tenth of its width
+RATES = np.geomspace(1e-4, 1.0, 200)  # shares of canary-out scores above the thresholds tried
+
+
+def rate_at_fpr(
+    member: npt.ArrayLike, nonmember: npt.ArrayLike, fpr: float, confidence: float = 0.95
+) -> RateAtFpr:
+    """The true-positive rate at a low false-positive rate, from scores of paired trials.
+
+    The ends of the interval are percentiles of bootstrap resamples of the paired trials, each at
+    the threshold that is best for it, which makes the rate optimistic. It cannot account for
+    canary-out scores rarer than one in the number of pairs: at an `fpr` below 1 / pairs it reflects
+    only the noise of the outputs at hand, and is [0, 1] if each pair has one output.
+
+    Reference: Carlini et al., "Membership inference attacks from first principles" (IEEE S&P 2022).
+    """
+    within("fpr", fpr, 0.0, 1.0)
+    within("confidence", confidence, 0.0, 1.0)
+    above, over = _block_shares(np.asarray(member, float), np.asarray(nonmember, float))
+    tail, blocks = (1 - confidence) / 2, len(above)
+    drawn = np.random.default_rng(0).multinomial(blocks, np.full(blocks, 1 / blocks), RESAMPLES)
+    found = _best(drawn / blocks @ above, drawn / blocks @ over, fpr)
+    (tpr,) = _best(above.mean(0)[None], over.mean(0)[None], fpr)
+    low, high = np.quantile(found, [tail, 1 - tail])
+    others = np.asarray(nonmember)
+    if others.size == len(others) and fpr * others.size < 1:  # too few outputs for such a rate
+        low, high = 0.0, 1.0
+    return RateAtFpr(fpr, *(round(float(one), 6) for one in (tpr, min(low, tpr), max(high, tpr))))
+
+
+def _block_shares(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
+    """(blocks, thresholds) shares of scores above each threshold, for both contexts."""
+    every = np.sort(nonmember.ravel())
+    at = np.clip(np.ceil(every.size * (1 - RATES)) - 1, 0, every.size - 1).astype(int)
+    levels = np.r_[-math.inf, np.unique(np.r_[every[at], every[-1]])]
+    above, over = (
+        _shares_above(np.array_split(scores, min(len(scores), BLOCKS)), levels)
+        for scores in (member, nonmember)
+    )
+    return above, over
+
+
+def _best(above: Floats, over: Floats, fpr: float) -> Floats:
+    """(rows,) largest share of members where that of non-members is at most `fpr`."""
+    return np.asarray(np.where(over <= fpr + 1e-12, above, 0.0).max(1))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +17,7 @@ from leakbound.stats.estimate import Estimate
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Member if score >= value. The value is chosen before any trial is seen.
-
-    Attributes:
-        value: The threshold.
-
-    Raises:
-        UsageError: If the value is NaN.
-    """
+    """Member if score >= value. The value is chosen before any trial is seen."""
 
     value: float = 0.5
 
@@ -43,9 +35,6 @@ class Split:
 
     Attributes:
         fraction: Share of the pairs that choose the threshold, in [0.01, 0.9].
-
-    Raises:
-        UsageError: If the fraction lies outside its range.
     """
 
     fraction: float = 0.2
@@ -71,9 +60,6 @@ class Bonferroni:
 
     Attributes:
         values: The thresholds. If empty, the levels of the score are used.
-
-    Raises:
-        UsageError: If a value is NaN.
     """
 
     values: tuple[float, ...] = ()
@@ -92,13 +78,8 @@ class Bonferroni:
 ThresholdRule = Fixed | Split | Bonferroni | BestOnSameData
 
 
-class FromCounts(Protocol):
-    """A bound from error counts, such as `clopper_pearson` or `gdp`."""
-
-    def __call__(
-        self, tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str, /
-    ) -> Estimate:
-        """The bound from counts of right and wrong guesses; see `clopper_pearson`."""
+# A bound from (tp, fn, fp, tn, delta, confidence, threshold), such as `clopper_pearson` or `gdp`.
+FromCounts = Callable[..., Estimate]
 
 
 def bonferroni(
@@ -109,7 +90,7 @@ def bonferroni(
     delta: float,
     confidence: float = 0.95,
 ) -> Estimate:
-    """The best bound over thresholds fixed beforehand.
+    """The best bound over thresholds fixed beforehand: the largest mu, or else epsilon.
 
     Each of the k bounds is taken at confidence 1 - (1 - confidence)/k, so all hold together.
 
@@ -118,11 +99,6 @@ def bonferroni(
         member: Scores of the canary-in context; "member" if score >= threshold.
         nonmember: Scores of the canary-out context.
         thresholds: At least one threshold, fixed before the scores were seen.
-        delta: Failure probability at which epsilon is stated, in [0, 1).
-        confidence: Confidence of the best bound, in (0, 1).
-
-    Returns:
-        The bound with the largest mu if the estimator gives one, else with the largest epsilon.
 
     Raises:
         UsageError: If there is no threshold, or a score or threshold is NaN.
@@ -161,15 +137,7 @@ def error_cells(member: Floats, nonmember: Floats, tau: float) -> tuple[int, int
 def best_threshold(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:
     """The threshold with the best balanced accuracy, halfway to the next lower score.
 
-    Args:
-        member: Scores of the canary-in context; any shape.
-        nonmember: Scores of the canary-out context; any shape.
-
-    Returns:
-        The threshold, in the gap between two scores.
-
-    Raises:
-        UsageError: If a context has no score, or one is NaN.
+    Arguments and errors are those of `roc`.
 
     Examples:
         >>> best_threshold([3.0, 4.0], [0.0, 1.0])

@@ -34,7 +34,6 @@ class EValueTest(ABC):
     """A test of one claim by an e-value, which rejects once it reaches 1/alpha.
 
     Attributes:
-        confidence: 1 - alpha, in (0, 1).
     """
 
     confidence: float
@@ -100,7 +99,6 @@ class AnytimeTest(EValueTest):
 
     Attributes:
         claim: Guarantee that is tested.
-        confidence: 1 - alpha, in (0, 1).
     """
 
     claim: Guarantee
@@ -112,38 +110,19 @@ class AnytimeTest(EValueTest):
 
     @abstractmethod
     def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
-        """Replay the pairs against claims of (epsilon, delta)-DP.
+        """Replay the pairs against claims of (epsilon, delta)-DP: (C, pairs) log e-values.
 
         Args:
             epsilons: (C,) claimed values, at least 0.
             delta: Failure probability of all claims, in [0, 1).
-
-        Returns:
-            (C, pairs) logarithms of the e-value of each claim after each pair.
         """
 
     @abstractmethod
     def mu_paths(self, mus: Floats) -> Floats:
-        """Replay the pairs against claims of mu-GDP.
-
-        Args:
-            mus: (C,) claimed values, at least 0.
-
-        Returns:
-            (C, pairs) logarithms of the e-value of each claim after each pair.
-        """
+        """Replay the pairs against claims of (C,) mu-GDP: (C, pairs) log e-values."""
 
     def epsilon_lower_bound(self, delta: float) -> Estimate:
-        """Largest epsilon for which it and all smaller values are rejected at `delta`.
-
-        Args:
-            delta: Failure probability in [0, 1).
-
-        Returns:
-            An estimate of kind `lower_bound`, for any mechanism.
-
-        Raises:
-            UsageError: If delta lies outside [0, 1).
+        """Largest epsilon for which it and all smaller values are rejected at `delta`, in [0, 1).
 
         Guarantee:
             Exceeds the true epsilon(delta) with probability at most 1 - confidence, at any
@@ -160,15 +139,8 @@ class AnytimeTest(EValueTest):
         """Largest mu for which its mu-GDP claim and all smaller ones are rejected.
 
         Args:
-            delta: Failure probability in (0, 1) at which `details["implied_epsilon"]` is stated.
-
-        Returns:
-            An estimate of kind `lower_bound` on mu. Its `epsilon` is None: the epsilon that mu
-            implies is a bound only if the mechanism is Gaussian.
-
-        Raises:
-            UsageError: If delta lies outside [0, 1), or is 0, where every mu > 0 implies an
-                infinite epsilon.
+            delta: Failure probability in (0, 1) at which `details["implied_epsilon"]` is stated,
+                which is a bound only if the mechanism is Gaussian; `epsilon` is None.
 
         Guarantee:
             Exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence, at

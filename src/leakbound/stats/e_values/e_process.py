@@ -43,12 +43,9 @@ class EProcess(AnytimeTest):
 
     Args:
         claim: Guarantee to be tested.
-        confidence: 1 - alpha, in (0, 1).
         support: (xs, ys), each (states, thresholds): every value that a pair can take, if known,
             such as vote counts that differ by at most one within a pair. It allows larger stakes.
             Without it, every (x, y) in [0, 1]^2 is allowed for.
-        weights: (thresholds,) prior weights of the thresholds; all equal by default. They cannot
-            make a result invalid.
         deltas: Values of delta at which a claim that is not Gaussian is read, in addition to its
             own.
         expected: The (x, y) of a typical pair, each (thresholds,), assumed before any data. It
@@ -89,7 +86,6 @@ class EProcess(AnytimeTest):
         claim: Guarantee,
         confidence: float = 0.95,
         support: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-        weights: npt.ArrayLike | None = None,
         deltas: tuple[float, ...] = (1e-5,),
         expected: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
         horizon: int | None = None,
@@ -98,22 +94,14 @@ class EProcess(AnytimeTest):
         self.claim, self.confidence = claim, confidence_level(confidence)
         self.horizon = None if horizon is None else count("horizon", horizon)
         self._credit = _credit(uniform, self.horizon)
-        self.support, self.weights, self.expected = _pair(support), weights, _pair(expected)
+        self.support, self.expected = _pair(support), _pair(expected)
         self.lines = _lines(claim, deltas)
         self._x: list[Floats] = []
         self._y: list[Floats] = []
         self._running: _Running | None = None
 
     def update(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
-        """Observe one pair.
-
-        Args:
-            x: (thresholds,) scores of the canary-in context in [0, 1], or one number.
-            y: (thresholds,) scores of the canary-out context in [0, 1], or one number.
-
-        Raises:
-            UsageError: If a score is NaN, outside [0, 1] or outside the support.
-        """
+        """Observe one pair: (thresholds,) scores of both contexts, or one number each."""
         self.extend(
             np.atleast_1d(np.asarray(x, float))[None], np.atleast_1d(np.asarray(y, float))[None]
         )
@@ -150,22 +138,16 @@ class EProcess(AnytimeTest):
 
     @property
     def pairs(self) -> int:
-        """Pairs seen so far."""
         return sum(map(len, self._x))
 
     def pointed(self) -> tuple[int, int]:
-        """How often the scores of a pair pointed to the canary-in context.
-
-        Returns:
-            (right, all) pairs: right if the mean over the thresholds is higher in the canary-in
-            context; of the pairs with equal means, half.
-        """
+        """(right, all) pairs: right if the mean over the thresholds is higher in the canary-in
+        context; of the pairs with equal means, half."""
         signs = [s for x, y in zip(self._x, self._y, strict=True) for s in np.sign((x - y).mean(1))]
         return signs.count(1.0) + signs.count(0.0) // 2, len(signs)
 
     @property
     def log_e_values(self) -> Floats:
-        """(pairs,) logarithm of the e-value after each pair."""
         return self._running.joined() if self._running else np.zeros(0)
 
     @property
@@ -192,15 +174,11 @@ class EProcess(AnytimeTest):
 
     def stake_rule(self, lines: Lines, thresholds: int) -> StakeRule:
         """The rule that chooses stakes against the claims of some lines."""
-        prior = np.ones(thresholds) if self.weights is None else np.asarray(self.weights, float)
-        states, log_prior = self._states(thresholds), np.log(prior / prior.max())
-        return StakeRule(lines, states, log_prior, self.log_threshold, self.horizon)
-
-    def _states(self, thresholds: int) -> tuple[Floats, Floats]:
-        if self.support is not None:
-            return self.support
         corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-        return np.repeat(corners[:, :1], thresholds, 1), np.repeat(corners[:, 1:], thresholds, 1)
+        states = self.support or (
+            np.repeat(corners[:, :1], thresholds, 1), np.repeat(corners[:, 1:], thresholds, 1)
+        )  # fmt: skip
+        return StakeRule(lines, states, np.zeros(thresholds), self.log_threshold, self.horizon)
 
     def prior(self, thresholds: int) -> Moments:
         """Moments of the pairs that are assumed before any data."""
@@ -232,7 +210,6 @@ class _Running:
             x, y = x[n:], y[n:]
 
     def joined(self) -> Floats:
-        """(pairs,) logarithms of the e-value."""
         self.path = [np.concatenate(self.path)] if self.path else []
         return self.path[0] if self.path else np.zeros(0)
 

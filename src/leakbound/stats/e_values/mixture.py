@@ -29,7 +29,6 @@ class MixedEProcess(AnytimeTest):
         parts: Evidence by name, each with its weight. Weights are above 0, sum to at most 1, and
             are fixed before the first pair. The caller feeds the parts. They must have seen the
             same number of pairs whenever the mixture is read.
-        confidence: 1 - alpha, in (0, 1).
 
     Raises:
         UsageError: If there is no part, a weight is not above 0, or the weights sum to more than 1.
@@ -70,12 +69,10 @@ class MixedEProcess(AnytimeTest):
 
     @property
     def pairs(self) -> int:
-        """Pairs seen so far."""
         return int(self.log_e_values.size)
 
     @property
     def log_e_values(self) -> Floats:
-        """(pairs,) logarithm of the mean e-value after each pair."""
         return np.asarray(self._mean(lambda part: part.log_e_values[None])[0])
 
     def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
@@ -85,13 +82,10 @@ class MixedEProcess(AnytimeTest):
         return self._mean(lambda part: part.mu_paths(mus))
 
     def leading(self, replay: Callable[[Evidence], Floats]) -> str:
-        """The part with the largest share of the mean, when that was largest.
+        """Name of the part with the largest share of the mean, when that was largest.
 
         Args:
             replay: (1, pairs) logarithms of the e-values of a part against one claim.
-
-        Returns:
-            Its name; the first of equals.
         """
         at = int(self._mean(replay)[0].argmax())
         shares = {

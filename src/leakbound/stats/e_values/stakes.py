@@ -62,7 +62,6 @@ class Moments:
 
     @staticmethod
     def of(x: Floats, y: Floats) -> Moments:
-        """Moments of each single pair."""
         return Moments(np.stack([np.ones_like(x), x, y, x * x, x * y, y * y]))
 
     def __add__(self, other: Moments) -> Moments:
@@ -73,15 +72,11 @@ class Moments:
         return Moments(self.sums * weight)
 
     def total(self) -> Moments:
-        """Moments over all points: (6, 1, K)."""
         return Moments(self.sums.sum(1, keepdims=True))
 
     @staticmethod
     def before(x: Floats, y: Floats, starts: Ints) -> Moments:
-        """Moments of the pairs before each start.
-
-        Pairs are added one by one in float64, so the sums do not depend on the blocks.
-        """
+        """Moments of the pairs before each start, added one by one, whatever the blocks are."""
         sums, total = np.empty((6, len(starts), x.shape[1])), np.zeros((6, 1, x.shape[1]))
         for first in range(0, len(x), BLOCK):
             block = slice(first, first + BLOCK)
@@ -105,7 +100,6 @@ class Stakes:
         return np.asarray((a + b * x[row, at] + c * y[row, at]).sum(-1))
 
     def growth(self, x: Floats, y: Floats, moment: Ints) -> Floats:
-        """Growth of the logarithm of the e-value with every pair."""
         gains = self.gains(x, y, moment)
         if not bool((gains > -1).all()):
             raise ArithmeticError(
@@ -212,7 +206,6 @@ class StakeRule:
         return stake, stake * (mean - stake * square / 2)
 
     def log_e_values(self, x: Floats, y: Floats, prior: Moments) -> Floats:
-        """Logarithm of each claim's e-value after each pair of a series."""
         starts = np.fromiter(takewhile(lambda at: at < len(x), restake_points()), np.int64)
         stakes = self.choose(Moments.before(x, y, starts) + prior, starts)
         moment = np.searchsorted(starts, np.arange(len(x)), side="right") - 1

@@ -18,9 +18,7 @@ from leakbound.stats.arrays import Floats, Ints
 # to rounding for smooth functions that vanish at both ends.
 NOISE = np.linspace(-9.0, 9.0, 181)
 DENSITY = np.exp(-(NOISE**2) / 2) / np.sqrt(2 * np.pi) * (NOISE[1] - NOISE[0])
-MOST_STATES = (
-    20_000  # pairs of histograms that are listed; beyond it any pair of probabilities is allowed
-)
+MOST_STATES = 20_000  # listed pairs of histograms; beyond it any pair of probabilities is allowed
 BLOCK = 256  # histograms whose integrals are computed at once
 
 
@@ -57,11 +55,9 @@ class BestVotes:
 
     @property
     def thresholds(self) -> Floats:
-        """(K,) thresholds of the score."""
         return np.full(1, 0.5) if self.wins else np.asarray(self.levels, float)
 
     def chances(self, histograms: npt.ArrayLike) -> Floats:
-        """Probabilities for given vote counts."""
         votes = np.asarray(histograms, float)
         margins = np.zeros(1) if self.wins else self.thresholds
         return best_chance(votes[:, 0], votes[:, 1:], self.sigma, margins)
@@ -73,11 +69,8 @@ class BestVotes:
         return found[0], found[1]
 
     def support(self) -> tuple[Floats, Floats] | None:
-        """(xs, ys), each (states, K): the probabilities of every pair of vote counts.
-
-        If votes move freely, these are the four corners. None if there are too many pairs to list;
-        any pair of probabilities is then allowed for.
-        """
+        """(xs, ys), each (states, K): the probabilities of every pair of vote counts, or the four
+        corners if votes move freely. None if there are too many pairs to list."""
         if not self.shared:
             rest = [0] * (self.classes - 1)
             ends = self.chances([[0, self.partitions, *rest[1:]], [self.partitions, *rest]])
@@ -93,8 +86,7 @@ class BestVotes:
 @lru_cache(maxsize=8)
 def _moves(partitions: int, classes: int) -> tuple[Ints, Ints, Ints] | None:
     """Histograms, with the other classes sorted, and the indices of all pairs that differ by one
-    moved vote; None if there are too many.
-    """
+    moved vote; None if there are too many."""
     states: list[tuple[int, ...]] = []
     for state in _histograms(partitions, classes):
         states.append(state)
@@ -140,26 +132,22 @@ def _move(state: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 def _hull(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
     """For each threshold only the corners of the convex hull: the extremes of linear payoffs."""
-    kept = [_corners_of(x, y) for x, y in zip(xs.T, ys.T, strict=True)]
+    kept = []
+    for x, y in zip(xs.T, ys.T, strict=True):  # monotone chain
+        order = np.lexsort((y, x)).tolist()
+        kept.append([*_chain(order, x, y), *_chain(order[::-1], x, y)])
     longest = max(map(len, kept))
     at = np.array([corners + corners[:1] * (longest - len(corners)) for corners in kept]).T
     return np.take_along_axis(xs, at, 0), np.take_along_axis(ys, at, 0)
 
 
-def _corners_of(x: Floats, y: Floats) -> list[int]:
-    """Indices of the corners of the convex hull (monotone chain)."""
-    order = np.lexsort((y, x)).tolist()
-    return [*_chain(order, x, y), *_chain(order[::-1], x, y)]
-
-
 def _chain(order: list[int], x: Floats, y: Floats) -> list[int]:
     kept: list[int] = []
-    for i in order:
-        while len(kept) > 1 and _turn(kept[-2], kept[-1], i, x, y) < 0:
+    for c in order:
+        while len(kept) > 1:
+            a, b = kept[-2:]
+            if (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a]) >= 0:
+                break  # no turn to the right
             kept.pop()
-        kept.append(i)
+        kept.append(c)
     return kept
-
-
-def _turn(a: int, b: int, c: int, x: Floats, y: Floats) -> float:
-    return float((x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a]))

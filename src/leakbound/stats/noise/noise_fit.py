@@ -17,7 +17,7 @@ from scipy.special import betainc, chdtr, chdtrc, ndtr, ndtri
 
 from leakbound._check import positive, within
 from leakbound.errors import UsageError
-from leakbound.stats.arrays import Floats, Ints
+from leakbound.stats.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,6 @@ class NoiseFit:
 
     @property
     def p_value(self) -> float:
-        """p-value of all tests together."""
         return min(
             1.0, TESTS * min(self.shape, self.scale, self.centre, self.independence, self.repeats)
         )
@@ -85,9 +84,6 @@ def noise_goodness_of_fit(residuals: npt.ArrayLike, sigma: float, level: float =
             are R >= 8 draws, in order, from the mechanism's own `release`.
         sigma: Declared standard deviation, above 0.
         level: Error probability of the test, in [0, 1].
-
-    Returns:
-        The p-values and whether the noise fits.
 
     Raises:
         UsageError: If there are fewer than 8 draws, or a residual is NaN or infinite.
@@ -157,19 +153,16 @@ def _smooth(z: Floats, step: float, rounded: bool) -> Floats:
     """Values that are standard normal if z follows the rounded or the discrete Gaussian."""
     half = int(TAILS / step) + 1
     at = np.arange(-half, half + 1)
-    mass = _round_off(at, step) if rounded else np.exp(-((at * step) ** 2) / 2)
+    if rounded:  # P(the nearest multiple of the step is `at`), from the lower tail of both
+        mass = ndtr((-np.abs(at) + 0.5) * step) - ndtr((-np.abs(at) - 0.5) * step)
+    else:
+        mass = np.exp(-((at * step) ** 2) / 2)
     mass /= mass.sum()
     below = np.concatenate([[0.0], mass.cumsum()])
     index = np.clip(np.round(z / step).astype(int) + half, 0, 2 * half)
     uniform = np.random.default_rng(0).random(z.shape)  # drawn by the test, not from the values
     quantile = below[index] + uniform * mass[index]
     return np.asarray(ndtri(np.clip(quantile, 1e-16, 1 - 1e-16)))
-
-
-def _round_off(at: Ints, step: float) -> Floats:
-    """P(the nearest multiple of the step is `at`), without cancellation in the upper tail."""
-    low, high = (-np.abs(at) - 0.5) * step, (-np.abs(at) + 0.5) * step
-    return np.asarray(ndtr(high) - ndtr(low))
 
 
 def _columns(residuals: Floats) -> Floats:

@@ -6,17 +6,20 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from leakbound._check import delta_value, within
 from leakbound.errors import UsageError
 from leakbound.privacy import (
     discrete_gaussian_delta,
     discrete_gaussian_epsilon,
+    discrete_gaussian_pmf,
     gdp_delta,
     gdp_epsilon,
 )
 from leakbound.stats.arrays import Floats
 from leakbound.stats.estimate import Estimate
+from leakbound.stats.noise.best_votes import best_chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,33 @@ class GaussianLaw:
 
     mean: Floats
     sigma: float
+
+    def linear_chances(self, weights: Floats, offset: float, levels: Floats) -> Floats:
+        """(K,) chances that `output @ weights - offset` is at or above each level."""
+        middle = float(self.mean @ weights) - offset
+        spread = self.sigma * float(np.linalg.norm(weights))
+        if spread == 0:
+            return np.asarray(middle >= levels, float)
+        return np.asarray(ndtr((middle - levels) / spread))
+
+    def difference_chances(self, one: int, other: int, scale: float, levels: Floats) -> Floats:
+        """(K,) chances that the scaled difference of two noisy counts is at or above each level."""
+        weights = np.zeros(self.mean.size)
+        weights[one], weights[other] = scale, -scale
+        return self.linear_chances(weights, 0.0, levels)
+
+    def margin_chances(self, one: int, scale: float, levels: Floats) -> Floats | None:
+        """The same of a noisy count minus the largest other one; None without noise."""
+        if self.sigma == 0 or self.mean.size < 2:
+            return None
+        others = np.delete(self.mean, one)
+        found = best_chance(self.mean[[one]], others[None], self.sigma, levels / scale)
+        return np.asarray(found[0])
+
+    def win_chance(self, one: int) -> float | None:
+        """Chance that a noisy count is the largest; None without noise."""
+        wins = self.margin_chances(one, 1.0, np.zeros(1))
+        return None if wins is None else float(wins[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +80,49 @@ class DiscreteGaussianLaw:
     mean: Floats
     sigma: float
 
+    def difference_chances(self, one: int, other: int, scale: float, levels: Floats) -> Floats:
+        """As those of `GaussianLaw`."""
+        noise = discrete_gaussian_pmf(self.sigma)
+        mass = np.convolve(noise, noise)
+        gap = np.arange(mass.size) - mass.size // 2 + self.mean[one] - self.mean[other]
+        return np.asarray((scale * gap >= levels[:, None]) @ mass)
+
+    def margin_chances(self, one: int, scale: float, levels: Floats) -> Floats:
+        """As those of `GaussianLaw`."""
+        noise, steps = self._noise()
+        others = np.delete(self.mean, one)
+        most = np.floor(self.mean[one] + steps - np.ceil(levels / scale - 1e-9)[:, None])
+        below = np.stack([at_most(noise, most - mean) for mean in others])
+        return np.asarray(below.prod(0) @ noise)
+
+    def win_chance(self, one: int) -> float:
+        """Chance that a noisy count is the largest, with ties broken at random.
+
+        Every count gets an independent uniform priority; that of this count is t. Another count
+        loses if it is smaller, or equal with a smaller priority. The resulting polynomial in t is
+        integrated exactly.
+        """
+        noise, steps = self._noise()
+        others = np.delete(self.mean, one)
+        points, weights = np.polynomial.legendre.leggauss(others.size // 2 + 1)
+        priorities, top = (points + 1) / 2, self.mean[one] + steps
+        below = np.stack([at_most(noise, top - 1 - mean) for mean in others])
+        even = np.stack([at_most(noise, top - mean) for mean in others]) - below
+        wins = (below[..., None] + even[..., None] * priorities).prod(0)  # (steps, priorities)
+        return float(noise @ wins @ weights / 2)
+
+    def _noise(self) -> tuple[Floats, Floats]:
+        """Probabilities of the noise, and the whole numbers they belong to."""
+        noise = discrete_gaussian_pmf(self.sigma)
+        return noise, np.arange(noise.size, dtype=np.float64) - noise.size // 2
+
+
+def at_most(noise: Floats, limits: Floats) -> Floats:
+    """P(noise <= limit) for whole limits."""
+    sums = np.concatenate([[0.0], np.cumsum(noise)])
+    places = np.clip(np.rint(limits) + noise.size // 2 + 1, 0, noise.size)
+    return np.asarray(np.minimum(sums[places.astype(np.int64)], 1.0))
+
 
 OutputDistribution = GaussianLaw | CategoricalLaw | DiscreteGaussianLaw
 
@@ -67,16 +140,12 @@ def exact_privacy_loss(
     from the Gaussian profile. For discrete Gaussians it follows from the sum of the losses of all
     counts. For categorical distributions it is the smallest epsilon with
     max(sum (p1 - e^eps p0)_+, sum (p0 - e^eps p1)_+) <= delta, rounded up to 1e-12. At delta = 0
-    that is max |ln p1/p0|, which is infinite if only one of the probabilities is zero.
+    that is max |ln p1/p0|, which is infinite if only one of the probabilities is zero. It requires
+    internal access, so it is for analysis and never a threat model.
 
     Args:
         law1: Output distribution of the canary-in context.
         law0: Output distribution of the canary-out context, of the same type and shape.
-        delta: Failure probability in [0, 1).
-
-    Returns:
-        An estimate of kind `lower_bound` on the epsilon of the mechanism, without sampling error.
-        It requires internal access, so it is for analysis and never a threat model.
 
     Raises:
         UsageError: If the distributions differ in type or shape, or are not distributions.
@@ -105,16 +174,7 @@ def exact_privacy_loss(
 def privacy_profile(law1: OutputDistribution, law0: OutputDistribution, epsilon: float) -> float:
     """Smallest delta at `epsilon` of one pair of neighbouring contexts, the worse direction.
 
-    Args:
-        law1: Output distribution of the canary-in context.
-        law0: Output distribution of the canary-out context, of the same type and shape.
-        epsilon: Privacy parameter, at least 0.
-
-    Returns:
-        delta in [0, 1].
-
-    Raises:
-        UsageError: If the distributions differ in type or shape, or are not distributions.
+    The output distributions and errors are those of `exact_privacy_loss`.
 
     Examples:
         >>> response = [CategoricalLaw(np.array(p)) for p in ([0.75, 0.25], [0.25, 0.75])]
@@ -189,11 +249,8 @@ def _categorical_epsilon(p: Floats, q: Floats, delta: float) -> float:
     high = float(np.abs(np.log(p[both] / q[both])).max()) if both.any() else 0.0
     if delta == 0:
         return high
-    return 0.0 if _profile(p, q, 0.0) <= delta else _smallest_epsilon(p, q, high, delta)
-
-
-def _smallest_epsilon(p: Floats, q: Floats, high: float, delta: float) -> float:
-    """Smallest epsilon in [0, high] with a profile of at most delta, rounded up."""
+    if _profile(p, q, 0.0) <= delta:
+        return 0.0
     low = 0.0
     while high - low > TOLERANCE * max(1.0, high):
         middle = (low + high) / 2

@@ -42,10 +42,8 @@ class KnownScores(Protocol):
         """(K,) thresholds of the score, fixed before any output is seen."""
 
     def support(self) -> tuple[Floats, Floats] | None:
-        """(xs, ys), each (states, K): their convex hull contains the probabilities of every pair.
-
-        None if any pair of probabilities is allowed for.
-        """
+        """(xs, ys), each (states, K): their convex hull contains the probabilities of every pair;
+        None if any pair of probabilities is allowed for."""
 
     def expected(self) -> tuple[Floats, Floats]:
         """(x, y), each (K,): a typical pair, assumed before any data."""
@@ -62,9 +60,6 @@ class VoteScores:
         move: Largest difference between the two values of one pair (1 for a count, 2 for a margin)
             if the contexts share every partition that the canary does not touch; None if they do
             not.
-
-    Raises:
-        UsageError: If low >= high, sigma is not above 0, or `move` is below 1.
 
     Examples:
         >>> scores = VoteScores.count(partitions=4, sigma=1.0)
@@ -91,12 +86,6 @@ class VoteScores:
             sigma: Standard deviation of the noise, in votes.
             shared: Whether both contexts of a pair share the partitions that the canary does not
                 touch.
-
-        Returns:
-            The scores.
-
-        Raises:
-            UsageError: If an argument lies outside its range.
         """
         return cls(0, _whole_partitions(partitions), sigma, 1 if shared else None)
 
@@ -119,14 +108,7 @@ class VoteScores:
         return np.unique(np.round([*beside, *inner], 9))
 
     def exceedance(self, values: npt.ArrayLike) -> Floats:
-        """P(value + noise > threshold).
-
-        Args:
-            values: Values before noise; any shape.
-
-        Returns:
-            Probabilities, in the shape of `values` with (K,) appended.
-        """
+        """P(value + noise > threshold), in the shape of `values` with (K,) appended."""
         return np.asarray(
             ndtr((np.asarray(values, float)[..., None] - self.thresholds) / self.sigma)
         )
@@ -158,22 +140,12 @@ class VoteScores:
 
         Args:
             claim: Guarantee to be tested.
-            confidence: 1 - alpha, in (0, 1).
             horizon: Planned number of pairs; None if it is not known.
-
-        Returns:
-            The e-process, before the first pair.
-
-        Raises:
-            UsageError: If an argument lies outside its range.
         """
         return EProcess(
             claim, confidence, self.support(), expected=self.expected(), horizon=horizon
         )
 
     def expected(self) -> tuple[Floats, Floats]:
-        """(x, y), each (K,): one partition notices the canary while the others vote against it.
-
-        This pair guides the first stakes.
-        """
+        """(x, y), each (K,): one partition notices the canary while the others vote against it."""
         return self.exceedance(self.low + (self.move or 1)), self.exceedance(self.low)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.mechanisms import BoundedCID, KeywordMean, ProductOfExperts, ReportNoisyMax
-from leakbound.mechanisms.parts.mixture import mixed
+from leakbound.mechanisms.parts.mixture import mix_logits
 from leakbound.models import Complete, Model, NextLogits, ScoreLabels
 from leakbound.privacy import ApproxDP, Guarantee, PureDP, compose, leaves
 from leakbound.tasks import (
@@ -180,14 +180,14 @@ class OneWayBound(BoundedCID):
 
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
         """The mixture with the largest weight at which no answer gets much likelier."""
-        p0, bound = mixed(context, prior, 0.0, self.temperature), self.epsilon / choices / 2
+        p0, bound = mix_logits(context, prior, 0.0, self.temperature), self.epsilon / choices / 2
         weights = np.linspace(0.0, self.largest, 30)
         kept = [
             lam
             for lam in weights
-            if float((mixed(context, prior, lam, self.temperature) - p0).max()) <= bound
+            if float((mix_logits(context, prior, lam, self.temperature) - p0).max()) <= bound
         ]
-        return mixed(context, prior, max(kept), self.temperature)
+        return mix_logits(context, prior, max(kept), self.temperature)
 
 
 class LengthInBaseline(BoundedCID):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr, bdtrc
 
-from leakbound.stats.counts.rank_test import rank_test
+from leakbound.stats.counts.two_samples import rank_test
 from leakbound_lab.reproduce.values import Sample
 
 Floats = npt.NDArray[np.float64]

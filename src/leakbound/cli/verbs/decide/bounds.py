@@ -20,12 +20,19 @@ from leakbound.errors import UsageError
 from leakbound.estimators import Claim, threshold_rule
 from leakbound.estimators.random_guessing import (
     RANDOM_GUESSING,
-    guessing_power,
     of_one_side,
+    power_against_guessing,
     random_guessing,
 )
-from leakbound.estimators.score_bounds import DECIDING, DecidingName, ScoreBounds, score_bounds
-from leakbound.estimators.scored_trials import ScoreDesign, ScoredTrials, ScoreRule
+from leakbound.estimators.score_bounds import (
+    DECIDING,
+    DecidingName,
+    ScoreBounds,
+    ScoreDesign,
+    ScoredTrials,
+    ScoreRule,
+    score_bounds,
+)
 from leakbound.gating.score_files import Columns, read_scores
 from leakbound.gating.score_verdict import Seen, conclude_guessing, conclude_scores, seen_by
 from leakbound.report.words import KINDS, verdict_text
@@ -227,7 +234,7 @@ def _power(found: ScoreBounds, claim: Claim, method: DecidingName) -> Powers:
     pairs = found.counts["pairs"]
     if method == "one_run":
         pairs = found.estimate(method).counts["guesses"]
-    return guessing_power(method, pairs, found.confidence)
+    return power_against_guessing(method, pairs, found.confidence)
 
 
 def _lines(found: ScoreBounds) -> Iterator[str]:

@@ -21,7 +21,7 @@ from leakbound.mechanisms import (
     SyntheticShots,
     ZeroShot,
 )
-from leakbound.mechanisms.parts.exponential import clipped_log_probabilities
+from leakbound.mechanisms.parts.exponential import clip_log_probabilities
 from leakbound.models import ScoreLabels
 from leakbound.models.model import Counted
 from leakbound.stats import auroc, auroc_standard_error
@@ -193,7 +193,7 @@ def _one_expert(context: RecipeContext, repeat: Repetition) -> tuple[Floats, lis
     prompts = [task.prompt(job.context, job.query) for job in repeat.jobs]
     scores = context.model().answer([ScoreLabels(prompt, task.labels) for prompt in prompts])
     labels = [task.labels.index(label) for label in repeat.truth]
-    return np.exp(clipped_log_probabilities(np.stack(scores), 1e9)), labels
+    return np.exp(clip_log_probabilities(np.stack(scores), 1e9)), labels
 
 
 def _votes(p: Floats) -> dict[str, Floats]:
