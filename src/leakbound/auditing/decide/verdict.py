@@ -69,22 +69,24 @@ def above_zero(estimates: Iterable[Estimate | None]) -> Estimate | None:
 def sees_something(bound: Estimate) -> Obstacle:
     """Too few trials, of an attack whose controls did not show that it sees anything."""
     what = "mu" if bound.epsilon is None else "epsilon"
+    how = ", if outputs are distributed as declared" if bound.method == "exact" else ""
     return (
         "too_few_trials",
         f"{what} is at least {cut(bound.mu if bound.epsilon is None else bound.epsilon)} "
-        f"({bound.method}), above 0, so the attack may see something of the canary. What decides "
-        "does not exceed what is claimed, and these trials do not show whether the true value "
-        "does. Use more trials.",
+        f"({bound.method}{how}), above 0, so the attack may see something of the canary. What "
+        "decides does not exceed what is claimed, and these trials do not show whether the true "
+        "value does. Use more trials.",
     )
 
 
 def sighted(bound: Estimate | None, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
-    """No attack is blind beside a bound above 0: what is said first is that trials are too few."""
-    blind = any(code == "attack_blind" for code, _ in against)
+    """No attack is blind beside a bound above 0: what is said there is that trials are too few."""
+    blind = [at for at, (code, _) in enumerate(against) if code == "attack_blind"]
     if bound is None or not blind:
         return tuple(against)
-    first = sees_something(bound)
-    return (first, *(one for one in against if one != first))
+    instead, first = sees_something(bound), blind[0]
+    rest = (one for one in against[first:] if one != instead)
+    return (*against[:first], instead, *rest)
 
 
 def _too_few(design: TrialDesign, tested: int, largest: Bounds, by_replies: bool) -> Obstacle:

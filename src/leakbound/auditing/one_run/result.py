@@ -63,7 +63,7 @@ def conclude_one_run(
     found = tuple(_reject(prepared, claim, bound))
     if found:
         return Conclusion("violation", None, found)
-    shown = above_zero((bound, *_estimates(bound, prepared.spec.decision)))
+    shown = above_zero((bound,))
     against = sighted(
         shown,
         (*_blind(prepared, controls, unreadable, shown), *_few(prepared, claim, largest)),
