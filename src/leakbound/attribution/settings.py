@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from leakbound._check import positive, whole
 from leakbound.attribution.ablation_sets import METHODS
-from leakbound.attribution.bounded import BoundedTokenDistribution
-from leakbound.attribution.measure import TokenDistribution
-from leakbound.attribution.prompts import TEMPLATE
+from leakbound.attribution.measure import BoundedTokenDistribution, TokenDistribution
+from leakbound.attribution.spans import TEMPLATE
 from leakbound.attribution.units import DOCUMENT, UnitKind
 from leakbound.errors import UsageError, unknown_name
 
