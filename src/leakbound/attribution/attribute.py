@@ -257,10 +257,7 @@ def attribute(
 def attribution(
     cases: Sequence[Case], settings: InfluenceSettings, model: Model, number: int
 ) -> Attribution:
-    """Influence of every span of one context of a data set.
-
-    A local engine starts with an empty memory, so the result depends on no other case.
-    """
+    """Influence of every span of one context of a data set."""
     forget(model)
     case, tokens = cases[number], token_model(model)
     located = locate(tokens, case, settings.template, settings.system)

@@ -311,10 +311,7 @@ class ResponseReader:
         return np.stack([found[one] for one in removed], 1)
 
     def _batches(self, removed: Sequence[Removed]) -> Iterator[list[Removed]]:
-        """Put sets that begin near each other into one batch.
-
-        Their rows differ little in length, so there is little padding.
-        """
+        """Put sets that begin near each other into one batch."""
         each = 4 * VOCABULARY * len(self.response) if self._prior is None else self._prior.nbytes
         most = max(1, BYTES // each)
         batch: list[Removed] = []

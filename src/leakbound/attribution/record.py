@@ -10,7 +10,7 @@ import io
 import json
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -330,7 +330,10 @@ class InfluenceRecord(_Frozen):
         """The same numbers without token ids, and with texts hidden but for ASCII punctuation."""
         limit = self.share_limit and self.share_limit.redacted()
         attributions = tuple(one.redacted() for one in self.attributions)
-        settings = self.settings | _own_texts_hidden(self.settings)
+        # settings with texts of the user, such as a system message, hidden
+        usual = {"template": TEMPLATE, "system": "", "stop": "\n"}
+        own = (name for name, text in usual.items() if self.settings.get(name, text) != text)
+        settings = self.settings | {name: _hidden(str(self.settings[name])) for name in own}
         update = {"settings": settings, "attributions": attributions, "share_limit": limit}
         return self.model_copy(update=update)
 
@@ -353,13 +356,6 @@ class InfluenceRecord(_Frozen):
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """The model and the number of contexts."""
         return (("model", self.model), ("contexts", len(self.attributions)))
-
-
-def _own_texts_hidden(settings: Mapping[str, object]) -> dict[str, str]:
-    """Settings with texts of the user, such as a system message, hidden."""
-    usual = {"template": TEMPLATE, "system": "", "stop": "\n"}
-    own = (name for name, text in usual.items() if settings.get(name, text) != text)
-    return {name: _hidden(str(settings[name])) for name in own}
 
 
 def _hidden(text: str) -> str:

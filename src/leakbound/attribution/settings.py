@@ -73,10 +73,7 @@ class InfluenceSettings:
         whole("max_tokens", self.max_tokens)
         if self.method not in METHODS:
             raise unknown_name("the method", self.method, METHODS)
-        self._check_units()
-
-    def _check_units(self) -> None:
-        """Refuse options that would have no effect."""
+        # refuse options that would have no effect
         if self.top_documents is not None and self.top_documents < 1:
             raise UsageError(f"top_documents is {self.top_documents}; it must be at least 1.")
         kinds = self.unit_kinds

@@ -307,7 +307,11 @@ def locate(
             "the tokenizer does not report which characters each token covers; use a fast "
             "tokenizer (tokenizer.json)."
         )
-    tokens = _apart([_tokens_of(piece, found.spans) for piece in pieces])
+    # assign each token to one piece. A token with the end of one piece and the beginning of the
+    # next belongs to the first
+    tokens = [_tokens_of(piece, found.spans) for piece in pieces]
+    ends = accumulate((end for _, end in tokens), max, initial=0)
+    tokens = [(max(first, before), end) for (first, end), before in zip(tokens, ends, strict=False)]
     if not all(first < end for first, end in tokens):
         raise UsageError(
             "the context has no token; it must have at least one. Give a context that is not empty."
@@ -317,9 +321,12 @@ def locate(
         for piece, (first, end) in zip(pieces, tokens, strict=True)
         for at in range(first, end)
     ]
+    # character positions that never decrease, from 0 to the length of the text
+    length = len(case.context)
+    inner = [min(max(start, 0), length) for start in starts[1:]]
     return LocatedContext(
         _parts(found.prompt, tokens),
-        _bounds(starts, len(case.context)),
+        tuple(accumulate([0, *inner, length], max)),
         None if case.response is None else found.response,
     )
 
@@ -360,14 +367,6 @@ def _tokens_of(piece: _Shown, spans: Sequence[Span]) -> Span:
     return (inside[0], inside[-1] + 1) if inside else (0, 0)
 
 
-def _apart(tokens: Sequence[Span]) -> list[Span]:
-    """Assign each token to one piece. A token with the end of one piece and the beginning of the
-    next belongs to the first.
-    """
-    ends = accumulate((end for _, end in tokens), max, initial=0)
-    return [(max(first, before), end) for (first, end), before in zip(tokens, ends, strict=False)]
-
-
 def _parts(ids: Ids, tokens: Sequence[Span]) -> PromptParts:
     """The context is every piece; the tokens between two pieces are fixed."""
     context: Ids = ()
@@ -377,9 +376,3 @@ def _parts(ids: Ids, tokens: Sequence[Span]) -> PromptParts:
             fixed.append((len(context), ids[tokens[at - 1][1] : first]))
         context += ids[first:end]
     return PromptParts(ids[: tokens[0][0]], context, ids[tokens[-1][1] :], tuple(fixed))
-
-
-def _bounds(starts: list[int], length: int) -> Ids:
-    """Character positions that never decrease, from 0 to the length of the text."""
-    inner = [min(max(start, 0), length) for start in starts[1:]]
-    return tuple(accumulate([0, *inner, length], max))

@@ -140,13 +140,9 @@ def _pieces(text: str, first: int, end: int, kind: UnitKind) -> Iterator[Span]:
     begin = first
     for cut in (*cuts, end):
         if text[begin:cut].strip():
-            yield _without_blanks(text, begin, cut)
+            piece = text[begin:cut]
+            yield (cut - len(piece.lstrip()), begin + len(piece.rstrip()))
         begin = cut
-
-
-def _without_blanks(text: str, first: int, end: int) -> Span:
-    piece = text[first:end]
-    return end - len(piece.lstrip()), first + len(piece.rstrip())
 
 
 def _sentence_cuts(text: str, first: int, end: int) -> Iterator[int]:
@@ -198,13 +194,13 @@ def unit_spans(
         if first < end:
             found.append((unit, (first, end)))
         else:
-            found[-1] = (_join(found[-1][0], unit), found[-1][1])
+            one = found[-1][0]
+            characters = one.characters[0], unit.characters[1]
+            found[-1] = (
+                TextUnit(f"{one.name} and {unit.name}", characters, one.source),
+                found[-1][1],
+            )
     return tuple(found)
-
-
-def _join(one: TextUnit, other: TextUnit) -> TextUnit:
-    characters = one.characters[0], other.characters[1]
-    return TextUnit(f"{one.name} and {other.name}", characters, one.source)
 
 
 def _places(text: str, bounds: Sequence[int]) -> Iterator[int]:

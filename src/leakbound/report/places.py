@@ -41,7 +41,7 @@ def _slant(name: str, room: float) -> str:
 def number_places(axes: Axes, places: Sequence[float]) -> None:
     """Numbers at places of the x axis, as far as they have room."""
     written = [f"{place:g}" for place in places]
-    spots = [math.log(place) for place in places] if _is_log(axes) else list(places)
+    spots = [math.log(place) for place in places] if (axes.get_xscale() == "log") else list(places)
     scale = ROOM / ((spots[-1] - spots[0]) or 1.0)
     shown: list[int] = []
     for here, spot in enumerate(spots):
@@ -52,7 +52,3 @@ def number_places(axes: Axes, places: Sequence[float]) -> None:
         shown.append(here)
     axes.set_xticks([places[one] for one in shown], [written[one] for one in shown])
     axes.minorticks_off()
-
-
-def _is_log(axes: Axes) -> bool:
-    return axes.get_xscale() == "log"

@@ -70,10 +70,7 @@ def _missing(record: ProbeRecord, needs: set[str]) -> str:
 
 
 def _score(name: str, mechanisms: Mapping[str, str]) -> str:
-    """A white-box score reads what some mechanisms show, and is available with one of them.
-
-    A score that no mechanism serves reads what an application shows, whatever the model.
-    """
+    """A white-box score reads what some mechanisms show, and is available with one of them."""
     if SCORES[name].access == "black_box":
         return ""
     read = SAME_OUTPUT.get(name, name)

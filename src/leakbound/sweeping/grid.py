@@ -81,7 +81,11 @@ def merge_grids(*grids: object) -> Grid:
 
 
 def _values(key: str, values: object) -> tuple[JsonValue, ...]:
-    _check_key(key)
+    if key in NEVER:
+        raise UsageError(f"a grid cannot change {key!r}; {NEVER[key]}.")
+    if key.startswith(OPTION):
+        name = f"mechanism.{key.removeprefix(OPTION)}"
+        raise UsageError(f"the grid's key {key!r} is not known; it is {name!r} now.")
     listed = list(values) if isinstance(values, list | tuple) else [values]
     plain = tuple(
         value for value in listed if value is None or isinstance(value, str | int | float)
@@ -93,14 +97,6 @@ def _values(key: str, values: object) -> tuple[JsonValue, ...]:
     if len(set(map(str, plain))) < len(plain):
         raise UsageError(f"the grid's values of {key!r} name one value twice; give it once.")
     return plain
-
-
-def _check_key(key: str) -> None:
-    if key in NEVER:
-        raise UsageError(f"a grid cannot change {key!r}; {NEVER[key]}.")
-    if key.startswith(OPTION):
-        name = f"mechanism.{key.removeprefix(OPTION)}"
-        raise UsageError(f"the grid's key {key!r} is not known; it is {name!r} now.")
 
 
 def settings_of(grid: Grid) -> list[Changes]:

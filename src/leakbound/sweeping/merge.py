@@ -87,10 +87,26 @@ def merge_sweeps(folders: Sequence[Path], out: Path) -> SweepRecord:
     shards = [shard for folder in folders for shard in _shards_in(folder)]
     _require_alike(shards)
     _require_whole(shards)
-    record = _join([shard.record for shard in shards])
+    # the points of all records, in the order of the grid
+    records = [shard.record for shard in shards]
+    first = records[0]
+    done = {_key(point): point for record in records for point in record.points}
+    failed = {
+        _key(point): point
+        for record in records
+        for point in record.missing
+        if point.cause == "failed"
+    }
+    order = list(_keys(first))
+    refused = [point for point in first.missing if point.cause == "refused"]
+    missing = [failed[key] for key in order if key in failed]
+    points = tuple(done[key] for key in order if key in done)
+    record = first.model_copy(update={"points": points, "missing": (*refused, *missing)})
     make_folder(out)
     for shard in shards:
-        _copy_runs(shard, out)
+        for run in _runs(shard):
+            if not (out / run.name).exists():
+                shutil.copytree(run, out / run.name)
     write_private(out / FILE, record.to_json())
     return record
 
@@ -166,36 +182,20 @@ def _name_of(what: str, manifest: Settings, keys: Sequence[str]) -> str:
 
 def _require_whole(shards: Sequence[_Shard]) -> None:
     total = shards[0].total
-    cut = {shard.number for shard in shards if not _finish(shard.record)}
+    cut = {
+        shard.number
+        for shard in shards
+        if not all(
+            point.cause != "not_reached" or point.reason == ELSEWHERE
+            for point in shard.record.missing
+        )
+    }
     if missing := sorted({*range(1, total + 1)} - {shard.number for shard in shards} | cut):
         names = " and ".join(f"{number}/{total}" for number in missing)
         raise StoreError(
             f"shard {names} of the sweep is missing or not finished; run sweep --shard "
             f"{missing[0]}/{total} to its end, then merge again with its folder."
         )
-
-
-def _finish(record: SweepRecord) -> bool:
-    return all(
-        point.cause != "not_reached" or point.reason == ELSEWHERE for point in record.missing
-    )
-
-
-def _join(records: Sequence[SweepRecord]) -> SweepRecord:
-    """The points of all records, in the order of the grid."""
-    first = records[0]
-    done = {_key(point): point for record in records for point in record.points}
-    failed = {
-        _key(point): point
-        for record in records
-        for point in record.missing
-        if point.cause == "failed"
-    }
-    order = list(_keys(first))
-    refused = [point for point in first.missing if point.cause == "refused"]
-    missing = [failed[key] for key in order if key in failed]
-    points = tuple(done[key] for key in order if key in done)
-    return first.model_copy(update={"points": points, "missing": (*refused, *missing)})
 
 
 def _key(point: SweepPoint | MissingPoint) -> _Key:
@@ -224,10 +224,3 @@ def _runs(shard: _Shard) -> Iterator[Path]:
     for folder in filter(is_run, sorted(shard.file.parent.iterdir())):
         if {folder.name, re.sub(r"-\d+$", "", folder.name)} & names:
             yield folder
-
-
-def _copy_runs(shard: _Shard, out: Path) -> None:
-    """Every run, unless it is there."""
-    for run in _runs(shard):
-        if not (out / run.name).exists():
-            shutil.copytree(run, out / run.name)

@@ -59,7 +59,10 @@ class SweepObjects:
             UsageError: If there is no spec with these values, or a key changes an option of an
                 object that is handed over.
         """
-        found = [self._described(key, value) for key, value in changes.items()]
+        found = [
+            self.values.get((key, str(value)), Described({key: value}))
+            for key, value in changes.items()
+        ]
         keys = {key: value for one in found for key, value in one.keys.items()}
         over = flat_keys({**keys, "seed": seed}, "the grid")
         handed = self.shared
@@ -72,9 +75,6 @@ class SweepObjects:
         for one in found:
             one.check(spec)
         return spec, handed
-
-    def _described(self, key: str, value: object) -> Described:
-        return self.values.get((key, str(value)), Described({key: value}))
 
 
 def _without(handed: Handed, name: str, value: object) -> Handed:

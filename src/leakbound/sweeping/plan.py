@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.prepare.prepare import prepare
-from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Model
@@ -32,10 +31,7 @@ class PlannedPoint:
 
     @property
     def order(self) -> tuple[str, str, str, bool, int]:
-        """Neighbours share a model and what is collected.
-
-        The one that asks most goes first, so that the others find all they need.
-        """
+        """Neighbours share a model and what is collected."""
         return (
             self.spec.system.model, self.collection, self.evidence,
             self.spec.decision.stop_when_rejected, -self.spec.design.pairs,
@@ -156,7 +152,15 @@ def plan_sweep(
         LeakboundError: For what is wrong with any point, all sentences at once; with
             `skip_invalid` only if no point is left.
     """
-    _check(base, grid, repeats)
+    if not grid and repeats < 2:
+        raise UsageError(
+            "a sweep needs something to change; add --grid KEY=VALUE,VALUE such as --grid "
+            "epsilon=1,2,4."
+        )
+    if repeats > 1 and "seed" in grid:
+        raise UsageError(
+            "--repeat chooses the seeds, and the grid lists seeds; leave one of them out."
+        )
     first = _first_seed(base)
     wanted = [
         _Wanted(number, changes, seed)
@@ -193,18 +197,6 @@ class _Refused:
     error: LeakboundError
 
 
-def _check(base: Mapping[str, object], grid: Grid, repeats: int) -> None:
-    if not grid and repeats < 2:
-        raise UsageError(
-            "a sweep needs something to change; add --grid KEY=VALUE,VALUE such as --grid "
-            "epsilon=1,2,4."
-        )
-    if repeats > 1 and "seed" in grid:
-        raise UsageError(
-            "--repeat chooses the seeds, and the grid lists seeds; leave one of them out."
-        )
-
-
 def _first_seed(base: Mapping[str, object]) -> int:
     seed = base.get("seed", 0)
     if not isinstance(seed, int):
@@ -226,7 +218,11 @@ def _try(
     try:
         spec, handed = objects.point(base, one.changes, one.seed)
         require(spec)
-        _require_epsilon(spec)
+        if spec.decision.claim is not None:
+            raise UsageError(
+                "a sweep compares bounds with a claimed epsilon, and the claim is "
+                f"{spec.decision.claim}; state --epsilon, or audit each setting by itself."
+            )
         prepared = prepare(spec, handed=handed, opener=opener)
         check_utility(prepared, queries)
         collection = collection_id(prepared, queries)
@@ -235,21 +231,8 @@ def _try(
             changes=one.changes, seed=one.seed, cause="refused", reason=str(error)
         )
         return _Refused(missing, error)
-    evidence = _evidence(prepared)
+    evidence = prepared.evidence or prepared.name
     return PlannedPoint(one.number, one.changes, prepared.spec, evidence, collection, handed)
-
-
-def _require_epsilon(spec: AuditSpec) -> None:
-    if spec.decision.claim is not None:
-        raise UsageError(
-            "a sweep compares bounds with a claimed epsilon, and the claim is "
-            f"{spec.decision.claim}; state --epsilon, or audit each setting by itself."
-        )
-
-
-def _evidence(prepared: Prepared) -> str:
-    """Of a system that asks its own model, every run is its own."""
-    return prepared.evidence or prepared.name
 
 
 def _joint_error(refused: Sequence[_Refused], of: int) -> LeakboundError:

@@ -7,8 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import JsonValue
-
 from leakbound._version import __version__
 from leakbound.auditing.audit import run_audit
 from leakbound.auditing.collect.collect import Batches, BatchRunner, CollectionPlan, run_serial
@@ -137,8 +135,13 @@ class Sweep:
         """What is known so far, in the order of the grid."""
         plan, done = self.plan, self._done
         missing = [self._missing(point) for point in plan.points if point.number not in done]
+        # what all points share, with defaults
+        every = (*self.plan.points, *self.plan.elsewhere)
+        first = flat_settings(min(every, key=lambda point: point.number).spec.flat())
+        changed = set(self.plan.grid)
+        shared = {key: first[key] for key in first if not {key, key.partition(".")[0]} & changed}
         return SweepRecord(
-            base=self._base(),
+            base={**shared, "seed": self.plan.first_seed},
             grid=plan.grid,
             repeats=plan.repeats,
             points=tuple(done[point.number] for point in plan.points if point.number in done),
@@ -152,14 +155,6 @@ class Sweep:
             return MissingPoint(changes=point.changes, seed=seed, cause="failed", reason=reason)
         reason = "the sweep has not come to it."
         return MissingPoint(changes=point.changes, seed=seed, cause="not_reached", reason=reason)
-
-    def _base(self) -> dict[str, JsonValue]:
-        """What all points share, with defaults."""
-        every = (*self.plan.points, *self.plan.elsewhere)
-        first = flat_settings(min(every, key=lambda point: point.number).spec.flat())
-        changed = set(self.plan.grid)
-        shared = {key: first[key] for key in first if not {key, key.partition(".")[0]} & changed}
-        return {**shared, "seed": self.plan.first_seed}
 
 
 def _elsewhere(point: PlannedPoint) -> MissingPoint:

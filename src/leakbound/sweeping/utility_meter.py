@@ -69,10 +69,7 @@ class _Reference:
 
 @dataclass
 class UtilityMeter:
-    """Measures points one after the other.
-
-    It holds the aggregates (PRIVATE) of the last collection in memory, and never writes them.
-    """
+    """Measures points one after the other."""
 
     queries: int
     model_calls: int = 0

@@ -30,10 +30,7 @@ def on_cluster(
     opener: Opener,
     calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
 ) -> BatchRunner:
-    """Make what asks batches on a cluster.
-
-    Workers open the model and the system at their addresses, and refuse any but the prepared ones.
-    """
+    """Make what asks batches on a cluster."""
     if not prepared.mechanism.needs and prepared.spec.system.address is None:
         raise UsageError("workers open a system at its address; give it as python:file.py:object.")
     _require_divisible(prepared.mechanism)

@@ -22,10 +22,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What was collected of a few pairs, and the model calls that it took.
-
-    It is stored whole or not at all.
-    """
+    """What was collected of a few pairs, and the model calls that it took."""
 
     first: int
     rows: tuple[EvidenceRow, ...]
@@ -155,10 +152,7 @@ def collect(
     progress: Progress = lambda done, total: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Collect the batches that the store lacks, in the shard's part of the run; were there any?
-
-    Late controls are asked once the last pair is stored, unless the collection has ended before.
-    """
+    """Collect the batches that the store lacks, in the shard's part of the run; were there any?"""
     mine, stored = plan.batches(shard), store.batches()
     missing = [first for first in mine if first not in stored]
     done, total = plan.pairs_in(mine) - plan.pairs_in(missing), plan.pairs_in(mine)
@@ -213,10 +207,7 @@ def _mask(row: EvidenceRow, pair: Pair, answers: tuple[str, ...]) -> EvidenceRow
 
 
 def hidden(aggregate: Aggregate, asked: RenderedQuery, answers: tuple[str, ...]) -> Aggregate:
-    """Blot out everything of a free answer that has nothing of the canary in it.
-
-    What the learned witness reads is measured before the words are gone.
-    """
+    """Blot out everything of a free answer that has nothing of the canary in it."""
     seen = reply_of(aggregate)
     kept = None if seen is None else masked(seen, asked.target, answers)
     channels = {name: _hidden_text(one, asked) for name, one in aggregate.channels.items()}

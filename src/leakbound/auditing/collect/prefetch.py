@@ -16,11 +16,7 @@ MOST = 64  # batches at once: each has a thread, and what is asked ahead is lost
 
 
 def run_ahead(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-    """Ask as many batches at once as the connections of an endpoint have room for.
-
-    A model on this machine is asked one batch after the other. A run that ends early, or is
-    interrupted, gives up what was asked ahead.
-    """
+    """Ask as many batches at once as the connections of an endpoint have room for."""
     endpoint = concurrent_model(model)
     many = 1 if endpoint is None else _at_once(plan, endpoint, batches)
     if endpoint is None or many == 1:
@@ -36,11 +32,7 @@ def run_ahead(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Bat
 
 
 def _at_once(plan: CollectionPlan, endpoint: Concurrent, batches: Sequence[int]) -> int:
-    """Batches whose requests fill the connections, and one that waits behind them.
-
-    With one connection there is nothing to fill, and a limit reached in a later batch would cost
-    the first.
-    """
+    """Batches whose requests fill the connections, and one that waits behind them."""
     if len(batches) < 2 or endpoint.connections == 1:
         return 1
     requests = {

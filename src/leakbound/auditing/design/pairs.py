@@ -106,11 +106,7 @@ class _Held:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Pairs(Sequence[Pair]):
-    """The pairs of an audit; each is made from its own seed when it is first read.
-
-    The first few thousand are held, so that they are designed once; later ones are made again
-    whenever they are read.
-    """
+    """The pairs of an audit; each is made from its own seed when it is first read."""
 
     rows: Context
     task: Task

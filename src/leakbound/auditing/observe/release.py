@@ -117,10 +117,7 @@ NO_ANSWER = "(no answer)"
 
 
 class Releaser:
-    """Releases each aggregate once for its trial and once for the simulated outputs.
-
-    A score with a direction to learn is fitted on the first pairs, which are held until then.
-    """
+    """Releases each aggregate once for its trial and once for the simulated outputs."""
 
     def __init__(
         self, task: Task, mechanism: Mechanism, score: Score, seed: int, *, pilot: int, draws: int,

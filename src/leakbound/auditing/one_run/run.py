@@ -35,10 +35,7 @@ def run_one_run(
     replay: bool = False,
     reuse: bool = True,
 ) -> tuple[AuditResult, Path]:
-    """Plant the canaries, ask what is missing, and compute the result.
-
-    An interrupted run builds its store again, with the same canaries; the result says how often.
-    """
+    """Plant the canaries, ask what is missing, and compute the result."""
     store, prior = RunStore.open(
         prepared.folder(out),
         prepared.manifest,

@@ -266,11 +266,7 @@ STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system 
 
 
 def repeated_share(share: float | None, mechanism: Mechanism) -> float:
-    """Share of the pairs whose first query is asked again.
-
-    Requests to a model carry the whole prompt, and equal ones are asked once, so only systems of
-    the user are asked again.
-    """
+    """Share of the pairs whose first query is asked again."""
     if mechanism.needs:
         if share:
             raise UsageError(

@@ -45,10 +45,7 @@ class Recomputed:
 
 
 def recompute(folder: Path) -> Recomputed:
-    """Compute bounds and verdict of a run again, from its stored trials.
-
-    It needs the rows, which canaries are drawn from, and the system's file where one was named.
-    """
+    """Compute bounds and verdict of a run again, from its stored trials."""
     try:
         kept, manifest = load_result(folder), read_manifest(folder)
         spec = _spec(kept, manifest)

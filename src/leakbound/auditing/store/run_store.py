@@ -233,10 +233,7 @@ class RunStore:
             chain.note_looks(db, looks)
 
     def head(self, pairs: int) -> str:
-        """The head of the chain of the first pairs and the control pairs, in their order.
-
-        It does not depend on when, where and by whom the batches were stored.
-        """
+        """The head of the chain of the first pairs and the control pairs, in their order."""
         with self._database() as db:
             return chain.head_of(db, pairs)
 

@@ -11,12 +11,9 @@ from leakbound.privacy import ApproxDP, gdp_trade_off, trade_off
 from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, canvas, legend, svg
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from leakbound.auditing import AuditResult
     from leakbound.auditing.result.curves import EValuePath
     from leakbound.estimators.exact import Profile
-    from leakbound.stats import Estimate
 
 LEAST_DELTA = 1e-12  # where the logarithmic axis of delta ends
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -25,20 +22,6 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def roc_figure(result: AuditResult) -> str:
     """The ROC curve of simulated outputs, the highest that the claim allows, and error limits."""
     figure, axes = canvas("false-positive rate", "true-positive rate")
-    _draw_limits(axes, result)
-    observed = f"observed (AUROC {result.curves.auroc:.3f})"
-    axes.plot(result.curves.fpr, result.curves.tpr, color=MEMBER, lw=2, label=observed)
-    for estimate in result.estimates:
-        if estimate.method == "clopper_pearson" and estimate.confidence:
-            _draw_error_limits(axes, estimate)
-    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
-    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
-    legend(axes, "lower right")
-    return svg(figure, f"ROC curve of the attack on {result.attack['mechanism']}")
-
-
-def _draw_limits(axes: Axes, result: AuditResult) -> None:
-    """The highest ROC curves that claim and guarantee allow."""
     x = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
     claim, mu = ApproxDP(result.claim.epsilon, result.claim.delta), result.guarantee.mu
     name = f"claim: ε={claim.value:g}, δ={claim.delta:g}"
@@ -46,12 +29,17 @@ def _draw_limits(axes: Axes, result: AuditResult) -> None:
     if mu is not None:
         y = gdp_trade_off(x, mu)
         axes.plot(x, y, color=INK, ls=":", lw=1.6, label=f"guarantee: μ={mu:.3g}")
-
-
-def _draw_error_limits(axes: Axes, estimate: Estimate) -> None:
-    limits = estimate.details
-    at = [limits["fpr_upper"]], [1 - limits["fnr_upper"]]
-    axes.plot(*at, "o", color=INK, ms=5, label="Clopper-Pearson limits")
+    observed = f"observed (AUROC {result.curves.auroc:.3f})"
+    axes.plot(result.curves.fpr, result.curves.tpr, color=MEMBER, lw=2, label=observed)
+    for estimate in result.estimates:
+        if estimate.method == "clopper_pearson" and estimate.confidence:
+            limits = estimate.details
+            at = [limits["fpr_upper"]], [1 - limits["fnr_upper"]]
+            axes.plot(*at, "o", color=INK, ms=5, label="Clopper-Pearson limits")
+    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
+    legend(axes, "lower right")
+    return svg(figure, f"ROC curve of the attack on {result.attack['mechanism']}")
 
 
 def histogram_figure(result: AuditResult) -> str:

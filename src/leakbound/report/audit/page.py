@@ -50,8 +50,6 @@ from leakbound.report.words import VERDICTS, decimal, verdict_text
 from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from leakbound.auditing import AuditResult
 
 REFERENCE_HEAD = ("Item", "What it asks", "What this audit says")
@@ -92,21 +90,6 @@ def is_binary(result: AuditResult) -> bool:
 def rates_figure(result: AuditResult) -> str:
     """Both rates of the attack with their intervals, and the region that the claim allows."""
     figure, axes = canvas("said “canary” where it was not", "said “canary” where it was")
-    _draw_allowed(axes, result)
-    rates = rates_of(result, 1 - (result.bound.confidence or 0.95))
-    hit, alarm = rates["tpr"], rates["fpr"]
-    low, high = hit.limits
-    left, right = alarm.limits
-    axes.fill_between([left, right], low, high, color=MEMBER, alpha=0.3, lw=0)
-    axes.plot([alarm.share], [hit.share], "o", color=MEMBER, ms=7, label="observed, with intervals")
-    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
-    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    legend(axes, "lower right")
-    return svg(figure, f"rates of the attack on {result.attack['mechanism']}")
-
-
-def _draw_allowed(axes: Axes, result: AuditResult) -> None:
-    """Pairs of rates that a system within the claim can show, and what is guaranteed."""
     claim = ApproxDP(result.claim.epsilon, result.claim.delta)
     top = trade_off(claim, GRID)
     bottom = 1 - trade_off(claim, 1 - GRID)
@@ -118,6 +101,16 @@ def _draw_allowed(axes: Axes, result: AuditResult) -> None:
         mu = result.guarantee.mu
         axes.plot(GRID, gdp_trade_off(GRID, mu), color=INK, ls=":", lw=1.6,
                   label=f"guarantee: μ={mu:.3g}")  # fmt: skip
+    rates = rates_of(result, 1 - (result.bound.confidence or 0.95))
+    hit, alarm = rates["tpr"], rates["fpr"]
+    low, high = hit.limits
+    left, right = alarm.limits
+    axes.fill_between([left, right], low, high, color=MEMBER, alpha=0.3, lw=0)
+    axes.plot([alarm.share], [hit.share], "o", color=MEMBER, ms=7, label="observed, with intervals")
+    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    legend(axes, "lower right")
+    return svg(figure, f"rates of the attack on {result.attack['mechanism']}")
 
 
 def systems_figure(results: Sequence[AuditResult]) -> str:

@@ -85,6 +85,11 @@ def _rule(outcome: str) -> Json:
 
 def _result(record: AuditResult, result: GateResult) -> Json:
     bound = record.bound
+    address = str(record.spec.get("address") or "")
+    scheme = next((one for one in ADDRESSES if address.startswith(one)), None)
+    file = address.removeprefix(scheme or "").partition(":")[0]
+    if scheme is None or file.startswith("/") or not file.endswith((".py", ".yaml", ".yml")):
+        file = f"{record.name}/record.json"
     return {
         "ruleId": f"leakbound/{result.outcome}",
         "ruleIndex": list(LEVELS).index(result.outcome),
@@ -93,7 +98,7 @@ def _result(record: AuditResult, result: GateResult) -> Json:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": _place(record)},
+                    "artifactLocation": {"uri": quote(file.removeprefix("./"))},
                     "region": {"startLine": 1},
                 }
             }
@@ -110,16 +115,6 @@ def _result(record: AuditResult, result: GateResult) -> Json:
             "testedPairs": record.tested_pairs,
         },
     }
-
-
-def _place(record: AuditResult) -> str:
-    """The file of the system where one was named, else the record; relative, as URIs are."""
-    address = str(record.spec.get("address") or "")
-    scheme = next((one for one in ADDRESSES if address.startswith(one)), None)
-    file = address.removeprefix(scheme or "").partition(":")[0]
-    if scheme is None or file.startswith("/") or not file.endswith((".py", ".yaml", ".yml")):
-        file = f"{record.name}/record.json"
-    return quote(file.removeprefix("./"))
 
 
 def _fingerprint(record: AuditResult, outcome: str) -> str:

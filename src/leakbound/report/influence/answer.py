@@ -12,7 +12,7 @@ from leakbound.report.influence.spans import NamedReading, hides_copies, top_spa
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
-    from leakbound.attribution import Expected, InfluenceRecord, SpanGrid
+    from leakbound.attribution import Expected, InfluenceRecord
 
 LONGEST = 60  # characters of a quoted text
 MILLION = math.log(1e6)
@@ -58,10 +58,6 @@ def _part(named: NamedReading) -> str:
             "No part alone explains this: removed one at a time, copies of a text stand in for "
             "each other."
         )
-    return _strongest(named, grid)
-
-
-def _strongest(named: NamedReading, grid: SpanGrid) -> str:
     (top,) = top_spans(named.one, grid, 1)
     whole = float(named.reading.grids[-1].totals[0])
     name = f"{top.name}: " if top.name else ""

@@ -208,12 +208,14 @@ def _map(one: NamedReading, grid: SpanGrid, most: float) -> _Map:
     }  # fmt: skip
     excess = excess_note(one.reading, grid)
     notes = [*([excess] if excess else []), *grid_notes(one.reading, grid)]
-    tokens = _tokens_with_lambda(one.reading)
+    lams = [f"λ {lam:.3g}" for lam in one.reading.lams] or [""] * len(one.reading.tokens)
+    tokens = list(zip(one.reading.tokens, lams, strict=True))
     return _Map(one.name, tokens, pieces, top_spans(one.one, grid), notes, data)
 
 
 def _piece(segment: Segment, grid: SpanGrid, most: float, top: bool) -> _Piece:
-    text = _short(segment.text)
+    text = segment.text.strip()
+    text = (text if len(text) <= WORDS else f"{text[:WORDS]}…") or "blank"
     if segment.top < 0:
         return _Piece(segment.text, 0.0, False, f"{text}: not measured")
     named = f"{grid.names[segment.top]}, " if grid.unit else f"span {segment.top + 1}, "
@@ -223,18 +225,6 @@ def _piece(segment: Segment, grid: SpanGrid, most: float, top: bool) -> _Piece:
     )
     source = grid.names[segment.top] if grid.unit in (DOCUMENT, MESSAGE) else ""
     return _Piece(segment.text, round(OPACITY * segment.influence / most, 3), top, label, source)
-
-
-def _short(text: str) -> str:
-    """The text of a piece, as its label begins."""
-    text = text.strip()
-    return (text if len(text) <= WORDS else f"{text[:WORDS]}…") or "blank"
-
-
-def _tokens_with_lambda(reading: Reading) -> list[tuple[str, str]]:
-    """Each response token with its lambda, where every token has one of its own."""
-    lams = [f"λ {lam:.3g}" for lam in reading.lams] or [""] * len(reading.tokens)
-    return list(zip(reading.tokens, lams, strict=True))
 
 
 def _place(span: tuple[int, int]) -> str:

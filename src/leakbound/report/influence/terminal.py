@@ -37,7 +37,11 @@ def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
     lines = []
     for one in record.attributions[:shown]:
         for reading in one.readings:
-            lines += [_whole(reading), *_lambdas(reading)]
+            tokens = ", ".join(
+                f"{piece.strip()!r} {lam:.3g}"
+                for piece, lam in zip(reading.tokens, reading.lams, strict=False)
+            )
+            lines += [_whole(reading), *([f"  λ of each token: {tokens}"] if tokens else [])]
             for grid in reading.grids[:-1]:
                 faint = hides_copies(reading, grid)
                 lines += [
@@ -64,15 +68,6 @@ def _normalize(reading: Reading, influence: float) -> str:
         f" Entropy of the response without the context: {sum(reading.entropy):.3f} nats; influence "
         f"over it: {reading.normalized(influence):.3f}."
     )
-
-
-def _lambdas(reading: Reading) -> list[str]:
-    """Each token of a response from bounded CID with its lambda."""
-    tokens = ", ".join(
-        f"{piece.strip()!r} {lam:.3g}"
-        for piece, lam in zip(reading.tokens, reading.lams, strict=False)
-    )
-    return [f"  λ of each token: {tokens}"] if tokens else []
 
 
 def _top(one: Attribution, grid: SpanGrid, faint: bool) -> str:

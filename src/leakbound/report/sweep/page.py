@@ -49,7 +49,9 @@ NONE = -1.0  # where a cell without a number is sorted: before all numbers
 
 def sweep_page(record: SweepRecord, title: str | None = None) -> str:
     warnings = dict.fromkeys(warning for point in record.points for warning in point.warnings)
-    head, rows = _head(record), _rows(record)
+    settings = enumerate(record.settings, 1)  # repeats of one setting have its number
+    rows = [_row(record, at, point) for at, points in settings for point in points]
+    head = _head(record)
     shown, same = _columns(head, rows)
     return render(
         "sweep/page.html.j2",
@@ -135,12 +137,6 @@ def _head(record: SweepRecord) -> tuple[str, ...]:
         "FPR", "μ ≥", "guaranteed μ", "exact ε", *(UTILITY if record.utilities else ()), "pairs",
         "model calls", "run",
     )  # fmt: skip
-
-
-def _rows(record: SweepRecord) -> list[list[TableCell]]:
-    """Points by setting; repeats of one setting have its number."""
-    settings = enumerate(record.settings, 1)
-    return [_row(record, at, point) for at, points in settings for point in points]
 
 
 def _row(record: SweepRecord, number: int, point: SweepPoint) -> list[TableCell]:
