@@ -29,10 +29,10 @@ from leakbound.gating.compare import compare_results
 from leakbound.models import Scripted
 from leakbound.report import page
 from leakbound.report.decisions.comparison import comparison_page
-from leakbound.report.frame import facts, written
 from leakbound.report.influence.page import influence_page
 from leakbound.report.pages import GLOSSARY, terms_on
 from leakbound.report.sweep.page import sweep_page
+from leakbound.report.words import facts, written
 from leakbound.sweeping import SweepRecord, load_sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -247,3 +249,57 @@ def _load(file: Path, kind: type[M], what: str) -> M:
         return kind.model_validate_json(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"{str(file)!r} is not {what}: {reason_of(error)}.") from None
+
+
+RATES = ("tpr", "fpr")
+Cells = dict[str, JsonValue]
+
+
+def sweep_csv(record: SweepRecord) -> str:
+    """The points of a sweep as a table.
+
+    Args:
+        record: The sweep.
+
+    Returns:
+        CSV with a head and a row per point: what it changes, what it found. Empty cells: not known.
+        Bounds are lower bounds at `confidence`.
+    """
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    for number, point in enumerate(record.points):
+        row = {**{key: point.changes.get(key) for key in record.grid}, **_find(point)}
+        if number == 0:
+            writer.writerow(row)
+        writer.writerow("" if value is None else value for value in row.values())
+    return file.getvalue()
+
+
+def _find(point: SweepPoint) -> Cells:
+    bound, rates = point.bound, (_rate_cells(rate, point.rates.get(rate)) for rate in RATES)
+    return {
+        "seed": point.seed, "verdict": point.verdict, "reason": point.reason,
+        "claim": point.claim.epsilon, "claim_delta": point.claim.delta, "bound": bound.epsilon,
+        "method": bound.method, "kind": bound.kind, "confidence": bound.confidence,
+        **{name: cell for cells in rates for name, cell in cells.items()},
+        "mu_bound": point.mu_bound, "mu_guarantee": point.guarantee.mu,
+        "epsilon_guarantee": point.guarantee.epsilon, "epsilon_exact": point.exact_epsilon,
+        **_utility_cells(point.utility), "pairs": point.pairs, "model_calls": point.model_calls,
+        "evidence": point.evidence, "run": point.run,
+    }  # fmt: skip
+
+
+def _rate_cells(name: str, rate: Rate | None) -> Cells:
+    cells = (None, None, None) if rate is None else (rate.share, rate.low, rate.high)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), cells, strict=True))
+
+
+def _utility_cells(utility: SweepUtility | None) -> Cells:
+    if utility is None:
+        return dict.fromkeys((
+            "utility_kind", "utility", "utility_zero_shot", "utility_non_private",
+        ))  # fmt: skip
+    return {
+        "utility_kind": utility.kind, "utility": utility.value,
+        "utility_zero_shot": utility.zero_shot, "utility_non_private": utility.non_private,
+    }  # fmt: skip

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -23,12 +23,6 @@ from leakbound.auditing.result.summary import attacker_sentence, odds_sentence, 
 from leakbound.gating.compare import flat_settings
 from leakbound.gating.rates import rates_of
 from leakbound.privacy import ApproxDP, gdp_trade_off, trade_off
-from leakbound.report.audit.figures import (
-    e_value_figure,
-    histogram_figure,
-    profile_figure,
-    roc_figure,
-)
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     ESTIMATE_HEAD,
@@ -41,16 +35,93 @@ from leakbound.report.audit.words import (
     reason_sentences,
     setup_sentence,
 )
-from leakbound.report.cells import TableCell
-from leakbound.report.decisions.bounds_figure import SYSTEMS, SystemBounds, bounds_figure
-from leakbound.report.figures import CLAIM, INK, MEMBER, canvas, legend, svg
-from leakbound.report.frame import counted, facts
+from leakbound.report.decisions.comparison import SYSTEMS, SystemBounds, bounds_figure
+from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, canvas, legend, svg
 from leakbound.report.pages import render
-from leakbound.report.words import VERDICTS, decimal, verdict_text
+from leakbound.report.words import VERDICTS, TableCell, counted, decimal, facts, verdict_text
 from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
+    from leakbound.auditing.result.curves import EValuePath
+    from leakbound.estimators.exact import Profile
+
+GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
+LEAST_DELTA = 1e-12  # where the logarithmic axis of delta ends
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def roc_figure(result: AuditResult) -> str:
+    """The ROC curve of simulated outputs, the highest that the claim allows, and error limits."""
+    figure, axes = canvas("false-positive rate", "true-positive rate")
+    claim, mu = ApproxDP(result.claim.epsilon, result.claim.delta), result.guarantee.mu
+    name = f"claim: ε={claim.value:g}, δ={claim.delta:g}"
+    axes.plot(GRID, trade_off(claim, GRID), color=CLAIM, ls="--", lw=1.6, label=name)
+    if mu is not None:
+        axes.plot(
+            GRID, gdp_trade_off(GRID, mu), color=INK, ls=":", lw=1.6, label=f"guarantee: μ={mu:.3g}"
+        )
+    observed = f"observed (AUROC {result.curves.auroc:.3f})"
+    axes.plot(result.curves.fpr, result.curves.tpr, color=MEMBER, lw=2, label=observed)
+    for estimate in result.estimates:
+        if estimate.method == "clopper_pearson" and estimate.confidence:
+            limits = estimate.details
+            at = [limits["fpr_upper"]], [1 - limits["fnr_upper"]]
+            axes.plot(*at, "o", color=INK, ms=5, label="Clopper-Pearson limits")
+    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
+    legend(axes, "lower right")
+    return svg(figure, f"ROC curve of the attack on {result.attack['mechanism']}")
+
+
+def histogram_figure(result: AuditResult) -> str:
+    """The share of outputs by score, with the canary in the context and without it."""
+    figure, axes = canvas(f"score: {result.attack['score']}", "share of outputs")
+    curves = result.curves
+    for shares, color, name in (
+        (curves.nonmember, NONMEMBER, "canary out"),
+        (curves.member, MEMBER, "canary in"),
+    ):
+        axes.stairs(shares, curves.edges, fill=True, alpha=0.35, color=color)
+        axes.stairs(shares, curves.edges, color=color, lw=1.4, label=name)
+    if len(curves.edges) == 3:
+        middle = [(a + b) / 2 for a, b in zip(curves.edges, curves.edges[1:], strict=False)]
+        axes.set_xticks(middle, ["0", "1"])
+    legend(axes)
+    return svg(figure, f"score histograms of both contexts for {result.attack['mechanism']}")
+
+
+def e_value_figure(path: EValuePath, mechanism: str) -> str:
+    """ln of the e-value, pair by pair, and the level that rejects."""
+    figure, axes = canvas("paired trials", "ln of the e-value")
+    axes.plot((0, *path.pairs), (0.0, *path.log_e_values), color=MEMBER, lw=2, label="e-value")
+    level = f"rejected above {path.level:.3g}"
+    axes.axhline(path.level, color=CLAIM, ls="--", lw=1.6, label=level)
+    axes.axhline(0, color=INK, lw=0.6, alpha=0.5)
+    legend(axes)
+    return svg(figure, f"e-value of the test of {mechanism}")
+
+
+def profile_figure(profile: Profile, result: AuditResult) -> str:
+    """The exact δ(ε) of the paired trials, mean and worst, with the claim as a point."""
+    figure, axes = canvas("ε", "δ(ε) of the pair")
+    for values, color, name in (
+        (profile.worst, MEMBER, "worst pair"),
+        (profile.mean, NONMEMBER, "mean of the pairs"),
+    ):
+        axes.plot(profile.epsilon, np.maximum(values, LEAST_DELTA), color=color, lw=2, label=name)
+    claim = [result.claim.epsilon], [max(result.claim.delta, LEAST_DELTA)]
+    axes.plot(*claim, "D", color=CLAIM, ms=6, label="claim")
+    axes.set(yscale="log", ylim=(LEAST_DELTA, 2))
+    axes.yaxis.set_major_formatter(_power_of_ten)
+    legend(axes)
+    return svg(figure, f"exact privacy profile of the pairs of {result.attack['mechanism']}")
+
+
+def _power_of_ten(value: float, _place: float | None) -> str:
+    """As 10⁻⁵. The labels of matplotlib are TeX, whose parser takes longer than the figure."""
+    return "10" + f"{math.log10(value):.0f}".translate(SUPERSCRIPTS)
+
 
 REFERENCE_HEAD = ("Item", "What it asks", "What this audit says")
 
@@ -79,7 +150,6 @@ def _status(status: ReferenceStatus) -> str:
 
 
 BINARY = 3  # edges of the histogram of scores that are 0 or 1
-GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
 
 
 def is_binary(result: AuditResult) -> bool:
@@ -194,34 +264,6 @@ OVERVIEW = (
     "System", "Verdict", "ε ≥", "Claimed ε", "μ ≥", "Guaranteed μ", "AUROC (point estimate)",
     "Model calls",
 )  # fmt: skip
-TextCells = tuple[str, ...]
-Drawn = tuple[tuple[str, str], ...]  # an svg element and a caption each
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """One audit of the page, in the words of the template."""
-
-    result: AuditResult
-    name: str
-    system: str
-    attacker: str
-    odds: str
-    bound: str
-    setup: str
-    checked: str
-    verdict: str
-    reasons: tuple[str, ...]
-    main: Drawn
-    figures: Drawn
-    channels: tuple[TextCells, ...]
-    by_channel: str
-    deciding: tuple[TextCells, ...]
-    others: tuple[TextCells, ...]
-    tried: tuple[TextCells, ...]
-    references: tuple[TextCells, ...]
-    prompt: tuple[str, ...]
-    settings: Mapping[str, object]
 
 
 def page(results: Sequence[AuditResult], title: str | None = None) -> str:
@@ -255,31 +297,32 @@ def _overview(at: int, result: AuditResult) -> tuple[TableCell | str, ...]:
     )  # fmt: skip
 
 
-def _section(result: AuditResult, numbers: Mapping[str, int]) -> _Section:
+def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, object]:
+    """One audit of the page, in the words of the template."""
     drawn, gaussian = tuple(audit_figures(result)), result.guarantee.mu is not None
     rows = {e.method: estimate_row(e, numbers, gaussian) for e in result.estimates}
-    return _Section(
-        result=result,
-        name=system_name(result),
-        system=systems_words([subject_of(result)]),
-        attacker=attacker_sentence(result),
-        odds=odds_sentence(result),
-        bound=bound_sentence(result),
-        setup=setup_sentence(result),
-        checked=check_sentence(result),
-        verdict=verdict_words(result),
-        reasons=reason_sentences(result),
-        main=drawn[:1],
-        figures=drawn[1:],
-        channels=tuple(map(channel_row, result.channels)),
-        by_channel=channels_sentence(result),
-        deciding=tuple(rows[method] for method in result.decided_by),
-        others=tuple(row for method, row in rows.items() if method not in result.decided_by),
-        tried=tried_rows(result),
-        references=reference_rows(result),
-        prompt=tuple(IMAGE.split(result.example_prompt)),
-        settings=flat_settings(result.spec),
-    )
+    return {
+        "result": result,
+        "name": system_name(result),
+        "system": systems_words([subject_of(result)]),
+        "attacker": attacker_sentence(result),
+        "odds": odds_sentence(result),
+        "bound": bound_sentence(result),
+        "setup": setup_sentence(result),
+        "checked": check_sentence(result),
+        "verdict": verdict_words(result),
+        "reasons": reason_sentences(result),
+        "main": drawn[:1],
+        "figures": drawn[1:],
+        "channels": tuple(map(channel_row, result.channels)),
+        "by_channel": channels_sentence(result),
+        "deciding": tuple(rows[method] for method in result.decided_by),
+        "others": tuple(row for method, row in rows.items() if method not in result.decided_by),
+        "tried": tried_rows(result),
+        "references": reference_rows(result),
+        "prompt": tuple(IMAGE.split(result.example_prompt)),
+        "settings": flat_settings(result.spec),
+    }
 
 
 def audit_figures(result: AuditResult) -> list[tuple[str, str]]:

@@ -18,8 +18,7 @@ from leakbound.report.audit.words import (
     reason_sentences,
     setup_sentence,
 )
-from leakbound.report.text import aligned
-from leakbound.report.words import decimal, verdict_text
+from leakbound.report.words import aligned, decimal, verdict_text
 from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from leakbound.attribution import InfluenceComparison, InfluenceDifference
 from leakbound.auditing.result.subject import first_line
 from leakbound.gating.compare import CAVEATS, RATES, Comparison
 from leakbound.models.address import model_names
-from leakbound.report.text import aligned
-from leakbound.report.words import verdict_text
+from leakbound.report.words import aligned, verdict_text
 from leakbound.stats import cut
 from leakbound.sweeping import SweepComparison, describe
 

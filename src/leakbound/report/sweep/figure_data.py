@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from leakbound.report.sweep.names import key_name, setting_name
+from leakbound.report.sweep.words import key_name, setting_name
 
 if TYPE_CHECKING:
     from leakbound.sweeping import SweepPoint, SweepRecord

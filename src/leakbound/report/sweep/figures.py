@@ -17,9 +17,10 @@ from leakbound.report.figures import (
     WIDTH,
     canvas,
     legend_below,
+    name_places,
+    number_places,
     svg,
 )
-from leakbound.report.places import name_places, number_places
 from leakbound.report.sweep.figure_data import REFERENCES, FigureData, Series, figures_of
 
 if TYPE_CHECKING:

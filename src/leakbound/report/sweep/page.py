@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from leakbound.auditing.result.subject import asked_models, claim_words
-from leakbound.report.cells import TableCell
-from leakbound.report.frame import facts
 from leakbound.report.pages import render, script_file
 from leakbound.report.sweep.figure_data import FigureData, figures_of
 from leakbound.report.sweep.figures import figure_svg
-from leakbound.report.sweep.names import key_name, setting_name
 from leakbound.report.sweep.words import (
     answer_sentence,
     calls_sentence,
     joint_confidence,
+    key_name,
     not_tried_sentence,
+    setting_name,
     subjects_of,
     tally,
     tried_sentence,
     worst_sentences,
 )
-from leakbound.report.words import KINDS, LIMITS, decimal, rate_text, verdict_text
+from leakbound.report.words import KINDS, LIMITS, TableCell, decimal, facts, rate_text, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
@@ -62,7 +61,9 @@ def sweep_page(record: SweepRecord, title: str | None = None) -> str:
         lines=_lines(record),
         figures=[(figure_svg(data), _caption(data)) for data in figures_of(record)],
         head=[head[at] for at in shown],
-        rows=[_Row([row[at] for at in shown], _search(head, row)) for row in rows],
+        rows=[
+            {"cells": [row[at] for at in shown], "searched": _search(head, row)} for row in rows
+        ],
         same="; ".join(f"{name} {text}" for name, text in same),
         missing=[
             (setting_name(one.changes), str(one.seed), verdict_text(one.cause), one.reason)
@@ -71,13 +72,6 @@ def sweep_page(record: SweepRecord, title: str | None = None) -> str:
         warnings=list(warnings),
         limits=LIMITS, shared=[record.base, record.provenance],
     )  # fmt: skip
-
-
-class _Row(NamedTuple):
-    """A line of the table, and what the filter reads of it."""
-
-    cells: list[TableCell]
-    searched: str
 
 
 def _columns(

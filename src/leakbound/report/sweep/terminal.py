@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leakbound.auditing.result.subject import first_line
-from leakbound.report.sweep.names import key_name, setting_name
 from leakbound.report.sweep.words import (
     calls_sentence,
     joint_confidence,
+    key_name,
+    setting_name,
     subjects_of,
     tally_sentence,
     tried_sentence,
     worst_sentences,
 )
-from leakbound.report.text import aligned
-from leakbound.report.words import decimal, verdict_text
+from leakbound.report.words import aligned, decimal, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:

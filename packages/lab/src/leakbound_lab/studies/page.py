@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from leakbound.models.address import model_names
-from leakbound.report.figures import COLORS, WIDTH, canvas, legend, svg
-from leakbound.report.frame import counted, facts
+from leakbound.report.figures import COLORS, WIDTH, canvas, legend, name_places, number_places, svg
 from leakbound.report.pages import render
-from leakbound.report.places import name_places, number_places
+from leakbound.report.words import counted, facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
