@@ -15,7 +15,7 @@ from leakbound.auditing import AuditResult
 from leakbound.auditing.decide.obstacles import lost_controls
 from leakbound.auditing.decide.verdict import conclude
 from leakbound.auditing.observe.controls import ControlCheck, check_controls
-from leakbound.auditing.receipts.load import load_result
+from leakbound.auditing.receipts.verify import load_result
 from leakbound.auditing.result.summary import attacker_sentence
 from leakbound.estimators import Bounds, Claim, EProcess, PairedScores, TrialDesign
 from leakbound.gating.gate import Gate, check_gate

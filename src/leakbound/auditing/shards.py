@@ -36,12 +36,36 @@ def merge(
 ) -> tuple[AuditResult, Path]:
     """Join the run folders of shards and compute the record. No model is asked."""
     folders = [_run_in(folder) for folder in folders]
-    manifest = _one_run(folders)
-    spec = _spec_of(manifest)
+    manifests = [_manifest(folder) for folder in folders]
+    for folder, manifest in zip(folders, manifests, strict=True):
+        if _identity(manifest) != _identity(manifests[0]):
+            raise StoreError(
+                f"{str(folder)!r} is not of the same run as {str(folders[0])!r}: "
+                f"{_difference(manifests[0], manifest)} differs. "
+                "Merge shards of one command only."
+            )
+    manifest = manifests[0]
+    # the parameters as they were given: a claim that nobody stated is left to its default
+    values = {**manifest["spec"], **manifest["beside"]}
+    values.pop("may_change", None)
+    if values.pop("claim_source", "stated") == "default":
+        del values["epsilon"]
+    spec = make_spec(values)
     known = opener if needs_tokenizer(spec) else lambda spec: unopened(spec, manifest)
-    _require_named(manifest)
+    if manifest.get("handed"):
+        raise UsageError(
+            f"the shards audited Python objects ({' and '.join(manifest['handed'])}), which no "
+            "configuration can name; put rows and systems into files to audit in shards."
+        )
     prepared = prepare(spec, opener=known)
-    _require_same(prepared, manifest)
+    if json.loads(json.dumps(prepared.identity)) != {
+        key: manifest[key] for key in prepared.identity
+    }:
+        raise StoreError(
+            f"the run's {_difference(manifest, {**prepared.manifest})} is not what it was when "
+            "the shards were collected; bring its "
+            "data, system and version of leakbound back."
+        )
     shards = [RunStore(folder, manifest) for folder in folders]  # before anything is written
     joined = RunStore(prepared.folder(out), prepared.manifest)
     for shard in shards:
@@ -50,15 +74,6 @@ def merge(
     _require_whole(asked, joined)
     store, prior = open_run(prepared, out, reuse=False)
     return write_result(OnePass(prepared, store, asked, prior)), store.folder
-
-
-def _spec_of(manifest: Manifest) -> AuditSpec:
-    """The parameters as they were given: a claim that nobody stated is left to its default."""
-    values = {**manifest["spec"], **manifest["beside"]}
-    values.pop("may_change", None)
-    if values.pop("claim_source", "stated") == "default":
-        del values["epsilon"]
-    return make_spec(values)
 
 
 def needs_tokenizer(spec: AuditSpec) -> bool:
@@ -98,14 +113,6 @@ def kept_model(spec: AuditSpec, out: Path) -> Model:
     return unopened(spec, *found.values())
 
 
-def _require_named(manifest: Manifest) -> None:
-    if manifest.get("handed"):
-        raise UsageError(
-            f"the shards audited Python objects ({' and '.join(manifest['handed'])}), which no "
-            "configuration can name; put rows and systems into files to audit in shards."
-        )
-
-
 def _run_in(folder: Path) -> Path:
     if not folder.is_dir():
         raise StoreError(
@@ -121,19 +128,6 @@ def _run_in(folder: Path) -> Path:
             f"{str(folder)!r} holds {len(inside)} runs; give the folder of the one to merge."
         )
     return inside[0] if inside else folder
-
-
-def _one_run(folders: Sequence[Path]) -> Manifest:
-    """The manifest that all folders share."""
-    manifests = [_manifest(folder) for folder in folders]
-    for folder, manifest in zip(folders, manifests, strict=True):
-        if _identity(manifest) != _identity(manifests[0]):
-            raise StoreError(
-                f"{str(folder)!r} is not of the same run as {str(folders[0])!r}: "
-                f"{_difference(manifests[0], manifest)} differs. "
-                "Merge shards of one command only."
-            )
-    return manifests[0]
 
 
 def _manifest(folder: Path) -> Manifest:
@@ -164,23 +158,21 @@ def _difference(one: Manifest, other: Manifest) -> str:
     )
 
 
-def _require_same(prepared: Prepared, manifest: Manifest) -> None:
-    if json.loads(json.dumps(prepared.identity)) != {
-        key: manifest[key] for key in prepared.identity
-    }:
-        raise StoreError(
-            f"the run's {_difference(manifest, {**prepared.manifest})} is not what it was when "
-            "the shards were collected; bring its "
-            "data, system and version of leakbound back."
-        )
-
-
 def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
     """Every batch is there; else the shards that lack some are named."""
     stored = store.batches()
     missing = [first for first in asked.batches() if first not in stored]
     if not missing:
-        return _require_late(asked, store)
+        # every shard has seen the controls after its last pair
+        cut = [one for one in store.shards() or [(1, 1)] if late_left(asked, store, one)]
+        if cut:
+            number, total = cut[0]
+            raise StoreError(
+                f"shard {number}/{total} was not collected to its end: the controls after its last "
+                f"pair are missing. Collect them (audit --shard {number}/{total}), then merge "
+                "again with its folder."
+            )
+        return
     total = max((total for _, total in store.shards()), default=1)
     names = sorted({first // asked.size % total + 1 if first >= 0 else 1 for first in missing})
     shards = " and ".join(f"{name}/{total}" for name in names)
@@ -189,18 +181,6 @@ def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
         "collect it to its end "
         f"(audit --shard {names[0]}/{total}), then merge again with its folder."
     )
-
-
-def _require_late(asked: CollectionPlan, store: RunStore) -> None:
-    """Every shard has seen the controls after its last pair."""
-    cut = [one for one in store.shards() or [(1, 1)] if late_left(asked, store, one)]
-    if cut:
-        number, total = cut[0]
-        raise StoreError(
-            f"shard {number}/{total} was not collected to its end: the controls after its last "
-            f"pair are missing. Collect them (audit --shard {number}/{total}), then merge again "
-            "with its folder."
-        )
 
 
 def run_shard(

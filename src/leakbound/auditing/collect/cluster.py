@@ -33,26 +33,8 @@ def on_cluster(
     """Make what asks batches on a cluster."""
     if not prepared.mechanism.needs and prepared.spec.system.address is None:
         raise UsageError("workers open a system at its address; give it as python:file.py:object.")
-    _require_divisible(prepared.mechanism)
-    spec = _absolute(prepared.spec)
-
-    def ask(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-        wanted = (_source(prepared.mechanism), model.fingerprint)
-        asked = (
-            questions.task, questions.pairs, questions.size, questions.keep_text,
-            questions.controls, questions.late,
-        )  # fmt: skip
-        model_of = opener if prepared.mechanism.needs else None
-        opened = partial(_tool, spec, asked, model_of, wanted, calls)
-        for _, batch in spread(cluster, opened, _work, batches):
-            yield batch
-
-    return ask
-
-
-def _require_divisible(mechanism: Mechanism) -> None:
-    """Refuse what several workers would ask at the same time about what one of them put there."""
-    system = mechanism.system if isinstance(mechanism, SystemMechanism) else None
+    # refuse what several workers would ask at the same time about what one of them put there
+    system = prepared.mechanism.system if isinstance(prepared.mechanism, SystemMechanism) else None
     if isinstance(system, SharedStore):
         raise UsageError(
             "a session design puts the canary of each trial into one store and takes it out, and a "
@@ -66,6 +48,26 @@ def _require_divisible(mechanism: Mechanism) -> None:
             "the service keeps the context that it is given (setup, plant), so workers of a "
             "cluster would ask about each other's contexts; leave --ray out."
         )
+    # workers have folders of their own: local files are named from the root
+    places = ("model", "embedder", "judge_model", "address")
+    named = {name: getattr(prepared.spec.system, name) for name in places}
+    update = {name: rooted(to, name == "embedder") for name, to in named.items() if to}
+    spec = prepared.spec.model_copy(
+        update={"system": prepared.spec.system.model_copy(update=update)}
+    )
+
+    def ask(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+        wanted = (_source(prepared.mechanism), model.fingerprint)
+        asked = (
+            questions.task, questions.pairs, questions.size, questions.keep_text,
+            questions.controls, questions.late,
+        )  # fmt: skip
+        model_of = opener if prepared.mechanism.needs else None
+        opened = partial(_tool, spec, asked, model_of, wanted, calls)
+        for _, batch in spread(cluster, opened, _work, batches):
+            yield batch
+
+    return ask
 
 
 def _tool(
@@ -100,11 +102,3 @@ def _work(tool: Tool, first: int) -> Batch:
 
 def _source(mechanism: Mechanism) -> str:
     return mechanism.name + mechanism.source
-
-
-def _absolute(spec: AuditSpec) -> AuditSpec:
-    """Workers have folders of their own: local files are named from the root."""
-    places = ("model", "embedder", "judge_model", "address")
-    named = {name: getattr(spec.system, name) for name in places}
-    update = {name: rooted(to, name == "embedder") for name, to in named.items() if to}
-    return spec.model_copy(update={"system": spec.system.model_copy(update=update)})

@@ -123,7 +123,9 @@ class CollectionPlan:
         row = EvidenceRow(pair.index, member, nonmember, found[-1] if pair.repeat else None)
         if self.keep_text:
             return row
-        return _mask(row, pair, self.task.answers(pair.asked.query))
+        hide = partial(hidden, asked=pair.asked, answers=self.task.answers(pair.asked.query))
+        again = None if row.again is None else hide(row.again)
+        return EvidenceRow(row.pair, hide(row.member), hide(row.nonmember), again)
 
 
 Batches = Generator[Batch, None, None]
@@ -169,7 +171,10 @@ def collect(
     if stop():
         return bool(wanted)
     left = [] if store.has_result and not missing else late_left(plan, store, shard)
-    for batch in _asked(ask, plan, _later(model, missing == mine), left):
+    # what late controls are asked of: a cache answers them where it answered every pair, from
+    # what it was told after these
+    later = model.later(missing == mine) if isinstance(model, Cached) else model
+    for batch in _asked(ask, plan, later, left):
         store.add(batch.first, batch.rows, batch.calls)
     return bool(wanted or left)
 
@@ -184,12 +189,6 @@ def late_left(questions: CollectionPlan, store: RunStore, shard: tuple[int, int]
     return [first for first in questions.late_batches(number) if first not in stored]
 
 
-def _later(model: Model, began_here: bool) -> Model:
-    """What late controls are asked of: a cache answers them where it answered every pair, from
-    what it was told after these."""
-    return model.later(began_here) if isinstance(model, Cached) else model
-
-
 def _asked(
     ask: BatchRunner, questions: CollectionPlan, model: Model, batches: Sequence[int]
 ) -> Iterator[Batch]:
@@ -197,13 +196,6 @@ def _asked(
     if batches:
         with closing(ask(questions, model, batches)) as found:
             yield from found
-
-
-def _mask(row: EvidenceRow, pair: Pair, answers: tuple[str, ...]) -> EvidenceRow:
-    """The row with everything of a free answer blotted out that has nothing of the canary in it."""
-    hide = partial(hidden, asked=pair.asked, answers=answers)
-    again = None if row.again is None else hide(row.again)
-    return EvidenceRow(row.pair, hide(row.member), hide(row.nonmember), again)
 
 
 def hidden(aggregate: Aggregate, asked: RenderedQuery, answers: tuple[str, ...]) -> Aggregate:

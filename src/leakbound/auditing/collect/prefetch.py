@@ -1,4 +1,4 @@
-"""Batches of an endpoint asked at once, so that a slow answer leaves no connection idle."""
+"""Who asks the batches of an audit: an endpoint, several batches at once; a system, at its pace."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 
-from leakbound.auditing.collect.collect import Batch, Batches, CollectionPlan, run_serial
+from leakbound.auditing.collect.collect import (
+    Batch,
+    Batches,
+    BatchRunner,
+    CollectionPlan,
+    run_serial,
+)
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.errors import UsageError
 from leakbound.models import Model
 from leakbound.models.model import Concurrent
 from leakbound.models.wrappers import concurrent_model
+from leakbound.systems import CallOptions, SystemMechanism
 
 MOST = 64  # batches at once: each has a thread, and what is asked ahead is lost when an audit ends
 
@@ -73,25 +83,64 @@ class _Ahead:
         return any(not future.done() for future in self._found.values() if future.running())
 
     def _work(self) -> None:
-        plan = _own(self._plan)
+        plan = replace(self._plan, _last={})  # keeps its last batch for one thread
         while self._room.acquire() and self._waiting:
             try:
                 first = self._waiting.popleft()
             except IndexError:
                 return
-            self._ask(plan, first, self._found[first])
-
-    def _ask(self, plan: CollectionPlan, first: int, future: Future[Batch]) -> None:
-        future.set_running_or_notify_cancel()
-        try:
-            future.set_result(plan.ask(first, self._model))
-        except BaseException as error:
-            self._waiting.clear()
-            future.set_exception(error)
+            future = self._found[first]
+            future.set_running_or_notify_cancel()
+            try:
+                future.set_result(plan.ask(first, self._model))
+            except BaseException as error:
+                self._waiting.clear()
+                future.set_exception(error)
 
 
-def _own(plan: CollectionPlan) -> CollectionPlan:
-    """The same questions, which keep their last batch for one thread."""
-    return CollectionPlan(
-        plan.task, plan.mechanism, plan.pairs, plan.size, plan.keep_text, plan.controls, plan.late
+def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
+    """Who asks the batches of an audit, in this process."""
+    if calls is not None and not isinstance(calls, CallOptions):
+        raise UsageError(
+            f"calls is {type(calls).__name__}; it must be leakbound.systems.CallOptions, such as "
+            "CallOptions(connections=8, timeout=30)."
+        )
+    if isinstance(prepared.mechanism, SystemMechanism):
+        return SystemRunner(prepared.mechanism, calls or CallOptions())
+    if calls is not None:
+        raise UsageError(
+            f"calls are those of a system, and {prepared.mechanism.name} asks a model; leave them "
+            "out, or give a system."
+        )
+    return run_serial
+
+
+def paced(prepared: Prepared, calls: CallOptions | None) -> Prepared:
+    """An audit whose system is called in a given way wherever it is asked."""
+    runner = runner_of(prepared, calls)
+    return (
+        replace(prepared, mechanism=runner.mechanism)
+        if isinstance(runner, SystemRunner)
+        else prepared
     )
+
+
+class SystemRunner:
+    """Asks the batches of a system; several at once where more calls are allowed than fit in
+    one.
+    """
+
+    def __init__(self, mechanism: SystemMechanism, calls: CallOptions) -> None:
+        self.mechanism = mechanism.called(calls)
+
+    def __call__(self, questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+        """Ask batches."""
+        asked = replace(questions, mechanism=self.mechanism)
+        together = max(1, self.mechanism.at_once // questions.size)
+        for start in range(0, len(batches), together):
+            yield from asked.ask_together(batches[start : start + together], model)
+
+    @property
+    def line(self) -> str:
+        """What was tried again or never answered, in a line; "" if nothing was."""
+        return self.mechanism.caller.meter.line()

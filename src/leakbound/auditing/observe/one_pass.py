@@ -25,7 +25,7 @@ from leakbound.auditing.observe.release import Releaser
 from leakbound.auditing.observe.reply_separation import ReplySeparation
 from leakbound.auditing.observe.state_check import StateCheck
 from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.store.prior_results import PriorResults
+from leakbound.auditing.store.integrity import PriorResults
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import UsageError
 from leakbound.estimators import (

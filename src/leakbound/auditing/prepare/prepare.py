@@ -20,7 +20,12 @@ from leakbound.auditing.prepare.build import (
     unnamed_parts,
     with_channels,
 )
-from leakbound.auditing.prepare.documents import documents_and_task
+from leakbound.auditing.prepare.documents import (
+    beside_store,
+    documents_and_task,
+    split_rows,
+    with_documents,
+)
 from leakbound.auditing.prepare.identity import (
     manifest_of,
     questions_of,
@@ -43,7 +48,6 @@ from leakbound.auditing.prepare.rows import (
     require_public,
     rows_and_task,
 )
-from leakbound.auditing.prepare.shared_store import beside_store, split_rows, with_documents
 from leakbound.auditing.prepare.trial_design import cost_of, trial_design
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.errors import UsageError
@@ -83,7 +87,14 @@ def prepare(
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
     parts = _built(spec, given, opener)
-    return _checked(_filled(parts, trial_design(parts)))
+    prepared = _filled(parts, trial_design(parts))
+    late = () if prepared.late_controls is None else prepared.late_controls.late(1)
+    asked = chain(prepared.pairs, prepared.controls, late)
+    check(prepared.task, prepared.mechanism, asked, prepared.model)
+    require_evidence(prepared)
+    prepared.trial_design.require_pairs()
+    require_deciding(prepared.estimator, prepared.trial_design)
+    return prepared
 
 
 def _built(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model]) -> AuditParts:
@@ -147,17 +158,6 @@ def _filled(parts: AuditParts, trials: TrialDesign) -> Prepared:
     )
 
 
-def _checked(prepared: Prepared) -> Prepared:
-    """An audit whose prompts fit, and that can give a bound."""
-    late = () if prepared.late_controls is None else prepared.late_controls.late(1)
-    asked = chain(prepared.pairs, prepared.controls, late)
-    check(prepared.task, prepared.mechanism, asked, prepared.model)
-    require_evidence(prepared)
-    prepared.trial_design.require_pairs()
-    require_deciding(prepared.estimator, prepared.trial_design)
-    return prepared
-
-
 def _shared(
     spec: AuditSpec, mechanism: Mechanism, data: Context
 ) -> tuple[Mechanism, Context, Context | None]:
@@ -185,9 +185,20 @@ PartitionIndices = tuple[tuple[int, ...], ...]
 
 def background_copies(audit: AuditParts) -> Copies:
     """The copies of the canary's text in both contexts, chosen before any model call."""
-    wanted, parts = audit.spec.design.background_copies, _parts(audit)
+    # of the canary-in context, which has one example more if the canary is added
+    added, design = audit.attack.insertion == "add", audit.spec.design
+    wanted, parts = design.background_copies, audit.mechanism.disjoint_parts(design.shots + added)
     if isinstance(wanted, int):
-        _require_parts(wanted, parts, audit.mechanism.name)
+        if wanted and not parts:
+            raise UsageError(
+                f"background_copies is {wanted}, and {audit.mechanism.name} has no partitions that "
+                "vote on the answer; leave it out."
+            )
+        if wanted and wanted >= len(parts):
+            raise UsageError(
+                f"background_copies is {wanted}, and {audit.mechanism.name} has {len(parts) - 1} "
+                f"partitions beside that of the canary; use at most {len(parts) - 1}, or auto."
+            )
         return Copies(wanted, parts)
     black_box = audit.attack.access == "black_box"
     query = audit.attack.query
@@ -195,25 +206,6 @@ def background_copies(audit: AuditParts) -> Copies:
     if len(parts) < 2 or none or not (wanted or black_box):
         return Copies()
     return Copies(_chosen(audit, parts), parts)
-
-
-def _parts(audit: AuditParts) -> PartitionIndices:
-    """Of the canary-in context, which has one example more if the canary is added."""
-    added = audit.attack.insertion == "add"
-    return audit.mechanism.disjoint_parts(audit.spec.design.shots + added)
-
-
-def _require_parts(copies: int, parts: PartitionIndices, name: str) -> None:
-    if copies and not parts:
-        raise UsageError(
-            f"background_copies is {copies}, and {name} has no partitions that vote on the answer; "
-            "leave it out."
-        )
-    if copies and copies >= len(parts):
-        raise UsageError(
-            f"background_copies is {copies}, and {name} has {len(parts) - 1} partitions beside "
-            f"that of the canary; use at most {len(parts) - 1}, or auto."
-        )
 
 
 def _chosen(audit: AuditParts, parts: PartitionIndices) -> int:

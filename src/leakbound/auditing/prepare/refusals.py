@@ -74,31 +74,7 @@ def require_relation(parts: AuditParts) -> None:
 def require_evidence(prepared: Prepared) -> None:
     """Refuse what could give no bound, or could not be kept."""
     shape = prepared.spec.design
-    _require_one_question(prepared)
-    if shape.answers > 1:
-        _require_fresh_answers(prepared)
-    if shape.store_text == "none":
-        _require_no_text(prepared)
-
-
-def _require_fresh_answers(prepared: Prepared) -> None:
-    """Copies of one answer tell no more than it does, and the claim would be that of them all."""
-    count, mechanism = prepared.spec.design.answers, prepared.mechanism
-    if prepared.attack.query.free:
-        raise UsageError(
-            "a free answer is released once; use --answers 1, or a query with given answers."
-        )
-    asked_once = isinstance(mechanism, SystemMechanism | Undefended)
-    if asked_once or mechanism.noise_in_collect(prepared.task, prepared.pairs[0].asked.query):
-        raise UsageError(
-            f"answers is {count}, and {mechanism.name} is asked once in each trial: its further "
-            f"answers would be copies of the first, held against {count} times the claim. Use "
-            "--answers 1."
-        )
-
-
-def _require_one_question(prepared: Prepared) -> None:
-    """A mechanism answers one query; a session of a system takes several questions."""
+    # a mechanism answers one query; a session of a system takes several questions
     asked = prepared.pairs[0].asked.query
     if asked.calls > 1 and not isinstance(prepared.mechanism, SystemMechanism):
         raise UsageError(
@@ -106,24 +82,36 @@ def _require_one_question(prepared: Prepared) -> None:
             f"in one session of a system, and {prepared.mechanism.name} is a mechanism, which "
             "answers one; use --query mba or s2, or give a system with --system."
         )
-
-
-def _require_no_text(prepared: Prepared) -> None:
-    if prepared.spec.attack.channels:
-        raise UsageError(
-            "what goes through a channel is a free text, and store_text is none; use --store-text "
-            "canary_only, which keeps the canary's words of it."
-        )
-    if prepared.attack.query.free:
-        raise UsageError(
-            f"the answer to {prepared.attack.query.name} is a free text, and store_text is none; "
-            "use --store-text canary_only, which keeps the canary's words of it."
-        )
-    if isinstance(prepared.attack.canary, Given):
-        raise UsageError(
-            "a run keeps its configuration, which holds the text of the canary 'given', and "
-            "store_text is none; use --store-text canary_only, or another canary."
-        )
+    if shape.answers > 1:
+        # copies of one answer tell no more than it does, and the claim would be that of them all
+        count, mechanism = prepared.spec.design.answers, prepared.mechanism
+        if prepared.attack.query.free:
+            raise UsageError(
+                "a free answer is released once; use --answers 1, or a query with given answers."
+            )
+        asked_once = isinstance(mechanism, SystemMechanism | Undefended)
+        if asked_once or mechanism.noise_in_collect(prepared.task, prepared.pairs[0].asked.query):
+            raise UsageError(
+                f"answers is {count}, and {mechanism.name} is asked once in each trial: its "
+                f"further answers would be copies of the first, held against {count} times the "
+                "claim. Use --answers 1."
+            )
+    if shape.store_text == "none":
+        if prepared.spec.attack.channels:
+            raise UsageError(
+                "what goes through a channel is a free text, and store_text is none; use "
+                "--store-text canary_only, which keeps the canary's words of it."
+            )
+        if prepared.attack.query.free:
+            raise UsageError(
+                f"the answer to {prepared.attack.query.name} is a free text, and store_text is "
+                "none; use --store-text canary_only, which keeps the canary's words of it."
+            )
+        if isinstance(prepared.attack.canary, Given):
+            raise UsageError(
+                "a run keeps its configuration, which holds the text of the canary 'given', and "
+                "store_text is none; use --store-text canary_only, or another canary."
+            )
 
 
 ANY = (1.0, 1e-5), (4.0, 1e-5)  # any two: noise that is calibrated to a claim differs between them
@@ -139,22 +127,7 @@ def of_named_claim(spec: AuditSpec, estimator: Estimator, handed: Handed) -> Est
 
 def require_alone(spec: AuditSpec, handed: Handed) -> None:
     """Refuse settings that mean nothing beside a claim that has a name."""
-    _require_epsilon_of_noise(spec, handed)
-    decision = spec.decision
-    if spec.attack.channels:
-        raise UsageError(
-            f"channels are tested against an epsilon, and the claim is {RANDOM_GUESSING}; leave "
-            "--channel out, or state --epsilon in place of --claim."
-        )
-    if (decision.assume_hit, decision.assume_false_alarm) != (1.0, 0.0):
-        raise UsageError(
-            "the power of a test of random guessing is stated by the accuracy of an attack, so "
-            "nothing reads assume_hit and assume_false_alarm; leave them out, or --pilot."
-        )
-
-
-def _require_epsilon_of_noise(spec: AuditSpec, handed: Handed) -> None:
-    """Beside this claim, epsilon and delta are what noise is calibrated to, and nothing else."""
+    # beside this claim, epsilon and delta are what noise is calibrated to, and nothing else
     stated, named = spec.decision.model_fields_set & {"epsilon", "delta"}, spec.system.mechanism
     calibrated = handed.mechanism is None and spec.system.address is None and _calibrate(spec)
     if calibrated and "epsilon" not in stated:
@@ -167,6 +140,17 @@ def _require_epsilon_of_noise(spec: AuditSpec, handed: Handed) -> None:
         raise UsageError(
             f"the claim {RANDOM_GUESSING} is epsilon 0 at delta 0, and {sorted(stated)[0]} is "
             "given too; leave one of them out."
+        )
+    decision = spec.decision
+    if spec.attack.channels:
+        raise UsageError(
+            f"channels are tested against an epsilon, and the claim is {RANDOM_GUESSING}; leave "
+            "--channel out, or state --epsilon in place of --claim."
+        )
+    if (decision.assume_hit, decision.assume_false_alarm) != (1.0, 0.0):
+        raise UsageError(
+            "the power of a test of random guessing is stated by the accuracy of an attack, so "
+            "nothing reads assume_hit and assume_false_alarm; leave them out, or --pilot."
         )
 
 

@@ -13,10 +13,10 @@ from leakbound.auditing.decide.decide import decide
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.one_run.prepare import prepare_one_run
-from leakbound.auditing.one_run.result import assemble_one_run
+from leakbound.auditing.one_run.run import assemble_one_run
 from leakbound.auditing.prepare.build import unopened
 from leakbound.auditing.prepare.prepare import prepare
-from leakbound.auditing.receipts.load import load_result
+from leakbound.auditing.receipts.verify import load_result
 from leakbound.auditing.result.assemble import assemble
 from leakbound.auditing.result.audit_result import AuditResult
 from leakbound.auditing.spec.audit_spec import AuditSpec, make_spec

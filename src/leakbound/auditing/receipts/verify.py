@@ -11,12 +11,30 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from leakbound.auditing.result.audit_result import VERSION, AuditResult
 from leakbound.auditing.store import chain
 from leakbound.auditing.store.commitments import COMMITMENT, Commitment, read_commitment
-from leakbound.auditing.store.folder import DIGITS, TRIALS, Settings, is_keyed, keyed, stable_json
-from leakbound.auditing.store.integrity import has_tables, is_unfinished, reading
-from leakbound.errors import StoreError, UsageError
+from leakbound.auditing.store.folder import (
+    DIGITS,
+    TRIALS,
+    Settings,
+    is_keyed,
+    is_run,
+    keyed,
+    read_manifest,
+    stable_json,
+)
+from leakbound.auditing.store.integrity import (
+    EditedEvidence,
+    UnfinishedRun,
+    has_tables,
+    is_unfinished,
+    reading,
+    require_intact,
+)
+from leakbound.errors import StoreError, UsageError, findable, reason_of, why_no_file
 
 FILES = ("manifest.json", "record.json")
 FEWEST = 16  # digits of an anchor: fewer could be met by trying
@@ -161,3 +179,97 @@ def _anchor(anchors: Sequence[str], anchor: str, made: Commitment | None) -> Ite
             )
         if not any(digest.startswith(given) for digest in known):
             yield f"the anchor {given[:FEWEST]}… is neither that of the run nor of its commitment"
+
+
+def load_result(path: str | Path) -> AuditResult:
+    """The result in a run folder, or in a record.json file.
+
+    Args:
+        path: A run folder, or a file.
+
+    Returns:
+        The result.
+
+    Raises:
+        UsageError: If `path` is not a path, or longer than the file system allows.
+        UnfinishedRun: If the audit was interrupted, or is still running.
+        StoreError: If there is none, if it cannot be read, if it was edited, or if the trials that
+            are stored beside it are not those that it was computed from. A result without trials
+            beside it loads as it is.
+    """
+    if not isinstance(path, str | Path):
+        raise UsageError(f"path is {path!r}; it must be a run folder or a record.json, as text.")
+    file = Path(path) / "record.json" if findable(path).is_dir() else Path(path)
+    if not file.is_file() and file.name == "record.json" and is_run(file.parent):
+        raise _no_record(file.parent)
+    if not file.is_file():
+        what = "holds no record.json" if Path(path).is_dir() else why_no_file(file)
+        raise StoreError(
+            f"{str(path)!r} {what}; give the folder of a finished run, or run the audit to its end."
+        )
+    found = _record(file)
+    result = _validate(file, found)
+    if file.name == "record.json":
+        version, manifest = found["schema_version"], read_manifest(file.parent)
+        if manifest and manifest["schema_version"] != version:
+            raise StoreError(
+                f"{str(file.parent)!r} holds a manifest.json of schema version "
+                f"{manifest['schema_version']} and a record.json of version {version}; both must "
+                "be of one run. Restore them from a copy, or run the audit again."
+            )
+        if manifest.get("data"):
+            result.know_data(manifest["data"])
+        head = found["provenance"].get("evidence", "")
+        written = (file.parent / "record.json").read_bytes()
+        require_intact(file.parent, found["counts"]["pairs"], head, written)
+    return result
+
+
+def _no_record(folder: Path) -> StoreError:
+    if is_unfinished(folder):
+        return UnfinishedRun(
+            f"{str(folder)!r} is unfinished: the audit was interrupted, or is still running. Run "
+            "the same command again to finish it; shards are finished by `leakbound merge`."
+        )
+    return EditedEvidence(
+        f"the audit in {str(folder)!r} was finished, and its record.json was removed. Restore it "
+        "from a copy, or run the audit again, which writes it anew from the stored trials."
+    )
+
+
+def _record(file: Path) -> dict[str, Any]:
+    """What a record.json holds, if its version is known."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(
+            f"{str(file)!r} is damaged, or not a record ({reason_of(error)}); it must be the "
+            "record.json that an audit wrote. Run the audit again: its trials are stored, so the "
+            "model is not asked again."
+        ) from None
+    version = found.get("schema_version") if isinstance(found, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise StoreError(
+            f"{str(file)!r} was written by a newer version of leakbound (schema version {version}; "
+            f"this one reads {VERSION}); load it with that version."
+        )
+    if version != VERSION:
+        what = (
+            "it has no schema_version" if version is None else f"its schema_version is {version!r}"
+        )
+        raise _no_result(file, what)
+    return dict(found)
+
+
+def _validate(file: Path, found: dict[str, Any]) -> AuditResult:
+    try:
+        return AuditResult.model_validate_json(json.dumps(found))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _no_result(file, reason_of(error)) from None
+
+
+def _no_result(file: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{str(file)!r} is not a result of schema version {VERSION}: {why}. Restore it from a "
+        "copy, or run the audit again."
+    )

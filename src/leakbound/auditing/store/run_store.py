@@ -30,12 +30,13 @@ from leakbound.auditing.store.folder import (
     write_private,
 )
 from leakbound.auditing.store.integrity import (
+    PriorResults,
     has_tables,
     no_sqlite_errors,
+    prior_results,
     require_chain,
     result_in,
 )
-from leakbound.auditing.store.prior_results import PriorResults, prior_results
 from leakbound.errors import StoreError, reason_of
 from leakbound.tasks import Aggregate
 from leakbound.tasks import packed as _packed
@@ -111,7 +112,13 @@ class RunStore:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._manifest(identity)
-            self._open()
+            os.close(os.open(self.folder / TRIALS, os.O_RDWR | os.O_CREAT, 0o600))
+            result = result_in(self.folder)  # before the trials are read: they are never fewer
+            with self._database() as db:
+                has_tables(db, self.folder)
+                db.executescript(SCHEMA)
+                db.execute("BEGIN")
+                require_chain(db, self.folder, result)
             make_key(folder)
         except OSError as error:
             raise StoreError(
@@ -142,25 +149,14 @@ class RunStore:
         path = self.folder / "manifest.json"
         text = stable_json({"schema_version": VERSION, **identity})
         if path.exists():
-            return self._require_manifest(path, json.loads(text))
+            found = read_manifest(self.folder)
+            require_current(found, self.folder)
+            if key := _difference(json.loads(text), found):
+                raise damaged(path, f"its {key} is not that of the audit whose name the folder has")
+            return
         if (self.folder / TRIALS).exists():
             raise damaged(path, "it is missing, and stored trials are there")
         write_private(path, text)
-
-    def _require_manifest(self, path: Path, mine: Settings) -> None:
-        found = read_manifest(self.folder)
-        require_current(found, self.folder)
-        if key := _difference(mine, found):
-            raise damaged(path, f"its {key} is not that of the audit whose name the folder has")
-
-    def _open(self) -> None:
-        os.close(os.open(self.folder / TRIALS, os.O_RDWR | os.O_CREAT, 0o600))
-        result = result_in(self.folder)  # before the trials are read: they are never fewer
-        with self._database() as db:
-            has_tables(db, self.folder)
-            db.executescript(SCHEMA)
-            db.execute("BEGIN")
-            require_chain(db, self.folder, result)
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
