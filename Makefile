@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install shape size map quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
-	test-hosts-deepeval test-wheel flaky demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
+	test-hosts-deepeval test-wheel flaky mutants demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
 	test-newest test-oldest lock attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
 	catalogue notebook pictures witness clean
 
@@ -159,6 +159,12 @@ test-wheel: install
 # The suite N times in random order, beside LOAD busy processes.
 N ?= 10
 LOAD ?= 2
+# Share of mutants of what decides a verdict that tests notice (tools/mutants.py): an hour on two cores.
+MUTANTS ?= 320
+mutants: install
+	$(BIN)/$(PIP_INSTALL) --target $(VENV)-coverage coverage==7.17.4
+	PYTHONPATH=$(VENV)-coverage OMP_NUM_THREADS=1 $(BIN)/python tools/mutants.py --number $(MUTANTS) --write bench/results/mutants.json
+
 flaky: install
 	$(BIN)/python tests/flaky.py --runs $(N) --load $(LOAD) $(TESTS)
 

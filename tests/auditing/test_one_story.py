@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import leakbound
-from leakbound.auditing import AuditResult
+from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.decide.obstacles import lost_controls
 from leakbound.auditing.decide.verdict import conclude
 from leakbound.auditing.observe.controls import ControlCheck, check_controls
+from leakbound.auditing.observe.rejections import as_tested
+from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.receipts.verify import load_result
 from leakbound.auditing.result.summary import attacker_sentence
-from leakbound.estimators import Bounds, Claim, EProcess, PairedScores, TrialDesign
+from leakbound.estimators import (
+    Bounds,
+    Claim,
+    ClopperPearson,
+    EProcess,
+    Estimator,
+    Observations,
+    Observer,
+    PairedScores,
+    TrialDesign,
+)
 from leakbound.gating.gate import Gate, check_gate
-from leakbound.privacy import PureDP
+from leakbound.models import Model
+from leakbound.privacy import Gaussian, PureDP
 from leakbound.report import page, summary
 from leakbound.stats import BoundReading, Estimate
-from leakbound.tasks import Context
+from leakbound.tasks import Context, Task
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "audit-2"
 RECORD = load_result(GOLDEN / "python_user_system_py_answer-membership.json")
@@ -101,6 +117,81 @@ def test_headline_count_and_bound_agree(
         assert (reading.words in headline) == reading.compares
         decided = result.verdict == "violation"  # else nothing is claimed of how replies differ
         assert (reading.leads in headline) == (decided or not reading.leads)
+
+
+def at(epsilon: float, mu: float) -> tuple[Estimate, Estimate]:
+    """Two bounds of one estimator, of epsilon and of mu."""
+    old = RECORD.estimate("e_process"), RECORD.estimate("e_process_mu")
+    return replace(old[0], epsilon=epsilon), replace(old[1], mu=mu)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.floats(0, 4), st.floats(0, 4), st.floats(0.05, 3), st.floats(0.05, 3),
+    st.sampled_from([EProcess(), ClopperPearson()]),
+)  # fmt: skip
+def test_bounds_of_no_violation_are_not_above_what_is_tested(
+    epsilon: float, mu: float, claimed: float, guaranteed: float, estimator: Estimator
+) -> None:
+    """NO VIOLATION stood beside "epsilon at least 1.2; claimed: 1" where a guarantee of mu, which
+    is tested first, was not rejected."""
+    design = TrialDesign(Claim(claimed, 1e-5), guarantee=Gaussian(guaranteed, 1.0))
+    found = at(epsilon, mu)
+    shown = as_tested(design, estimator, found)
+    before, after = (
+        conclude(design, estimator, each, None, 40, Bounds(99.0, 99.0)) for each in (found, shown)
+    )
+    assert before == after
+    low, low_mu = shown[0].epsilon or 0.0, shown[1].mu or 0.0
+    assert (low <= epsilon, low_mu <= mu) == (True, True)
+    assert shown == as_tested(design, estimator, shown)
+    if after.verdict != "violation":
+        assert low <= claimed
+        assert low_mu <= guaranteed
+    if estimator.simultaneous:
+        assert shown == found
+
+
+@dataclass(frozen=True, slots=True)
+class Contrary(EProcess):
+    """Bounds that no e-process would give: epsilon above the claim, and mu of nothing."""
+
+    name: ClassVar[str] = "contrary"
+
+    def begin(self, design: TrialDesign) -> Observer:  # type: ignore[override]
+        return ContraryBounds()
+
+
+class ContraryBounds:
+    rejected = False
+    process = None
+
+    def observe(self, observations: Observations) -> None:
+        assert observations.trials
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        return at(1.2, 0.0)
+
+
+def test_a_result_without_violation_shows_no_bound_above_its_claim(
+    rows: Context, leaky: Model, tmp_path: Path
+) -> None:
+    mechanism = leakbound.mechanisms.ReportNoisyMax.calibrated(1.0, 1e-5, partitions=4)
+    handed = Handed(mechanism=mechanism, task=Task("note", ("odd", "plain")), estimator=Contrary())
+    ready = prepare(make_spec({"pairs": 24, "epsilon": 1}), leaky, rows=rows, handed=handed)
+    result = run_audit(ready, tmp_path)[0]
+    assert result.verdict != "violation"
+    assert result.bound.epsilon == 1.0
+    assert any("tested in order" in one for one in result.bound.assumptions)
+
+
+def test_an_attack_is_not_blind_beside_an_exact_loss_above_0() -> None:
+    loss = Estimate("exact", "lower_bound", 0.4, 1e-5, 1.0, {"pairs": 40}, ())
+    blind = ("attack_blind", "replies tell more than what decides reads.")
+    said = conclude(RECORD_DESIGN, EProcess(), at(0.0, 0.0), loss, 40, Bounds(99.0, None), (blind,))
+    assert (said.verdict, said.reason) == ("inconclusive", "too_few_trials")
+    assert said.sentences[0].startswith("the bound 0.40 is above 0")
+    assert said.sentences[1] == blind[1]  # the reason and the sentence under it are of one kind
 
 
 def test_a_lost_control_is_no_change_of_the_system_unless_it_differs_from_the_first() -> None:

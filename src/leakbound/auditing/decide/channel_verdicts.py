@@ -11,6 +11,7 @@ from leakbound.auditing.decide.obstacles import blind_sentence, only_in_bulk, un
 from leakbound.auditing.decide.verdict import Obstacle, Reason, Verdict, above_zero, conclude
 from leakbound.auditing.observe.channels import StoredBatch
 from leakbound.auditing.observe.controls import ControlCheck
+from leakbound.auditing.observe.rejections import as_tested
 from leakbound.auditing.observe.reply_separation import Separations, separates_alone
 from leakbound.estimators import EProcess, TrialDesign
 from leakbound.estimators.base import exceeds
@@ -48,7 +49,7 @@ def channel_results(
 def _bounds(design: TrialDesign, part: EValues) -> tuple[Estimate, ...]:
     """Those that the verdict reads: the one of mu costs as much, and few systems state a mu."""
     if design.guarantee_mu is not None:
-        return part.bounds()
+        return as_tested(design, EProcess(), part.bounds())
     return (part.process.epsilon_lower_bound(design.claim.delta),)
 
 

@@ -17,6 +17,7 @@ from leakbound.auditing.decide.obstacles import (
 from leakbound.auditing.decide.verdict import Conclusion, above_zero, conclude, read_scores
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass, Tally
+from leakbound.auditing.observe.rejections import as_tested
 from leakbound.auditing.observe.reply_separation import Separations, separates_alone
 from leakbound.auditing.observe.state_check import StateCheck
 from leakbound.estimators import Bounds, Estimator
@@ -51,11 +52,11 @@ def decide(seen: OnePass) -> Assessment:
     """Hold what a pass has seen against the claim."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     found, told = seen.estimates(), seen.told.found()
-    found[estimator] = bounds = _read(estimator, found)
+    found[estimator] = bounds = as_tested(design, estimator, _read(estimator, found))
     tested = estimator.tested_pairs(design, seen.seen)
     controls, state, noise = seen.controls(), seen.state(), seen.releaser.served.noise_fit()
-    largest, above = largest_of(seen, controls, told, bounds), above_zero(bounds)
-    alone = separates_alone(told)
+    largest, exact = largest_of(seen, controls, told, bounds), _exact(found)
+    alone, above = separates_alone(told), above_zero(bounds, exact)
     against = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state, above),
@@ -63,7 +64,7 @@ def decide(seen: OnePass) -> Assessment:
         *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
         *only_in_bulk(prepared.attack, controls, alone),
     )
-    slow, exact = alone or learned(seen, controls), _exact(found)
+    slow = alone or learned(seen, controls)
     return Assessment(
         conclude(design, estimator, bounds, exact, tested, largest, against, slow),
         found, exact, tested, largest, told, slow, controls, state, noise,

@@ -47,7 +47,7 @@ def conclude(
     if by_bounds or exactly:
         return Conclusion("violation", None, (*by_bounds, *exactly), by_exact=not by_bounds)
     few = () if exceeds(largest, design) else (_too_few(design, tested, largest, by_replies),)
-    against = sighted(above_zero(bounds), (*obstacles, *few))
+    against = sighted(above_zero(bounds, exact), (*obstacles, *few))
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
@@ -58,9 +58,9 @@ def conclude(
     return Conclusion("no_violation", None, (sentence,))
 
 
-def above_zero(bounds: Sequence[Estimate]) -> float:
-    """How far above 0 any bound is."""
-    known = (one for one in bounds if one.kind != "point_estimate")
+def above_zero(bounds: Sequence[Estimate], exact: Estimate | None = None) -> float:
+    """How far above 0 any bound is, that of the declared distributions included."""
+    known = (one for one in (*bounds, exact) if one and one.kind != "point_estimate")
     return max((one.epsilon or one.mu or 0.0 for one in known), default=0.0)
 
 
@@ -68,17 +68,19 @@ def sees_something(bound: float) -> Obstacle:
     """Too few trials, of an attack whose controls did not show that it sees anything."""
     return (
         "too_few_trials",
-        f"the bound {cut(bound)} is above 0, so the attack sees something, and it does not exceed "
-        "what is claimed; these trials do not show whether the true value does. Use more trials.",
+        f"the bound {cut(bound)} is above 0, so outputs tell something of the canary, and it does "
+        "not exceed what is claimed; these trials do not show whether the true value does. Use "
+        "more trials.",
     )
 
 
 def sighted(bound: float, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
-    """No attack is blind beside a bound above 0."""
-    return tuple(
-        ("too_few_trials" if bound > 0 and code == "attack_blind" else code, why)
-        for code, why in against
-    )
+    """No attack is blind beside a bound above 0: what is said first is that trials are too few."""
+    blind = any(code == "attack_blind" for code, _ in against)
+    if bound <= 0 or not blind:
+        return tuple(against)
+    first = sees_something(bound)
+    return (first, *(one for one in against if one != first))
 
 
 def _too_few(design: TrialDesign, tested: int, largest: Bounds, by_replies: bool) -> Obstacle:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from leakbound.estimators import Claim, Estimator, TrialDesign
 from leakbound.estimators.random_guessing import is_random_guessing
-from leakbound.privacy import Gaussian, NonPrivate
+from leakbound.privacy import Gaussian, NonPrivate, gdp_epsilon
 from leakbound.stats import Estimate, beside
 
 ROUNDING = 1e-6  # a calibrated guarantee equals the claim but for this share
+LEAST_DELTA = 1e-12  # at which what mu implies is stated where the claim has delta 0
+IN_ORDER = (
+    "claim and guarantee are tested in order, and the first is not rejected, so this bound ends at "
+    "the second"
+)
 
 
 def mu_bound(bounds: Sequence[Estimate]) -> Estimate | None:
@@ -35,6 +41,35 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
             break
         found += above
     return found + _above_stated(design, bounds[0])
+
+
+def as_tested(
+    design: TrialDesign, estimator: Estimator, bounds: tuple[Estimate, ...]
+) -> tuple[Estimate, ...]:
+    """Bounds that hold together: of what is tested second, none is above what it was not tested on.
+
+    Claim and guarantee are tested in an order that spends their error once. While the first stands,
+    the second is not tested, so its bound ends at its value.
+    """
+    mu, guaranteed, limit = mu_bound(bounds), design.guarantee_mu, design.claim.epsilon
+    if mu is None or guaranteed is None or estimator.simultaneous:
+        return bounds
+    epsilon = bounds[0]
+    if design.hypotheses[0] == "guarantee":
+        if _above_guarantee(guaranteed, mu) or (epsilon.epsilon or 0.0) <= limit:
+            return bounds
+        low = replace(epsilon, epsilon=limit, assumptions=(*epsilon.assumptions, IN_ORDER))
+        return (low, *bounds[1:])
+    if _above_claim(design.claim, epsilon) or (mu.mu or 0.0) <= guaranteed:
+        return bounds
+    implied = {"implied_epsilon": gdp_epsilon(guaranteed, max(design.claim.delta, LEAST_DELTA))}
+    low = replace(
+        mu,
+        mu=guaranteed,
+        assumptions=(*mu.assumptions, IN_ORDER),
+        details={**mu.details, **implied},
+    )
+    return tuple(low if one is mu else one for one in bounds)
 
 
 def _above_claim(claim: Claim, bound: Estimate) -> list[str]:
