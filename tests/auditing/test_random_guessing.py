@@ -17,7 +17,7 @@ from leakbound import Claim, Example
 from leakbound.auditing import prepare, run_audit
 from leakbound.auditing.decide.guessing import unshown_sentence
 from leakbound.auditing.prepare.build import Handed
-from leakbound.auditing.prepare.refusals import of_named_claim, unsupported_claim
+from leakbound.auditing.prepare.prepare import of_named_claim, unsupported_claim
 from leakbound.auditing.receipts.recompute import Recomputed, recompute
 from leakbound.auditing.result.export import config_text
 from leakbound.auditing.spec.audit_spec import load_spec, make_spec

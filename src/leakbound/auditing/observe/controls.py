@@ -25,11 +25,6 @@ OF_LENGTH = ("seconds", "tokens")
 NOTHING = 0.1  # a p-value above it shows nothing, and other shards do not make up for it
 
 
-def _together(p_values: Sequence[float]) -> float:
-    """Fisher's combination of independent tests."""
-    return float(gammaincc(len(p_values), -sum(map(math.log, p_values))))
-
-
 @dataclass(frozen=True, slots=True)
 class ControlCheck:
     """What the control pairs showed. It gates no_violation, and enters no bound."""
@@ -95,7 +90,10 @@ class ControlCheck:
         unsure = len(known) > 1 and LEVEL < max(known) <= NOTHING
         after = [gap for one in late for gap in one.gaps]
         changed = rank_test(self.gaps, after, True) if self.gaps and after else None
-        return replace(self, late=_together(known) if unsure else max(known), changed=changed)
+        if unsure:  # Fisher's combination of independent tests
+            joint = float(gammaincc(len(known), -sum(map(math.log, known))))
+            return replace(self, late=joint, changed=changed)
+        return replace(self, late=max(known), changed=changed)
 
     @property
     def shows_change(self) -> bool:
@@ -121,14 +119,9 @@ def _witness(replies: Sequence[ReplyPair]) -> float | None:
     if not known:
         return None
     member, nonmember = (np.stack(side) for side in zip(*known, strict=True))
-    return _least(member, nonmember)
-
-
-def _least(member: Floats, nonmember: Floats) -> float:
-    """The smallest p-value of all measurements, corrected for their number."""
     found = np.concatenate(p_values_of(member, nonmember))
-    known = found[~np.isnan(found)]
-    return min(1.0, max(1, known.size) * float(known.min(initial=1.0)))
+    tested = found[~np.isnan(found)]
+    return min(1.0, max(1, tested.size) * float(tested.min(initial=1.0)))
 
 
 def p_values_of(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:

@@ -118,7 +118,14 @@ class OnePass:
         """Take in every batch that is stored and in order."""
         while not self.ended and (rows := self._rows()):
             for batch in self._batches(rows):
-                self._take(batch)
+                pairs = self._plan.pairs_of(self.seen)
+                self.first = self.first or [pairs[0]]
+                self.seen += len(batch)
+                self.tally.add(batch)
+                observations = self.releaser.observe([*zip(pairs, batch, strict=True)])
+                if observations is not None:
+                    self._observe(observations)
+                    self._look()
                 if self.ended:
                     break
         return self.ended
@@ -162,16 +169,6 @@ class OnePass:
     def _batches(self, rows: list[EvidenceRow]) -> Iterator[list[EvidenceRow]]:
         for start in range(0, len(rows), self._plan.size):
             yield rows[start : start + self._plan.size]
-
-    def _take(self, rows: list[EvidenceRow]) -> None:
-        pairs = self._plan.pairs_of(self.seen)
-        self.first = self.first or [pairs[0]]
-        self.seen += len(rows)
-        self.tally.add(rows)
-        observations = self.releaser.observe([*zip(pairs, rows, strict=True)])
-        if observations is not None:
-            self._observe(observations)
-            self._look()
 
     def _observe(self, observations: Observations) -> None:
         self._observed = True

@@ -18,7 +18,7 @@ from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.errors import UsageError
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Distribution, DistributionPair, Reads
-from leakbound.stats import GaussianLaw, NoiseFit, OutputDistribution, noise_goodness_of_fit
+from leakbound.stats import GaussianLaw, NoiseFit, noise_goodness_of_fit
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes
 
 BETWEEN, DRAWN = 2, 3  # streams of a pair beside those of its two contexts
@@ -141,7 +141,30 @@ class Releaser:
         if self._pilot:
             self._score, self._pilot = self._fit(self._held[: self._pilot]), 0
         held, self._held = self._held, []
-        return self._released(held)
+        reads, first = self._reads, held[0][0].index
+        laws = self._distributions(held) if reads & {"distribution", "chances"} else None
+        trial, less, texts = None, None, None
+        if reads & {"trials", "text"}:
+            trial, less, texts = self._trials(held, laws)
+            for at, (pair, _) in enumerate(held[: LOOKED_AT - len(self.shown)]):
+                both = float(trial.member[at]), float(trial.nonmember[at])
+                self.shown.append(SeenTrial(pair, texts[at], both))
+        simulated, chances = self._simulated(held, laws)
+        if trial is not None and not self._mechanism.needs:
+            self._note_state(held, trial)
+        whole = Observations(
+            first=first,
+            pairs=len(held),
+            trial_scores=trial,
+            simulated_scores=simulated,
+            vote_margins=_margins(self._task, held) if "votes" in reads else None,
+            distribution_pairs=laws if "distribution" in reads else None,
+            text_pairs=texts if "text" in reads else None,
+            level_chances=chances,
+            corrected_scores=less,
+            reply_pairs=replies_in(held) if "replies" in reads else None,
+        )
+        return shown_in(held, whole, self._channels) if "channels" in reads else whole
 
     def _fit(self, pilot: StoredBatch) -> Score:
         """The score's direction from canary-out to canary-in, from noisy means."""
@@ -154,38 +177,6 @@ class Releaser:
         rng = generator(self._seed, "pilot", pair.index, context)
         noisy = self._mechanism.release(row.both[context], PILOT_DRAWS, rng).noisy
         return np.zeros(1) if noisy is None else np.asarray(noisy.mean(0))
-
-    def _released(self, batch: StoredBatch) -> Observations:
-        reads, first = self._reads, batch[0][0].index
-        laws = self._distributions(batch) if reads & {"distribution", "chances"} else None
-        trial, less, texts = None, None, None
-        if reads & {"trials", "text"}:
-            trial, less, texts = self._trials(batch, laws)
-            self._show(batch, trial, texts)
-        simulated, chances = self._simulated(batch, laws)
-        if trial is not None and not self._mechanism.needs:
-            self._note_state(batch, trial)
-        whole = Observations(
-            first=first,
-            pairs=len(batch),
-            trial_scores=trial,
-            simulated_scores=simulated,
-            vote_margins=_margins(self._task, batch) if "votes" in reads else None,
-            distribution_pairs=laws if "distribution" in reads else None,
-            text_pairs=texts if "text" in reads else None,
-            level_chances=chances,
-            corrected_scores=less,
-            reply_pairs=replies_in(batch) if "replies" in reads else None,
-        )
-        return shown_in(batch, whole, self._channels) if "channels" in reads else whole
-
-    def _show(
-        self, batch: StoredBatch, scores: PairedScores, texts: Sequence[tuple[str, str]]
-    ) -> None:
-        """Keep the first trials."""
-        for at, (pair, _) in enumerate(batch[: LOOKED_AT - len(self.shown)]):
-            both = float(scores.member[at]), float(scores.nonmember[at])
-            self.shown.append(SeenTrial(pair, texts[at], both))
 
     def _note_state(self, batch: StoredBatch, trial: PairedScores) -> None:
         for (pair, row), member, nonmember in zip(
@@ -234,7 +225,9 @@ class Releaser:
                 out[of, at] = self._scored(pair, outputs)
                 law = laws[at][of] if laws is not None and known else None
                 if law is not None:
-                    chances[of, at] = self._chances(pair, law, outputs)
+                    answers = self._task.answers(pair.asked.query)
+                    found = self._score.chances(law, outputs, pair.asked, answers, self._thresholds)
+                    chances[of, at] = np.nan if found is None else found
         return PairedScores(*out), PairedScores(*chances) if known else None
 
     def _scored(self, pair: Pair, outputs: Outputs) -> Floats:
@@ -242,12 +235,6 @@ class Releaser:
         answers = self._task.answers(pair.asked.query)
         scores = self._score.score(outputs, pair.asked, answers)
         return np.asarray(scores.reshape(-1, self._answers).mean(1))
-
-    def _chances(self, pair: Pair, law: OutputDistribution, outputs: Outputs) -> Floats | float:
-        """(K,) chances; NaN where they are not known."""
-        answers = self._task.answers(pair.asked.query)
-        found = self._score.chances(law, outputs, pair.asked, answers, self._thresholds)
-        return np.nan if found is None else found
 
     def control_scores(self, batch: StoredBatch) -> PairedScores:
         """What the attack sees of control pairs, once its score is fitted."""

@@ -18,7 +18,7 @@ from leakbound.auditing.prepare.identity import (
     source_of,
     sources_of,
 )
-from leakbound.auditing.prepare.refusals import require_alone
+from leakbound.auditing.prepare.prepare import require_alone
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.post_hoc import POST_HOC
 from leakbound.auditing.store.folder import Settings, run_folder, run_id
