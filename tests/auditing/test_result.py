@@ -13,7 +13,7 @@ import pytest
 
 import leakbound
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run_audit
-from leakbound.auditing.result.export import config_text
+from leakbound.auditing.result.audit_result import config_text
 from leakbound.auditing.shards import kept_model, merge
 from leakbound.errors import StoreError
 from leakbound.gating.gate import Gate, check_gate

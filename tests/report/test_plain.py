@@ -14,8 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leakbound
-from leakbound.auditing.result.subject import subject_of, systems_words
-from leakbound.auditing.result.summary import attacker_sentence, odds_sentence
+from leakbound.auditing.result.sentences import (
+    attacker_sentence,
+    odds_sentence,
+    subject_of,
+    systems_words,
+)
 from leakbound.models import Scripted
 from leakbound.report import page, summary
 from leakbound.report.audit.page import tried_rows

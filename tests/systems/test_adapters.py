@@ -11,7 +11,7 @@ from leakbound_hosts.adapters.search import find_inside, require_one_store
 from stores import DISPOSABLE, documents
 
 import leakbound
-from leakbound.auditing.result.attack_coverage import tried_sentence
+from leakbound.auditing.result.sentences import tried_sentence
 from leakbound.errors import TargetError, UsageError
 from leakbound.systems import as_system
 from leakbound.systems.stores.index import IndexStore

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import leakbound
-from leakbound.auditing.result.attack_coverage import tried_sentence
-from leakbound.auditing.result.summary import attacker_sentence
+from leakbound.auditing.result.sentences import attacker_sentence, tried_sentence
 from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted

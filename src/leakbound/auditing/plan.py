@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from leakbound._notebook import card
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.result.subject import Subject, full_name
+from leakbound.auditing.result.sentences import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.estimators.two_sided import accuracy_power
 from leakbound.models import Priced

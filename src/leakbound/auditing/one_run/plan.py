@@ -6,7 +6,7 @@ from functools import partial
 
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import FACTORS, GUESSING, Plan
-from leakbound.auditing.result.subject import Subject
+from leakbound.auditing.result.sentences import Subject
 from leakbound.estimators import Claim
 from leakbound.estimators.random_guessing import guessing_power, of_one_side
 from leakbound.stats import Assumption, Power, canaries_to_reject, one_run, one_run_power

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.auditing.collect.collect import hidden
-from leakbound.auditing.decide.guessing import unshown_sentence
+from leakbound.auditing.collect.collect import Progress, hidden
 from leakbound.auditing.decide.obstacles import lost_controls
 from leakbound.auditing.decide.verdict import (
     Conclusion,
@@ -22,6 +21,7 @@ from leakbound.auditing.decide.verdict import (
     read_scores,
     sees_something,
     sighted,
+    unshown_sentence,
 )
 from leakbound.auditing.design.seeds import generator
 from leakbound.auditing.observe.controls import ControlCheck
@@ -40,8 +40,7 @@ from leakbound.auditing.result.audit_result import (
     attack_names,
     provenance,
 )
-from leakbound.auditing.result.curves import curves_of
-from leakbound.auditing.result.record import GuaranteeData
+from leakbound.auditing.result.record import GuaranteeData, curves_of
 from leakbound.auditing.spec.audit_spec import Decision
 from leakbound.auditing.store.integrity import PriorResults
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
@@ -224,18 +223,14 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
     )
     builds = max(map(build_of, rows.values()))
     claim, decision = prepared.claim(builds), prepared.spec.decision
+    asked = {"model": prepared.mechanism.name, "model_fingerprint": prepared.mechanism.source}
+    canaries = len(tested.scores)
     guessed = _guess(prepared, controls, tested)
-    bound, largest = _bounds(prepared, claim, guessed, len(tested.scores))
+    bound, largest = _bounds(prepared, claim, guessed, canaries)
     check = _check(prepared, controls).followed_by(_ends(prepared, controls))
     unreadable = _unreadable(prepared, rows)
     conclusion = conclude_one_run(prepared, claim, bound, largest, check, unreadable)
     found = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
-    # the first question, with the canary as far as it may be kept
-    keep, first = prepared.spec.design.store_text, prepared.design.canaries[0]
-    text = first.asked.query.text
-    if keep == "none":
-        text = without(text, first.record.input, "[canary]")
-    size = len(prepared.design.documents)
     return AuditResult(
         name=store.folder.name,
         verdict=conclusion.verdict,
@@ -248,16 +243,14 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
         guarantee=GuaranteeData.of(prepared.guarantee, claim.delta),
         attack=attack_names(prepared.attack, prepared.mechanism.name),
         counts={
-            "pairs": len(tested.scores),
-            "tested_pairs": len(tested.scores),
-            "canaries": len(tested.scores),
+            **dict.fromkeys(("pairs", "tested_pairs", "canaries"), canaries),
             "planted": int(tested.planted.sum()),
             "documents": len(prepared.design.documents),
             "builds": builds,
             "model_calls": store.calls(),
             "answers": prepared.answers,
             "unparsable_answers": unreadable,
-            "simulated_outputs": len(tested.scores),
+            "simulated_outputs": canaries,
             "background_copies": 0,
             "looks": len(prior),
         },
@@ -268,24 +261,25 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
         largest_certifiable=Bounds(largest.epsilon or 0.0),
         threshold=guessed.rule,
         curves=curves_of(*_sides(tested, controls)),
-        example_prompt=(
-            f"(store of {size} documents and {len(prepared.design.records)} planted records)\n"
-            + readable(text, keep == "all")
-        ),
+        example_prompt=_example(prepared),
         power=_round_off([(factor, one) for factor, one in found if one]),
         guessing_power=_round_off(accuracies_of_run(prepared)),
         warnings=(*prior.several("canaries"), *prepared.warnings),
         handed=prepared.handed,
         spec=prepared.spec.flat(),
-        provenance=provenance(
-            store,
-            len(tested.scores),
-            prepared.data,
-            prepared.spec.design.seed,
-            model=prepared.mechanism.name,
-            model_fingerprint=prepared.mechanism.source,
-        ),
+        provenance=provenance(store, canaries, prepared.data, prepared.spec.design.seed, **asked),
     ).referenced()
+
+
+def _example(prepared: PreparedOneRun) -> str:
+    """The first question, with the canary as far as it may be kept."""
+    keep, first = prepared.spec.design.store_text, prepared.design.canaries[0]
+    text = first.asked.query.text
+    if keep == "none":
+        text = without(text, first.record.input, "[canary]")
+    size, planted = len(prepared.design.documents), len(prepared.design.records)
+    head = f"(store of {size} documents and {planted} planted records)"
+    return f"{head}\n{readable(text, keep == 'all')}"
 
 
 def _score(
@@ -435,9 +429,6 @@ def _sides(tested: _Scored, controls: _Scored) -> tuple[Floats, Floats]:
         for one, other in zip(tested.sides, controls.sides, strict=True)
     ]
     return found[0], found[1]
-
-
-Progress = Callable[[int, int], None]
 
 
 def run_one_run(

@@ -7,12 +7,11 @@ from typing import Any
 
 from leakbound.auditing.decide.channel_verdicts import ChannelResult
 from leakbound.auditing.decide.decide import Assessment
-from leakbound.auditing.decide.guessing import unshown_sentence
 from leakbound.auditing.decide.largest_certifiable import reach_sentence
 from leakbound.auditing.decide.obstacles import (
     state_sentence,
 )
-from leakbound.auditing.decide.verdict import Conclusion
+from leakbound.auditing.decide.verdict import Conclusion, unshown_sentence
 from leakbound.auditing.design.pairs import Copies
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass, Tally
@@ -28,9 +27,7 @@ from leakbound.auditing.result.audit_result import (
     power_of,
     provenance,
 )
-from leakbound.auditing.result.curves import EValuePath, curves_of, path_of
-from leakbound.auditing.result.judge_refusals import judge_finding
-from leakbound.auditing.result.record import GuaranteeData
+from leakbound.auditing.result.record import EValuePath, GuaranteeData, curves_of, path_of
 from leakbound.auditing.result.trial_views import shown_prompt, trial_views
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import TrialDesign
@@ -40,6 +37,32 @@ from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Split
 from leakbound.stats.curves.low_fpr import rate_at_fpr
 from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Context, Mechanism, Query, Votes
+
+REFUSES_ALL = "judge_refuses_all"
+
+
+def judge_finding(withheld: Sequence[int], pairs: int) -> Finding:
+    """How often a judge withheld an answer, and whether it can judge at all.
+
+    Examples:
+        >>> judge_finding((9, 1), 10).code
+        'judge_refusals'
+        >>> judge_finding((10, 10), 10).code
+        'judge_refuses_all'
+    """
+    inside, outside = withheld
+    counted = (
+        f"the judge withheld {inside} of {pairs} answers where the canary was in the context, and "
+        f"{outside} of {pairs} where it was not"
+    )
+    if inside + outside < 2 * pairs:
+        return Finding("judge_refusals", f"{counted}.")
+    return Finding(
+        REFUSES_ALL,
+        f"{counted}: a judge that refuses every answer cannot judge, so this says nothing of the "
+        "defense. Use another judge with --judge-model.",
+    )
+
 
 INFERRED = (
     "the labels of the task were inferred from the private rows and stand in every prompt: what a "

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import scipy
+import yaml
 from pydantic import PrivateAttr
 
 from leakbound._notebook import card, data_frame
@@ -23,17 +24,29 @@ from leakbound.auditing.decide.verdict import Reason, Verdict, read_scores
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.rejections import mu_bound
 from leakbound.auditing.observe.state_check import StateCheck
-from leakbound.auditing.result.attack_coverage import tried_sentence
-from leakbound.auditing.result.curves import DIGITS, Curves, EValuePath
-from leakbound.auditing.result.record import ClaimSource, Frozen, GuaranteeData
+from leakbound.auditing.result.record import (
+    DIGITS,
+    ClaimSource,
+    Curves,
+    EValuePath,
+    Frozen,
+    GuaranteeData,
+)
 from leakbound.auditing.result.references import StandardReference, references_of
-from leakbound.auditing.result.subject import first_line, subject_of
-from leakbound.auditing.result.summary import attacker_sentence, verdict_words
+from leakbound.auditing.result.sentences import (
+    attacker_sentence,
+    first_line,
+    subject_of,
+    tried_sentence,
+    verdict_words,
+)
 from leakbound.auditing.result.trial_views import TrialView
+from leakbound.auditing.spec.audit_spec import GROUPS
 from leakbound.auditing.store.commitments import commitment_of
 from leakbound.auditing.store.folder import DIGITS as FINGERPRINT
 from leakbound.auditing.store.folder import key_id, keyed
 from leakbound.auditing.store.run_store import RunStore
+from leakbound.errors import UsageError
 from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
 from leakbound.estimators.exact import Profile
 from leakbound.estimators.random_guessing import is_random_guessing
@@ -426,4 +439,26 @@ def provenance(store: RunStore, pairs: int, data: str, seed: int, **known: str) 
         "seed": str(seed),
         "evidence": keyed(folder, store.head(pairs)),
         **commitment_of(folder),
+    }
+
+
+def config_text(result: AuditResult) -> str:
+    """A YAML file that makes the run again where data, model and version are the same."""
+    if result.handed:
+        what = " and ".join(result.handed)
+        raise UsageError(
+            f"{result.name} audited Python objects ({what}), or rows that its configuration held, "
+            "and a result keeps neither; put rows into a file and audit with --data, put a system "
+            "into a file and audit it as --system python:file.py:object, register a class of your "
+            "own by an entry point."
+        )
+    head = f"# leakbound audit --config FILE makes {result.name} again\n"
+    text: str = yaml.safe_dump(_group(result.spec), sort_keys=False, allow_unicode=True)
+    return head + text
+
+
+def _group(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        group: {k: spec[k] for k in kind.model_fields if spec.get(k) is not None}
+        for group, kind in GROUPS.items()
     }

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leakbound.auditing.result.attack_coverage import attack_classes
 from leakbound.auditing.result.references import ReferenceStatus
-from leakbound.auditing.result.subject import (
+from leakbound.auditing.result.sentences import (
     asked_models,
+    attack_classes,
+    attacker_sentence,
     claim_words,
+    odds_sentence,
     subject_of,
     system_name,
     systems_words,
+    verdict_words,
 )
-from leakbound.auditing.result.summary import attacker_sentence, odds_sentence, verdict_words
 from leakbound.gating.compare import flat_settings
 from leakbound.gating.rates import rates_of
 from leakbound.privacy import ApproxDP, gdp_trade_off, trade_off
@@ -43,7 +45,7 @@ from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
-    from leakbound.auditing.result.curves import EValuePath
+    from leakbound.auditing.result.record import EValuePath
     from leakbound.estimators.exact import Profile
 
 GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])

@@ -6,9 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.attack_coverage import tried_sentence
-from leakbound.auditing.result.subject import first_line, subject_of, system_name
-from leakbound.auditing.result.summary import attacker_sentence, odds_sentence, verdict_words
+from leakbound.auditing.result.sentences import (
+    attacker_sentence,
+    first_line,
+    odds_sentence,
+    subject_of,
+    system_name,
+    tried_sentence,
+    verdict_words,
+)
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     bound_sentence,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.subject import asked_models, claim_words, first_line
+from leakbound.auditing.result.sentences import asked_models, claim_words, first_line
 from leakbound.gating.compare import RATES
 from leakbound.privacy import gdp_epsilon
 from leakbound.report.figures import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from leakbound.attribution import InfluenceComparison, InfluenceDifference
-from leakbound.auditing.result.subject import first_line
+from leakbound.auditing.result.sentences import first_line
 from leakbound.gating.compare import CAVEATS, RATES, Comparison
 from leakbound.models.address import model_names
 from leakbound.report.words import aligned, verdict_text

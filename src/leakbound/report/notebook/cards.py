@@ -12,9 +12,14 @@ from leakbound._notebook import register_card
 from leakbound.attribution import Attribution, InfluenceRecord
 from leakbound.auditing import AuditResult
 from leakbound.auditing.plan import Plan
-from leakbound.auditing.result.attack_coverage import tried_sentence
-from leakbound.auditing.result.subject import first_line, subject_of
-from leakbound.auditing.result.summary import attacker_sentence, odds_sentence, verdict_words
+from leakbound.auditing.result.sentences import (
+    attacker_sentence,
+    first_line,
+    odds_sentence,
+    subject_of,
+    tried_sentence,
+    verdict_words,
+)
 from leakbound.gating.compare import Comparison
 from leakbound.gating.gate import GateResult
 from leakbound.report.audit.page import trial_figures

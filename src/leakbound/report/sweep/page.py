@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.subject import asked_models, claim_words
+from leakbound.auditing.result.sentences import asked_models, claim_words
 from leakbound.report.pages import render, script_file
 from leakbound.report.sweep.figure_data import FigureData, figures_of
 from leakbound.report.sweep.figures import figure_svg

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.subject import first_line
+from leakbound.auditing.result.sentences import first_line
 from leakbound.report.sweep.words import (
     calls_sentence,
     joint_confidence,

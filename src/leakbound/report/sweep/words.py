@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.subject import Subject, values_words
+from leakbound.auditing.result.sentences import Subject, values_words
 from leakbound.report.words import VERDICTS, counted, verdict_text
 from leakbound.stats import cut
 
