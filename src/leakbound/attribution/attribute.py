@@ -184,9 +184,6 @@ def context_influence(
         response: The response to attribute; None to sample one for each lambda.
         settings: What to measure; None for the defaults.
 
-    Returns:
-        The record.
-
     Raises:
         LeakboundError: If the inputs cannot be used; before the first pass where possible.
     """
@@ -211,9 +208,6 @@ def attribute(
         finished: Attributions of the same cases by number. They are not measured again.
         each: Runs `attribution` for the missing numbers, in any order; None for this process, one
             after the other.
-
-    Returns:
-        The record.
 
     Raises:
         UsageError: If there is no case, or a context or the template cannot be used.

@@ -136,9 +136,6 @@ def read_cases(file: Path, query: str = "", response: str | None = None) -> list
         query: The query of rows that have none.
         response: The response of rows that have none; None to sample one.
 
-    Returns:
-        At least one case.
-
     Raises:
         DataError: If the file cannot be read, or a row is not a context.
     """

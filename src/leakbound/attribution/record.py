@@ -206,9 +206,6 @@ class Attribution(_Frozen):
 
         Args:
             span: First token and end (exclusive).
-
-        Returns:
-            A piece of the context.
         """
         return self.context[self.bounds[span[0]] : self.bounds[span[1]]]
 
@@ -368,9 +365,6 @@ def load_influence(path: str | Path) -> InfluenceRecord:
     Args:
         path: A folder that `leakbound influence` wrote, or its influence.json.
 
-    Returns:
-        The record.
-
     Raises:
         StoreError: If there is no record, or it is not an influence record.
     """
@@ -399,11 +393,8 @@ def expected(
     """
     values: dict[tuple[float, int, str, str], list[float]] = {}
     for reading in (r for one in attributions for r in one.readings):
-        for grid in reading.grids:
-            whole = grid is reading.grids[-1]
-            n = 0 if whole else grid.n
-            for of, value in _statistics(grid.totals, whole):
-                values.setdefault((reading.lam, n, of, grid.unit), []).append(value)
+        for of, n, unit, value in statistics(reading):
+            values.setdefault((reading.lam, n, of, unit), []).append(value)
     return tuple(
         Expected(lam=lam, n=n, of=of, unit=unit, contexts=len(found),
                  **interval(np.asarray(found), confidence))
@@ -411,10 +402,17 @@ def expected(
     )  # fmt: skip
 
 
-def _statistics(totals: Floats, whole: bool) -> tuple[tuple[str, float], ...]:
-    if whole:
-        return (("context", float(totals[0])),)
-    return ("span", float(totals.mean())), ("top_attributed", float(totals.max()))
+def statistics(reading: Reading, tokens: int = 1) -> Iterator[tuple[str, int, str, float]]:
+    """Of what, its size, its unit, and influence in nats per so many tokens of the response.
+
+    The last grid is the whole context.
+    """
+    for grid in reading.grids[:-1]:
+        if len(totals := grid.totals / tokens):
+            yield "span", grid.n, grid.unit, float(totals.mean())
+            yield "top_attributed", grid.n, grid.unit, float(totals.max())
+    whole = reading.grids[-1]
+    yield "context", 0, whole.unit, float(whole.totals[0] / tokens)
 
 
 def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]:
@@ -488,9 +486,6 @@ def _safe(cell: CsvCell) -> CsvCell:
 
 def npz_bytes(record: InfluenceRecord) -> bytes:
     """The numbers of a record as NumPy arrays.
-
-    Args:
-        record: The record.
 
     Returns:
         The bytes of an .npz file. Names are context/reading/what: token ids, ln p, and for each n

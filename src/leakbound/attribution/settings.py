@@ -109,9 +109,6 @@ class InfluenceSettings:
     def distributions(self, end_ids: Iterable[int]) -> tuple[TokenDistribution, ...]:
         """How tokens are drawn, for each lambda.
 
-        Args:
-            end_ids: The model's end tokens.
-
         Returns:
             One distribution for each of `lams`.
         """

@@ -124,9 +124,6 @@ class PromptParts:
         Args:
             *spans: First context token and end (exclusive) of each span, in order and disjoint.
                 Without any, the whole prompt.
-
-        Returns:
-            Token ids.
         """
         kept, begin = list(self.head), 0
         for end, between in (*self.fixed, (len(self.context), ())):

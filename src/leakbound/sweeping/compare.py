@@ -69,10 +69,6 @@ class SweepComparison(_Frozen):
 def compare_sweeps(first: Path, second: Path) -> SweepComparison:
     """Compare the points that two sweeps have in common, by setting and seed.
 
-    Args:
-        first: Folder of a sweep.
-        second: Folder of another one.
-
     Returns:
         A comparison of each pair of audits. All intervals hold together (Bonferroni over the
         points).

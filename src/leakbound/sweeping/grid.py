@@ -26,9 +26,6 @@ def parse_grid(texts: Sequence[str]) -> Grid:
     Args:
         texts: `KEY=VALUE,VALUE` each. Values are read as in a configuration file.
 
-    Returns:
-        Values by key.
-
     Raises:
         UsageError: If a text is no such list, or a key stands twice.
 
@@ -63,9 +60,6 @@ def merge_grids(*grids: object) -> Grid:
     Args:
         *grids: Mappings of keys to lists of plain values, as a file or a caller wrote them; later
             ones win.
-
-    Returns:
-        Values by key.
 
     Raises:
         UsageError: If one is not a grid.
@@ -106,12 +100,6 @@ def settings_of(grid: Grid) -> list[Changes]:
 
 def describe(changes: Mapping[str, object]) -> str:
     """A setting in a line.
-
-    Args:
-        changes: What it changes.
-
-    Returns:
-        Keys and values.
 
     Examples:
         >>> describe({"epsilon": 1, "score": None}), describe({})

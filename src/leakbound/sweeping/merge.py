@@ -42,9 +42,6 @@ def shard_file(number: int, total: int) -> str:
         number: Of the shard, from 1 on.
         total: Number of shards.
 
-    Returns:
-        A file name.
-
     Examples:
         >>> shard_file(1, 4)
         'shard-1-of-4.json'
@@ -54,9 +51,6 @@ def shard_file(number: int, total: int) -> str:
 
 def has_shards(folder: Path) -> bool:
     """Whether a folder holds a shard of a sweep.
-
-    Args:
-        folder: A folder.
 
     Returns:
         False for a run folder.

@@ -51,11 +51,6 @@ class SweepObjects:
     ) -> tuple[AuditSpec, Handed]:
         """What makes one point.
 
-        Args:
-            base: What all points share: keys of a configuration file.
-            changes: What the setting changes.
-            seed: Of the point.
-
         Returns:
             The spec, and the objects that it does not name.
 
@@ -183,9 +178,6 @@ class CachingOpener:
     """Opens models and keeps the last one.
 
     Neighbours with the same model share it, and no two are held at once.
-
-    Args:
-        opener: Opens the model of a spec.
     """
 
     def __init__(self, opener: Opener) -> None:
@@ -222,9 +214,6 @@ def plan_sweep(
         skip_invalid: Whether to leave out points that cannot be run, instead of refusing all.
         require: Refuses the spec of a point by a LeakboundError, before a model is opened for it.
         objects: What is handed over beside the keys, and what values of the grid stand for.
-
-    Returns:
-        The plan.
 
     Raises:
         LeakboundError: For what is wrong with any point, all sentences at once; with

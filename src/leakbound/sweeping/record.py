@@ -225,9 +225,6 @@ def load_sweep(path: str | Path) -> SweepRecord:
     Args:
         path: A folder that `leakbound sweep` wrote, or its sweep.json.
 
-    Returns:
-        The record.
-
     Raises:
         StoreError: If there is none, or it cannot be read.
     """
@@ -257,9 +254,6 @@ Cells = dict[str, JsonValue]
 
 def sweep_csv(record: SweepRecord) -> str:
     """The points of a sweep as a table.
-
-    Args:
-        record: The sweep.
 
     Returns:
         CSV with a head and a row per point: what it changes, what it found. Empty cells: not known.

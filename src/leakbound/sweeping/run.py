@@ -73,9 +73,6 @@ class Sweep:
     def run(self) -> SweepRecord:
         """Run all points; neighbours that share a model or outputs follow each other.
 
-        Returns:
-            The record of all points.
-
         Raises:
             StoreError: If the folder cannot be made.
             Interrupted: If the sweep is ended from outside, or a limit is reached.

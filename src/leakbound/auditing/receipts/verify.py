@@ -184,12 +184,6 @@ def _anchor(anchors: Sequence[str], anchor: str, made: Commitment | None) -> Ite
 def load_result(path: str | Path) -> AuditResult:
     """The result in a run folder, or in a record.json file.
 
-    Args:
-        path: A run folder, or a file.
-
-    Returns:
-        The result.
-
     Raises:
         UsageError: If `path` is not a path, or longer than the file system allows.
         UnfinishedRun: If the audit was interrupted, or is still running.

@@ -255,9 +255,6 @@ class AuditResult(Frozen):
     def same_data(self, other: AuditResult) -> bool | None:
         """Whether two audits are of the same rows.
 
-        Args:
-            other: Another result.
-
         Returns:
             None where neither says so: both are shared results whose fingerprints have different
             keys.
@@ -272,12 +269,6 @@ class AuditResult(Frozen):
 
     def estimate(self, method: str) -> Estimate:
         """The estimate of one method.
-
-        Args:
-            method: Name of the method, such as "clopper_pearson".
-
-        Returns:
-            The estimate.
 
         Raises:
             KeyError: If no estimate is of this method.
