@@ -31,7 +31,7 @@ from leakbound.attribution.record import (
     Reading,
     SpanGrid,
     UnmeasuredUnits,
-    expected,
+    means_over_contexts,
     provenance,
 )
 from leakbound.attribution.settings import InfluenceSettings
@@ -240,7 +240,7 @@ def attribute(
             for name, value in asdict(settings).items()
         },
         attributions=attributions,
-        expected=expected(attributions),
+        expected=means_over_contexts(attributions),
         notes=NOTES if settings.bounded is None else (*NOTES, *BOUNDED_NOTES),
         provenance=provenance(
             model=model.name, fingerprint=model.fingerprint, **computation_of(model)
@@ -267,7 +267,7 @@ def attribution(
             )
         reader = partial(ResponseReader, model, located.parts, ids, distributions)
         meter = UnitMeter(reader, case, located.bounds, settings, number)
-        readings += _read(tokens, meter, sampled=False)
+        readings += _readings(tokens, meter, sampled=False)
     for at, distribution in enumerate(distributions if located.response is None else ()):
         rng = np.random.default_rng([settings.seed, number, at])
         ids = sample(
@@ -275,7 +275,7 @@ def attribution(
         )
         reader = partial(ResponseReader, model, located.parts, ids, (distribution,))
         meter = UnitMeter(reader, case, located.bounds, settings, number)
-        readings += _read(tokens, meter, sampled=True)
+        readings += _readings(tokens, meter, sampled=True)
     return Attribution(
         context=case.context, query=case.query, bounds=located.bounds, readings=tuple(readings)
     )
@@ -292,7 +292,7 @@ def token_model(model: Model) -> TokenModel:
         ) from None
 
 
-def _read(tokens: TokenModel, meter: UnitMeter, sampled: bool) -> list[Reading]:
+def _readings(tokens: TokenModel, meter: UnitMeter, sampled: bool) -> list[Reading]:
     """One reading for each distribution of a response."""
     settings, reader = meter.settings, meter.reader()
     model, parts, ids = reader.model, reader.parts, reader.response

@@ -383,7 +383,7 @@ def load_influence(path: str | Path) -> InfluenceRecord:
         ) from None
 
 
-def expected(
+def means_over_contexts(
     attributions: Sequence[Attribution], confidence: float = CONFIDENCE
 ) -> tuple[Expected, ...]:
     """Expected context influence: means over contexts with t intervals.

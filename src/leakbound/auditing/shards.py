@@ -17,7 +17,7 @@ from leakbound.auditing.collect.collect import (
 )
 from leakbound.auditing.collect.prefetch import run_ahead
 from leakbound.auditing.observe.one_pass import OnePass
-from leakbound.auditing.prepare.build import open_models, unopened
+from leakbound.auditing.prepare.build import model_of_run, open_models
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.audit_result import AuditResult
@@ -51,7 +51,7 @@ def merge(
     if values.pop("claim_source", "stated") == "default":
         del values["epsilon"]
     spec = make_spec(values)
-    known = opener if needs_tokenizer(spec) else lambda spec: unopened(spec, manifest)
+    known = opener if needs_tokenizer(spec) else lambda spec: model_of_run(spec, manifest)
     if manifest.get("handed"):
         raise UsageError(
             f"the shards audited Python objects ({' and '.join(manifest['handed'])}), which no "
@@ -82,7 +82,7 @@ def needs_tokenizer(spec: AuditSpec) -> bool:
     return kind in CANARIES and CANARIES[kind].needs_tokenizer
 
 
-def kept_model(spec: AuditSpec, out: Path) -> Model:
+def replay_model(spec: AuditSpec, out: Path) -> Model:
     """The model of a spec, not opened, as earlier runs know it."""
     if needs_tokenizer(spec):
         raise UsageError(
@@ -110,7 +110,7 @@ def kept_model(spec: AuditSpec, out: Path) -> Model:
             f"{str(out)!r} holds {many}. --replay needs the run that it replays; choose its "
             "folder with --out."
         )
-    return unopened(spec, *found.values())
+    return model_of_run(spec, *found.values())
 
 
 def _run_in(folder: Path) -> Path:

@@ -45,12 +45,12 @@ def canvas(x: str, y: str) -> tuple[Figure, Axes]:
     with matplotlib.rc_context(CANVAS):
         figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
         axes = figure.add_subplot()
-        axes.set(xlabel=wrapped(x), ylabel=wrapped(y, 30))
+        axes.set(xlabel=wrap_lines(x), ylabel=wrap_lines(y, 30))
         axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
-def wrapped(text: str, longest: int = LONGEST) -> str:
+def wrap_lines(text: str, longest: int = LONGEST) -> str:
     """The text in lines that fit."""
     return "\n".join(textwrap.wrap(text, longest, break_long_words=False)) or text
 
@@ -58,7 +58,7 @@ def wrapped(text: str, longest: int = LONGEST) -> str:
 def legend(axes: Axes, place: Literal["best", "lower right"] = "best") -> None:
     """A legend without a frame."""
     handles, names = axes.get_legend_handles_labels()
-    axes.legend(handles, [wrapped(name, 28) for name in names], loc=place, **LEGEND)
+    axes.legend(handles, [wrap_lines(name, 28) for name in names], loc=place, **LEGEND)
 
 
 def legend_below(
@@ -69,7 +69,7 @@ def legend_below(
     marker_scale: float = 1.0,
 ) -> float:
     """A legend below the axes."""
-    lines = [wrapped(name, LONGEST // columns) for name in names]
+    lines = [wrap_lines(name, LONGEST // columns) for name in names]
     figure.legend(
         handles, lines, loc="outside lower left", ncols=columns, markerscale=marker_scale, **LEGEND
     )
@@ -115,7 +115,7 @@ def name_places(axes: Axes, names: Sequence[str], at: Sequence[float] = ()) -> f
 def _slant(name: str, room: float) -> str:
     """In as many lines as have room."""
     short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
-    return wrapped(short, max(12, math.ceil(len(short) / int(room // SLANTED_LINE)) + 2))
+    return wrap_lines(short, max(12, math.ceil(len(short) / int(room // SLANTED_LINE)) + 2))
 
 
 def number_places(axes: Axes, places: Sequence[float]) -> None:

@@ -84,34 +84,34 @@ def facts(
     cost: str = "",
 ) -> dict[str, str]:  # fmt: skip
     """The facts below an answer, in their order."""
-    date = f"report of {written()}" + (f", outputs of {stored}" if stored else "")
+    date = f"report of {report_day()}" + (f", outputs of {stored}" if stored else "")
     found = {"System": system, "Model": model, "Data": data, "Claim": claim, "Date": date,
              "Cost": cost}  # fmt: skip
     return {label: text for label, text in found.items() if text}
 
 
-def written() -> str:
+def report_day() -> str:
     """The day on which a report is written."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
     return now.date().isoformat()
 
 
-def counted(number: int, thing: str) -> str:
+def number_of(number: int, thing: str) -> str:
     """A number of things.
 
     Examples:
-        >>> counted(1, "context"), counted(1200, "context")
+        >>> number_of(1, "context"), number_of(1200, "context")
         ('1 context', '1,200 contexts')
     """
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def aligned(*rows: Sequence[str]) -> str:
+def align(*rows: Sequence[str]) -> str:
     """Rows of cells as lines of columns.
 
     Examples:
-        >>> print(aligned(("a", "bb"), ("ccc", "d")))
+        >>> print(align(("a", "bb"), ("ccc", "d")))
         a    bb
         ccc  d
     """

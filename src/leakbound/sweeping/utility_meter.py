@@ -27,7 +27,7 @@ def check_utility(prepared: Prepared, queries: int) -> None:
     """Refuse, before any model call, what cannot be measured."""
     if not queries:
         return
-    test = _held_out(prepared, queries)
+    test = _test_queries(prepared, queries)
     if test.kind == "rougeL":
         rouge("installed", "installed")
     test.check(prepared.mechanism, prepared.model)
@@ -37,7 +37,7 @@ def collection_id(prepared: Prepared, queries: int) -> str:
     """Names what is collected for utility."""
     if not queries:
         return ""
-    query = _held_out(prepared, queries).jobs[0].query
+    query = _test_queries(prepared, queries).jobs[0].query
     settings = _only(prepared, COLLECTION_KEYS)
     collected = collection_settings(settings, prepared.mechanism, prepared.task, query)
     return _name_of("utility", prepared, collected, queries)
@@ -47,7 +47,7 @@ def _only(prepared: Prepared, keys: frozenset[str]) -> dict[str, JsonValue]:
     return {key: value for key, value in prepared.spec.flat().items() if key in keys}
 
 
-def _held_out(prepared: Prepared, queries: int) -> HeldOut:
+def _test_queries(prepared: Prepared, queries: int) -> HeldOut:
     design = prepared.spec.design
     rng = generator(design.seed, "utility")
     return held_out(prepared.pairs.rows, prepared.task, design.shots, queries, rng)
@@ -78,7 +78,7 @@ class UtilityMeter:
 
     def measure(self, prepared: Prepared) -> SweepUtility:
         """The utility of a point's mechanism, beside the references on the same queries."""
-        test, name = _held_out(prepared, self.queries), collection_id(prepared, self.queries)
+        test, name = _test_queries(prepared, self.queries), collection_id(prepared, self.queries)
         if self._last[0] != name:
             self._last = (name, *self._collect(test, prepared.mechanism, prepared.model))
         _, aggregates, calls = self._last

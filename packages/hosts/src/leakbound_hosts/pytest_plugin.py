@@ -144,13 +144,13 @@ class PrivacyAudit:
         is opened, and not asked.
         """
         from leakbound.auditing.prepare.build import open_models
-        from leakbound.auditing.shards import kept_model, needs_tokenizer
+        from leakbound.auditing.shards import needs_tokenizer, replay_model
         from leakbound.errors import StoreError
 
         if needs_tokenizer(spec):
             return open_models(spec)
         try:
-            return kept_model(spec, self.folder)
+            return replay_model(spec, self.folder)
         except StoreError:
             self._fail("no trials of this model are stored, or those of several of its versions")
 

@@ -161,7 +161,7 @@ def collect(
     progress(done, total)
     controls = {first for first in missing if first < 0}  # asked whenever the trials end
     wanted = missing if not stop() else sorted(controls)
-    for batch in _asked(ask, plan, model, wanted):
+    for batch in _run_batches(ask, plan, model, wanted):
         store.add(batch.first, batch.rows, batch.calls)
         controls.discard(batch.first)
         done += plan.pairs_in([batch.first])
@@ -174,7 +174,7 @@ def collect(
     # what late controls are asked of: a cache answers them where it answered every pair, from
     # what it was told after these
     later = model.later(missing == mine) if isinstance(model, Cached) else model
-    for batch in _asked(ask, plan, later, left):
+    for batch in _run_batches(ask, plan, later, left):
         store.add(batch.first, batch.rows, batch.calls)
     return bool(wanted or left)
 
@@ -189,7 +189,7 @@ def late_left(questions: CollectionPlan, store: RunStore, shard: tuple[int, int]
     return [first for first in questions.late_batches(number) if first not in stored]
 
 
-def _asked(
+def _run_batches(
     ask: BatchRunner, questions: CollectionPlan, model: Model, batches: Sequence[int]
 ) -> Iterator[Batch]:
     """The batches as they come; what is under way is given up when nobody takes more."""

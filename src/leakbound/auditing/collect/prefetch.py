@@ -115,7 +115,7 @@ def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
     return run_serial
 
 
-def paced(prepared: Prepared, calls: CallOptions | None) -> Prepared:
+def pace(prepared: Prepared, calls: CallOptions | None) -> Prepared:
     """An audit whose system is called in a given way wherever it is asked."""
     runner = runner_of(prepared, calls)
     return (

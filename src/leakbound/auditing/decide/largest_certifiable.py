@@ -39,7 +39,7 @@ def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Separations) 
     return (REPLIES,) if controls.by_replies_alone else (TOLD,) if separates_alone(told) else ()
 
 
-def learned(seen: OnePass, controls: ControlCheck) -> bool:
+def must_learn(seen: OnePass, controls: ControlCheck) -> bool:
     """Is there a channel whose control no score showed, so that a witness has to learn it?"""
     each = seen.channel_controls().values() if seen.design.channels else (controls,)
     return any(one.by_replies_alone for one in each)

@@ -93,7 +93,7 @@ def _unread_alike(tally: Tally) -> float:
 def blind_sentence(attack: Attack, controls: ControlCheck, bound: float) -> Iterator[Obstacle]:
     """Did the attack see the positive control?"""
     if controls.seen:
-        yield from lost_controls(controls)
+        yield from controls_lost(controls)
         return
     if bound > 0:
         yield sees_something(bound)
@@ -130,7 +130,7 @@ def only_in_bulk(attack: Attack, controls: ControlCheck, shown: bool) -> Iterato
     )
 
 
-def lost_controls(controls: ControlCheck) -> Iterator[Obstacle]:
+def controls_lost(controls: ControlCheck) -> Iterator[Obstacle]:
     """Did the attack see the positive control to the end?"""
     if controls.seen_late or controls.exempt:
         return
@@ -185,7 +185,7 @@ def _how_to_read(estimator: Estimator) -> str:
     )
 
 
-def untested_channels(
+def channels_untested(
     wanted: tuple[str, ...] | None, tested: Sequence[str], seen: Collection[str]
 ) -> Iterator[Obstacle]:
     """Were all channels wanted, and do some show that no control reply had?"""
@@ -211,19 +211,19 @@ def noise_obstacles(
     """What refutes the declared noise, where the deciding estimator takes it as declared."""
     if estimator.reads & OUTPUTS:
         return ()
-    why = (*_untested(design, noise), *_rejected(design, found))
+    why = (*_noise_faults(design, noise), *_output_rejections(design, found))
     rest = f"{estimator.name} takes the noise as declared; use --estimator e_process."
     return tuple(("declared_noise", f"{each}, and {rest}") for each in why)
 
 
-def _untested(design: TrialDesign, noise: NoiseFit | None) -> Iterator[str]:
+def _noise_faults(design: TrialDesign, noise: NoiseFit | None) -> Iterator[str]:
     if noise is None and design.sigma is not None:
         yield "the noise of the outputs could not be tested"
     if noise is not None and not noise.fits:
         yield str(noise)
 
 
-def _rejected(design: TrialDesign, found: Found) -> Iterator[str]:
+def _output_rejections(design: TrialDesign, found: Found) -> Iterator[str]:
     """One bound that reads outputs and holds at any time: many bounds would err more often."""
     for other, bounds in found.items():
         reading = other.anytime and other.reads & OUTPUTS

@@ -47,7 +47,7 @@ def conclude(
     if by_bounds or exactly:
         return Conclusion("violation", None, (*by_bounds, *exactly), by_exact=not by_bounds)
     few = () if exceeds(largest, design) else (_too_few(design, tested, largest, by_replies),)
-    against = sighted(above_zero(bounds, exact), (*obstacles, *few))
+    against = without_blindness(above_zero(bounds, exact), (*obstacles, *few))
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
@@ -74,7 +74,7 @@ def sees_something(bound: float) -> Obstacle:
     )
 
 
-def sighted(bound: float, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
+def without_blindness(bound: float, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
     """No attack is blind beside a bound above 0: what is said first is that trials are too few."""
     blind = any(code == "attack_blind" for code, _ in against)
     if bound <= 0 or not blind:
@@ -117,7 +117,7 @@ def _exactly_above(design: TrialDesign, exact: Estimate | None) -> list[str]:
     ]
 
 
-def read_scores(estimates: Iterable[Estimate]) -> BoundReading:
+def score_reading(estimates: Iterable[Estimate]) -> BoundReading:
     """The score of single outputs as a reading."""
     by_method = {estimate.method: estimate.counts for estimate in estimates}
     if counts := by_method.get("one_run"):

@@ -195,7 +195,7 @@ def _pair(index: int, pairs: Pairs) -> Pair:
         return pair
     # 0, 1 or 2 neutral queries: after any fixed number, a system that takes turns would answer
     # the repeated query from the same replica
-    others = [_asked(pairs, again) for _ in range(int(again.integers(3)))]
+    others = [_draw(pairs, again) for _ in range(int(again.integers(3)))]
     neutral = (Job(pair.nonmember.context, other.query) for _, _, other in others)
     return replace(pair, repeat=(*neutral, pair.in_order[0]))
 
@@ -203,7 +203,7 @@ def _pair(index: int, pairs: Pairs) -> Pair:
 def _once(index: int, pairs: Pairs, rng: np.random.Generator, out_first: bool) -> Pair:
     """One canary at a drawn place."""
     insertion = pairs.attack.insertion
-    context, canary, asked = _asked(pairs, rng)
+    context, canary, asked = _draw(pairs, rng)
     position = pairs.shots if insertion == "add" else int(rng.integers(pairs.shots))
     draw = int(rng.integers(1 << 31))
     for place in pairs.copies.places(position, rng):
@@ -225,7 +225,7 @@ def _control(index: int, pairs: Pairs) -> Pair:
     # no two shards ask the same late controls, which a cache could answer
     later = () if late == 0 else (LATER,) if late == 1 else (LATER, late)
     rng = generator(pairs.seed, "control", number, *later)
-    context, canary, asked = _asked(pairs, rng)
+    context, canary, asked = _draw(pairs, rng)
     full = _plant(context, canary) if pairs.beside is None else (canary,) * PLANTED
     return Pair(
         index, Job(full, asked.query), Job(context, asked.query), asked,
@@ -240,7 +240,7 @@ def _plant(context: Context, canary: Example) -> Context:
     return (*(canary for _ in range(copies)), *context[copies:])
 
 
-def _asked(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, RenderedQuery]:
+def _draw(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, RenderedQuery]:
     """A context without the canary, a canary, and the query about it."""
     rows, attack, (rare, common) = pairs.rows, pairs.attack, pairs.labels
     *chosen, spare = rng.choice(len(rows), size=pairs.shots + 1, replace=False)

@@ -40,7 +40,7 @@ def channels_shown(wanted: tuple[str, ...], controls: Sequence[EvidenceRow]) -> 
     return wanted
 
 
-def shown_in(batch: StoredBatch, whole: Observations, names: Sequence[str]) -> Observations:
+def observe_channels(batch: StoredBatch, whole: Observations, names: Sequence[str]) -> Observations:
     """What pairs show, with what each channel shows by itself."""
     found = {ANSWER: whole} | {
         name: _of_texts(batch, whole.first, name) for name in names if name != ANSWER

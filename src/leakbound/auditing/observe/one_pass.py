@@ -323,10 +323,10 @@ def _no_bound(found: Estimate, note: str) -> Estimate:
 def withheld_by(mechanism: Mechanism) -> Callable[[Aggregate], bool] | None:
     """What tells an answer that a judge withheld."""
     reason = mechanism.withheld_as
-    return None if reason is None else partial(_finished_by, reason)
+    return None if reason is None else partial(_has_reason, reason)
 
 
-def _finished_by(reason: str, aggregate: Aggregate) -> bool:
+def _has_reason(reason: str, aggregate: Aggregate) -> bool:
     reply = aggregate.reply
     if isinstance(reply, ReplyFeatures):
         return f"finish:{reason}" in reply.strings

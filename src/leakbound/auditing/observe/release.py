@@ -12,7 +12,7 @@ from leakbound.attacks import Score
 from leakbound.attacks.scores import output_texts
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.design.seeds import Purpose, generator
-from leakbound.auditing.observe.channels import StoredBatch, replies_in, shown_in
+from leakbound.auditing.observe.channels import StoredBatch, observe_channels, replies_in
 from leakbound.auditing.observe.state_check import StateTally
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.errors import UsageError
@@ -103,7 +103,7 @@ class _ServedOutputs:
         return noise_goodness_of_fit(residuals, self.sigma, NOISE_LEVEL)
 
 
-def corrected(outputs: Outputs, noise: Floats | None) -> Outputs | None:
+def less_noise(outputs: Outputs, noise: Floats | None) -> Outputs | None:
     """Outputs less some noise."""
     if noise is None or outputs.noisy is None or outputs.noisy.shape[1] != noise.size:
         return None
@@ -164,7 +164,7 @@ class Releaser:
             corrected_scores=less,
             reply_pairs=replies_in(held) if "replies" in reads else None,
         )
-        return shown_in(held, whole, self._channels) if "channels" in reads else whole
+        return observe_channels(held, whole, self._channels) if "channels" in reads else whole
 
     def _fit(self, pilot: StoredBatch) -> Score:
         """The score's direction from canary-out to canary-in, from noisy means."""
@@ -208,7 +208,7 @@ class Releaser:
     def _corrected_score(
         self, pair: Pair, outputs: Sequence[Outputs], noise: Floats | None
     ) -> float:
-        less = [corrected(one, noise) for one in outputs]
+        less = [less_noise(one, noise) for one in outputs]
         known = [one for one in less if one is not None]
         return self._mean_score(pair, known) if known else np.nan
 
@@ -277,7 +277,7 @@ def trials(
     return released._trials([*zip(pairs, evidence, strict=True)], None)[0]
 
 
-def simulated_scores(
+def scores_of_simulation(
     task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair],
     evidence: Iterable[EvidenceRow], seed: int, draws: int,
 ) -> PairedScores:  # fmt: skip

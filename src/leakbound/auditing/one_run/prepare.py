@@ -9,7 +9,12 @@ from pathlib import Path
 from leakbound.attacks import Attack, Given, RenderedQuery, ScoredAttack
 from leakbound.auditing.design.pairs import FILLER, label_order, relation_of
 from leakbound.auditing.design.seeds import generator
-from leakbound.auditing.prepare.build import Handed, build_attack, build_mechanism, unnamed_parts
+from leakbound.auditing.prepare.build import (
+    Handed,
+    build_attack,
+    build_mechanism,
+    parts_without_name,
+)
 from leakbound.auditing.prepare.documents import documents_and_task, require_system
 from leakbound.auditing.prepare.identity import (
     manifest_of,
@@ -229,7 +234,7 @@ def prepare_one_run(
     found = design_one_run(
         data, task, attack, shape.canaries, shape.controls, shape.documents, shape.seed
     )
-    rows_print, unnamed = fingerprint(data), unnamed_parts(given, spec)
+    rows_print, unnamed = fingerprint(data), parts_without_name(given, spec)
     answers = sum(one.asked.query.calls for one in found.every)
     cost = mechanism.cost(task, Query("-"))
     sources = sources_of(mechanism, rows_print, mechanism.name)

@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.auditing.collect.collect import Progress, hidden
-from leakbound.auditing.decide.obstacles import lost_controls
+from leakbound.auditing.decide.obstacles import controls_lost
 from leakbound.auditing.decide.verdict import (
     Conclusion,
     Obstacle,
     above_zero,
-    read_scores,
+    score_reading,
     sees_something,
-    sighted,
     unshown_sentence,
+    without_blindness,
 )
 from leakbound.auditing.design.seeds import generator
 from leakbound.auditing.observe.controls import ControlCheck
@@ -73,7 +73,7 @@ def conclude_one_run(
     if found:
         return Conclusion("violation", None, found)
     shown = above_zero([bound])
-    against = sighted(
+    against = without_blindness(
         shown,
         (*_blind(prepared, controls, unreadable, shown), *_few(prepared, claim, largest)),
     )
@@ -155,7 +155,7 @@ def _blind(
             "query, so this attack could not see a leak; use --query recall, which reads any text.",
         )
     if controls.seen:
-        yield from lost_controls(controls)
+        yield from controls_lost(controls)
         if not prepared.design.late and not controls.exempt:
             yield (
                 "attack_blind",
@@ -329,7 +329,7 @@ def _bounds(
     """Of the whole run, and what it would be if every guess were right."""
     rights = guessed.right, guessed.number
     found, most = (_bound(prepared, claim, canaries, guessed.number, one) for one in rights)
-    return replace(found, reading=read_scores([found])), most
+    return replace(found, reading=score_reading([found])), most
 
 
 def _bound(
@@ -494,7 +494,7 @@ def _ask(
             yield (
                 first,
                 [
-                    _stored_row(prepared, one, answer, build)
+                    _row_of(prepared, one, answer, build)
                     for one, answer in zip(batch, found, strict=True)
                 ],
             )
@@ -504,7 +504,7 @@ def _every(store: RunStore) -> list[EvidenceRow]:
     return [*store.controls(), *store.evidence()]
 
 
-def _stored_row(
+def _row_of(
     prepared: PreparedOneRun, canary: PlantedCanary, answer: Aggregate, build: int
 ) -> EvidenceRow:
     """The answer as it may be kept; in place of a second context, the coin and the build."""

@@ -178,13 +178,13 @@ def open_models(
 
 def build_estimator(spec: AuditSpec, handed: Handed) -> Estimator:
     """The estimator that decides."""
-    return handed.estimator or cast(Estimator, _built(spec.decision.estimator, ESTIMATORS))
+    return handed.estimator or cast(Estimator, _component(spec.decision.estimator, ESTIMATORS))
 
 
 def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> ScoredAttack:
     """The attack that a spec names; refused if the system does not release what it reads."""
-    query: AuditQuery = handed.query or _built(spec.query, QUERIES)
-    canary: Canary = handed.canary or _built(spec.canary, CANARIES)
+    query: AuditQuery = handed.query or _component(spec.query, QUERIES)
+    canary: Canary = handed.canary or _component(spec.canary, CANARIES)
     score: Score = handed.score or _score(spec, query, mechanism)
     if spec.access == "black_box" and score.access == "white_box":
         raise UsageError(
@@ -198,14 +198,14 @@ def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> Scor
 
 def _score(spec: AttackSpec, query: AuditQuery, mechanism: Mechanism) -> Score:
     if spec.score is not None:
-        return cast(Score, _built(spec.score, SCORES))
+        return cast(Score, _component(spec.score, SCORES))
     if query.free:
         return SCORES[query.score or "contains_canary"]()
     white = spec.access != "black_box" and "white_box" in mechanism.access
     return SCORES[(mechanism.white_box_score if white else None) or "predicted_member"]()
 
 
-def _built(component: Component, catalogue: Catalogue[Any]) -> Any:
+def _component(component: Component, catalogue: Catalogue[Any]) -> Any:
     """An object of a catalogue; a component that only describes an object is refused."""
     if component.python is not None:
         raise UsageError(
@@ -215,7 +215,7 @@ def _built(component: Component, catalogue: Catalogue[Any]) -> Any:
     return catalogue.build(component)
 
 
-def unnamed_parts(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
+def parts_without_name(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
     """What a spec does not name, or does not keep: its own rows."""
     model, address = handed.model, spec.system.model
     named = model is not None and model.name == address and is_address(address)
@@ -245,7 +245,7 @@ def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
     )
 
 
-def deciding(estimator: Estimator, channels: tuple[str, ...], controls: int) -> Estimator:
+def estimator_of(estimator: Estimator, channels: tuple[str, ...], controls: int) -> Estimator:
     """The estimator of an audit by channel."""
     if not channels:
         return estimator
@@ -265,7 +265,7 @@ def deciding(estimator: Estimator, channels: tuple[str, ...], controls: int) -> 
 STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system should have none
 
 
-def repeated_share(share: float | None, mechanism: Mechanism) -> float:
+def repeat_share(share: float | None, mechanism: Mechanism) -> float:
     """Share of the pairs whose first query is asked again."""
     if mechanism.needs:
         if share:
@@ -280,7 +280,7 @@ def repeated_share(share: float | None, mechanism: Mechanism) -> float:
     return STATELESS_SHARE if known else 1.0
 
 
-def unopened(spec: AuditSpec, manifest: Settings) -> Unopened:
+def model_of_run(spec: AuditSpec, manifest: Settings) -> Unopened:
     """The model of a run, which is not opened."""
     changes = manifest["beside"].get("may_change", False)
     return Unopened(spec.system.model, manifest["model"], changes)

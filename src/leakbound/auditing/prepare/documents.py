@@ -31,7 +31,7 @@ def documents_and_task(
 ) -> tuple[Context, Task]:
     """The rows of a store, and their task."""
     if rows is None:
-        rows = _read(design)
+        rows = _rows_without_label(design)
     if rows is None:
         found, named = load_data(design)
         return found, task or named
@@ -42,7 +42,7 @@ def documents_and_task(
     return rows_and_task(design.model_copy(update={"data": None}), rows, task)
 
 
-def _read(design: Design) -> Context | None:
+def _rows_without_label(design: Design) -> Context | None:
     """Rows of one field; None where a label is named, or has its usual name."""
     plain = design.task is None and design.label_field is None and design.input_template is None
     if design.data is None or not plain:

@@ -14,11 +14,11 @@ from leakbound.auditing.prepare.build import (
     build_attack,
     build_estimator,
     build_mechanism,
-    deciding,
+    estimator_of,
     open_models,
-    repeated_share,
+    parts_without_name,
+    repeat_share,
     text_tokens,
-    unnamed_parts,
     with_channels,
 )
 from leakbound.auditing.prepare.documents import (
@@ -85,8 +85,8 @@ def prepare(
     require_used_counts(spec.design)
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
-    parts = _built(spec, given, opener)
-    prepared = _filled(parts, trial_design(parts))
+    parts = _build(spec, given, opener)
+    prepared = _fill(parts, trial_design(parts))
     late = () if prepared.late_controls is None else prepared.late_controls.late(1)
     asked = chain(prepared.pairs, prepared.controls, late)
     check(prepared.task, prepared.mechanism, asked, prepared.model)
@@ -96,13 +96,13 @@ def prepare(
     return prepared
 
 
-def _built(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model]) -> AuditParts:
+def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model]) -> AuditParts:
     """The objects of an audit, from the cheapest to make to the model."""
     channels, shape = spec.attack.channels or (), spec.design
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
     mechanism = with_channels(mechanism, channels)
     estimator = of_named_claim(spec, build_estimator(spec, given), given)
-    estimator = deciding(estimator, channels, shape.controls)
+    estimator = estimator_of(estimator, channels, shape.controls)
     fixed = given.task or public_task(shape, given.rows is not None)
     require_public(fixed, mechanism)
     # the documents of a store may have no labels
@@ -112,22 +112,22 @@ def _built(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     model = given.model if mechanism.needs else Scripted(name=mechanism.name)
     model = model or opener(spec)
     attack = replace(attack, canary=attack.canary.fit(data, text_tokens(model)))
-    mechanism, sources, beside = _shared(spec, mechanism, data)
+    mechanism, sources, beside = _share_store(spec, mechanism, data)
     shots = shape.shots if beside is None else len(beside)
-    repeated = repeated_share(shape.state_check, mechanism)
+    repeated = repeat_share(shape.state_check, mechanism)
     # the spec holds only the paths of what the canary read from files
     files = (Example(content, "") for content in attack.canary.file_contents)
     parts = AuditParts(
         spec, task, mechanism, attack, estimator, model,
         design(sources, task, attack, shape.pairs, shots, shape.seed, repeated, beside=beside),
-        data=fingerprint((*data, *files)), handed=unnamed_parts(given, spec),
+        data=fingerprint((*data, *files)), handed=parts_without_name(given, spec),
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
     require_relation(parts)
     return replace(parts, pairs=parts.pairs.with_copies(background_copies(parts)))
 
 
-def _filled(parts: AuditParts, trials: TrialDesign) -> Prepared:
+def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
     """What later stages need of an audit, as values."""
     spec, task, mechanism, model = parts.spec, parts.task, parts.mechanism, parts.model
     cost, changes = cost_of(parts), may_change(model) if mechanism.needs else True
@@ -146,7 +146,7 @@ def _filled(parts: AuditParts, trials: TrialDesign) -> Prepared:
         late_controls=controls.late(0) if changes and len(controls) else None,
         trial_design=trials,
         public=PublicManifest.of(task, mechanism, model, fields=public_fields(spec.design)),
-        warnings=unsupported_claim(spec, self_compose(cost, 1)),  # equal Gaussians as one
+        warnings=claim_warnings(spec, self_compose(cost, 1)),  # equal Gaussians as one
         ignores_context=ignores,
         exact_decides=exactness_of(mechanism) == "full",
         name=run_name(mechanism, parts.attack.query.name, identity),
@@ -157,7 +157,7 @@ def _filled(parts: AuditParts, trials: TrialDesign) -> Prepared:
     )
 
 
-def _shared(
+def _share_store(
     spec: AuditSpec, mechanism: Mechanism, data: Context
 ) -> tuple[Mechanism, Context, Context | None]:
     """The store of a session design with its documents, the rows that are left for canaries, and
@@ -204,13 +204,13 @@ def background_copies(audit: AuditParts) -> Copies:
     none = query.free or query.second_text  # which takes their place
     if len(parts) < 2 or none or not (wanted or black_box):
         return Copies()
-    return Copies(_chosen(audit, parts), parts)
+    return Copies(_choose(audit, parts), parts)
 
 
-def _chosen(audit: AuditParts, parts: PartitionIndices) -> int:
+def _choose(audit: AuditParts, parts: PartitionIndices) -> int:
     """On edge where mu is tested or the noise is not known, else where epsilon is largest."""
     trials, answers = trial_design(audit), audit.task.answers(audit.pairs[0].asked.query)
-    first, sigma = _member_first(audit, answers), _known_sigma(audit, parts, answers)
+    first, sigma = _member_first(audit, answers), _sigma_of(audit, parts, answers)
     if sigma is None or _tests_mu(audit, trials):
         return edge_copies(len(parts), first)
     reads = audit.estimator.reads
@@ -230,9 +230,7 @@ def _member_first(audit: AuditParts, answers: tuple[str, ...]) -> bool:
     return answers.index(asked.member) < answers.index(asked.nonmember)
 
 
-def _known_sigma(
-    audit: AuditParts, parts: PartitionIndices, answers: tuple[str, ...]
-) -> float | None:
+def _sigma_of(audit: AuditParts, parts: PartitionIndices, answers: tuple[str, ...]) -> float | None:
     """The noise on each count, if the mechanism declares what it releases of counted votes."""
     counts = (1, len(parts) - 1, *(0 for _ in answers[1:]))
     noise = audit.mechanism.vote_noise
@@ -248,7 +246,7 @@ def _tests_mu(audit: AuditParts, trials: TrialDesign) -> bool:
     return audit.estimator.largest_certifiable(trials, 1 + trials.pilot).mu is not None
 
 
-def unsupported_claim(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
+def claim_warnings(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
     """What the accountant knows of a claim."""
     epsilon, delta = spec.decision.each
     guaranteed = cost.epsilon(delta)

@@ -106,7 +106,7 @@ def trial_design(parts: AuditParts) -> TrialDesign:
         sigma=None if noise is None or noise.whole else noise.sigma,
         voters=None if system else voters,
         two_answers=asked.nonmember is not None,
-        known=_known_scores(parts),
+        known=_exact_scores(parts),
         noise_levels=tuple(score.noise_levels(voters, mu).tolist()),
         served=bool(mechanism.needs) and not isinstance(cost, NonPrivate),
         replies=shown or bool(named),
@@ -117,7 +117,7 @@ def trial_design(parts: AuditParts) -> TrialDesign:
     )
 
 
-def _known_scores(parts: AuditParts) -> KnownScores | None:
+def _exact_scores(parts: AuditParts) -> KnownScores | None:
     """Which chances of a score of noisy votes are known given the votes; others are shares of
     simulated outputs."""
     spec, mechanism, score = parts.spec, parts.mechanism, parts.attack.score

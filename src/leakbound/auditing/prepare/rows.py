@@ -65,7 +65,7 @@ def rows_and_task(
         raise UsageError("rows are handed over, and data names others; leave one of them out.")
     else:
         found, named = rows, task or task_of(rows, design.task, public_task(design, own_rows=True))
-    if rows is not None or named_rows(design):
+    if rows is not None or names_rows(design):
         warn_of_rows(found, task or named)
     return found, _with_messages(task or named, design)
 
@@ -76,7 +76,7 @@ def _with_messages(task: Task, design: Design) -> Task:
     return task if shown is None else replace(task, system_message=shown)
 
 
-def named_rows(design: Design) -> bool:
+def names_rows(design: Design) -> bool:
     """Whether a configuration names rows, or a task that knows where its rows are."""
     given = (design.data, design.rows, design.data_dir)
     return design.task in NAMED_TASKS or any(one is not None for one in given)
@@ -159,7 +159,7 @@ def _require_rows(design: Design) -> None:
         "--encoding": design.encoding,
     }  # fmt: skip
     given = next((flag for flag, value in flags.items() if value is not None), None)
-    if given is not None and not named_rows(design):
+    if given is not None and not names_rows(design):
         raise UsageError(
             f"{given} says how your rows are read, and none are given; name them with --data, or "
             f"leave {given} out."

@@ -14,7 +14,7 @@ from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.one_run.prepare import prepare_one_run
 from leakbound.auditing.one_run.run import assemble_one_run
-from leakbound.auditing.prepare.build import unopened
+from leakbound.auditing.prepare.build import model_of_run
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.receipts.verify import load_result
 from leakbound.auditing.result.assemble import assemble
@@ -66,7 +66,7 @@ def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
     if spec.design.layout == "one_run":
         raise UsageError(f"{kept.name} is of a one_run design, which has no paired trials.")
     with TemporaryDirectory() as space:
-        seen = _seen(spec, _copy(folder, Path(space)), manifest)
+        seen = _pass_over(spec, _copy(folder, Path(space)), manifest)
         log = next(one for one in seen.observers.values() if isinstance(one, TrialLog))
         return log.trials.part(slice(seen.design.pilot, None)), seen.controls()
 
@@ -101,13 +101,13 @@ def _compute(spec: AuditSpec, folder: Path, manifest: Settings) -> AuditResult:
         one_run = prepare_one_run(spec)
         _require_same(one_run.manifest, manifest)
         return assemble_one_run(one_run, *RunStore.open(folder, _identity(folder)))
-    seen = _seen(spec, folder, manifest)
+    seen = _pass_over(spec, folder, manifest)
     return assemble(seen, decide(seen))
 
 
-def _seen(spec: AuditSpec, folder: Path, manifest: Settings) -> OnePass:
+def _pass_over(spec: AuditSpec, folder: Path, manifest: Settings) -> OnePass:
     """A pass over all stored pairs of a copy."""
-    prepared = prepare(spec, opener=lambda spec: unopened(spec, manifest))
+    prepared = prepare(spec, opener=lambda spec: model_of_run(spec, manifest))
     _require_same(prepared.manifest, manifest)
     store, prior = RunStore.open(folder, _identity(folder))
     seen = OnePass(prepared, store, CollectionPlan.of(prepared), prior)

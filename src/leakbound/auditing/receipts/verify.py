@@ -22,7 +22,7 @@ from leakbound.auditing.store.folder import (
     Settings,
     is_keyed,
     is_run,
-    keyed,
+    key_hash,
     read_manifest,
     stable_json,
 )
@@ -31,7 +31,7 @@ from leakbound.auditing.store.integrity import (
     UnfinishedRun,
     has_tables,
     is_unfinished,
-    reading,
+    open_trials,
     require_intact,
 )
 from leakbound.errors import StoreError, UsageError, findable, reason_of, why_no_file
@@ -64,7 +64,7 @@ def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
     made, unreadable = _commitment(folder)
     found, anchor = unreadable, ""
     if stored:
-        with reading(folder) as db:
+        with open_trials(folder) as db:
             if finished and not has_tables(db, folder):
                 raise StoreError(f"{str(folder / TRIALS)!r} holds no trials; it was emptied.")
             known = _head(db, folder, files) if finished else ()
@@ -100,7 +100,7 @@ def _files(db: sqlite3.Connection, files: dict[str, bytes | None]) -> Iterator[s
             yield f"{name} is missing"
         elif _parse(text) is None:
             yield f"{name} is no JSON object any more"
-        elif changed := chain.changed_fields(db, name, text):
+        elif changed := chain.fields_changed(db, name, text):
             yield from (f"{name}: {field} was edited" for field in changed)
         elif not _as_written(db, name, text):
             yield f"{name}: its text is not what the audit wrote"
@@ -135,7 +135,7 @@ def _head(db: sqlite3.Connection, folder: Path, files: dict[str, bytes | None]) 
         return
     if not is_keyed(folder, chain.head_of(db, pairs), head):
         yield "the stored trials and key are not those that record.json was computed from"
-    if keyed(folder, rows)[:DIGITS] != data:
+    if key_hash(folder, rows)[:DIGITS] != data:
         yield "the data digests of record.json and manifest.json are not of the same rows"
     yield from (f"record.json and manifest.json differ in {key}" for key in other)
 
@@ -162,7 +162,7 @@ def _commit(folder: Path, made: Commitment | None, files: dict[str, bytes | None
     same = {
         "system": made.system == chain.text_digest(str(manifest.get("system")).encode()),
         "model": made.model == manifest.get("model"),
-        "data": made.data == keyed(folder, str(manifest.get("data"))),
+        "data": made.data == key_hash(folder, str(manifest.get("data"))),
         "version": made.version == manifest.get("version"),
     }
     yield from (f"commitment.json: {key} is not what was run" for key, ok in same.items() if not ok)

@@ -28,7 +28,7 @@ from leakbound.auditing.result.audit_result import (
     provenance,
 )
 from leakbound.auditing.result.record import EValuePath, GuaranteeData, curves_of, path_of
-from leakbound.auditing.result.trial_views import shown_prompt, trial_views
+from leakbound.auditing.result.trial_views import show_prompt, trial_views
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import TrialDesign
 from leakbound.models.content import readable
@@ -102,7 +102,7 @@ def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
         "sentences": _sentences(prepared, conclusion, guessing, found.controls, found.told),
         "claim": design.claim,
         "guarantee": GuaranteeData.of(design.guarantee, design.claim.delta),
-        "decided_by": _deciding(design, found.found[estimator], exact),
+        "decided_by": _methods(design, found.found[estimator], exact),
         "estimates": every,
         "largest_certifiable": found.largest,
         "power": power,
@@ -129,7 +129,7 @@ def _figures(seen: OnePass, found: Assessment) -> dict[str, Any]:
         "profile": seen.profile(),
         "curves": curves_of(*both),
         "low_fpr": tuple(rate_at_fpr(*both, x) for x in LOW_FPR),
-        "example_prompt": shown_prompt(seen.prepared, first, first.member),
+        "example_prompt": show_prompt(seen.prepared, first, first.member),
         "trials": () if found.channels else trial_views(seen.prepared, rule, seen.releaser.shown),
         "counts": _counts(seen, found.tested, sum(one.size for one in both)),
     }
@@ -154,7 +154,7 @@ def _origin(seen: OnePass) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _deciding(
+def _methods(
     design: TrialDesign, bounds: Sequence[Estimate], exact: Estimate | None
 ) -> tuple[str, ...]:
     """Methods of what is compared with the claim, and of a bound on mu with a guarantee of mu."""
@@ -298,7 +298,7 @@ def second_text_sentence(prepared: Prepared, controls: Sequence[EvidenceRow]) ->
     if not query.second_text or not controls:
         return None
     pairs = prepared.controls
-    there = sum(_holding(prepared, pair.nonmember.context, query.second_text) for pair in pairs)
+    there = sum(_count_parts(prepared, pair.nonmember.context, query.second_text) for pair in pairs)
     yes = sum(row.nonmember.counts[0] for row in controls if isinstance(row.nonmember, Votes))
     if there and yes >= ANSWERED * there:
         return None
@@ -310,7 +310,7 @@ def second_text_sentence(prepared: Prepared, controls: Sequence[EvidenceRow]) ->
     )
 
 
-def _holding(prepared: Prepared, context: Context, text: str) -> int:
+def _count_parts(prepared: Prepared, context: Context, text: str) -> int:
     """Partitions, or whole contexts where none are known, that hold a text."""
     parts = prepared.mechanism.disjoint_parts(len(context)) or (tuple(range(len(context))),)
     return sum(any(text in readable(context[at].input) for at in part) for part in parts)

@@ -20,7 +20,7 @@ from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.decide.channel_verdicts import ChannelResult
-from leakbound.auditing.decide.verdict import Reason, Verdict, read_scores
+from leakbound.auditing.decide.verdict import Reason, Verdict, score_reading
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.rejections import mu_bound
 from leakbound.auditing.observe.state_check import StateCheck
@@ -35,16 +35,16 @@ from leakbound.auditing.result.record import (
 from leakbound.auditing.result.references import StandardReference, references_of
 from leakbound.auditing.result.sentences import (
     attacker_sentence,
+    attacks_sentence,
     first_line,
     subject_of,
-    tried_sentence,
     verdict_words,
 )
 from leakbound.auditing.result.trial_views import TrialView
 from leakbound.auditing.spec.audit_spec import GROUPS
 from leakbound.auditing.store.commitments import commitment_of
 from leakbound.auditing.store.folder import DIGITS as FINGERPRINT
-from leakbound.auditing.store.folder import key_id, keyed
+from leakbound.auditing.store.folder import key_hash, key_id
 from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import UsageError
 from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
@@ -293,7 +293,7 @@ class AuditResult(Frozen):
     def reading(self) -> BoundReading:
         """What decided, with its guesses: the reading of `bound`. Results of earlier versions know
         that of the score alone."""
-        return self.bound.reading or read_scores(self.estimates)
+        return self.bound.reading or score_reading(self.estimates)
 
     @property
     def mu_bound(self) -> Estimate:
@@ -317,7 +317,7 @@ class AuditResult(Frozen):
             attacker_sentence(self),
             said[:1].upper() + said[1:],
             *(f"Found: {one}" for one in self.beside if one.rstrip(".") not in said),
-            f"{tried_sentence(self)}{self.reused}",
+            f"{attacks_sentence(self)}{self.reused}",
         ]
         heading = first_line(verdict_words(self), [subject_of(self)])
         return "\n  ".join([heading, *filter(None, lines)])
@@ -425,10 +425,10 @@ def provenance(store: RunStore, pairs: int, data: str, seed: int, **known: str) 
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         **known,
-        "data_fingerprint": keyed(folder, data)[:FINGERPRINT],
+        "data_fingerprint": key_hash(folder, data)[:FINGERPRINT],
         "data_key": key_id(folder),
         "seed": str(seed),
-        "evidence": keyed(folder, store.head(pairs)),
+        "evidence": key_hash(folder, store.head(pairs)),
         **commitment_of(folder),
     }
 

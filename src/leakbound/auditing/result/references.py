@@ -56,7 +56,7 @@ def _owasp(result: AuditRecord) -> Iterator[StandardReference]:
         OWASP_LLM, "LLM02 Sensitive Information Disclosure",
         "Does the application disclose private data in its outputs?", "tried", _find(result),
     )  # fmt: skip
-    status, said = _shared_store(result)
+    status, said = _store_answer(result)
     yield StandardReference(
         OWASP_LLM, "LLM08 Vector and Embedding Weaknesses",
         "Do records of a shared index reach users who should not see them?", status, said,
@@ -143,7 +143,7 @@ def _find(result: AuditRecord) -> str:
     )
 
 
-def _shared_store(result: AuditRecord) -> Said:
+def _store_answer(result: AuditRecord) -> Said:
     if "builds" in result.counts or result.spec.get("layout") == "session":
         return "tried", "Canaries were put into one store that all trials share. " + _find(result)
     return "not_tried", "Audit a store with --design session or --design one_run."

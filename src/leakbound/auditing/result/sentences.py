@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 
-from leakbound.auditing.decide.verdict import read_scores
+from leakbound.auditing.decide.verdict import score_reading
 from leakbound.auditing.result.record import AuditRecord, ClaimSource
 from leakbound.auditing.result.references import reads_texts
 from leakbound.mechanisms import MECHANISMS, PromptDefense, ReportNoisyMax
@@ -96,14 +96,14 @@ def systems_words(subjects: Sequence[Subject]) -> str:
     systems = list(dict.fromkeys(one.system for one in subjects))
     names = ", ".join(systems) if len(systems) <= NAMED else f"{len(systems)} systems"
     own = " model" if any(one.model is None for one in subjects) else ""
-    return f"{names} on {asked_models(subjects)}{own}"
+    return f"{names} on {models_of(subjects)}{own}"
 
 
-def asked_models(subjects: Sequence[Subject]) -> str:
+def models_of(subjects: Sequence[Subject]) -> str:
     """The models that systems ask.
 
     Examples:
-        >>> asked_models([Subject("few_shot", "openai/mine"), Subject("my_system", None)])
+        >>> models_of([Subject("few_shot", "openai/mine"), Subject("my_system", None)])
         "openai/mine, the system's own"
     """
     named = model_names(one.model for one in subjects if one.model is not None)
@@ -158,7 +158,7 @@ def attacker_sentence(result: AuditRecord) -> str:
     """How well the attacker did, by the reading of the bound."""
     read = result.reading
     if read.of == "distribution" and result.verdict != "violation":
-        read = read_scores(result.estimates)  # nothing decided; what single outputs show
+        read = score_reading(result.estimates)  # nothing decided; what single outputs show
     if not read.guesses:
         return ""
     right, guessing = (
@@ -186,12 +186,12 @@ def odds_sentence(result: AuditRecord) -> str:
     times = "a million" if factor > 1e6 else cut(factor, 1)
     where = "store" if "builds" in result.counts else "context"
     return (
-        f"For one person: {_seen(result)} can multiply or divide the odds that their record "
+        f"For one person: {_what_shows(result)} can multiply or divide the odds that their record "
         f"is in the {where} by {times} or more."
     )
 
 
-def _seen(result: AuditRecord) -> str:
+def _what_shows(result: AuditRecord) -> str:
     """What the bound is about."""
     if "builds" in result.counts:
         return f"the {result.counts['answers']} answers of this run together"
@@ -258,7 +258,7 @@ def attack_classes(result: AuditRecord) -> tuple[AttackClass, ...]:
     )  # fmt: skip
 
 
-def tried_sentence(result: AuditRecord) -> str:
+def attacks_sentence(result: AuditRecord) -> str:
     """The classes of attack in short."""
     found = attack_classes(result)
     tried = ", ".join(one.short for one in found if one.tried)

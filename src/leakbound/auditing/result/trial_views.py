@@ -53,7 +53,7 @@ def _view(prepared: Prepared, rule: ThresholdRule, trial: SeenTrial) -> TrialVie
     answers = tuple(_answer(prepared, pair, text) for text in trial.answers)
     return TrialView(
         pair.index,
-        prompts=(shown_prompt(prepared, pair, jobs[0]), shown_prompt(prepared, pair, jobs[1])),
+        prompts=(show_prompt(prepared, pair, jobs[0]), show_prompt(prepared, pair, jobs[1])),
         answers=(answers[0], answers[1]),
         scores=(float(trial.scores[0]), float(trial.scores[1])),
         right=_right(rule, trial),
@@ -70,7 +70,7 @@ def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
     return f"[private, {len(text)} characters]"
 
 
-def shown_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
+def show_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
     """A prompt as far as private text may be kept: that of the part in which the canary stands."""
     keep = prepared.spec.design.store_text
     shown = job if keep == "all" else _redact(pair, job, keep == "canary_only")

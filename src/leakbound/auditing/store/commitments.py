@@ -14,12 +14,12 @@ from pathlib import Path
 from leakbound.auditing.store.chain import text_digest
 from leakbound.auditing.store.folder import (
     Settings,
-    damaged,
-    keyed,
+    damage_error,
+    first_day,
+    key_hash,
     make_folder,
     make_key,
     stable_json,
-    stored_on,
     write_private,
 )
 from leakbound.errors import UsageError
@@ -58,7 +58,7 @@ def commit(folder: Path, manifest: Settings) -> Commitment:
     """Write down what the audit of a run folder will do, before it asks anything."""
     if known := read_commitment(folder):
         return known
-    out, day = folder.parent, stored_on(folder, manifest["evidence"])
+    out, day = folder.parent, first_day(folder, manifest["evidence"])
     if day is not None:
         raise UsageError(
             f"answers to these questions have been stored in {str(out)!r} since {day}, and a "
@@ -69,7 +69,7 @@ def commit(folder: Path, manifest: Settings) -> Commitment:
     manifest = json.loads(json.dumps(manifest))
     system = text_digest(manifest["system"].encode())
     made = Commitment(
-        manifest["spec"], system, manifest["model"], keyed(folder, manifest["data"]),
+        manifest["spec"], system, manifest["model"], key_hash(folder, manifest["data"]),
         manifest["version"], _earlier(out, system),
     )  # fmt: skip
     write_private(folder / COMMITMENT, made.text)
@@ -96,7 +96,7 @@ def read_commitment(folder: Path) -> Commitment | None:
             raise ValueError("its schema_version is not known")
         return Commitment(**found)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise damaged(path, f"it is not a commitment ({type(error).__name__})") from None
+        raise damage_error(path, f"it is not a commitment ({type(error).__name__})") from None
 
 
 def commitment_of(folder: Path) -> dict[str, str]:

@@ -15,12 +15,12 @@ from leakbound.auditing.store.folder import (
     TRIALS,
     VERSION,
     Settings,
+    first_day,
     is_keyed,
     is_run,
     newer,
     require_current,
     runs_beside,
-    stored_on,
 )
 from leakbound.errors import StoreError, UsageError, findable
 from leakbound.estimators import Estimator
@@ -43,7 +43,7 @@ def is_unfinished(folder: Path) -> bool:
     if (findable(folder) / "record.json").is_file() or not is_run(folder):
         return False
     if (folder / TRIALS).is_file():
-        with reading(folder) as db:
+        with open_trials(folder) as db:
             if db.execute("SELECT 1 FROM sqlite_master").fetchone():
                 return not chain.has_fields(db, "record.json")
     return not (folder / KEY).is_file()  # it comes after the tables: they were removed
@@ -53,7 +53,7 @@ def require_intact(folder: Path, pairs: int, head: str, record: bytes) -> None:
     """Refuse a result whose evidence is not what it was computed from."""
     if not (folder / TRIALS).is_file():
         return
-    with reading(folder) as db:
+    with open_trials(folder) as db:
         if not has_tables(db, folder):
             raise _change(folder, "pair 0 is missing")
         require_chain(db, folder, (pairs, head))
@@ -69,7 +69,7 @@ def results_of(folder: Path) -> dict[str, int]:
     """Results that were computed from the evidence of a run."""
     if not (folder / TRIALS).is_file():
         return {}
-    with reading(folder) as db:
+    with open_trials(folder) as db:
         if not has_tables(db, folder):
             return {}
         if (what := chain.looks_fault(db)) is not None:
@@ -101,7 +101,7 @@ def _room(error: sqlite3.Error) -> str:
 
 
 @contextmanager
-def reading(folder: Path) -> Iterator[sqlite3.Connection]:
+def open_trials(folder: Path) -> Iterator[sqlite3.Connection]:
     """One moment of the stored trials, also where nothing can be written."""
     with no_sqlite_errors(folder), closing(_readable(folder / TRIALS)) as db:
         db.execute("BEGIN")
@@ -216,4 +216,4 @@ def prior_results(folder: Path, identity: Settings, own_test: bool = False) -> P
         except StoreError:  # of a damaged run, nothing is known
             continue
     others_only = {name: pairs for name, pairs in found.items() if name != folder.name}
-    return PriorResults(others_only, own_test, stored_on(folder, identity["evidence"]))
+    return PriorResults(others_only, own_test, first_day(folder, identity["evidence"]))

@@ -21,7 +21,7 @@ from leakbound.auditing.store.folder import (
     TRIALS,
     VERSION,
     Settings,
-    damaged,
+    damage_error,
     make_key,
     read_manifest,
     require_current,
@@ -85,13 +85,13 @@ class EvidenceRow:
         return self.member, self.nonmember
 
 
-def _unpacked_row(row: Packed) -> EvidenceRow:
+def _unpack_row(row: Packed) -> EvidenceRow:
     pair, member, nonmember, again = row
     repeated = None if again is None else _unpacked(again)
     return EvidenceRow(pair, _unpacked(member), _unpacked(nonmember), repeated)
 
 
-def _packed_row(row: EvidenceRow) -> Packed:
+def _pack_row(row: EvidenceRow) -> Packed:
     again = None if row.again is None else _packed(row.again)
     return row.pair, _packed(row.member), _packed(row.nonmember), again
 
@@ -152,10 +152,12 @@ class RunStore:
             found = read_manifest(self.folder)
             require_current(found, self.folder)
             if key := _difference(json.loads(text), found):
-                raise damaged(path, f"its {key} is not that of the audit whose name the folder has")
+                raise damage_error(
+                    path, f"its {key} is not that of the audit whose name the folder has"
+                )
             return
         if (self.folder / TRIALS).exists():
-            raise damaged(path, "it is missing, and stored trials are there")
+            raise damage_error(path, "it is missing, and stored trials are there")
         write_private(path, text)
 
     @contextmanager
@@ -265,7 +267,7 @@ class RunStore:
 
     def add(self, first: int, rows: Iterable[EvidenceRow], calls: int) -> None:
         """Store a batch in one transaction; a batch stored before stays as it is."""
-        packed = [_packed_row(row) for row in rows]
+        packed = [_pack_row(row) for row in rows]
         digests = [chain.row_digest(row) for row in packed]
         values = [(row[0], digest, *row[1:]) for row, digest in zip(packed, digests, strict=True)]
         with self._database() as db:
@@ -276,22 +278,22 @@ class RunStore:
 
     def controls(self) -> list[EvidenceRow]:
         """The control pairs that are stored, in their order, without the late ones."""
-        return [_unpacked_row(row) for row in self._some(-LATE, 0, ALL)]
+        return [_unpack_row(row) for row in self._some(-LATE, 0, ALL)]
 
     def late_controls(self) -> list[EvidenceRow]:
         """The control pairs that were asked after the last pair, of all shards, in their order."""
-        return [_unpacked_row(row) for row in self._some(-ALL, -LATE, ALL)]
+        return [_unpack_row(row) for row in self._some(-ALL, -LATE, ALL)]
 
     def evidence(self, start: int = 0, stop: int = ALL) -> Iterator[EvidenceRow]:
         """The stored pairs in their order, read as they are needed."""
         while rows := self._some(start, stop, BLOCK):
-            yield from map(_unpacked_row, rows)
+            yield from map(_unpack_row, rows)
             start = rows[-1][0] + 1
 
     def without_gap(self, start: int, stop: int) -> list[EvidenceRow]:
         """The stored pairs from `start` on, up to the first that is missing."""
         rows = enumerate(self._some(start, stop, stop - start), start)
-        return [_unpacked_row(row) for _, row in takewhile(lambda at: at[0] == at[1][0], rows)]
+        return [_unpack_row(row) for _, row in takewhile(lambda at: at[0] == at[1][0], rows)]
 
     def _some(self, start: int, stop: int, most: int) -> list[Packed]:
         with self._database() as db:

@@ -12,10 +12,10 @@ import numpy as np
 
 from leakbound.auditing.result.references import ReferenceStatus
 from leakbound.auditing.result.sentences import (
-    asked_models,
     attack_classes,
     attacker_sentence,
     claim_words,
+    models_of,
     odds_sentence,
     subject_of,
     system_name,
@@ -40,7 +40,7 @@ from leakbound.report.audit.words import (
 from leakbound.report.decisions.comparison import SYSTEMS, SystemBounds, bounds_figure
 from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, canvas, legend, svg
 from leakbound.report.pages import render
-from leakbound.report.words import VERDICTS, TableCell, counted, decimal, facts, verdict_text
+from leakbound.report.words import VERDICTS, TableCell, decimal, facts, number_of, verdict_text
 from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ REFERENCE_HEAD = ("Item", "What it asks", "What this audit says")
 TRIED_HEAD = ("Class of attack", "Tried", "How to try it")
 
 
-def tried_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
+def attack_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
     """The classes of attack, each with what was done or how it is done."""
     done = f"yes, {result.counts['model_calls']} calls"
     return tuple(
@@ -228,12 +228,12 @@ def audit_facts(results: Sequence[AuditResult]) -> dict[str, str]:
     first, subjects = results[0], list(map(subject_of, results))
     several = len(results) > 1
     return facts(
-        system=counted(len(results), "system") if several else system_name(first),
-        model=asked_models(subjects),
+        system=number_of(len(results), "system") if several else system_name(first),
+        model=models_of(subjects),
         data=", ".join(dict.fromkeys(map(_data, results))),
         claim=claim_words(subjects),
         stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
-        cost=counted(sum(one.counts["model_calls"] for one in results), "model call"),
+        cost=number_of(sum(one.counts["model_calls"] for one in results), "model call"),
     )
 
 
@@ -320,7 +320,7 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
         "by_channel": channels_sentence(result),
         "deciding": tuple(rows[method] for method in result.decided_by),
         "others": tuple(row for method, row in rows.items() if method not in result.decided_by),
-        "tried": tried_rows(result),
+        "tried": attack_rows(result),
         "references": reference_rows(result),
         "prompt": tuple(IMAGE.split(result.example_prompt)),
         "settings": flat_settings(result.spec),

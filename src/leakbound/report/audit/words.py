@@ -59,7 +59,7 @@ def check_sentence(result: AuditResult) -> str:
         )
         shown = controls.witness if controls.by_replies_alone else controls.p_value
         found.append(
-            f"The attack {seen} {where}, p = {shown:.2g}{_read(controls)}){_late(controls)}"
+            f"The attack {seen} {where}, p = {shown:.2g}{_by_replies(controls)}){_late(controls)}"
             f"{_single(controls)}."
         )
     if state is not None and state.found is None:
@@ -67,7 +67,7 @@ def check_sentence(result: AuditResult) -> str:
     return " ".join(found)
 
 
-def _read(controls: ControlCheck) -> str:
+def _by_replies(controls: ControlCheck) -> str:
     return " by whole replies, not by its score" if controls.by_replies_alone else ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.sentences import asked_models, claim_words, first_line
+from leakbound.auditing.result.sentences import claim_words, first_line, models_of
 from leakbound.gating.compare import RATES
 from leakbound.privacy import gdp_epsilon
 from leakbound.report.figures import (
@@ -18,15 +18,15 @@ from leakbound.report.figures import (
     canvas,
     legend_below,
     svg,
-    wrapped,
+    wrap_lines,
 )
 from leakbound.report.pages import render
 from leakbound.report.words import (
     VERDICTS,
     TableCell,
-    aligned,
-    counted,
+    align,
     facts,
+    number_of,
     rate_text,
     sentence,
     verdict_text,
@@ -64,7 +64,7 @@ def bounds_figure(systems: Sequence[SystemBounds]) -> str:
     axes.plot(bounds, rows, ">", color=MEMBER, ms=8, label="leaks at least (bound)")
     axes.plot(claims, rows, "|", color=CLAIM, ms=18, mew=2.5, label="claimed")
     _draw_guarantees(axes, systems, rows)
-    names = [wrapped(one.name, NAME) for one in systems]
+    names = [wrap_lines(one.name, NAME) for one in systems]
     axes.set_yticks(rows, names)
     finite = [value for value in (*bounds, *claims) if math.isfinite(value)]
     axes.set(xlim=(0, 1.1 * max(finite, default=1.0)), ylim=(-0.6, len(systems) - 0.4))
@@ -94,7 +94,7 @@ def comparison_text(found: Comparison) -> str:
     """A comparison in a terminal."""
     parts = [
         first_line("COMPARISON", [run.subject for run in found.runs]),
-        aligned(HEAD, *map(_cells, found.runs)), _settings(found),
+        align(HEAD, *map(_cells, found.runs)), _settings(found),
         *map(contrast_sentence, found.contrasts),
     ]  # fmt: skip
     parts += [f"Not compared: {reason}" for reason in found.not_compared]
@@ -114,7 +114,7 @@ def _settings(found: Comparison) -> str:
     if not found.differing_settings:
         return "No setting differs."
     rows = [(key, *map(_value, values)) for key, values in found.differing_settings.items()]
-    return aligned(("differs in", *(run.letter for run in found.runs)), *rows)
+    return align(("differs in", *(run.letter for run in found.runs)), *rows)
 
 
 def _value(value: object) -> str:
@@ -152,10 +152,10 @@ def _facts(found: Comparison) -> dict[str, str]:
     runs = found.runs
     return facts(
         system=", ".join(f"{run.letter}: {run.system}" for run in runs),
-        model=asked_models([run.subject for run in runs]),
+        model=models_of([run.subject for run in runs]),
         data=f"{other} differ, see the settings" if other else "the same model and rows in all",
         claim=", ".join(f"{run.letter}: {claim_words([run.subject])}" for run in runs),
-        cost=counted(sum(run.model_calls for run in runs), "model call"),
+        cost=number_of(sum(run.model_calls for run in runs), "model call"),
     )
 
 

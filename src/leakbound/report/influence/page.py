@@ -17,18 +17,18 @@ from leakbound.report.influence.spans import (
     Segment,
     TopSpan,
     excess_note,
-    expected_name,
     finest,
     grid_notes,
     grid_title,
     hides_copies,
+    name_of_mean,
     readings_by_context,
     segments,
     strongest_pieces,
     top_spans,
 )
 from leakbound.report.pages import render, script_file
-from leakbound.report.words import TableCell, counted, facts
+from leakbound.report.words import TableCell, facts, number_of
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
@@ -157,12 +157,12 @@ def _quote(text: str) -> str:
 
 def _mean(record: InfluenceRecord, named: bool) -> str:
     model = f"{record.model}: " if named else ""
-    whole = [one for one in record.expected if one.of == "context"]
+    whole = [one for one in record.means_over_contexts if one.of == "context"]
     if not whole:
-        return f"{model}{counted(len(record.attributions), 'context')} without a mean."
+        return f"{model}{number_of(len(record.attributions), 'context')} without a mean."
     means = ", ".join(map(_mean_text, whole))
     text = f"the whole context changes ln p of a response by a mean of {means}"
-    number = counted(len(record.attributions), "context")
+    number = number_of(len(record.attributions), "context")
     return f"{model}Over {number}, {text} ({record.confidence:.0%} intervals)."
 
 
@@ -174,11 +174,11 @@ def influence_facts(records: Sequence[InfluenceRecord]) -> dict[str, str]:
     """By which model and over which contexts influence was measured."""
     contexts = records[0].attributions
     tokens = [len(one.bounds) - 1 for one in contexts]
-    size = f" of {counted(tokens[0], 'token')}" if len(tokens) == 1 else ""
+    size = f" of {number_of(tokens[0], 'token')}" if len(tokens) == 1 else ""
     return facts(
         model=model_names(record.model for record in records),
-        data=f"{counted(len(contexts), 'context')}{size}",
-        cost=f"{counted(sum(map(_ablations, records)), 'ablated context')} scored",
+        data=f"{number_of(len(contexts), 'context')}{size}",
+        cost=f"{number_of(sum(map(_ablations, records)), 'ablated context')} scored",
     )
 
 
@@ -216,18 +216,18 @@ def _whole_row(named: NamedReading) -> tuple[TableCell | str, ...]:
     )  # fmt: skip
 
 
-def expected_head(records: Sequence[InfluenceRecord]) -> tuple[str, ...]:
+def mean_head(records: Sequence[InfluenceRecord]) -> tuple[str, ...]:
     """Headings of the means over contexts."""
     model = ("Model",) if len(records) > 1 else ()
     interval = f"{records[0].confidence:.0%} interval"
     return (*model, "λ", "Of", "Mean influence on a response", interval)
 
 
-def expected_row(record: InfluenceRecord, one: Expected, several: bool) -> tuple[str, ...]:
+def mean_row(record: InfluenceRecord, one: Expected, several: bool) -> tuple[str, ...]:
     """A mean over contexts."""
     model = (record.model,) if several else ()
     return (
-        *model, f"{one.lam:g}", expected_name(one.of, one.n, one.unit), f"{one.mean:.3f}",
+        *model, f"{one.lam:g}", name_of_mean(one.of, one.n, one.unit), f"{one.mean:.3f}",
         f"{one.low:.3f} to {one.high:.3f}",
     )  # fmt: skip
 
@@ -274,9 +274,9 @@ def influence_page(*records: InfluenceRecord, title: str | None = None, shown: i
         count=len(contexts),
         contexts=[_context(readings) for readings in contexts[:shown]],
         relative_positions=relative_position_figure(contexts),
-        expected_head=expected_head(records),
-        expected=[expected_row(record, one, len(records) > 1)
-                  for record in records for one in record.expected],
+        expected_head=mean_head(records),
+        expected=[mean_row(record, one, len(records) > 1)
+                  for record in records for one in record.means_over_contexts],
         span_head=span_head, span_rows=span_rows,
         guarantees=list(dict.fromkeys(line for record in records for line in record.notes)),
     )  # fmt: skip

@@ -9,12 +9,12 @@ from typing import IO, TYPE_CHECKING
 from leakbound.report.influence.spans import (
     Segment,
     TopSpan,
-    decoding_name,
-    expected_name,
     finest,
     grid_notes,
     grid_title,
     hides_copies,
+    name_of_decoding,
+    name_of_mean,
     segments,
     strongest_pieces,
     top_spans,
@@ -48,14 +48,14 @@ def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
                     _top(one, grid, faint),
                     *(f"    {note}" for note in grid_notes(reading, grid)),
                 ]
-    return "\n".join([*lines, *_expected(record, shown)])
+    return "\n".join([*lines, *_means(record, shown)])
 
 
 def _whole(reading: Reading) -> str:
     whole, how = reading.grids[-1], "sampled" if reading.sampled else "given"
     influence, loss = whole.totals[0], whole.ex_post_privacy_losses[0]
     return (
-        f"{decoding_name(reading)}: “{reading.text.strip()}” ({how}). Whole context: influence "
+        f"{name_of_decoding(reading)}: “{reading.text.strip()}” ({how}). Whole context: influence "
         f"{influence:.3f}, ex-post privacy loss ε {loss:.3f}; numerical tolerance of a token "
         f"{reading.tolerance:.1g}.{_normalize(reading, float(influence))}"
     )
@@ -92,15 +92,15 @@ def _error(span: TopSpan) -> str:
     return f" ± {span.error:.3f}" if span.error else ""
 
 
-def _expected(record: InfluenceRecord, shown: int) -> list[str]:
+def _means(record: InfluenceRecord, shown: int) -> list[str]:
     count = len(record.attributions)
     if count < 2:
         return []
     more = f"{count - shown} more contexts are in the report and the exports."
     rows = [
-        f"  λ = {e.lam:g}, {expected_name(e.of, e.n, e.unit)}: {e.mean:.3f} [{e.low:.3f}, "
+        f"  λ = {e.lam:g}, {name_of_mean(e.of, e.n, e.unit)}: {e.mean:.3f} [{e.low:.3f}, "
         f"{e.high:.3f}]"
-        for e in record.expected
+        for e in record.means_over_contexts
     ]
     head = f"Expected influence over {count} contexts, with {record.confidence:.0%} intervals:"
     return [*([more] if count > shown else []), head, *rows]
@@ -113,7 +113,7 @@ def print_heat(record: InfluenceRecord, shown: int = SHOWN, file: IO[str] | None
     console = Console(file=file or sys.stdout, highlight=False, soft_wrap=True)
     for one in record.attributions[:shown]:
         for reading in one.readings:
-            grid, how = finest(reading), f"{record.model}, {decoding_name(reading)}"
+            grid, how = finest(reading), f"{record.model}, {name_of_decoding(reading)}"
             what = f"spans of {grid.n}" if not grid.unit else f"{grid.unit}s"
             console.print(f"Influence of {what} on the response, {how}:", markup=False)
             faint = hides_copies(reading, grid)

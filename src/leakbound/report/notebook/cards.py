@@ -14,10 +14,10 @@ from leakbound.auditing import AuditResult
 from leakbound.auditing.plan import Plan
 from leakbound.auditing.result.sentences import (
     attacker_sentence,
+    attacks_sentence,
     first_line,
     odds_sentence,
     subject_of,
-    tried_sentence,
     verdict_words,
 )
 from leakbound.gating.compare import Comparison
@@ -31,7 +31,7 @@ from leakbound.report.audit.words import (
 )
 from leakbound.report.decisions.comparison import contrast_sentence
 from leakbound.report.influence.page import position_figures
-from leakbound.report.influence.spans import decoding_name, readings_by_context, top_spans
+from leakbound.report.influence.spans import name_of_decoding, readings_by_context, top_spans
 from leakbound.report.pages import render
 from leakbound.report.sweep.words import setting_name, subjects_of, tally_sentence, worst_sentences
 from leakbound.report.words import decimal, sentence, verdict_text
@@ -49,10 +49,10 @@ def audit_card(result: AuditResult) -> str:
     """What the first screen of the report says, what was tried, and the figures of the trials."""
     meaning = (attacker_sentence(result), odds_sentence(result), bound_sentence(result))
     tried = f"Tried: {setup_sentence(result)} {check_sentence(result)}"
-    lines = (*meaning, *reason_sentences(result), *result.warnings, tried, tried_sentence(result))
+    lines = (*meaning, *reason_sentences(result), *result.warnings, tried, attacks_sentence(result))
     title = first_line(verdict_words(result), [subject_of(result)])
     figures = [svg for svg, _ in trial_figures(result)]
-    return framed(title, list(filter(None, lines)), figures=figures)
+    return render_card(title, list(filter(None, lines)), figures=figures)
 
 
 def influence_card(record: InfluenceRecord) -> str:
@@ -60,7 +60,7 @@ def influence_card(record: InfluenceRecord) -> str:
     contexts = len(record.attributions)
     shown = f"; the first {SHOWN} are shown" if contexts > SHOWN else ""
     plural = "" if contexts == 1 else "s"
-    return framed(
+    return render_card(
         f"Influence of {contexts} context{plural} on the responses of {record.model}",
         (f"Numbers are computed from private contexts{shown}. {record.notes[1]}",),
         HEAD,
@@ -75,14 +75,14 @@ def _rows(at: int, one: Attribution) -> list[tuple[str, ...]]:
     for reading in one.readings:
         whole, top = reading.grids[-1], top_spans(one, reading.grids[0], 1)[0]
         rows.append((
-            str(at + 1), decoding_name(reading), f"{whole.totals[0]:.3f}",
+            str(at + 1), name_of_decoding(reading), f"{whole.totals[0]:.3f}",
             f"{whole.ex_post_privacy_losses[0]:.3f}", f"tokens {top.first + 1} to {top.end}",
             f"{top.influence:.3f}",
         ))  # fmt: skip
     return rows
 
 
-def framed(
+def render_card(
     title: str,
     lines: Sequence[str],
     head: Sequence[str] = (),
@@ -127,12 +127,12 @@ def plan_card(found: Plan) -> str:
         (f"an attack that is right {at:.0%} of the time", *map(decimal, (p.chance, *p.interval)))
         for at, p in found.guessing_power
     ]
-    return framed(title, said, POWER_HEAD, rows)
+    return render_card(title, said, POWER_HEAD, rows)
 
 
 def gate_card(found: GateResult) -> str:
     """Whether a run passed, and why."""
-    return framed(f"{found.outcome.upper()}: {found.run}", (found.why,))
+    return render_card(f"{found.outcome.upper()}: {found.run}", (found.why,))
 
 
 def comparison_card(found: Comparison) -> str:
@@ -145,7 +145,7 @@ def comparison_card(found: Comparison) -> str:
     ]  # fmt: skip
     asked = first_line("Compared", [run.subject for run in found.runs])
     lines = (asked, *map(contrast_sentence, found.contrasts), *unknown, *found.caveats)
-    return framed(f"{len(rows)} runs compared", lines, RUN_HEAD, rows)
+    return render_card(f"{len(rows)} runs compared", lines, RUN_HEAD, rows)
 
 
 def sweep_card(record: SweepRecord) -> str:
@@ -157,7 +157,7 @@ def sweep_card(record: SweepRecord) -> str:
     ]  # fmt: skip
     asked = first_line("Audited", subjects_of(record))
     worst = worst_sentences(record) if record.points else ()
-    return framed(f"Sweep: {tally_sentence(record)}", (asked, *worst), POINT_HEAD, rows)
+    return render_card(f"Sweep: {tally_sentence(record)}", (asked, *worst), POINT_HEAD, rows)
 
 
 register_card(Plan, plan_card)

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.sentences import asked_models, claim_words
+from leakbound.auditing.result.sentences import claim_words, models_of
 from leakbound.report.pages import render, script_file
 from leakbound.report.sweep.figure_data import FigureData, figures_of
 from leakbound.report.sweep.figures import figure_svg
 from leakbound.report.sweep.words import (
     answer_sentence,
     calls_sentence,
+    grid_sentence,
     joint_confidence,
     key_name,
     not_tried_sentence,
     setting_name,
     subjects_of,
     tally,
-    tried_sentence,
     worst_sentences,
 )
 from leakbound.report.words import KINDS, LIMITS, TableCell, decimal, facts, rate_text, verdict_text
@@ -101,7 +101,7 @@ def _facts(record: SweepRecord) -> dict[str, str]:
     data = base.get("data") or base.get("data_dir")
     return facts(
         system=", ".join(dict.fromkeys(one.system for one in subjects)),
-        model=asked_models(subjects) if subjects else "",
+        model=models_of(subjects) if subjects else "",
         data=PurePath(str(data)).name if data else "",
         claim=claim_words(subjects),
         cost=calls_sentence(record).removesuffix("."),
@@ -113,7 +113,7 @@ def _lines(record: SweepRecord) -> dict[str, str]:
         return {}
     return {
         "Worst": " ".join(worst_sentences(record)),
-        "Tried": tried_sentence(record), "Not tried": not_tried_sentence(record),
+        "Tried": grid_sentence(record), "Not tried": not_tried_sentence(record),
         "Confidence": joint_confidence(record),
     }  # fmt: skip
 

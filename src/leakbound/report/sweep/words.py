@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from leakbound.auditing.result.sentences import Subject, values_words
-from leakbound.report.words import VERDICTS, counted, verdict_text
+from leakbound.report.words import VERDICTS, number_of, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ def answer_sentence(record: SweepRecord) -> str:
     if not number:
         return "No point has a result."
     if not found:
-        return f"None of {counted(number, 'point')} was shown to leak more than claimed."
+        return f"None of {number_of(number, 'point')} was shown to leak more than claimed."
     leak = "leaks" if found == 1 else "leak"
-    return f"{found} of {counted(number, 'point')} {leak} more than claimed."
+    return f"{found} of {number_of(number, 'point')} {leak} more than claimed."
 
 
 def worst_sentences(record: SweepRecord) -> list[str]:
@@ -99,7 +99,7 @@ def _bound(point: SweepPoint) -> str:
     )
 
 
-def tried_sentence(record: SweepRecord) -> str:
+def grid_sentence(record: SweepRecord) -> str:
     """What was tried."""
     grid = "; ".join(
         f"{key} = {', '.join('none' if v is None else str(v) for v in values)}"
