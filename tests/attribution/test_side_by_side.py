@@ -115,8 +115,8 @@ def test_expected_influence_stands_by_model(pocket: Model, bytewise: Path) -> No
     page = influence_page(*records)
     table = page[page.index("Expected influence over 2 contexts") : page.index("<figure>")]
     for record in records:
-        assert table.count(f">{record.model}</td>") == len(record.means_over_contexts)
-        assert all(f"{e.mean:.3f}" in table for e in record.means_over_contexts)
+        assert table.count(f">{record.model}</td>") == len(record.expected)
+        assert all(f"{e.mean:.3f}" in table for e in record.expected)
 
 
 def test_records_of_other_contexts_are_refused(pocket: Model) -> None:

@@ -136,7 +136,7 @@ def test_a_response_that_ends_at_once_has_no_influence(pocket: Any) -> None:
     (reading,) = record.attributions[0].readings
     assert (reading.text, reading.lams) == ("", ())
     assert [float(grid.totals.max()) for grid in reading.grids] == [0, 0]
-    assert record.means_over_contexts[0].mean == 0
+    assert record.expected[0].mean == 0
 
 
 def save(folder: Path, kind: Any) -> str:

@@ -92,7 +92,7 @@ def test_the_sentence_that_holds_the_code_stands_out(pocket: Model) -> None:
     grid = grids["sentence"]
     assert NOTE[slice(*grid.characters[3])] == "The door code of Marta is 48213."
     assert grid.names[3] == "sentence 4"
-    units = [one.unit for one in record.means_over_contexts]
+    units = [one.unit for one in record.expected]
     assert units == ["", "", "sentence", "sentence", "chunk:60", "chunk:60", ""]
 
 

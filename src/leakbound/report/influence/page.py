@@ -157,7 +157,7 @@ def _quote(text: str) -> str:
 
 def _mean(record: InfluenceRecord, named: bool) -> str:
     model = f"{record.model}: " if named else ""
-    whole = [one for one in record.means_over_contexts if one.of == "context"]
+    whole = [one for one in record.expected if one.of == "context"]
     if not whole:
         return f"{model}{number_of(len(record.attributions), 'context')} without a mean."
     means = ", ".join(map(_mean_text, whole))
@@ -276,7 +276,7 @@ def influence_page(*records: InfluenceRecord, title: str | None = None, shown: i
         relative_positions=relative_position_figure(contexts),
         expected_head=mean_head(records),
         expected=[mean_row(record, one, len(records) > 1)
-                  for record in records for one in record.means_over_contexts],
+                  for record in records for one in record.expected],
         span_head=span_head, span_rows=span_rows,
         guarantees=list(dict.fromkeys(line for record in records for line in record.notes)),
     )  # fmt: skip

@@ -100,7 +100,7 @@ def _means(record: InfluenceRecord, shown: int) -> list[str]:
     rows = [
         f"  λ = {e.lam:g}, {name_of_mean(e.of, e.n, e.unit)}: {e.mean:.3f} [{e.low:.3f}, "
         f"{e.high:.3f}]"
-        for e in record.means_over_contexts
+        for e in record.expected
     ]
     head = f"Expected influence over {count} contexts, with {record.confidence:.0%} intervals:"
     return [*([more] if count > shown else []), head, *rows]
