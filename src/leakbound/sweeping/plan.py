@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, cast
 
 from leakbound.auditing.prepare.build import Handed
@@ -162,7 +163,7 @@ class SweepPlan:
     @property
     def first_seed(self) -> int:
         """Seed of the first repeat."""
-        return _first_seed(self.base)
+        return _seed(self.base, 0)
 
     @property
     def pairs(self) -> int:
@@ -228,97 +229,66 @@ def plan_sweep(
         raise UsageError(
             "--repeat chooses the seeds, and the grid lists seeds; leave one of them out."
         )
-    first = _first_seed(base)
+    first, objects = _seed(base, 0), objects or SweepObjects()
     wanted = [
-        _Wanted(number, changes, seed)
-        for number, (changes, seed) in enumerate(
-            (changes, _seed(changes, first + repeat))
-            for changes in settings_of(grid)
-            for repeat in range(repeats)
-        )
+        (number, changes, _seed(changes, first + repeat))
+        for number, (changes, repeat) in enumerate(product(settings_of(grid), range(repeats)))
     ]
-    by_model = sorted(wanted, key=lambda one: str(one.changes.get("model", "")))
-    found = [
-        _try(one, base, opener, queries, require, objects or SweepObjects()) for one in by_model
-    ]
-    points = sorted(
-        (one for one in found if isinstance(one, PlannedPoint)), key=lambda point: point.number
-    )
-    refused = [one for one in found if isinstance(one, _Refused)]
-    if refused and not (skip_invalid and points):
-        raise _joint_error(refused, len(wanted))
-    missing = tuple(one.point for one in refused)
-    return SweepPlan(dict(base), grid, repeats, queries, tuple(points), missing)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    number: int
-    changes: Changes
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    point: MissingPoint
-    error: LeakboundError
-
-
-def _first_seed(base: Mapping[str, object]) -> int:
-    seed = base.get("seed", 0)
-    if not isinstance(seed, int):
-        raise UsageError(f"seed is {seed!r}; it must be a whole number.")
-    return seed
-
-
-def _seed(changes: Changes, usual: int) -> int:
-    seed = changes.get("seed", usual)
-    if not isinstance(seed, int):
-        raise UsageError(f"seed is {seed!r}; it must be a whole number.")
-    return seed
-
-
-def _try(
-    one: _Wanted, base: Mapping[str, object], opener: Opener, queries: int,
-    require: Callable[[AuditSpec], None], objects: SweepObjects,
-) -> PlannedPoint | _Refused:  # fmt: skip
-    try:
-        spec, handed = objects.point(base, one.changes, one.seed)
-        require(spec)
-        if spec.decision.claim is not None:
-            raise UsageError(
-                "a sweep compares bounds with a claimed epsilon, and the claim is "
-                f"{spec.decision.claim}; state --epsilon, or audit each setting by itself."
+    points: list[PlannedPoint] = []
+    refused: list[MissingPoint] = []
+    errors: list[LeakboundError] = []
+    for number, changes, seed in sorted(wanted, key=lambda one: str(one[1].get("model", ""))):
+        try:
+            spec, handed = objects.point(base, changes, seed)
+            require(spec)
+            if spec.decision.claim is not None:
+                raise UsageError(
+                    "a sweep compares bounds with a claimed epsilon, and the claim is "
+                    f"{spec.decision.claim}; state --epsilon, or audit each setting by itself."
+                )
+            prepared = prepare(spec, handed=handed, opener=opener)
+            check_utility(prepared, queries)
+            collection = collection_id(prepared, queries)
+        except LeakboundError as error:
+            reason = str(error)
+            refused.append(MissingPoint(changes=changes, seed=seed, cause="refused", reason=reason))
+            errors.append(error)
+        else:
+            # of a system that asks its own model, every run is its own
+            evidence = prepared.evidence or prepared.name
+            points.append(
+                PlannedPoint(number, changes, prepared.spec, evidence, collection, handed)
             )
-        prepared = prepare(spec, handed=handed, opener=opener)
-        check_utility(prepared, queries)
-        collection = collection_id(prepared, queries)
-    except LeakboundError as error:
-        missing = MissingPoint(
-            changes=one.changes, seed=one.seed, cause="refused", reason=str(error)
-        )
-        return _Refused(missing, error)
-    evidence = prepared.evidence or prepared.name
-    return PlannedPoint(one.number, one.changes, prepared.spec, evidence, collection, handed)
+    if refused and not (skip_invalid and points):
+        raise _joint_error(refused, errors, len(wanted))
+    points.sort(key=lambda point: point.number)
+    return SweepPlan(dict(base), grid, repeats, queries, tuple(points), tuple(refused))
 
 
-def _joint_error(refused: Sequence[_Refused], of: int) -> LeakboundError:
+def _seed(keys: Mapping[str, object], usual: int) -> int:
+    seed = keys.get("seed", usual)
+    if not isinstance(seed, int):
+        raise UsageError(f"seed is {seed!r}; it must be a whole number.")
+    return seed
+
+
+def _joint_error(
+    refused: Sequence[MissingPoint], errors: Sequence[LeakboundError], of: int
+) -> LeakboundError:
     """The one error of all points, or every sentence with the settings that it speaks of."""
     by_sentence: dict[str, list[MissingPoint]] = {}
     for one in refused:
-        by_sentence.setdefault(one.point.reason, []).append(one.point)
-    errors = [one.error for one in refused]
+        by_sentence.setdefault(one.reason, []).append(one)
     if len(by_sentence) == 1 and len(refused) == of:
         return errors[0]
     head = (
         f"{len(refused)} of {of} points of the sweep cannot be run; change them, or leave them out "
         "with --skip-invalid."
     )
-    lines = [f"- {_where(points)}: {sentence}" for sentence, points in by_sentence.items()]
+    lines = [head]
+    for sentence, points in by_sentence.items():
+        places = list(dict.fromkeys(describe(point.changes) for point in points))
+        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        lines.append(f"- {'; '.join(places[:3])}{more}: {sentence}")
     kind = type(errors[0]) if len(set(map(type, errors))) == 1 else UsageError
-    return kind("\n".join([head, *lines]))
-
-
-def _where(points: Iterable[MissingPoint]) -> str:
-    places = list(dict.fromkeys(describe(point.changes) for point in points))
-    return "; ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+    return kind("\n".join(lines))

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, JsonValue
 
 from leakbound._notebook import card
 from leakbound.auditing.decide.verdict import Reason, Verdict
 from leakbound.auditing.result.audit_result import AuditResult
-from leakbound.auditing.result.record import ClaimSource, GuaranteeData
+from leakbound.auditing.result.record import ClaimSource, Frozen, GuaranteeData
 from leakbound.errors import StoreError, findable, reason_of
 from leakbound.estimators import Claim
 from leakbound.gating.rates import Rate, rates_of
@@ -28,11 +28,7 @@ VERSION = 2
 M = TypeVar("M", bound=BaseModel)
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
-
-
-class SweepUtility(_Frozen):
+class SweepUtility(Frozen):
     """How good the outputs for held-out queries are, from 0 to 1, beside two references.
 
     Attributes:
@@ -61,7 +57,7 @@ class SweepUtility(_Frozen):
     note: str = ""
 
 
-class SweepPoint(_Frozen):
+class SweepPoint(Frozen):
     """One audit of a sweep: what it changes, and what it found.
 
     Attributes:
@@ -110,7 +106,7 @@ class SweepPoint(_Frozen):
     claim_source: ClaimSource = "unknown"
 
 
-class MissingPoint(_Frozen):
+class MissingPoint(Frozen):
     """A point without a result.
 
     Attributes:
@@ -126,7 +122,7 @@ class MissingPoint(_Frozen):
     reason: str
 
 
-class SweepRecord(_Frozen):
+class SweepRecord(Frozen):
     """All points of a grid, in its order. Holds no private row.
 
     Attributes:

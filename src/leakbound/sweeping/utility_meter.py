@@ -84,7 +84,11 @@ class UtilityMeter:
         _, aggregates, calls = self._last
         references = _name_of("references", prepared, _only(prepared, REFERENCE_KEYS), self.queries)
         if references not in self._references:
-            self._references[references] = self._measured_references(test, prepared)
+            # zero-shot baseline and non-private upper bound
+            lower, upper = (
+                self._reference(test, mechanism, prepared) for mechanism in (ZeroShot(), FewShot())
+            )
+            self._references[references] = lower, upper
         zero_shot, non_private = self._references[references]
         return SweepUtility(
             kind=test.kind, queries=self.queries,
@@ -104,17 +108,10 @@ class UtilityMeter:
         self.model_calls += calls
         return aggregates, calls
 
-    def _measured_references(
-        self, test: HeldOut, prepared: Prepared
-    ) -> tuple[_Reference, _Reference]:
-        """Zero-shot baseline and non-private upper bound."""
-        if not prepared.mechanism.needs:
-            return _Reference(None, 0, OWN_MODEL), _Reference(None, 0, OWN_MODEL)
-        zero_shot = self._reference(test, ZeroShot(), prepared)
-        return zero_shot, self._reference(test, FewShot(), prepared)
-
     def _reference(self, test: HeldOut, mechanism: Mechanism, prepared: Prepared) -> _Reference:
-        """None where the model cannot take these prompts."""
+        """None where an application asks its own model, or the model cannot take these prompts."""
+        if not prepared.mechanism.needs:
+            return _Reference(None, 0, OWN_MODEL)
         try:
             require(prepared.model, mechanism.needs, mechanism.name)
             test.check(mechanism, prepared.model)

@@ -131,39 +131,40 @@ def contrast_sentence(one: Contrast) -> str:
 
 def comparison_page(found: Comparison) -> str:
     """A comparison as one HTML page."""
+    runs, differing = found.runs, found.differing_settings
+    other = " and ".join(what for name, what in SOURCES.items() if name in differing)
+    guarantees = [
+        math.inf if run.guarantee_mu is None else gdp_epsilon(run.guarantee_mu, run.delta)
+        for run in runs
+    ]
+    bounds = [
+        SystemBounds(f"{run.letter}: {run.system}", run.epsilon or 0.0, run.claim, guarantee)
+        for run, guarantee in zip(runs, guarantees, strict=True)
+    ]
     return render(
         "decisions/comparison.html.j2",
-        title=f"{len(found.runs)} runs compared",
-        tone=next((v for v in VERDICTS if any(run.verdict == v for run in found.runs)), ""),
-        facts=_facts(found), verdicts=_verdicts(found), answer=_answer(found),
-        svg=bounds_figure(list(map(_bounds, found.runs))), caption=SYSTEMS,
+        title=f"{len(runs)} runs compared",
+        tone=next((v for v in VERDICTS if any(run.verdict == v for run in runs)), ""),
+        facts=facts(
+            system=", ".join(f"{run.letter}: {run.system}" for run in runs),
+            model=models_of([run.subject for run in runs]),
+            data=f"{other} differ, see the settings" if other else "the same model and rows in all",
+            claim=", ".join(f"{run.letter}: {claim_words([run.subject])}" for run in runs),
+            cost=number_of(sum(run.model_calls for run in runs), "model call"),
+        ),
+        verdicts=[
+            (run.verdict, f"{run.letter}: {verdict_text(run.verdict)}, ε ≥ {cut(run.epsilon)}")
+            for run in runs
+        ],
+        answer=_answer(found),
+        svg=bounds_figure(bounds), caption=SYSTEMS,
         confidence=f"{found.confidence:.0%}",
-        head=("run", *HEAD[1:], "folder"), rows=list(map(_row, found.runs)),
-        setting_head=("setting", *(run.letter for run in found.runs)),
-        settings=[(key, *map(_value, row)) for key, row in found.differing_settings.items()],
+        head=("run", *HEAD[1:], "folder"), rows=list(map(_row, runs)),
+        setting_head=("setting", *(run.letter for run in runs)),
+        settings=[(key, *map(_value, row)) for key, row in differing.items()],
         contrasts=[sentence(contrast_sentence(one)) for one in found.contrasts],
         not_compared=found.not_compared, limits=found.caveats,
     )  # fmt: skip
-
-
-def _facts(found: Comparison) -> dict[str, str]:
-    differs = [name for name in SOURCES if name in found.differing_settings]
-    other = " and ".join(SOURCES[name] for name in differs)
-    runs = found.runs
-    return facts(
-        system=", ".join(f"{run.letter}: {run.system}" for run in runs),
-        model=models_of([run.subject for run in runs]),
-        data=f"{other} differ, see the settings" if other else "the same model and rows in all",
-        claim=", ".join(f"{run.letter}: {claim_words([run.subject])}" for run in runs),
-        cost=number_of(sum(run.model_calls for run in runs), "model call"),
-    )
-
-
-def _verdicts(found: Comparison) -> list[tuple[str, str]]:
-    return [
-        (run.verdict, f"{run.letter}: {verdict_text(run.verdict)}, ε ≥ {cut(run.epsilon)}")
-        for run in found.runs
-    ]
 
 
 def _answer(found: Comparison) -> str:
@@ -174,12 +175,6 @@ def _answer(found: Comparison) -> str:
     if not shown:
         return "No difference of their success rates is significant."
     return " ".join(sentence(contrast_sentence(one)) for one in shown[:MOST])
-
-
-def _bounds(run: ComparedRun) -> SystemBounds:
-    mu = run.guarantee_mu
-    guarantee = math.inf if mu is None else gdp_epsilon(mu, run.delta)
-    return SystemBounds(f"{run.letter}: {run.system}", run.epsilon or 0.0, run.claim, guarantee)
 
 
 def _row(run: ComparedRun) -> list[TableCell | str]:
