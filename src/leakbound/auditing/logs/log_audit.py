@@ -257,8 +257,9 @@ def audit_logs(
     for name, texts in named.items():
         if not any(map(words_of, texts)):
             raise DataError(f"the {name} hold no words; there must be at least one text with some.")
-    counts = _counts(used, held_out, outputs)
-    if counts["in_both"] == counts["held_out"]:
+    known = {tuple(map(str.strip, one)) for one in used}
+    both = sum(tuple(map(str.strip, one)) in known for one in held_out)
+    if both == len(held_out):
         raise DataError(
             "every held-out record is a used record, too, so nothing can be compared; hold out "
             "records that the application was never shown."
@@ -278,8 +279,9 @@ def audit_logs(
     return LogAudit(
         _verdict(found, smallest, level, together), found.p_value, confidence, int(found.threshold),
         smallest, _rates(mine, others), _disclose(passages, p_values, chosen, outputs, show),
-        rate, _counts(used, held_out, outputs), "permutation test of the largest excess",
-        found.draws, seed, together,
+        rate,
+        {"used": len(used), "held_out": len(held_out), "outputs": len(outputs), "in_both": both},
+        "permutation test of the largest excess", found.draws, seed, together,
     )  # fmt: skip
 
 
@@ -330,13 +332,3 @@ def _disclose(
             )
         )  # fmt: skip
     return tuple(found)
-
-
-def _counts(
-    used: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]], outputs: Sequence[str]
-) -> dict[str, int]:
-    known = {tuple(map(str.strip, one)) for one in used}
-    both = sum(tuple(map(str.strip, one)) in known for one in held_out)
-    return {
-        "used": len(used), "held_out": len(held_out), "outputs": len(outputs), "in_both": both,
-    }  # fmt: skip

@@ -202,8 +202,11 @@ class Releaser:
         return PairedScores(*scores), PairedScores(*less), tuple(texts)
 
     def _mean_score(self, pair: Pair, outputs: Sequence[Outputs]) -> float:
+        return float(np.mean([self._score_of(pair, one) for one in outputs]))
+
+    def _score_of(self, pair: Pair, outputs: Outputs) -> Floats:
         answers = self._task.answers(pair.asked.query)
-        return float(np.mean([self._score.score(one, pair.asked, answers) for one in outputs]))
+        return self._score.score(outputs, pair.asked, answers)
 
     def _corrected_score(
         self, pair: Pair, outputs: Sequence[Outputs], noise: Floats | None
@@ -232,8 +235,7 @@ class Releaser:
 
     def _scored(self, pair: Pair, outputs: Outputs) -> Floats:
         """(draws,) mean scores of `answers` outputs each."""
-        answers = self._task.answers(pair.asked.query)
-        scores = self._score.score(outputs, pair.asked, answers)
+        scores = self._score_of(pair, outputs)
         return np.asarray(scores.reshape(-1, self._answers).mean(1))
 
     def control_scores(self, batch: StoredBatch) -> PairedScores:
@@ -253,8 +255,7 @@ class Releaser:
             return None
         rng = generator(self._seed, "state", pair.index, 1)
         outputs = self._mechanism.release(row.again, 1, rng)
-        answers = self._task.answers(pair.asked.query)
-        return float(self._score.score(outputs, pair.asked, answers).mean())
+        return float(self._score_of(pair, outputs).mean())
 
     def _outputs(
         self, pair: Pair, row: EvidenceRow, context: int, draws: int, purpose: Purpose

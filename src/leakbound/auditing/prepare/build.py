@@ -93,7 +93,7 @@ def _make(component: Component, key: str, epsilon: float) -> object:
 def build_mechanism(spec: AuditSpec) -> Mechanism:
     """The mechanism that a spec names, or the application at its address."""
     if spec.system.address is not None:
-        _require_no_options(spec)
+        _require_alone(spec.system)
         scored = spec.attack.access == "white_box"
         return load_system(spec.system.address, scored, spec.system.system_options)
     if spec.system.system_options:
@@ -120,34 +120,27 @@ def build_served(spec: AuditSpec, task: Task) -> Mechanism:
     return build_mechanism(spec.model_copy(update={"system": system}))
 
 
-def _require_no_options(spec: AuditSpec) -> None:
-    named, default = spec.system.mechanism, AuditSpec().system.mechanism
-    _require_no_model(spec.system)
-    if named.kind == default.kind and named.options:
-        raise UsageError(
-            f"{next(iter(named.options))} is an option of a mechanism, and the application "
-            f"{spec.system.address!r} answers by itself; leave it out."
-        )
-    if named != default:
-        raise UsageError(
-            f"the application {spec.system.address!r} answers by itself, and the mechanism "
-            f"{spec.system.mechanism.kind} is named beside it; leave one of them out."
-        )
-
-
-def _require_no_model(system: SystemSpec) -> None:
+def _require_alone(system: SystemSpec) -> None:
+    """Refuse a model, a mechanism or an option beside an application that answers by itself."""
     default, own = AuditSpec().system, f"the application {system.address!r} asks its own model"
     if system.model != default.model:
         raise UsageError(
             f"{own}, and the model {system.model} is named beside it; leave one of them out."
         )
-    of_models = {
-        "embedder": system.embedder, "judge_model": system.judge_model,
-        "trust_remote_code": system.trust_remote_code,
-    }  # fmt: skip
-    for name, value in of_models.items():
-        if value:
+    for name in ("embedder", "judge_model", "trust_remote_code"):
+        if value := getattr(system, name):
             raise UsageError(f"{own}, and {name} is {value}, which would be ignored; leave it out.")
+    named = system.mechanism
+    if named.kind == default.mechanism.kind and named.options:
+        raise UsageError(
+            f"{next(iter(named.options))} is an option of a mechanism, and the application "
+            f"{system.address!r} answers by itself; leave it out."
+        )
+    if named != default.mechanism:
+        raise UsageError(
+            f"the application {system.address!r} answers by itself, and the mechanism "
+            f"{named.kind} is named beside it; leave one of them out."
+        )
 
 
 def _require_examples(mechanism: Mechanism, shots: int) -> None:

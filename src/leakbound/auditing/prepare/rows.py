@@ -151,8 +151,8 @@ def _unknown_labels(name: str | None, task: Task) -> str:
     )
 
 
-def _require_rows(design: Design) -> None:
-    """Refuse to read fields of rows that nobody gave: the bundled rows have none."""
+def _one_source(design: Design) -> None:
+    # the bundled rows have no fields to name
     flags = {
         "--input-field": design.input_field, "--input-template": design.input_template,
         "--label-field": design.label_field, "--delimiter": design.delimiter,
@@ -166,14 +166,11 @@ def _require_rows(design: Design) -> None:
         )
     if design.data == "":
         raise UsageError("data is empty; it must be a file or folder of rows, or hf:<id>.")
-
-
-def _one_source(design: Design) -> None:
-    _require_rows(design)
-    given = [name for name in ("data", "rows", "data_dir") if getattr(design, name) is not None]
-    if len(given) > 1:
+    places = [name for name in ("data", "rows", "data_dir") if getattr(design, name) is not None]
+    if len(places) > 1:
         raise UsageError(
-            f"rows come from one place, and {' and '.join(given)} are given; leave all but one out."
+            f"rows come from one place, and {' and '.join(places)} are given; leave all but one "
+            "out."
         )
     if design.data_dir is not None and design.task not in NAMED_TASKS:
         raise UsageError(

@@ -8,7 +8,6 @@ from typing import IO, TYPE_CHECKING
 
 from leakbound.report.influence.spans import (
     Segment,
-    TopSpan,
     finest,
     grid_notes,
     grid_title,
@@ -53,21 +52,18 @@ def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
 
 def _whole(reading: Reading) -> str:
     whole, how = reading.grids[-1], "sampled" if reading.sampled else "given"
-    influence, loss = whole.totals[0], whole.ex_post_privacy_losses[0]
-    return (
+    influence, loss = float(whole.totals[0]), whole.ex_post_privacy_losses[0]
+    text = (
         f"{name_of_decoding(reading)}: “{reading.text.strip()}” ({how}). Whole context: influence "
         f"{influence:.3f}, ex-post privacy loss ε {loss:.3f}; numerical tolerance of a token "
-        f"{reading.tolerance:.1g}.{_normalize(reading, float(influence))}"
+        f"{reading.tolerance:.1g}."
     )
-
-
-def _normalize(reading: Reading, influence: float) -> str:
-    if not reading.entropy:
-        return ""
-    return (
-        f" Entropy of the response without the context: {sum(reading.entropy):.3f} nats; influence "
-        f"over it: {reading.normalized(influence):.3f}."
-    )
+    if reading.entropy:
+        text += (
+            f" Entropy of the response without the context: {sum(reading.entropy):.3f} nats; "
+            f"influence over it: {reading.normalized(influence):.3f}."
+        )
+    return text
 
 
 def _top(one: Attribution, grid: SpanGrid, faint: bool) -> str:
@@ -75,21 +71,14 @@ def _top(one: Attribution, grid: SpanGrid, faint: bool) -> str:
     if not grid.unit:
         found = (f"{span.text.strip()!r} {span.influence:.3f}" for span in spans)
         return f"  n = {grid.n}: top-attributed {', '.join(found)}"
-    named = (
-        f"{_short(span)} {span.influence:.3f}{_error(span)}" + f" ({span.share:.0%})" * (not faint)
-        for span in spans
-    )
+    named = []
+    for span in spans:
+        text = " ".join(span.text.split())
+        short = text if len(text) <= WORDS else text[: WORDS - 1] + "…"
+        error = f" ± {span.error:.3f}" if span.error else ""
+        share = "" if faint else f" ({span.share:.0%})"
+        named.append(f"{span.name} {short!r} {span.influence:.3f}{error}{share}")
     return f"  {grid_title(grid)}: top-attributed {', '.join(named)}"
-
-
-def _short(span: TopSpan) -> str:
-    """Name of a unit and the beginning of its text."""
-    text = " ".join(span.text.split())
-    return f"{span.name} {text if len(text) <= WORDS else text[: WORDS - 1] + '…'!r}"
-
-
-def _error(span: TopSpan) -> str:
-    return f" ± {span.error:.3f}" if span.error else ""
 
 
 def _means(record: InfluenceRecord, shown: int) -> list[str]:
