@@ -20,7 +20,7 @@ from leakbound.auditing.store.folder import (
     write_private,
 )
 from leakbound.errors import StoreError
-from leakbound.sweeping.grid import Changes, describe, settings_of
+from leakbound.sweeping.grid import describe, settings_of
 from leakbound.sweeping.record import (
     ELSEWHERE,
     FILE,
@@ -201,15 +201,10 @@ def _keys(record: SweepRecord) -> Iterator[_Key]:
     usual = int(str(record.base["seed"]))
     for changes in settings_of(record.grid):
         for repeat in range(record.repeats):
-            seed = _seed(changes, usual + repeat)
+            seed = changes.get("seed", usual + repeat)
+            if not isinstance(seed, int):
+                raise StoreError(f"the seed of {describe(changes)} is not a whole number.")
             yield json.dumps(changes, sort_keys=True), seed
-
-
-def _seed(changes: Changes, usual: int) -> int:
-    seed = changes.get("seed", usual)
-    if not isinstance(seed, int):
-        raise StoreError(f"the seed of {describe(changes)} is not a whole number.")
-    return seed
 
 
 def _runs(shard: _Shard) -> Iterator[Path]:

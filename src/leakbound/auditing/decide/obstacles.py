@@ -63,7 +63,12 @@ def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterato
     reads_them = attack.score is not None and attack.score.name == "unanswered"
     if controls.exempt or reads_them or unreadable <= UNREADABLE * answers:
         return
-    p_value = _unread_alike(tally)
+    # p-value of a test that answers of both contexts are read equally often
+    member, nonmember = (
+        [1.0] * unread + [0.0] * (all_ - unread)
+        for unread, all_ in zip(tally.unreadable, tally.answers, strict=True)
+    )
+    p_value = float(rank_test(member, nonmember, two_sided=True))
     if p_value <= DIFFER:
         there, elsewhere = tally.unreadable
         yield (
@@ -79,15 +84,6 @@ def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterato
         f"{unreadable} of {answers} answers could not be read as an answer to the query, so this "
         f"attack could not see a leak; {_advice(attack)}",
     )
-
-
-def _unread_alike(tally: Tally) -> float:
-    """p-value of a test that answers of both contexts are read equally often."""
-    member, nonmember = (
-        [1.0] * unread + [0.0] * (all_ - unread)
-        for unread, all_ in zip(tally.unreadable, tally.answers, strict=True)
-    )
-    return float(rank_test(member, nonmember, two_sided=True))
 
 
 def blind_sentence(attack: Attack, controls: ControlCheck, bound: float) -> Iterator[Obstacle]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from leakbound.attacks import Score
 from leakbound.attacks.scores import output_texts
 from leakbound.auditing.design.pairs import Pair
-from leakbound.auditing.design.seeds import Purpose, generator
+from leakbound.auditing.design.seeds import generator
 from leakbound.auditing.observe.channels import StoredBatch, observe_channels, replies_in
 from leakbound.auditing.observe.state_check import StateTally
 from leakbound.auditing.store.run_store import EvidenceRow
@@ -224,7 +224,8 @@ class Releaser:
         out = np.empty((2, len(batch), self._draws))
         for at, (pair, row) in enumerate(batch):
             for of in (0, 1):
-                outputs = self._outputs(pair, row, of, self._draws * self._answers, "simulate")
+                rng = generator(self._seed, "simulate", abs(pair.index), of)
+                outputs = self._mechanism.release(row.both[of], self._draws * self._answers, rng)
                 out[of, at] = self._scored(pair, outputs)
                 law = laws[at][of] if laws is not None and known else None
                 if law is not None:
@@ -256,12 +257,6 @@ class Releaser:
         rng = generator(self._seed, "state", pair.index, 1)
         outputs = self._mechanism.release(row.again, 1, rng)
         return float(self._score_of(pair, outputs).mean())
-
-    def _outputs(
-        self, pair: Pair, row: EvidenceRow, context: int, draws: int, purpose: Purpose
-    ) -> Outputs:
-        rng = generator(self._seed, purpose, abs(pair.index), context)
-        return self._mechanism.release(row.both[context], draws, rng)
 
     def _distributions(self, batch: StoredBatch) -> tuple[DistributionPair, ...]:
         known = self._mechanism.output_distribution

@@ -27,7 +27,7 @@ from leakbound.auditing.result.audit_result import (
     power_of,
     provenance,
 )
-from leakbound.auditing.result.record import EValuePath, GuaranteeData, curves_of, path_of
+from leakbound.auditing.result.record import GuaranteeData, curves_of, path_of
 from leakbound.auditing.result.trial_views import show_prompt, trial_views
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import TrialDesign
@@ -124,14 +124,27 @@ def _figures(seen: OnePass, found: Assessment) -> dict[str, Any]:
     """What is drawn, and the trials that are shown."""
     simulated, first = seen.tally.simulated(), seen.first[0]
     both, rule = (simulated.member, simulated.nonmember), seen.design.rule
+    known = (one.process for one in seen.observers.values() if one.process is not None)
+    process = next(known, None)
+    used, prepared = seen.seen, seen.prepared
     return {
-        "e_values": _path(seen),
+        "e_values": None if process is None else path_of(process),
         "profile": seen.profile(),
         "curves": curves_of(*both),
         "low_fpr": tuple(rate_at_fpr(*both, x) for x in LOW_FPR),
         "example_prompt": show_prompt(seen.prepared, first, first.member),
         "trials": () if found.channels else trial_views(seen.prepared, rule, seen.releaser.shown),
-        "counts": _counts(seen, found.tested, sum(one.size for one in both)),
+        "counts": {
+            "pairs": used,
+            "tested_pairs": found.tested,
+            "model_calls": seen.store.calls(used),
+            "answers": sum(seen.tally.answers),
+            "unparsable_answers": sum(seen.tally.unreadable),
+            "simulated_outputs": sum(one.size for one in both),
+            "background_copies": prepared.pairs.copies.count,
+            "looks": len(seen.prior),
+            **(dict(zip(WITHHELD, seen.tally.withheld, strict=True)) if seen.tally.judged else {}),
+        },
     }
 
 
@@ -170,12 +183,6 @@ def _threshold(design: TrialDesign) -> ThresholdKind:
     if isinstance(design.rule, Bonferroni):
         return "bonferroni"
     return "best" if isinstance(design.rule, BestOnSameData) else "fixed"
-
-
-def _path(seen: OnePass) -> EValuePath | None:
-    known = (one.process for one in seen.observers.values() if one.process is not None)
-    process = next(known, None)
-    return None if process is None else path_of(process)
 
 
 def _findings(seen: OnePass, found: Assessment) -> Iterator[Finding]:
@@ -249,22 +256,6 @@ def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:
             "nothing shows that this attack sees the canary in " + ", ".join(unseen) + ": of "
             "these channels the audit says nothing.",
         )
-
-
-def _counts(seen: OnePass, tested: int, simulated: int) -> dict[str, int]:
-    """What the record counts."""
-    used, prepared = seen.seen, seen.prepared
-    return {
-        "pairs": used,
-        "tested_pairs": tested,
-        "model_calls": seen.store.calls(used),
-        "answers": sum(seen.tally.answers),
-        "unparsable_answers": sum(seen.tally.unreadable),
-        "simulated_outputs": simulated,
-        "background_copies": prepared.pairs.copies.count,
-        "looks": len(seen.prior),
-        **(dict(zip(WITHHELD, seen.tally.withheld, strict=True)) if seen.tally.judged else {}),
-    }
 
 
 def _alike(mechanism: Mechanism, tally: Tally) -> tuple[str, ...]:

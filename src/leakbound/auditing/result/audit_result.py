@@ -444,12 +444,12 @@ def config_text(result: AuditResult) -> str:
             "own by an entry point."
         )
     head = f"# leakbound audit --config FILE makes {result.name} again\n"
-    text: str = yaml.safe_dump(_group(result.spec), sort_keys=False, allow_unicode=True)
+    text: str = yaml.safe_dump(
+        {
+            group: {k: result.spec[k] for k in kind.model_fields if result.spec.get(k) is not None}
+            for group, kind in GROUPS.items()
+        },
+        sort_keys=False,
+        allow_unicode=True,
+    )
     return head + text
-
-
-def _group(spec: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {
-        group: {k: spec[k] for k in kind.model_fields if spec.get(k) is not None}
-        for group, kind in GROUPS.items()
-    }
