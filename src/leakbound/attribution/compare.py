@@ -120,7 +120,8 @@ def compare_influences(
     one, other = _cases(first.attributions), _cases(second.attributions)
     common = [case for case in one if case in other]
     pairs = [(_measure(one[case]), _measure(other[case])) for case in common]
-    measures = _share(pairs)
+    shared = pairs[0][0] if pairs else {}
+    measures = [key for key in shared if all(key in a and key in b for a, b in pairs)]
     if not measures:
         raise UsageError(
             f"the two influence records share {len(common)} contexts, and no lambda, temperature "
@@ -136,12 +137,6 @@ def compare_influences(
         ),
         unmatched=(len(one) - len(common), len(other) - len(common)),
     )  # fmt: skip
-
-
-def _share(pairs: Sequence[tuple[_Values, _Values]]) -> list[_Measure]:
-    """Measures that every shared context has in both records."""
-    first = pairs[0][0] if pairs else {}
-    return [key for key in first if all(key in a and key in b for a, b in pairs)]
 
 
 def median_interval(values: Floats, alpha: float) -> tuple[float, float]:

@@ -11,12 +11,10 @@ from leakbound.auditing.decide.obstacles import blind_sentence, only_in_bulk, un
 from leakbound.auditing.decide.verdict import Obstacle, Reason, Verdict, above_zero, conclude
 from leakbound.auditing.observe.channels import StoredBatch
 from leakbound.auditing.observe.controls import ControlCheck
-from leakbound.auditing.observe.rejections import as_tested
 from leakbound.auditing.observe.reply_separation import Separations, separates_alone
 from leakbound.estimators import EProcess, TrialDesign
 from leakbound.estimators.base import exceeds
 from leakbound.estimators.by_channel import ChannelEValues, channel_design
-from leakbound.estimators.e_process import EValues
 from leakbound.stats import Estimate
 
 
@@ -29,7 +27,13 @@ def channel_results(
     own, estimator = channel_design(design), EProcess()
     found = []
     for name, part in seen.parts.items():
-        bounds, check = _bounds(own, part), checks.get(name, ControlCheck(0, None))
+        check = checks.get(name, ControlCheck(0, None))
+        # the bound on mu costs as much as that on epsilon, and few systems state a mu
+        bounds = (
+            (part.process.epsilon_lower_bound(own.claim.delta),)
+            if own.guarantee_mu is None
+            else part.bounds()
+        )
         its = channel_design(design, name)
         largest = largest_seen(its, estimator, tested, check, batch, told, name)
         its_told = {name: told[name]} if name in told else {}
@@ -44,13 +48,6 @@ def channel_results(
         at = part.process.rejected_at
         found.append(ChannelResult(name, said.verdict, said.reason, bounds[0], at, check))
     return tuple(found)
-
-
-def _bounds(design: TrialDesign, part: EValues) -> tuple[Estimate, ...]:
-    """Those that the verdict reads: the one of mu costs as much, and few systems state a mu."""
-    if design.guarantee_mu is not None:
-        return as_tested(design, EProcess(), part.bounds())
-    return (part.process.epsilon_lower_bound(design.claim.delta),)
 
 
 @dataclass(frozen=True, slots=True)

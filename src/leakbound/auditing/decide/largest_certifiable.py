@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from leakbound.auditing.decide.verdict import Verdict
@@ -51,7 +51,16 @@ def largest_of(
     """The largest bounds that the pairs of an audit can certify."""
     batch, design, estimator = seen.control_batch(), seen.design, seen.prepared.estimator
     if design.channels and batch:
-        found = _by_channel(design, seen.seen, seen.channel_controls(), batch, told)
+        # that of the channel which can certify least, since a leak may be in it; 0 if none showed
+        # the control or told the pairs apart
+        each = [
+            largest_seen(
+                channel_design(design, name), EProcess(), seen.seen, check, batch, told, name
+            )
+            for name, check in seen.channel_controls().items()
+            if check.seen or name in told
+        ]
+        found = min(each, key=lambda one: one.epsilon, default=Bounds(0.0, 0.0))
     else:
         found = largest_seen(design, estimator, seen.seen, controls, batch, told)
     epsilon = max((one.epsilon or 0.0 for one in bounds), default=0.0)
@@ -76,17 +85,3 @@ def largest_seen(
         found.append(reach_of_replies(replace(design, pairs=fewer), estimator, fewer, shown))
     known = found if check.by_replies_alone else [perfect, *found]
     return min(known, key=lambda one: one.epsilon)
-
-
-def _by_channel(
-    design: TrialDesign, pairs: int, checks: Mapping[str, ControlCheck], batch: StoredBatch,
-    told: Separations,
-) -> Bounds:  # fmt: skip
-    """Those of the channel that can certify least, since a leak may be in that one; 0 if none
-    showed the control or told the pairs apart."""
-    found = [
-        largest_seen(channel_design(design, name), EProcess(), pairs, check, batch, told, name)
-        for name, check in checks.items()
-        if check.seen or name in told
-    ]
-    return min(found, key=lambda one: one.epsilon, default=Bounds(0.0, 0.0))

@@ -79,11 +79,9 @@ def _spec(kept: AuditResult, manifest: Settings) -> AuditSpec:
         )
     if not manifest:
         raise StoreError("the run has no manifest.json; restore it from a copy.")
-    return make_spec({**manifest["spec"], **_places(manifest["beside"])})
-
-
-def _places(beside: dict[str, object]) -> dict[str, object]:
-    return {key: beside[key] for key in ("data", "data_dir") if beside.get(key) is not None}
+    beside = manifest["beside"]
+    places = {key: beside[key] for key in ("data", "data_dir") if beside.get(key) is not None}
+    return make_spec({**manifest["spec"], **places})
 
 
 def _copy(folder: Path, space: Path) -> Path:

@@ -61,14 +61,20 @@ def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
             "a run."
         )
     files = {name: _bytes(folder / name) for name in FILES[: 1 + finished]}
-    made, unreadable = _commitment(folder)
-    found, anchor = unreadable, ""
+    made, unreadable, anchor = None, list[str](), ""
+    try:
+        made = read_commitment(folder)
+    except StoreError as error:
+        unreadable = [str(error)]
+    found = unreadable
     if stored:
         with open_trials(folder) as db:
             if finished and not has_tables(db, folder):
                 raise StoreError(f"{str(folder / TRIALS)!r} holds no trials; it was emptied.")
             known = _head(db, folder, files) if finished else ()
-            found = [*_trials(db), *_files(db, files), *known, *unreadable]
+            fault = chain.fault(db)
+            trials = [] if fault is None else [f"the stored trials: {fault}"]
+            found = [*trials, *_files(db, files), *known, *unreadable]
             digests = [chain.whole_digest(db), None if made is None else made.digest]
             anchor = chain.text_digest(json.dumps(digests).encode())
     found += [] if unreadable else _commit(folder, made, files)
@@ -79,18 +85,6 @@ def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
 
 def _bytes(file: Path) -> bytes | None:
     return file.read_bytes() if file.is_file() else None
-
-
-def _commitment(folder: Path) -> tuple[Commitment | None, list[str]]:
-    try:
-        return read_commitment(folder), []
-    except StoreError as error:
-        return None, [str(error)]
-
-
-def _trials(db: sqlite3.Connection) -> Iterator[str]:
-    if (what := chain.fault(db)) is not None:
-        yield f"the stored trials: {what}"
 
 
 def _files(db: sqlite3.Connection, files: dict[str, bytes | None]) -> Iterator[str]:

@@ -89,15 +89,12 @@ def no_sqlite_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
+        # a full disk is an OperationalError; a damaged file is not
+        room = " Free disk space." if isinstance(error, sqlite3.OperationalError) else ""
         raise StoreError(
             f"the trials of the run {str(folder)!r} cannot be read or written ({error}); nothing "
-            f"was half-written.{_room(error)} {ADVICE}"
+            f"was half-written.{room} {ADVICE}"
         ) from None
-
-
-def _room(error: sqlite3.Error) -> str:
-    """A full disk is an OperationalError; a damaged file is not."""
-    return " Free disk space." if isinstance(error, sqlite3.OperationalError) else ""
 
 
 @contextmanager

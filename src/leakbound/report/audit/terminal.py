@@ -73,10 +73,7 @@ def comparison_table(results: Sequence[AuditResult]) -> str:
         )
         for r in results
     ]
-    heading = first_line(f"AUDITS ({_tally(results)})", list(map(subject_of, results)))
-    return f"{heading}\n{align(HEAD, *rows)}"
-
-
-def _tally(results: Sequence[AuditResult]) -> str:
     found = Counter(verdict_text(one.verdict) for one in results)
-    return ", ".join(f"{number} {verdict}" for verdict, number in found.items())
+    tally = ", ".join(f"{number} {verdict}" for verdict, number in found.items())
+    heading = first_line(f"AUDITS ({tally})", list(map(subject_of, results)))
+    return f"{heading}\n{align(HEAD, *rows)}"
