@@ -185,15 +185,6 @@ def rates_figure(result: AuditResult) -> str:
     return svg(figure, f"rates of the attack on {result.attack['mechanism']}")
 
 
-def systems_figure(results: Sequence[AuditResult]) -> str:
-    """Bound, claim and guarantee of several systems side by side."""
-    return bounds_figure([
-        SystemBounds(system_name(one), one.bound.epsilon or 0.0, one.claim.epsilon,
-                     one.guarantee.epsilon)
-        for one in results
-    ])  # fmt: skip
-
-
 OUTCOMES = {
     "violation": "leak more than was claimed", "no_violation": "were not shown to leak more",
     "inconclusive": "were not decided",
@@ -202,39 +193,6 @@ OUTCOME = {
     "violation": "leaks more than was claimed", "no_violation": "was not shown to leak more",
     "inconclusive": "was not decided",
 }  # fmt: skip
-
-
-def several_sentences(results: Sequence[AuditResult]) -> tuple[tuple[str, str], ...]:
-    """Which systems have which verdict."""
-    found = []
-    for verdict in VERDICTS:
-        names = [system_name(one) for one in results if one.verdict == verdict]
-        outcome = OUTCOMES if len(names) > 1 else OUTCOME
-        if names:
-            text = f"{len(names)} of {len(results)} {outcome[verdict]}: {', '.join(names)}."
-            found.append((verdict, text))
-    return tuple(found)
-
-
-def audit_tone(results: Sequence[AuditResult]) -> str:
-    """The verdict that colours the first screen."""
-    found = {one.verdict for one in results}
-    order = ("violation", "inconclusive", "no_violation")
-    return next(verdict for verdict in order if verdict in found)
-
-
-def audit_facts(results: Sequence[AuditResult]) -> dict[str, str]:
-    """On what was measured, what was claimed, when, and at what cost."""
-    first, subjects = results[0], list(map(subject_of, results))
-    several = len(results) > 1
-    return facts(
-        system=number_of(len(results), "system") if several else system_name(first),
-        model=models_of(subjects),
-        data=", ".join(dict.fromkeys(map(_data, results))),
-        claim=claim_words(subjects),
-        stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
-        cost=number_of(sum(one.counts["model_calls"] for one in results), "model call"),
-    )
 
 
 def _data(result: AuditResult) -> str:
@@ -272,14 +230,37 @@ def page(results: Sequence[AuditResult], title: str | None = None) -> str:
     """The page of one audit, or of several side by side."""
     every = (text for one in results for e in one.estimates for text in e.assumptions)
     numbers = {text: at for at, text in enumerate(dict.fromkeys(every), start=1)}
-    several = ((systems_figure(results), SYSTEMS),) if len(results) > 1 else ()
+    alone, subjects = len(results) == 1, list(map(subject_of, results))
+    answers = []  # which systems have which verdict
+    for verdict in VERDICTS:
+        names = [system_name(one) for one in results if one.verdict == verdict]
+        outcome = OUTCOMES if len(names) > 1 else OUTCOME
+        if names:
+            text = f"{len(names)} of {len(results)} {outcome[verdict]}: {', '.join(names)}."
+            answers.append((verdict, text))
+    found = {one.verdict for one in results}
+    bounds = [
+        SystemBounds(
+            system_name(one), one.bound.epsilon or 0.0, one.claim.epsilon, one.guarantee.epsilon
+        )
+        for one in results
+    ]
     return render(
         "audit/page.html.j2",
         title=title or f"Audit of {system_name(results[0])}",
-        tone=audit_tone(results), facts=audit_facts(results),
-        answers=several_sentences(results), overview_head=OVERVIEW,
+        tone=next(v for v in ("violation", "inconclusive", "no_violation") if v in found),
+        facts=facts(
+            system=system_name(results[0]) if alone else number_of(len(results), "system"),
+            model=models_of(subjects),
+            data=", ".join(dict.fromkeys(map(_data, results))),
+            claim=claim_words(subjects),
+            stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
+            cost=number_of(sum(one.counts["model_calls"] for one in results), "model call"),
+        ),
+        answers=answers, overview_head=OVERVIEW,
         overview=[_overview(at, result) for at, result in enumerate(results, start=1)],
-        sections=[_section(result, numbers) for result in results], several=several,
+        sections=[_section(result, numbers) for result in results],
+        several=() if alone else ((bounds_figure(bounds), SYSTEMS),),
         assumptions=numbers, head=ESTIMATE_HEAD, channel_head=CHANNEL_HEAD, tried_head=TRIED_HEAD,
         reference_head=REFERENCE_HEAD,
         limits=limits_of(results), cut=cut,
