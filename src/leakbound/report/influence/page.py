@@ -170,28 +170,10 @@ def _mean_text(one: Expected) -> str:
     return f"{one.mean:.1f} nats [{one.low:.1f}, {one.high:.1f}] at λ = {one.lam:g}"
 
 
-def influence_facts(records: Sequence[InfluenceRecord]) -> dict[str, str]:
-    """By which model and over which contexts influence was measured."""
-    contexts = records[0].attributions
-    tokens = [len(one.bounds) - 1 for one in contexts]
-    size = f" of {number_of(tokens[0], 'token')}" if len(tokens) == 1 else ""
-    return facts(
-        model=model_names(record.model for record in records),
-        data=f"{number_of(len(contexts), 'context')}{size}",
-        cost=f"{number_of(sum(map(_ablations, records)), 'ablated context')} scored",
-    )
-
-
 def _ablations(record: InfluenceRecord) -> int:
     """Contexts without some of their parts; readings of one response share them."""
     grids = [grid for one in record.attributions for grid in one.readings[0].grids]
     return sum(grid.sets or len(grid.spans) for grid in grids)
-
-
-def influence_tone(records: Sequence[InfluenceRecord]) -> str:
-    """What colours the first screen."""
-    found = {TONES[one.share_limit.outcome] for one in records if one.share_limit is not None}
-    return next((t for t in ("violation", "inconclusive", "no_violation") if t in found), "")
 
 
 def whole_table(readings: Sequence[NamedReading]) -> Values:
@@ -201,35 +183,17 @@ def whole_table(readings: Sequence[NamedReading]) -> Values:
         "Decoding", "Response", "Influence of the context", "Ex-post privacy loss ε", *entropy,
         "PMI (λ = 1, T = 1)", "Numerical tolerance of a token",
     )  # fmt: skip
-    return {"head": head, "rows": [_whole_row(one) for one in readings]}
-
-
-def _whole_row(named: NamedReading) -> tuple[TableCell | str, ...]:
-    reading, whole = named.reading, named.reading.grids[-1]
-    how = "sampled" if reading.sampled else "given"
-    total = float(whole.totals[0])
-    entropy = (f"{reading.normalized(total):.3f}",) if reading.entropy else ()
-    return (
-        named.name, TableCell(f"{reading.text} ({how})", kind="break"), f"{total:.3f}",
-        f"{whole.ex_post_privacy_losses[0]:.3f}", *entropy, f"{sum(reading.pmi):.3f}",
-        f"{reading.tolerance:.1g}",
-    )  # fmt: skip
-
-
-def mean_head(records: Sequence[InfluenceRecord]) -> tuple[str, ...]:
-    """Headings of the means over contexts."""
-    model = ("Model",) if len(records) > 1 else ()
-    interval = f"{records[0].confidence:.0%} interval"
-    return (*model, "λ", "Of", "Mean influence on a response", interval)
-
-
-def mean_row(record: InfluenceRecord, one: Expected, several: bool) -> tuple[str, ...]:
-    """A mean over contexts."""
-    model = (record.model,) if several else ()
-    return (
-        *model, f"{one.lam:g}", name_of_mean(one.of, one.n, one.unit), f"{one.mean:.3f}",
-        f"{one.low:.3f} to {one.high:.3f}",
-    )  # fmt: skip
+    rows = []
+    for named in readings:
+        reading, whole = named.reading, named.reading.grids[-1]
+        total, how = float(whole.totals[0]), "sampled" if reading.sampled else "given"
+        rows.append((
+            named.name, TableCell(f"{reading.text} ({how})", kind="break"), f"{total:.3f}",
+            f"{whole.ex_post_privacy_losses[0]:.3f}",
+            *((f"{reading.normalized(total):.3f}",) if reading.entropy else ()),
+            f"{sum(reading.pmi):.3f}", f"{reading.tolerance:.1g}",
+        ))  # fmt: skip
+    return {"head": head, "rows": rows}
 
 
 def span_head(unit: str, method: str) -> tuple[str, ...]:
@@ -241,16 +205,15 @@ def span_head(unit: str, method: str) -> tuple[str, ...]:
 
 def span_rows(spans: Sequence[TopSpan], unit: str) -> list[tuple[TableCell | str, ...]]:
     """The top-attributed spans."""
-    return [_span_row(span, unit) for span in spans]
-
-
-def _span_row(span: TopSpan, unit: str) -> tuple[TableCell | str, ...]:
-    name, share = ((span.name,), (f"{100 * span.share:.1f}%",)) if unit else ((), ())
-    error = f" ± {span.error:.3f}" if span.error else ""
-    return (
-        *name, TableCell(span.text, kind="break"), f"{span.first + 1}–{span.end}",
-        f"{span.influence:.3f}{error}", *share, f"{span.loss:.3f}",
-    )  # fmt: skip
+    rows: list[tuple[TableCell | str, ...]] = []
+    for span in spans:
+        name, share = ((span.name,), (f"{100 * span.share:.1f}%",)) if unit else ((), ())
+        error = f" ± {span.error:.3f}" if span.error else ""
+        rows.append((
+            *name, TableCell(span.text, kind="break"), f"{span.first + 1}–{span.end}",
+            f"{span.influence:.3f}{error}", *share, f"{span.loss:.3f}",
+        ))  # fmt: skip
+    return rows
 
 
 SHOWN = 20  # contexts whose heat map is on the page; the numbers of all are in the exports
@@ -263,20 +226,37 @@ OPACITY = 0.7  # of the strongest piece: text on it keeps a contrast of 4.5
 
 def influence_page(*records: InfluenceRecord, title: str | None = None, shown: int = SHOWN) -> str:
     """The page of one context or of many."""
-    contexts = readings_by_context(records)
+    contexts, several = readings_by_context(records), len(records) > 1
+    attributions = records[0].attributions
+    tokens = [len(one.bounds) - 1 for one in attributions]
+    size = f" of {number_of(tokens[0], 'token')}" if len(tokens) == 1 else ""
+    tones = {TONES[one.share_limit.outcome] for one in records if one.share_limit is not None}
     return render(
         "influence/page.html.j2",
         script=script_file("influence/page.js"),
         title=title or "Influence of a context on a response",
-        tone=influence_tone(records), facts=influence_facts(records),
+        tone=next((v for v in ("violation", "inconclusive", "no_violation") if v in tones), ""),
+        facts=facts(
+            model=model_names(record.model for record in records),
+            data=f"{number_of(len(attributions), 'context')}{size}",
+            cost=f"{number_of(sum(map(_ablations, records)), 'ablated context')} scored",
+        ),
         answers=influence_answer(records, contexts), limit_words=LIMIT_WORDS,
-        records=records, several=len(records) > 1,
-        count=len(contexts),
+        records=records, several=several, count=len(contexts),
         contexts=[_context(readings) for readings in contexts[:shown]],
         relative_positions=relative_position_figure(contexts),
-        expected_head=mean_head(records),
-        expected=[mean_row(record, one, len(records) > 1)
-                  for record in records for one in record.expected],
+        expected_head=(
+            *(("Model",) if several else ()), "λ", "Of", "Mean influence on a response",
+            f"{records[0].confidence:.0%} interval",
+        ),
+        expected=[
+            (
+                *((record.model,) if several else ()), f"{one.lam:g}",
+                name_of_mean(one.of, one.n, one.unit), f"{one.mean:.3f}",
+                f"{one.low:.3f} to {one.high:.3f}",
+            )
+            for record in records for one in record.expected
+        ],
         span_head=span_head, span_rows=span_rows,
         guarantees=list(dict.fromkeys(line for record in records for line in record.notes)),
     )  # fmt: skip
