@@ -117,7 +117,8 @@ class OnePass:
     def __call__(self) -> bool:
         """Take in every batch that is stored and in order."""
         while not self.ended and (rows := self._rows()):
-            for batch in self._batches(rows):
+            for start in range(0, len(rows), self._plan.size):
+                batch = rows[start : start + self._plan.size]
                 pairs = self._plan.pairs_of(self.seen)
                 self.first = self.first or [pairs[0]]
                 self.seen += len(batch)
@@ -151,7 +152,13 @@ class OnePass:
         self.observers = dict(_begin(prepared.estimator, self.design))
         known = any(isinstance(estimator, Exact) for estimator in self.observers)
         self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
-        self.releaser = _releaser(prepared, self.design, [*self.observers])
+        design, reads = self.design, (one.reads for one in self.observers)
+        self.releaser = Releaser(
+            prepared.task, prepared.mechanism, prepared.attack.score, prepared.spec.design.seed,
+            pilot=design.pilot, draws=design.draws, answers=design.answers,
+            reads=frozenset().union(*reads), thresholds=design.thresholds, served=design.served,
+            channels=design.channels,
+        )  # fmt: skip
         return True
 
     @property
@@ -165,10 +172,6 @@ class OnePass:
         replies = (reply_of(one) for row in self._full_rows for one in row.both)
         answers = self.prepared.task.answers(self.prepared.pairs[0].asked.query)
         return any(shows_more(one, answers) for one in replies)
-
-    def _batches(self, rows: list[EvidenceRow]) -> Iterator[list[EvidenceRow]]:
-        for start in range(0, len(rows), self._plan.size):
-            yield rows[start : start + self._plan.size]
 
     def _observe(self, observations: Observations) -> None:
         self._observed = True
@@ -293,16 +296,6 @@ def _alike(one: Estimator, other: Estimator) -> bool:
     if one.name != other.name or not is_dataclass(one) or not is_dataclass(other):
         return False
     return asdict(one) == asdict(other)
-
-
-def _releaser(prepared: Prepared, design: TrialDesign, estimators: list[Estimator]) -> Releaser:
-    mechanism, spec = prepared.mechanism, prepared.spec
-    return Releaser(
-        prepared.task, mechanism, prepared.attack.score, spec.design.seed, pilot=design.pilot,
-        draws=design.draws, answers=design.answers,
-        reads=frozenset().union(*(one.reads for one in estimators)),
-        thresholds=design.thresholds, served=design.served, channels=design.channels,
-    )  # fmt: skip
 
 
 def _name_of(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estimate, ...]:

@@ -68,9 +68,11 @@ def _document(field: str, row: SourceRow) -> Example:
     return Example(text, "")
 
 
-def split_rows(spec: AuditSpec, rows: Context) -> tuple[Context, Context]:
-    """The documents of the store, and the rows that canaries are made of."""
-    shape = spec.design
+def share_store(
+    spec: AuditSpec, mechanism: Mechanism, rows: Context
+) -> tuple[SystemMechanism, Context, Context]:
+    """The store that is filled once, the rows left for canaries, and every context beside it."""
+    shape, insertion = spec.design, spec.attack.insertion
     held_out = min(shape.pairs + shape.controls, (len(rows) + 1) // 2)
     documents = len(rows) - held_out if shape.documents is None else shape.documents
     if documents >= len(rows):
@@ -79,26 +81,17 @@ def split_rows(spec: AuditSpec, rows: Context) -> tuple[Context, Context]:
             "must be left for the canaries; use fewer --documents, or more data."
         )
     order = generator(shape.seed, "design").permutation(len(rows))
-    kept, others = order[:documents], order[documents:]
-    return tuple(rows[i] for i in kept), tuple(rows[i] for i in others)
-
-
-def beside_store(insertion: str) -> Context:
-    """The context of a pair without its canary, beside the store."""
+    adapter = require_system(mechanism, "session")
+    store = require_store(adapter.system, adapter.name)
+    kept = tuple(rows[i] for i in order[:documents])
+    shared = SharedStore(store, kept, PLANTED, adapter.calls, adapter.name)
     if insertion == "append":
         raise UsageError(
             "insertion is append, and a session design plants whole records; use add, or replace "
             "(a fixed record takes the place of an absent canary)."
         )
-    return (FILLER,) if insertion == "replace" else ()
-
-
-def with_documents(mechanism: Mechanism, documents: Context) -> SystemMechanism:
-    """A store that is filled once, for all paired trials."""
-    adapter = require_system(mechanism, "session")
-    store = require_store(adapter.system, adapter.name)
-    shared = SharedStore(store, documents, PLANTED, adapter.calls, adapter.name)
-    return replace(adapter, system=shared)
+    others = tuple(rows[i] for i in order[documents:])
+    return replace(adapter, system=shared), others, (FILLER,) if insertion == "replace" else ()
 
 
 def require_system(mechanism: Mechanism, layout: str) -> SystemMechanism:

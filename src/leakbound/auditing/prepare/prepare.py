@@ -22,10 +22,8 @@ from leakbound.auditing.prepare.build import (
     with_channels,
 )
 from leakbound.auditing.prepare.documents import (
-    beside_store,
     documents_and_task,
-    split_rows,
-    with_documents,
+    share_store,
 )
 from leakbound.auditing.prepare.identity import (
     manifest_of,
@@ -112,7 +110,9 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     model = given.model if mechanism.needs else Scripted(name=mechanism.name)
     model = model or opener(spec)
     attack = replace(attack, canary=attack.canary.fit(data, text_tokens(model)))
-    mechanism, sources, beside = _share_store(spec, mechanism, data)
+    sources, beside = data, None
+    if shape.layout != "paired":
+        mechanism, sources, beside = share_store(spec, mechanism, data)
     shots = shape.shots if beside is None else len(beside)
     repeated = repeat_share(shape.state_check, mechanism)
     # the spec holds only the paths of what the canary read from files
@@ -155,18 +155,6 @@ def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
         questions=questions,
         evidence=evidence,
     )
-
-
-def _share_store(
-    spec: AuditSpec, mechanism: Mechanism, data: Context
-) -> tuple[Mechanism, Context, Context | None]:
-    """The store of a session design with its documents, the rows that are left for canaries, and
-    the context of every pair beside the store; of other designs the mechanism and all rows.
-    """
-    if spec.design.layout == "paired":
-        return mechanism, data, None
-    documents, others = split_rows(spec, data)
-    return with_documents(mechanism, documents), others, beside_store(spec.attack.insertion)
 
 
 def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
