@@ -36,7 +36,16 @@ def merge(
 ) -> tuple[AuditResult, Path]:
     """Join the run folders of shards and compute the record. No model is asked."""
     folders = [_run_in(folder) for folder in folders]
-    manifests = [_manifest(folder) for folder in folders]
+    manifests = []
+    for folder in folders:
+        manifest = read_manifest(folder)
+        require_current(manifest, folder)
+        if "beside" not in manifest or not (folder / "trials.sqlite").is_file():
+            raise StoreError(
+                f"{str(folder)!r} is not a run folder of this version; give the folders that "
+                "`audit --shard` wrote."
+            )
+        manifests.append(manifest)
     for folder, manifest in zip(folders, manifests, strict=True):
         if _identity(manifest) != _identity(manifests[0]):
             raise StoreError(
@@ -128,17 +137,6 @@ def _run_in(folder: Path) -> Path:
             f"{str(folder)!r} holds {len(inside)} runs; give the folder of the one to merge."
         )
     return inside[0] if inside else folder
-
-
-def _manifest(folder: Path) -> Manifest:
-    found = read_manifest(folder)
-    require_current(found, folder)
-    if "beside" not in found or not (folder / "trials.sqlite").is_file():
-        raise StoreError(
-            f"{str(folder)!r} is not a run folder of this version; give the folders that `audit "
-            "--shard` wrote."
-        )
-    return found
 
 
 def _identity(manifest: Manifest) -> str:

@@ -56,8 +56,8 @@ class Commitment:
 
 def commit(folder: Path, manifest: Settings) -> Commitment:
     """Write down what the audit of a run folder will do, before it asks anything."""
-    if known := read_commitment(folder):
-        return known
+    if before := read_commitment(folder):
+        return before
     out, day = folder.parent, first_day(folder, manifest["evidence"])
     if day is not None:
         raise UsageError(
@@ -68,21 +68,18 @@ def commit(folder: Path, manifest: Settings) -> Commitment:
     make_key(folder)
     manifest = json.loads(json.dumps(manifest))
     system = text_digest(manifest["system"].encode())
-    made = Commitment(
-        manifest["spec"], system, manifest["model"], key_hash(folder, manifest["data"]),
-        manifest["version"], _earlier(out, system),
-    )  # fmt: skip
-    write_private(folder / COMMITMENT, made.text)
-    return made
-
-
-def _earlier(out: Path, system: str) -> dict[str, str]:
-    """Commitments for the same system in the same folder of runs."""
+    # commitments for the same system in the same folder of runs
     known = {path.parent.name: read_commitment(path.parent) for path in out.glob(f"*/{COMMITMENT}")}
-    return {
+    earlier = {
         name: one.digest for name, one in sorted(known.items())
         if one is not None and one.system == system
     }  # fmt: skip
+    made = Commitment(
+        manifest["spec"], system, manifest["model"], key_hash(folder, manifest["data"]),
+        manifest["version"], earlier,
+    )  # fmt: skip
+    write_private(folder / COMMITMENT, made.text)
+    return made
 
 
 def read_commitment(folder: Path) -> Commitment | None:

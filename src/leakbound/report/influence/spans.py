@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -85,18 +85,16 @@ def _readings_of(record: InfluenceRecord, with_model: bool) -> list[list[NamedRe
 def top_spans(one: Attribution, grid: SpanGrid, count: int = 5) -> list[TopSpan]:
     """The spans with the largest influence on the response."""
     order = np.argsort(-grid.totals, kind="stable")[:count]
-    return [_top_span(one, grid, int(at)) for at in order]
-
-
-def _top_span(one: Attribution, grid: SpanGrid, at: int) -> TopSpan:
-    first, end = grid.spans[at]
-    influence, loss = float(grid.totals[at]), float(grid.ex_post_privacy_losses[at])
-    words = one.words((first, end))
-    if not grid.unit:
-        return TopSpan(words, first, end, influence, loss)
-    error = grid.errors[at] if grid.errors else 0.0
-    share = float(grid.shares[at])
-    return TopSpan(words, first, end, influence, loss, grid.names[at], share, error)
+    spans = []
+    for at in map(int, order):
+        first, end = grid.spans[at]
+        influence, loss = float(grid.totals[at]), float(grid.ex_post_privacy_losses[at])
+        span = TopSpan(one.words((first, end)), first, end, influence, loss)
+        if grid.unit:
+            error = grid.errors[at] if grid.errors else 0.0
+            span = replace(span, name=grid.names[at], share=float(grid.shares[at]), error=error)
+        spans.append(span)
+    return spans
 
 
 def grid_title(grid: SpanGrid) -> str:
