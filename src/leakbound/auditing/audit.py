@@ -11,7 +11,7 @@ from leakbound.auditing.collect.collect import (
     Progress,
     collect,
 )
-from leakbound.auditing.collect.prefetch import run_ahead
+from leakbound.auditing.collect.runners import run_ahead
 from leakbound.auditing.decide.decide import decide
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.prepare.prepared import Prepared

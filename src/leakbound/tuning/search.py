@@ -16,7 +16,7 @@ import yaml
 from leakbound._check import whole
 from leakbound._version import __version__
 from leakbound.attacks import QUERIES, AuditQuery, GivenQuery, IfThenExplicit, templates
-from leakbound.auditing.collect.prefetch import pace
+from leakbound.auditing.collect.runners import pace
 from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.prepare.prepared import Prepared

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from leakbound.auditing.decide.channel_verdicts import ChannelResult, channel_results
-from leakbound.auditing.decide.largest_certifiable import largest_of, must_learn
+from leakbound.auditing.decide.channel_verdicts import (
+    ChannelResult,
+    channel_results,
+    largest_of,
+    must_learn,
+)
 from leakbound.auditing.decide.obstacles import (
     channels_untested,
     noise_obstacles,

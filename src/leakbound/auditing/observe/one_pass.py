@@ -13,13 +13,14 @@ import numpy as np
 
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.design.pairs import LATE, Pair
-from leakbound.auditing.observe.channels import (
+from leakbound.auditing.observe.controls import (
+    ControlCheck,
     StoredBatch,
     channels_shown,
     check_channels,
+    check_controls,
     of_all_channels,
 )
-from leakbound.auditing.observe.controls import ControlCheck, check_controls
 from leakbound.auditing.observe.rejections import rejections
 from leakbound.auditing.observe.release import Releaser
 from leakbound.auditing.observe.reply_separation import ReplySeparation

@@ -12,7 +12,7 @@ from leakbound.attacks import Score
 from leakbound.attacks.scores import output_texts
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.design.seeds import generator
-from leakbound.auditing.observe.channels import StoredBatch, observe_channels, replies_in
+from leakbound.auditing.observe.controls import StoredBatch, observe_channels, replies_in
 from leakbound.auditing.observe.state_check import StateTally
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.errors import UsageError

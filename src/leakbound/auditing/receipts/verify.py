@@ -1,4 +1,4 @@
-"""Is a run what its audit wrote? Digests alone say it, and no model is asked.
+"""A finished run: loaded, and verified by its digests alone; no model is asked.
 
 Against an edit by whoever owns the run, and rebuilds its digests, only a digest that is kept
 elsewhere helps: that of the commitment, or the anchor of the finished run.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leakbound.auditing.decide.channel_verdicts import ChannelResult
+from leakbound.auditing.decide.channel_verdicts import ChannelResult, reach_sentence
 from leakbound.auditing.decide.decide import Assessment
-from leakbound.auditing.decide.largest_certifiable import reach_sentence
 from leakbound.auditing.decide.obstacles import (
     state_sentence,
 )

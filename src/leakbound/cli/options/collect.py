@@ -17,7 +17,7 @@ import click
 
 from leakbound.auditing.collect.cluster import on_cluster
 from leakbound.auditing.collect.collect import BatchRunner, replay_only
-from leakbound.auditing.collect.prefetch import SystemRunner, run_ahead
+from leakbound.auditing.collect.runners import SystemRunner, run_ahead
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.shards import replay_model
 from leakbound.auditing.spec.audit_spec import AuditSpec
