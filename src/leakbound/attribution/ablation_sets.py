@@ -146,17 +146,7 @@ class Lasso:
     def solve(self, values: Floats) -> Solved:
         """Fit with the penalty that has the smallest error in cross-validation."""
         x = self.kept.astype(float)
-        # the penalty with the smallest squared error on rows that the fit did not see
-        top = float(np.abs((x - x.mean(0)).T @ (values - values.mean(0))).max(initial=0) / len(x))
-        penalties = [float(top * share) for share in PENALTIES]
-        fold, loss = np.arange(len(x)) % FOLDS, np.zeros(len(penalties))
-        for at in range(FOLDS):
-            seen, other = fold != at, fold == at
-            middle, level = x[seen].mean(0), values[seen].mean(0)
-            for number, coefficients in enumerate(_fit(x[seen], values[seen], penalties)):
-                missed = values[other] - level - (x[other] - middle) @ coefficients
-                loss[number] += float((missed**2).sum())
-        penalty = penalties[int(loss.argmin())]
+        penalty = _best_penalty(x, values)
         rows = np.arange(len(x)) % GROUPS
         fewer = [_fit(x[rows != g], values[rows != g], [penalty])[0] for g in range(GROUPS)]
         return Solved(_fit(x, values, [penalty])[0], *jackknife(np.array(fewer)), GROUPS)
@@ -205,6 +195,20 @@ def jackknife(fewer: Floats) -> tuple[Floats, Floats]:
 def _spread(fewer: Floats) -> Floats:
     parts = len(fewer)
     return np.asarray(np.sqrt((parts - 1) / parts * ((fewer - fewer.mean(0)) ** 2).sum(0)))
+
+
+def _best_penalty(x: Floats, y: Floats) -> float:
+    """The penalty with the smallest squared error on rows that the fit did not see."""
+    top = float(np.abs((x - x.mean(0)).T @ (y - y.mean(0))).max(initial=0) / len(x))
+    penalties = [float(top * share) for share in PENALTIES]
+    fold, loss = np.arange(len(x)) % FOLDS, np.zeros(len(penalties))
+    for at in range(FOLDS):
+        seen, other = fold != at, fold == at
+        middle, level = x[seen].mean(0), y[seen].mean(0)
+        for number, coefficients in enumerate(_fit(x[seen], y[seen], penalties)):
+            missed = y[other] - level - (x[other] - middle) @ coefficients
+            loss[number] += float((missed**2).sum())
+    return penalties[int(loss.argmin())]
 
 
 def _fit(x: Floats, y: Floats, penalties: list[float]) -> list[Floats]:

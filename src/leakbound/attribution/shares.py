@@ -15,7 +15,7 @@ from leakbound.errors import UsageError
 REDUNDANT = 0.5  # leave-one-out that explains less of the whole context than this misses copies
 
 
-Found = tuple[ShareLimit, str]  # of one source in one reading, and why the shares say nothing
+SourceShare = tuple[ShareLimit, str]  # of one source in one reading, and why the shares say nothing
 
 
 def limit_shares(
@@ -78,7 +78,7 @@ def explains_too_little(grid: SpanGrid, whole: float) -> bool:
 def _shares(
     context: int, reading: Reading, name: str | None, confidence: float, limit: float,
     source: str | None,
-) -> list[Found]:  # fmt: skip
+) -> list[SourceShare]:  # fmt: skip
     """A share for each name, or for `name` alone; units with the same name are added up."""
     grid = share_grid(reading)
     obstacle, shares = _obstacle(reading, grid), grid.shares
@@ -116,7 +116,7 @@ def _obstacle(reading: Reading, grid: SpanGrid) -> str:
     return ""
 
 
-def _decide(found: Sequence[Found]) -> ShareLimit:
+def _decide(found: Sequence[SourceShare]) -> ShareLimit:
     """The clearest violation, or else an obstacle, or else the source closest to the limit."""
     limit = found[0][0].max_share
     clear = [one for one, obstacle in found if not obstacle]

@@ -161,15 +161,7 @@ def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
     stored = store.batches()
     missing = [first for first in asked.batches() if first not in stored]
     if not missing:
-        # every shard has seen the controls after its last pair
-        cut = [one for one in store.shards() or [(1, 1)] if late_left(asked, store, one)]
-        if cut:
-            number, total = cut[0]
-            raise StoreError(
-                f"shard {number}/{total} was not collected to its end: the controls after its last "
-                f"pair are missing. Collect them (audit --shard {number}/{total}), then merge "
-                "again with its folder."
-            )
+        _require_late(asked, store)
         return
     total = max((total for _, total in store.shards()), default=1)
     names = sorted({first // asked.size % total + 1 if first >= 0 else 1 for first in missing})
@@ -179,6 +171,18 @@ def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
         "collect it to its end "
         f"(audit --shard {names[0]}/{total}), then merge again with its folder."
     )
+
+
+def _require_late(asked: CollectionPlan, store: RunStore) -> None:
+    """Every shard has seen the controls after its last pair."""
+    cut = [one for one in store.shards() or [(1, 1)] if late_left(asked, store, one)]
+    if cut:
+        number, total = cut[0]
+        raise StoreError(
+            f"shard {number}/{total} was not collected to its end: the controls after its last "
+            f"pair are missing. Collect them (audit --shard {number}/{total}), then merge again "
+            "with its folder."
+        )
 
 
 def run_shard(
