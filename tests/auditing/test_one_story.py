@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import leakbound
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.decide.obstacles import controls_lost
-from leakbound.auditing.decide.verdict import conclude
+from leakbound.auditing.decide.verdict import above_zero, conclude
 from leakbound.auditing.observe.controls import ControlCheck, check_controls
 from leakbound.auditing.observe.rejections import as_tested
 from leakbound.auditing.prepare.build import Handed
@@ -190,8 +191,39 @@ def test_an_attack_is_not_blind_beside_an_exact_loss_above_0() -> None:
     blind = ("attack_blind", "replies tell more than what decides reads.")
     said = conclude(RECORD_DESIGN, EProcess(), at(0.0, 0.0), loss, 40, Bounds(99.0, None), (blind,))
     assert (said.verdict, said.reason) == ("inconclusive", "too_few_trials")
-    assert said.sentences[0].startswith("the bound 0.40 is above 0")
+    assert said.sentences[0].startswith("epsilon is at least 0.40 (exact), above 0")
     assert said.sentences[1] == blind[1]  # the reason and the sentence under it are of one kind
+
+
+class NearChance:
+    """Right in 65 % of its answers: too few controls see it, and bounds of some methods are > 0."""
+
+    stateful = False
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+
+    def __call__(self, context: Context, query: str) -> str:
+        there = any(query.split('"')[1] in str(row.input) for row in context)
+        return "yes" if (self._rng.random() < 0.65) == there else "no"
+
+
+@pytest.mark.parametrize("estimator", ["e_process", "clopper_pearson"])
+def test_no_result_is_blind_beside_a_bound_of_any_method(tmp_path: Path, estimator: str) -> None:
+    """ "Nothing shows that the canary is seen" stood above bounds of methods that do not decide."""
+    rows = [(f"note {i} about item {i * 7}", "ab"[i % 2]) for i in range(60)]
+    reasons = set()
+    for seed in (5, 6, 11, 12):
+        result = leakbound.audit(
+            rows, system=NearChance(seed), pairs=40, shots=6, epsilon=1.0, state_check=0.0,
+            simulations=0, estimator=estimator, out=tmp_path / str(seed),
+        )  # fmt: skip
+        above = above_zero(result.estimates)
+        assert result.verdict == "inconclusive"
+        assert result.reason == ("attack_blind" if above is None else "too_few_trials")
+        assert ("othing shows" in summary(result)) == (above is None)
+        reasons.add((above is None, result.controls is not None and result.controls.seen))
+    assert (False, False) in reasons  # a bound above 0, and controls that did not see it
 
 
 def test_a_lost_control_is_no_change_of_the_system_unless_it_differs_from_the_first() -> None:

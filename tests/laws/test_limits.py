@@ -62,7 +62,12 @@ def too_short(text: str) -> list[int]:
 
 
 def _seconds(value: ast.expr) -> float:
-    """Of a number that is written out, also as an option of a command; else 0."""
+    """Of a number that is written out, also as an option of a command or by a product; else 0. Of
+    two ways, the longer."""
+    if isinstance(value, ast.IfExp):
+        return max(_seconds(value.body), _seconds(value.orelse))
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
+        return _seconds(value.left) * _seconds(value.right)
     try:
         return float(ast.literal_eval(value))
     except (ValueError, TypeError):
@@ -73,7 +78,8 @@ def _seconds(value: ast.expr) -> float:
     "line",
     ["thread.join(5)", "event.wait(timeout=9.5)", "Options(timeout=1)", "x = {'timeout': 2}",
      "def f(patience=3.0): ...", "httpx.get(url)", "httpx.Client(base_url=url)",
-     "cli('audit', '--timeout', '50')", "asyncio.wait_for(it, 2)"],
+     "cli('audit', '--timeout', '50')", "asyncio.wait_for(it, 2)", "wait(timeout=2 * 3)",
+     "event.wait(0.05 if quick else 5)"],
 )  # fmt: skip
 def test_the_reader_of_limits_finds_them(line: str) -> None:
     assert too_short(line) == [1]

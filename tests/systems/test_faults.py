@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from limits import expires
+from limits import PATIENCE, expires
 from loopback.faulty import faulty
 
 import leakbound
@@ -265,7 +265,7 @@ class Counting:
             self.most = max(self.most, self.inside)
         if self.inside >= 12:
             self.full.set()
-        self.full.wait(0.05 if self.stateful else 5)
+        self.full.wait(0.05 if self.stateful else PATIENCE)
         with self.lock:
             self.inside -= 1
         return "yes"

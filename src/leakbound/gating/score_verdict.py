@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from leakbound.auditing.decide.verdict import Conclusion, Obstacle, sees_something, unshown_sentence
+from leakbound.auditing.decide.verdict import (
+    Conclusion,
+    Obstacle,
+    above_zero,
+    sees_something,
+    unshown_sentence,
+)
 from leakbound.auditing.observe.controls import LEVEL
 from leakbound.auditing.observe.rejections import above_guessing
 from leakbound.estimators import Claim
 from leakbound.estimators.random_guessing import is_random_guessing, random_guessing
 from leakbound.estimators.score_bounds import DecidingName, ScoreBounds
 from leakbound.estimators.scored_trials import ScoredTrials
-from leakbound.stats import beside, cut, rank_test
+from leakbound.stats import Estimate, beside, cut, rank_test
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ def conclude_scores(
     epsilon = bound.epsilon or 0.0
     if epsilon > claim.epsilon:
         return Conclusion("violation", None, (_above(epsilon, method, claim, found.confidence),))
-    against = (*_few(most, claim, found), *_blind(seen, epsilon))
+    against = (*_few(most, claim, found), *_blind(seen, above_zero((bound, *found.estimates))))
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     sentence = (
@@ -96,10 +102,10 @@ def _few(most: float, claim: Claim, found: ScoreBounds) -> Iterator[Obstacle]:
         )
 
 
-def _blind(seen: Seen, bound: float) -> Iterator[Obstacle]:
+def _blind(seen: Seen, bound: Estimate | None) -> Iterator[Obstacle]:
     if seen.p_value <= LEVEL:
         return
-    if bound > 0:
+    if bound is not None:
         yield sees_something(bound)
         return
     advice = (

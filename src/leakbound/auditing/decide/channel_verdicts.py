@@ -50,7 +50,8 @@ def must_learn(seen: OnePass, controls: ControlCheck) -> bool:
 def largest_of(
     seen: OnePass, controls: ControlCheck, told: Separations, bounds: Sequence[Estimate]
 ) -> Bounds:
-    """The largest bounds that the pairs of an audit can certify."""
+    """The largest bounds that the pairs of an audit can certify; no less than they do certify, as
+    replies may show more than a perfect score."""
     batch, design, estimator = seen.control_batch(), seen.design, seen.prepared.estimator
     if design.channels and batch:
         # that of the channel which can certify least, since a leak may be in it; 0 if none showed
@@ -65,8 +66,9 @@ def largest_of(
         found = min(each, key=lambda one: one.epsilon, default=Bounds(0.0, 0.0))
     else:
         found = largest_seen(design, estimator, seen.seen, controls, batch, told)
-    epsilon = max((one.epsilon or 0.0 for one in bounds), default=0.0)
-    return replace(found, epsilon=max(found.epsilon, epsilon)) if separates_alone(told) else found
+    epsilon = max([found.epsilon, *(one.epsilon or 0.0 for one in bounds)])
+    mu = None if found.mu is None else max([found.mu, *(one.mu or 0.0 for one in bounds)])
+    return Bounds(epsilon, mu)
 
 
 def largest_seen(

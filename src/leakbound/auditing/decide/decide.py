@@ -60,17 +60,17 @@ def decide(seen: OnePass) -> Assessment:
     tested = estimator.tested_pairs(design, seen.seen)
     controls, state, noise = seen.controls(), seen.state(), seen.releaser.served.noise_fit()
     largest, exact = largest_of(seen, controls, told, bounds), _exact(found)
-    alone, above = separates_alone(told), above_zero(bounds, exact)
+    alone, shown = separates_alone(told), [one for each in found.values() for one in each]
     against = (
         *noise_obstacles(design, estimator, found, noise),
-        *obstacles(prepared.attack, seen.tally, controls, state, above),
+        *obstacles(prepared.attack, seen.tally, controls, state, above_zero((*bounds, *shown))),
         *unread(told, estimator, design.replies, exceeds(largest, design)),
         *channels_untested(prepared.spec.attack.channels, design.channels, seen.tally.channels),
         *only_in_bulk(prepared.attack, controls, alone),
     )
     slow = alone or must_learn(seen, controls)
     return Assessment(
-        conclude(design, estimator, bounds, exact, tested, largest, against, slow),
+        conclude(design, estimator, bounds, exact, tested, largest, against, slow, shown),
         found, exact, tested, largest, told, slow, controls, state, noise,
         _channels(seen, tested, state, told),
     )  # fmt: skip

@@ -32,7 +32,7 @@ UNCHANGED = (
 
 def obstacles(
     attack: Attack, tally: Tally, controls: ControlCheck, state: StateCheck | None,
-    bound: float = 0.0,
+    bound: Estimate | None = None,
 ) -> tuple[Obstacle, ...]:  # fmt: skip
     """What keeps an audit without a rejection from saying no_violation."""
     return (
@@ -86,12 +86,14 @@ def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterato
     )
 
 
-def blind_sentence(attack: Attack, controls: ControlCheck, bound: float) -> Iterator[Obstacle]:
+def blind_sentence(
+    attack: Attack, controls: ControlCheck, bound: Estimate | None
+) -> Iterator[Obstacle]:
     """Did the attack see the positive control?"""
     if controls.seen:
         yield from controls_lost(controls)
         return
-    if bound > 0:
+    if bound is not None:
         yield sees_something(bound)
         return
     if controls.p_value is None:
@@ -131,7 +133,7 @@ def controls_lost(controls: ControlCheck) -> Iterator[Obstacle]:
     if controls.seen_late or controls.exempt:
         return
     yield (
-        "attack_blind",
+        "stateful_system" if controls.shows_change else "attack_blind",
         "the attack saw the canary at the beginning and no longer at the end: control contexts did "
         f"not clearly differ after the last pair ({controls.pairs} of each, p = "
         f"{controls.late:.2g}). {CHANGED if controls.shows_change else UNCHANGED}",

@@ -37,8 +37,9 @@ class Conclusion:
 def conclude(
     design: TrialDesign, estimator: Estimator, bounds: Sequence[Estimate], exact: Estimate | None,
     tested: int, largest: Bounds, obstacles: Sequence[Obstacle] = (), by_replies: bool = False,
+    shown: Sequence[Estimate] = (),
 ) -> Conclusion:  # fmt: skip
-    """The verdict of an audit.
+    """The verdict of an audit; `shown` are estimates that stand beside those that decide.
 
     The exact loss of a pair is certain where outputs are distributed as declared, so it is compared
     beside the bounds and spends no error.
@@ -47,7 +48,7 @@ def conclude(
     if by_bounds or exactly:
         return Conclusion("violation", None, (*by_bounds, *exactly), by_exact=not by_bounds)
     few = () if exceeds(largest, design) else (_too_few(design, tested, largest, by_replies),)
-    against = without_blindness(above_zero(bounds, exact), (*obstacles, *few))
+    against = without_blindness(above_zero((*bounds, exact, *shown)), (*obstacles, *few))
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
@@ -58,26 +59,29 @@ def conclude(
     return Conclusion("no_violation", None, (sentence,))
 
 
-def above_zero(bounds: Sequence[Estimate], exact: Estimate | None = None) -> float:
-    """How far above 0 any bound is, that of the declared distributions included."""
-    known = (one for one in (*bounds, exact) if one and one.kind != "point_estimate")
-    return max((one.epsilon or one.mu or 0.0 for one in known), default=0.0)
+def above_zero(estimates: Iterable[Estimate | None]) -> Estimate | None:
+    """The first lower bound above 0: of epsilon, and else of mu."""
+    bounds = [one for one in estimates if one and one.kind == "lower_bound"]
+    epsilon = (one for one in bounds if (one.epsilon or 0.0) > 0)
+    return next(epsilon, None) or next((one for one in bounds if (one.mu or 0.0) > 0), None)
 
 
-def sees_something(bound: float) -> Obstacle:
+def sees_something(bound: Estimate) -> Obstacle:
     """Too few trials, of an attack whose controls did not show that it sees anything."""
+    what = "mu" if bound.epsilon is None else "epsilon"
     return (
         "too_few_trials",
-        f"the bound {cut(bound)} is above 0, so outputs tell something of the canary, and it does "
-        "not exceed what is claimed; these trials do not show whether the true value does. Use "
-        "more trials.",
+        f"{what} is at least {cut(bound.mu if bound.epsilon is None else bound.epsilon)} "
+        f"({bound.method}), above 0, so the attack may see something of the canary. What decides "
+        "does not exceed what is claimed, and these trials do not show whether the true value "
+        "does. Use more trials.",
     )
 
 
-def without_blindness(bound: float, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
+def without_blindness(bound: Estimate | None, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
     """No attack is blind beside a bound above 0: what is said first is that trials are too few."""
     blind = any(code == "attack_blind" for code, _ in against)
-    if bound <= 0 or not blind:
+    if bound is None or not blind:
         return tuple(against)
     first = sees_something(bound)
     return (first, *(one for one in against if one != first))

@@ -72,7 +72,7 @@ def conclude_one_run(
     found = tuple(_reject(prepared, claim, bound))
     if found:
         return Conclusion("violation", None, found)
-    shown = above_zero([bound])
+    shown = above_zero((bound, *_estimates(bound, prepared.spec.decision)))
     against = without_blindness(
         shown,
         (*_blind(prepared, controls, unreadable, shown), *_few(prepared, claim, largest)),
@@ -146,7 +146,7 @@ def _few(prepared: PreparedOneRun, claim: Claim, largest: Estimate) -> Iterator[
 
 
 def _blind(
-    prepared: PreparedOneRun, controls: ControlCheck, unreadable: int, bound: float
+    prepared: PreparedOneRun, controls: ControlCheck, unreadable: int, bound: Estimate | None
 ) -> Iterator[Obstacle]:
     if unreadable > UNREADABLE * prepared.answers:
         yield (
@@ -164,7 +164,7 @@ def _blind(
                 "more.",
             )
         return
-    if bound > 0:
+    if bound is not None:
         yield sees_something(bound)
         return
     if controls.p_value is None:

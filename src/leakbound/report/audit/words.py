@@ -64,8 +64,14 @@ def check_sentence(result: AuditResult) -> str:
             again = "and again" if controls.seen_late else "and no longer"
             text += f", {again} after the last pair (p = {controls.late:.2g})"
         if controls.single is not None:
-            once = "and" if controls.seen_once else "and not clearly"
-            text += f", {once} a single canary (p = {controls.single:.2g})"
+            if controls.seen:
+                once = "and a" if controls.seen_once else "and not clearly a"
+                single = f"{once} single canary"
+            else:
+                single = (
+                    "but a single canary" if controls.seen_once else "and no single canary clearly"
+                )
+            text += f", {single} (p = {controls.single:.2g})"
         found.append(f"{text}.")
     if state is not None and state.found is None:
         found.append(f"No sign that the system remembers ({state.repeats} queries asked again).")
