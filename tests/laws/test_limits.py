@@ -65,7 +65,8 @@ def _seconds(value: ast.expr) -> float:
     """Of a number that is written out, also as an option of a command or by a product; else 0. Of
     two ways, the longer."""
     if isinstance(value, ast.IfExp):
-        return max(_seconds(value.body), _seconds(value.orelse))
+        both = _seconds(value.body), _seconds(value.orelse)
+        return max(both) if all(both) else 0.0
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
         return _seconds(value.left) * _seconds(value.right)
     try:
