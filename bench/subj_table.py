@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.auditing import make_spec, prepare, run_audit
-from leakbound.auditing.result.subject import system_name
+from leakbound.auditing.result.sentences import system_name
 from leakbound.models import open_model
 from leakbound.report.words import verdict_text
 from leakbound.stats import cut

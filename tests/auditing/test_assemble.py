@@ -13,7 +13,7 @@ import pytest
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.errors import UsageError
 from leakbound.models import Scripted
-from leakbound.report.audit.figures import roc_figure
+from leakbound.report.audit.page import roc_figure
 from leakbound.stats import clopper_pearson, cut
 from leakbound.tasks import Example
 

@@ -23,7 +23,7 @@ from leakbound.auditing.collect.collect import CollectionPlan, replay_only, run_
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.shards import merge, run_shard
 from leakbound.auditing.store.chain import row_digest
-from leakbound.auditing.store.folder import keyed
+from leakbound.auditing.store.folder import key_hash
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.cli import main
 from leakbound.errors import StoreError, UsageError
@@ -184,7 +184,7 @@ def test_the_head_of_a_result_does_not_depend_on_how_it_was_collected(
         heads[name] = [store.head(pairs) for pairs in (8, 12)]
     assert heads["up"] == heads["down"]
     whole, folder = run_audit(prepared, tmp_path)
-    assert whole.provenance["evidence"] == keyed(folder, heads["up"][1])
+    assert whole.provenance["evidence"] == key_hash(folder, heads["up"][1])
     assert "evidence" not in json.loads(whole.results())
 
 

@@ -11,7 +11,7 @@ import yaml
 import leakbound
 from leakbound.attacks import Attack, Hex, Membership, PredictedMember
 from leakbound.auditing import load_spec, make_spec, prepare, run_audit
-from leakbound.auditing.result.export import config_text
+from leakbound.auditing.result.audit_result import config_text
 from leakbound.errors import UsageError
 from leakbound.estimators import EProcess
 from leakbound.mechanisms import ReportNoisyMax

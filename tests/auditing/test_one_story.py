@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 import leakbound
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
-from leakbound.auditing.decide.obstacles import lost_controls
+from leakbound.auditing.decide.obstacles import controls_lost
 from leakbound.auditing.decide.verdict import above_zero, conclude
 from leakbound.auditing.observe.controls import ControlCheck, check_controls
 from leakbound.auditing.observe.rejections import as_tested
 from leakbound.auditing.prepare.build import Handed
-from leakbound.auditing.receipts.load import load_result
-from leakbound.auditing.result.summary import attacker_sentence
+from leakbound.auditing.receipts.verify import load_result
+from leakbound.auditing.result.sentences import attacker_sentence
 from leakbound.estimators import (
     Bounds,
     Claim,
@@ -233,8 +233,8 @@ def test_a_lost_control_is_no_change_of_the_system_unless_it_differs_from_the_fi
         member = np.repeat([1.0, 0.0], [hits, 8 - hits])
         return check_controls(PairedScores(member, np.zeros(8)), False)
 
-    ((_, chance),) = lost_controls(check(7).followed_by([check(3)]))
-    ((_, changed),) = lost_controls(check(8).followed_by([check(0)]))
+    ((_, chance),) = controls_lost(check(7).followed_by([check(3)]))
+    ((_, changed),) = controls_lost(check(8).followed_by([check(0)]))
     assert ("no evidence that the system changed" in chance, "quota" in chance) == (True, False)
     assert "the system changed during the audit (an exhausted quota" in changed
 

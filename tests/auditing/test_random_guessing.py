@@ -15,11 +15,11 @@ from stores import DISPOSABLE, NoisyStore, documents
 import leakbound
 from leakbound import Claim, Example
 from leakbound.auditing import prepare, run_audit
-from leakbound.auditing.decide.guessing import unshown_sentence
+from leakbound.auditing.decide.verdict import unshown_sentence
 from leakbound.auditing.prepare.build import Handed
-from leakbound.auditing.prepare.refusals import of_named_claim, unsupported_claim
+from leakbound.auditing.prepare.prepare import claim_warnings, of_named_claim
 from leakbound.auditing.receipts.recompute import Recomputed, recompute
-from leakbound.auditing.result.export import config_text
+from leakbound.auditing.result.audit_result import config_text
 from leakbound.auditing.spec.audit_spec import load_spec, make_spec
 from leakbound.errors import UsageError
 from leakbound.estimators import (
@@ -190,7 +190,7 @@ def test_noise_is_calibrated_by_epsilon_alone() -> None:
     decided = of_named_claim(make_spec({**noisy, "epsilon": 4.0}), EProcess(), Handed())
     assert decided.name == "two_sided"
     cost = ReportNoisyMax.calibrated(4.0, 1e-5).guarantee
-    (warning,) = unsupported_claim(make_spec({**noisy, "epsilon": 4.0}), cost)
+    (warning,) = claim_warnings(make_spec({**noisy, "epsilon": 4.0}), cost)
     assert "not what this mechanism guarantees" in warning
 
 

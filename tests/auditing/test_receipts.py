@@ -24,7 +24,7 @@ from leakbound.auditing.receipts.verify import verify_run
 from leakbound.auditing.store import chain
 from leakbound.auditing.store.commitments import COMMITMENT, Commitment, read_commitment
 from leakbound.auditing.store.commitments import commit as commit_to
-from leakbound.auditing.store.folder import keyed
+from leakbound.auditing.store.folder import key_hash
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Scripted
 from leakbound.tasks import Context
@@ -239,7 +239,7 @@ def rebuild(folder: Path) -> None:
         for first, calls, pairs in batches:
             listed = [digests[pair] for pair in range(first, first + pairs)]
             chain.append(db, (first, calls, pairs, chain.rows_digest(listed)))
-        head = keyed(folder, chain.head_of(db, 12))
+        head = key_hash(folder, chain.head_of(db, 12))
         record = json.loads((folder / "record.json").read_text())
         record["provenance"]["evidence"] = head
         text = json.dumps(record, indent=2)

@@ -13,8 +13,8 @@ import pytest
 
 import leakbound
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare, run_audit
-from leakbound.auditing.result.export import config_text
-from leakbound.auditing.shards import kept_model, merge
+from leakbound.auditing.result.audit_result import config_text
+from leakbound.auditing.shards import merge, replay_model
 from leakbound.errors import StoreError
 from leakbound.gating.gate import Gate, check_gate
 from leakbound.models import Scripted
@@ -83,7 +83,7 @@ def test_a_run_of_version_1_is_refused_in_a_sentence_where_its_outputs_are_asked
     runs = tmp_path / "runs"
     shutil.copytree(GOLDEN / "run-1", runs)
     with pytest.raises(StoreError, match="is a run of schema version 1, and this version reuses"):
-        kept_model(make_spec({}), runs)
+        replay_model(make_spec({}), runs)
     with pytest.raises(StoreError, match="run the audit again, without --replay"):
         merge([next(runs.iterdir())], tmp_path / "merged")
 

@@ -26,7 +26,7 @@ from leakbound.auditing.decide.verdict import Obstacle, Reason, above_zero, conc
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import Tally
 from leakbound.auditing.one_run import prepare_one_run
-from leakbound.auditing.one_run.result import conclude_one_run
+from leakbound.auditing.one_run.run import conclude_one_run
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare.build import Handed
 from leakbound.estimators import Bounds, Claim, EProcess, TrialDesign

@@ -13,7 +13,7 @@ import pytest
 from estimators.said_yes import SaidYes
 
 import leakbound
-from leakbound.auditing.result.export import config_text
+from leakbound.auditing.result.audit_result import config_text
 from leakbound.errors import UsageError
 from leakbound.models import Scripted
 from leakbound.report import page, summary

@@ -29,10 +29,10 @@ from leakbound.gating.compare import compare_results
 from leakbound.models import Scripted
 from leakbound.report import page
 from leakbound.report.decisions.comparison import comparison_page
-from leakbound.report.frame import facts, written
 from leakbound.report.influence.page import influence_page
 from leakbound.report.pages import GLOSSARY, terms_on
 from leakbound.report.sweep.page import sweep_page
+from leakbound.report.words import facts, report_day
 from leakbound.sweeping import SweepRecord, load_sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -170,7 +170,7 @@ def test_the_day_of_a_report_can_be_fixed(monkeypatch: pytest.MonkeyPatch) -> No
         "Model": "m", "Date": "report of 1970-01-01, outputs of 2026-01-02"
     }  # fmt: skip
     monkeypatch.delenv("SOURCE_DATE_EPOCH")
-    assert re.fullmatch(r"20\d\d-\d\d-\d\d", written())
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", report_day())
 
 
 # the page that most people see first with the suite, all others with the slow tests

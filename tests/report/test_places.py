@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from leakbound.report.decisions.bounds_figure import SystemBounds, bounds_figure
-from leakbound.report.figures import canvas, legend_below, svg
-from leakbound.report.places import name_places, number_places
+from leakbound.report.decisions.comparison import SystemBounds, bounds_figure
+from leakbound.report.figures import canvas, legend_below, name_places, number_places, svg
 from leakbound.report.sweep.figure_data import FigureData, FigurePoint, Range, Series
 from leakbound.report.sweep.figures import figure_svg
 

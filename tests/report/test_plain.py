@@ -14,11 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leakbound
-from leakbound.auditing.result.subject import subject_of, systems_words
-from leakbound.auditing.result.summary import attacker_sentence, odds_sentence
+from leakbound.auditing.result.sentences import (
+    attacker_sentence,
+    odds_sentence,
+    subject_of,
+    systems_words,
+)
 from leakbound.models import Scripted
 from leakbound.report import page, summary
-from leakbound.report.audit.page import tried_rows
+from leakbound.report.audit.page import attack_rows
 from leakbound.stats import Estimate
 
 ROWS = [(f"note {number}", "urgent" if number % 3 else "normal") for number in range(60)]
@@ -165,7 +169,7 @@ def test_a_score_of_yes_and_no_has_rates_with_intervals_and_no_roc_curve(
 def test_what_was_not_tried_comes_with_the_option_that_tries_it(
     leaky: leakbound.AuditResult,
 ) -> None:
-    rows = tried_rows(leaky)
+    rows = attack_rows(leaky)
     assert rows[0][1] == f"yes, {leaky.counts['model_calls']} calls"
     assert all((tried == "no") == bool(how) for _, tried, how in rows)
 

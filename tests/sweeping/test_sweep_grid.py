@@ -17,7 +17,7 @@ from leakbound.sweeping.grid import (
     parse_grid,
     settings_of,
 )
-from leakbound.sweeping.objects import SweepObjects
+from leakbound.sweeping.plan import SweepObjects
 
 
 @given(

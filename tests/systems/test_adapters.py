@@ -11,7 +11,7 @@ from leakbound_hosts.adapters.search import find_inside, require_one_store
 from stores import DISPOSABLE, documents
 
 import leakbound
-from leakbound.auditing.result.attack_coverage import tried_sentence
+from leakbound.auditing.result.sentences import attacks_sentence
 from leakbound.errors import TargetError, UsageError
 from leakbound.systems import as_system
 from leakbound.systems.stores import IndexStore
@@ -48,7 +48,7 @@ def test_a_plain_memory_is_a_store(tmp_path: Path) -> None:
     )  # fmt: skip
     assert (result.verdict, result.counts["builds"]) == ("violation", 1)
     assert list(memory.notes.values()) == ["what was there before"]
-    assert "what replies say beside their answer" in tried_sentence(result).partition("Not")[2]
+    assert "what replies say beside their answer" in attacks_sentence(result).partition("Not")[2]
 
 
 def test_a_store_is_found_in_steps_closures_and_globals() -> None:

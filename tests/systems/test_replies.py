@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import leakbound
-from leakbound.auditing.result.attack_coverage import tried_sentence
-from leakbound.auditing.result.summary import attacker_sentence
+from leakbound.auditing.result.sentences import attacker_sentence, attacks_sentence
 from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
@@ -260,7 +259,7 @@ def test_a_reply_that_ends_within_a_character_is_audited(tmp_path: Path, keep: s
 
     result = leakbound.audit(rows, system=cut, query="repeat", canary="hex", **given)
     assert result.counts["pairs"] == 4
-    untried = tried_sentence(result).partition("Not tried")[2]
+    untried = attacks_sentence(result).partition("Not tried")[2]
     assert ("words and numbers that are not stored" in untried) == (keep != "all")
     leakbound.audit(rows, system=cut, channels=("all",), **given)
 
@@ -283,7 +282,7 @@ def test_more_than_an_answer_is_read_whatever_the_query(tmp_path: Path, keep: st
     assert (read.of, read.right, read.guesses) == ("replies", 48, 48)
     assert "whole replies was right about 48 of 48 pairs" in attacker_sentence(result)
     assert ", read from whole replies, exceeds the claimed epsilon 0.5" in result.sentences[0]
-    tried, _, untried = tried_sentence(result).partition("Not tried")
+    tried, _, untried = attacks_sentence(result).partition("Not tried")
     named = "words and numbers that are not stored"
     assert (named in tried, named in untried) == (keep == "all", keep != "all")
     assert "other readings of whole replies" in untried

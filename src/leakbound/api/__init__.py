@@ -4,7 +4,6 @@ Importing this registers the cards that show their results in notebooks.
 """
 
 import leakbound.report.notebook.cards as _cards  # noqa: F401
-import leakbound.report.notebook.decisions as _more_cards  # noqa: F401
 from leakbound.api.answers import answer
 from leakbound.api.audits import audit, plan
 from leakbound.api.decisions import compare, gate, sweep

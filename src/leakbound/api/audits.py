@@ -27,7 +27,7 @@ from leakbound.api.parameters import (
 )
 from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
-from leakbound.auditing.collect.system_calls import runner_of
+from leakbound.auditing.collect.runners import runner_of
 from leakbound.auditing.design.pairs import relation_of
 from leakbound.auditing.one_run import plan_one_run, prepare_one_run, run_one_run
 from leakbound.auditing.plan import Plan

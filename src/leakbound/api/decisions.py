@@ -21,7 +21,7 @@ from leakbound.attribution import (
     load_influence,
 )
 from leakbound.auditing import AuditResult, AuditSpec, Claim, load_result
-from leakbound.auditing.collect.system_calls import runner_of
+from leakbound.auditing.collect.runners import runner_of
 from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.spec.audit_spec import COMPONENTS, flat_keys
 from leakbound.errors import UsageError, findable

@@ -1,16 +1,20 @@
 """Which parts of its context a response comes from, by ablation of spans."""
 
 from leakbound.attribution.attribute import attribute, context_influence
-from leakbound.attribution.bounded import BoundedTokenDistribution
 from leakbound.attribution.cases import Case, case_of_documents, case_of_messages, read_cases
 from leakbound.attribution.compare import (
     InfluenceComparison,
     InfluenceDifference,
     compare_influences,
 )
-from leakbound.attribution.export import csv_text, npz_bytes
 from leakbound.attribution.finished import Finished
-from leakbound.attribution.measure import ResponseLogProbs, TokenDistribution, measure, sample
+from leakbound.attribution.measure import (
+    BoundedTokenDistribution,
+    ResponseLogProbs,
+    TokenDistribution,
+    measure,
+    sample,
+)
 from leakbound.attribution.record import (
     Attribution,
     Expected,
@@ -18,7 +22,9 @@ from leakbound.attribution.record import (
     Reading,
     ShareLimit,
     SpanGrid,
+    csv_text,
     load_influence,
+    npz_bytes,
 )
 from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.shares import limit_shares

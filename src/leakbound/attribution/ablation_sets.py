@@ -71,8 +71,6 @@ class LeaveOneOut:
 class ExactShapley:
     """Shapley values over all sets: the mean gain of a unit over all orders of adding units.
 
-    The values of all units sum to the change by all of them together.
-
     Reference:
         Shapley, A value for n-person games, 1953.
     """
@@ -201,7 +199,7 @@ def _spread(fewer: Floats) -> Floats:
 
 def _best_penalty(x: Floats, y: Floats) -> float:
     """The penalty with the smallest squared error on rows that the fit did not see."""
-    top = _least_penalty(x, y)
+    top = float(np.abs((x - x.mean(0)).T @ (y - y.mean(0))).max(initial=0) / len(x))
     penalties = [float(top * share) for share in PENALTIES]
     fold, loss = np.arange(len(x)) % FOLDS, np.zeros(len(penalties))
     for at in range(FOLDS):
@@ -211,11 +209,6 @@ def _best_penalty(x: Floats, y: Floats) -> float:
             missed = y[other] - level - (x[other] - middle) @ coefficients
             loss[number] += float((missed**2).sum())
     return penalties[int(loss.argmin())]
-
-
-def _least_penalty(x: Floats, y: Floats) -> float:
-    """The smallest penalty at which every coefficient is 0."""
-    return float(np.abs((x - x.mean(0)).T @ (y - y.mean(0))).max(initial=0) / len(x))
 
 
 def _fit(x: Floats, y: Floats, penalties: list[float]) -> list[Floats]:

@@ -11,16 +11,15 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.attribution.ablation_sets import Solved, plan_sets
-from leakbound.attribution.bounded import BoundedTokenDistribution
+from leakbound.attribution.ablation_sets import plan_sets
 from leakbound.attribution.cases import Case
 from leakbound.attribution.measure import (
     Removed,
     ResponseLogProbs,
+    ResponseReader,
     TokenDistribution,
     forget,
     measure,
-    measure_sets,
     sample,
 )
 from leakbound.attribution.record import (
@@ -32,13 +31,12 @@ from leakbound.attribution.record import (
     Reading,
     SpanGrid,
     UnmeasuredUnits,
-    expected,
+    means_over_contexts,
     provenance,
 )
 from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.spans import (
     Ids,
-    LocatedContext,
     PromptParts,
     Span,
     TokenModel,
@@ -66,35 +64,6 @@ SETS_STREAM = 1 << 20  # seeds of ablation sets, beyond those of sampled respons
 PROBES = 20  # units outside the opened documents: at 95 %, at most 14 % can exceed all of them
 
 
-def cuts(length: int, settings: InfluenceSettings) -> dict[int, tuple[Span, ...]]:
-    """The spans of each size."""
-    sizes = span_sizes(length, settings.span_sizes)
-    return {n: blocks(length, n, _stride(settings, n)) for n in sizes}
-
-
-def token_grids(
-    found: ResponseLogProbs,
-    at: int,
-    spans: dict[int, tuple[Span, ...]],
-    settings: InfluenceSettings,
-) -> tuple[SpanGrid, ...]:
-    """The grids of all sizes under one distribution."""
-    rows = iter(found.signed[at])
-    return tuple(
-        SpanGrid(
-            n=n,
-            stride=_stride(settings, n) or n,
-            spans=group,
-            signed=tuple(floats(next(rows)) for _ in group),
-        )
-        for n, group in spans.items()
-    )
-
-
-def _stride(settings: InfluenceSettings, n: int) -> int | None:
-    return None if settings.stride is None else min(settings.stride, n)
-
-
 def floats(values: npt.ArrayLike) -> tuple[float, ...]:
     """Numbers as they are stored."""
     return tuple(round(float(v), DIGITS) + 0.0 for v in np.asarray(values))
@@ -104,60 +73,61 @@ def floats(values: npt.ArrayLike) -> tuple[float, ...]:
 class UnitMeter:
     """Measures the units of one context for one response."""
 
-    model: Model
+    reader: Callable[[], ResponseReader]  # a new one for each kind asks for the prior anew
     case: Case
-    located: LocatedContext
-    response: Ids
-    distributions: Sequence[TokenDistribution]
+    bounds: Ids
     settings: InfluenceSettings
     number: int
 
     def grids(self) -> list[tuple[SpanGrid, ...]]:
         """The grids of all kinds, for each distribution."""
-        found: list[list[SpanGrid]] = [[] for _ in self.distributions]
+        case, top = self.case, self.settings.top_documents
+        found: list[list[SpanGrid]] = [[] for _ in self.reader().distributions]
         opened: frozenset[int | None] | None = None
         documents: tuple[Located, ...] = ()
         for stream, kind in enumerate(self.settings.unit_kinds):
-            units = self._units(kind)
+            units = unit_spans(
+                find_units(case.context, kind, case.sources), case.context, self.bounds
+            )
             chosen = [one for one in units if opened is None or one[0].source in opened]
-            made = self._kind(kind, chosen, stream)
+            made = self._measure(kind, chosen, stream)
             if opened is not None:
                 rest = [one for one in units if one[0].source not in opened]
                 closed = [one for one in documents if one[0].source not in opened]
                 made = self._with_unopened(made, rest, closed, stream)
-            if kind.name == DOCUMENT and self.settings.top_documents is not None:
-                documents, opened = units, self._top(units, made, self.settings.top_documents)
+            if kind.name == DOCUMENT and top is not None:
+                orders = [np.argsort(-grid.totals, kind="stable")[:top] for grid in made]
+                documents = units
+                opened = frozenset(units[int(at)][0].source for order in orders for at in order)
             for grids, grid in zip(found, made, strict=True):
                 grids.append(grid)
         return [tuple(grids) for grids in found]
 
-    def _units(self, kind: UnitKind) -> tuple[Located, ...]:
-        units = find_units(self.case.context, kind, self.case.sources)
-        return unit_spans(units, self.case.context, self.located.bounds)
-
-    def _kind(self, kind: UnitKind, units: Sequence[Located], stream: int) -> list[SpanGrid]:
+    def _measure(self, kind: UnitKind, units: Sequence[Located], stream: int) -> list[SpanGrid]:
         """One grid for each distribution."""
-        settings, rng = self.settings, self._rng(stream)
-        plan = plan_sets(settings.method, len(units), settings.sets, rng)
-        removed = [_remove(units, row) for row in plan.kept]
-        return [
-            _grid(kind, units, settings.method, len(set(removed)), plan.solve(values))
-            for values in self._values(removed)
+        method = self.settings.method
+        plan = plan_sets(method, len(units), self.settings.sets, self._rng(stream))
+        removed = [
+            tuple(span for (_, span), keep in zip(units, kept, strict=True) if not keep)
+            for kept in plan.kept
         ]
-
-    def _values(self, removed: Sequence[Removed]) -> Floats:
-        """(distributions, sets, tokens) ln p. A response that ended at once has no tokens."""
-        if not self.response:
-            return np.zeros((len(self.distributions), len(removed), 0))
-        parts, response = self.located.parts, self.response
-        return measure_sets(self.model, parts, response, removed, self.distributions)
-
-    def _top(
-        self, units: Sequence[Located], grids: Sequence[SpanGrid], count: int
-    ) -> frozenset[int | None]:
-        """The sources with the largest influence under any distribution."""
-        orders = [np.argsort(-grid.totals, kind="stable")[:count] for grid in grids]
-        return frozenset(units[int(at)][0].source for order in orders for at in order)
+        return [
+            SpanGrid(
+                n=0,
+                stride=0,
+                spans=tuple(span for _, span in units),
+                signed=tuple(floats(row) for row in solved.signed),
+                unit=str(kind),
+                names=tuple(unit.name for unit, _ in units),
+                characters=tuple(unit.characters for unit, _ in units),
+                method=method,
+                sets=len(set(removed)),
+                errors=() if solved.errors is None else floats(solved.errors),
+                share_errors=() if solved.share_errors is None else floats(solved.share_errors),
+                parts=solved.parts,
+            )
+            for solved in map(plan.solve, self.reader().ablated(removed))
+        ]
 
     def _with_unopened(
         self,
@@ -171,56 +141,28 @@ class UnitMeter:
             return list(grids)
         rng = self._rng(SETS_STREAM + stream)
         probed = rng.choice(len(rest), min(PROBES, len(rest)), replace=False)
+        # all kept, all documents closed, each closed, and the probes
         sets: list[Removed] = [(), tuple(span for _, span in documents)]
         sets += [(span,) for _, span in documents]
         sets += [(rest[int(at)][1],) for at in probed]
-        every = self._values(sets)
-        return [
-            grid.model_copy(update={"unopened": _unopened(values, len(documents), len(rest))})
-            for grid, values in zip(grids, every, strict=True)
-        ]
+        least, found = 1 - CONFIDENCE, []
+        for grid, values in zip(grids, self.reader().ablated(sets), strict=True):
+            totals = np.abs(values[0] - values[1:]).sum(1)
+            probes = totals[1 + len(documents) :]
+            unopened = UnmeasuredUnits(
+                documents=len(documents),
+                units=len(rest),
+                joint=floats(totals[:1])[0],
+                bounded=bool((totals[1:] <= totals[0]).all()),
+                probed=len(probes),
+                largest=floats([probes.max(initial=0.0)])[0],
+                share=0.0 if len(probes) == len(rest) else 1 - least ** (1 / len(probes)),
+            )
+            found.append(grid.model_copy(update={"unopened": unopened}))
+        return found
 
     def _rng(self, stream: int) -> np.random.Generator:
         return np.random.default_rng([self.settings.seed, self.number, SETS_STREAM + stream])
-
-
-def _remove(units: Sequence[Located], kept: Iterable[np.bool_]) -> Removed:
-    return tuple(span for (_, span), keep in zip(units, kept, strict=True) if not keep)
-
-
-def _grid(
-    kind: UnitKind, units: Sequence[Located], method: str, sets: int, solved: Solved
-) -> SpanGrid:
-    return SpanGrid(
-        n=0,
-        stride=0,
-        spans=tuple(span for _, span in units),
-        signed=tuple(floats(row) for row in solved.signed),
-        unit=str(kind),
-        names=tuple(unit.name for unit, _ in units),
-        characters=tuple(unit.characters for unit, _ in units),
-        method=method,
-        sets=sets,
-        errors=() if solved.errors is None else floats(solved.errors),
-        share_errors=() if solved.share_errors is None else floats(solved.share_errors),
-        parts=solved.parts,
-    )
-
-
-def _unopened(values: Floats, documents: int, units: int) -> UnmeasuredUnits:
-    """From (2 + documents + probes, tokens): all kept, all closed, each closed, and the probes."""
-    totals = np.abs(values[0] - values[1:]).sum(1)
-    probes = totals[1 + documents :]
-    least = 1 - CONFIDENCE
-    return UnmeasuredUnits(
-        documents=documents,
-        units=units,
-        joint=floats(totals[:1])[0],
-        bounded=bool((totals[1:] <= totals[0]).all()),
-        probed=len(probes),
-        largest=floats([probes.max(initial=0.0)])[0],
-        share=0.0 if len(probes) == units else 1 - least ** (1 / len(probes)),
-    )
 
 
 CaseRunner = Callable[[Sequence[int]], Iterable[tuple[int, Attribution]]]
@@ -241,9 +183,6 @@ def context_influence(
         model: A local model.
         response: The response to attribute; None to sample one for each lambda.
         settings: What to measure; None for the defaults.
-
-    Returns:
-        The record.
 
     Raises:
         LeakboundError: If the inputs cannot be used; before the first pass where possible.
@@ -270,30 +209,38 @@ def attribute(
         each: Runs `attribution` for the missing numbers, in any order; None for this process, one
             after the other.
 
-    Returns:
-        The record.
-
     Raises:
         UsageError: If there is no case, or a context or the template cannot be used.
         TargetError: If the model cannot show its tokens, or a prompt does not fit it.
     """
     if not cases:
         raise UsageError("there is no context; give at least one.")
-    tokens = token_model(model)
-    located = [locate(tokens, case, settings.template, settings.system) for case in cases]
-    model.check([_longest(one, settings) for one in located])
-    _check_units(cases, settings)
+    tokens, longest = token_model(model), []
+    for case in cases:
+        located = locate(tokens, case, settings.template, settings.system)
+        sampled = (0,) * settings.max_tokens
+        response = sampled if located.response is None else located.response
+        longest.append(NextLogits(located.parts.without(), response))
+    model.check(longest)
+    for kind in settings.unit_kinds:
+        for case in cases:
+            is_other = kind.name == MESSAGE and not case.roles
+            find_units(case.context, kind, () if is_other else case.sources)
     done = dict(finished)
     missing = [number for number in range(len(cases)) if number not in finished]
-    for number, one in (each or _in_turn(cases, settings, model))(missing):
+    in_turn = ((number, attribution(cases, settings, model, number)) for number in missing)
+    for number, one in in_turn if each is None else each(missing):
         done[number] = one
         keep(number, one)
     attributions = tuple(done[number] for number in range(len(cases)))
     return InfluenceRecord(
         model=model.name,
-        settings=_plain(settings),
+        settings={
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(settings).items()
+        },
         attributions=attributions,
-        expected=expected(attributions),
+        expected=means_over_contexts(attributions),
         notes=NOTES if settings.bounded is None else (*NOTES, *BOUNDED_NOTES),
         provenance=provenance(
             model=model.name, fingerprint=model.fingerprint, **computation_of(model)
@@ -304,22 +251,33 @@ def attribute(
 def attribution(
     cases: Sequence[Case], settings: InfluenceSettings, model: Model, number: int
 ) -> Attribution:
-    """Influence of every span of one context of a data set.
-
-    A local engine starts with an empty memory, so the result depends on no other case.
-    """
+    """Influence of every span of one context of a data set."""
     forget(model)
     case, tokens = cases[number], token_model(model)
     located = locate(tokens, case, settings.template, settings.system)
-    readings = _readings(model, tokens, case, located, settings, number)
+    distributions = settings.distributions(tokens.end_ids())
+    readings: list[Reading] = []
+    if (ids := located.response) is not None:
+        # a given response is read under all distributions at once
+        if settings.bounded is not None and len(ids) > settings.max_tokens:
+            raise UsageError(
+                f"the response has {len(ids)} tokens, and the bound is shared by "
+                f"{settings.max_tokens}; a response that bounded CID can draw has no more. Raise "
+                f"--max-tokens to {len(ids)}."
+            )
+        reader = partial(ResponseReader, model, located.parts, ids, distributions)
+        meter = UnitMeter(reader, case, located.bounds, settings, number)
+        readings += _readings(tokens, meter, sampled=False)
+    for at, distribution in enumerate(distributions if located.response is None else ()):
+        rng = np.random.default_rng([settings.seed, number, at])
+        ids = sample(
+            model, tokens, located.parts, distribution, settings.max_tokens, rng, settings.stop
+        )
+        reader = partial(ResponseReader, model, located.parts, ids, (distribution,))
+        meter = UnitMeter(reader, case, located.bounds, settings, number)
+        readings += _readings(tokens, meter, sampled=True)
     return Attribution(
-        context=case.context, query=case.query, bounds=located.bounds, readings=readings
-    )
-
-
-def _in_turn(cases: Sequence[Case], settings: InfluenceSettings, model: Model) -> CaseRunner:
-    return lambda missing: (
-        (number, attribution(cases, settings, model, number)) for number in missing
+        context=case.context, query=case.query, bounds=located.bounds, readings=tuple(readings)
     )
 
 
@@ -334,110 +292,65 @@ def token_model(model: Model) -> TokenModel:
         ) from None
 
 
-def _check_units(cases: Sequence[Case], settings: InfluenceSettings) -> None:
-    """Refuse units that a context does not have, before the first pass."""
-    for kind in settings.unit_kinds:
-        for case in cases:
-            is_other = kind.name == MESSAGE and not case.roles
-            find_units(case.context, kind, () if is_other else case.sources)
-
-
-def _longest(located: LocatedContext, settings: InfluenceSettings) -> NextLogits:
-    """The longest request of a case. If it does not fit, it is refused before the first pass."""
-    sampled = (0,) * settings.max_tokens
-    response = sampled if located.response is None else located.response
-    return NextLogits(located.parts.without(), response)
-
-
-def _plain(settings: InfluenceSettings) -> dict[str, object]:
-    found = asdict(settings)
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in found.items()
+def _readings(tokens: TokenModel, meter: UnitMeter, sampled: bool) -> list[Reading]:
+    """One reading for each distribution of a response."""
+    settings, reader = meter.settings, meter.reader()
+    model, parts, ids = reader.model, reader.parts, reader.response
+    length, stride = len(parts.context), settings.stride
+    strides = {
+        n: None if stride is None else min(stride, n)
+        for n in span_sizes(length, settings.span_sizes)
     }
-
-
-def _readings(
-    model: Model,
-    tokens: TokenModel,
-    case: Case,
-    located: LocatedContext,
-    settings: InfluenceSettings,
-    number: int,
-) -> tuple[Reading, ...]:
-    """Read a given response under all distributions at once, and a sampled one under its own."""
-    distributions, parts = settings.distributions(tokens.end_ids()), located.parts
-    meter = partial(UnitMeter, model, case, located, settings=settings, number=number)
-    if (ids := located.response) is not None:
-        _check_share(ids, settings)
-        return tuple(_read(tokens, meter(ids, distributions), settings, sampled=False))
-    found: list[Reading] = []
-    for at, distribution in enumerate(distributions):
-        rng = np.random.default_rng([settings.seed, number, at])
-        ids = sample(model, tokens, parts, distribution, settings.max_tokens, rng, settings.stop)
-        found += _read(tokens, meter(ids, (distribution,)), settings, sampled=True)
-    return tuple(found)
-
-
-def _check_share(ids: Ids, settings: InfluenceSettings) -> None:
-    if settings.bounded is not None and len(ids) > settings.max_tokens:
-        raise UsageError(
-            f"the response has {len(ids)} tokens, and the bound is shared by "
-            f"{settings.max_tokens}; a response that bounded CID can draw has no more. Raise "
-            f"--max-tokens to {len(ids)}."
-        )
-
-
-def _read(
-    tokens: TokenModel, meter: UnitMeter, settings: InfluenceSettings, sampled: bool
-) -> list[Reading]:
-    model, parts, ids = meter.model, meter.located.parts, meter.response
-    spans = cuts(len(parts.context), settings)
-    every = (*meter.distributions, TokenDistribution())  # the last is the model's own
+    spans = {n: blocks(length, n, step) for n, step in strides.items()}
+    every = (*reader.distributions, TokenDistribution())  # the last is the model's own
+    group = [span for of_size in spans.values() for span in of_size]
     if ids or not sampled:
-        group = [span for of_size in spans.values() for span in of_size]
         found = measure(model, parts, ids, group, every)
-    else:
-        found = _empty(len(every), sum(map(len, spans.values())))
+    else:  # a response that ended at once has no token to influence
+        none = np.zeros((len(every), 0))
+        ablated = np.zeros((len(every), len(group), 0))
+        found = ResponseLogProbs(none, none, ablated, np.zeros(len(every)))
     own, units = found.full[-1] - found.prior[-1], meter.grids()
-    return [
-        Reading(
-            lam=distribution.lam,
-            temperature=distribution.temperature,
-            sampled=sampled,
-            text=tokens.text(ids),
-            token_ids=ids,
-            tokens=_pieces(tokens, ids),
-            log_p=floats(found.full[at]),
-            prior_log_p=floats(found.prior[at]),
-            pmi=floats(own),
-            tolerance=float(found.tolerance[at]),
-            grids=_with_units(token_grids(found, at, spans, settings), units[at]),
-            lams=_lambdas(model, parts, ids, distribution),
-            epsilon=settings.bounded,
-            entropy=_entropies(model, parts, ids, distribution) if settings.entropy else (),
+    text = tokens.text(ids)
+    ends = [len(tokens.text(ids[: at + 1])) for at in range(len(ids))]
+    readings = []
+    for at, distribution in enumerate(reader.distributions):
+        rows = iter(found.signed[at])
+        *sizes, whole = (
+            SpanGrid(
+                n=n,
+                stride=strides[n] or n,
+                spans=of_size,
+                signed=tuple(floats(next(rows)) for _ in of_size),
+            )
+            for n, of_size in spans.items()
         )
-        for at, distribution in enumerate(meter.distributions)
-    ]
-
-
-def _with_units(sizes: tuple[SpanGrid, ...], units: tuple[SpanGrid, ...]) -> tuple[SpanGrid, ...]:
-    """Spans of n tokens first, then units of the text, and the whole context last."""
-    return (*sizes[:-1], *units, sizes[-1])
-
-
-def _empty(distributions: int, spans: int) -> ResponseLogProbs:
-    """An empty measurement, for a response that ended at once and has no token to influence."""
-    none = np.zeros((distributions, 0))
-    return ResponseLogProbs(
-        none, none, np.zeros((distributions, spans, 0)), np.zeros(distributions)
-    )
+        readings.append(
+            Reading(
+                lam=distribution.lam,
+                temperature=distribution.temperature,
+                sampled=sampled,
+                text=text,
+                token_ids=ids,
+                tokens=tuple(text[a:b] for a, b in zip([0, *ends], ends, strict=False)),
+                log_p=floats(found.full[at]),
+                prior_log_p=floats(found.prior[at]),
+                pmi=floats(own),
+                tolerance=float(found.tolerance[at]),
+                grids=(*sizes, *units[at], whole),
+                lams=_lambdas(model, parts, ids, distribution),
+                epsilon=settings.bounded,
+                entropy=_entropies(model, parts, ids, distribution) if settings.entropy else (),
+            )
+        )
+    return readings
 
 
 def _lambdas(
     model: Model, parts: PromptParts, ids: Ids, distribution: TokenDistribution
 ) -> tuple[float, ...]:
     """Lambda of each token under bounded CID; empty if one lambda applies to all tokens."""
-    if not isinstance(distribution, BoundedTokenDistribution):
+    if not distribution.lam_per_token:
         return ()
     requests = [NextLogits(prompt, ids) for prompt in (parts.without(), parts.without(parts.whole))]
     with_context, without = (finite(logits[:-1]) for logits in model.answer(requests))
@@ -453,10 +366,3 @@ def _entropies(
     logits = finite(model.answer([NextLogits(parts.without(parts.whole), ids)])[0][:-1])
     log_p = distribution.log_probs(logits, logits)
     return floats(-np.where(np.isneginf(log_p), 0.0, np.exp(log_p) * log_p).sum(1))
-
-
-def _pieces(tokens: TokenModel, ids: Ids) -> tuple[str, ...]:
-    """The text that each token adds to the response."""
-    ends = [len(tokens.text(ids[: at + 1])) for at in range(len(ids))]
-    text = tokens.text(ids)
-    return tuple(text[a:b] for a, b in zip([0, *ends], ends, strict=False))

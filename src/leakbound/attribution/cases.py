@@ -137,9 +137,6 @@ def read_cases(file: Path, query: str = "", response: str | None = None) -> list
         query: The query of rows that have none.
         response: The response of rows that have none; None to sample one.
 
-    Returns:
-        At least one case.
-
     Raises:
         DataError: If the file cannot be read, or a row is not a context.
     """
@@ -176,19 +173,40 @@ def _records(text: str) -> Iterable[tuple[int, object]]:
 
 
 def _case(file: Path, number: int, row: object, query: str, response: str | None) -> Case:
-    messages = _messages(row)
-    if messages is not None:
-        return _chat(file, number, row, messages, query, response)
-    chunks = _chunks(row)
-    if chunks is not None:
-        return _trace(file, number, row, chunks, query, response)
+    """A row as chat messages, as the chunks of a RAG trace, or as one text."""
+    where = f"line {number} of {str(file)!r}"
+    question, answer = _first(row, QUERIES), _first(row, ANSWERS)
+    texts_only = all(one is None or isinstance(one, str) for one in (question, answer))
+    asked = question if isinstance(question, str) else None
+    given = answer if isinstance(answer, str) else None
+    if (messages := _messages(row)) is not None:
+        if not texts_only:
+            raise DataError(f"{where} has messages, and its query or response is not text.")
+        try:
+            case = case_of_messages(messages, asked or "", given)
+        except (DataError, UsageError) as error:
+            raise DataError(f"{where}: {error}") from None
+        own = case.response if case.response is not None else response
+        return replace(case, query=case.query or query, response=own)
+    if (chunks := _chunks(row)) is not None:
+        documents = [_document(chunk, at) for at, chunk in enumerate(chunks, 1)]
+        known = [one for one in documents if one is not None]
+        if not known or len(known) < len(documents) or not texts_only:
+            raise DataError(
+                f"{where} is not a RAG trace; it must have chunks that are "
+                "texts, or objects with an id and a text, such as "
+                '{"question": "...", "chunks": [{"id": "kb-1", "text": "..."}], "answer": "..."}.'
+            )
+        return case_of_documents(
+            known, query if asked is None else asked, response if given is None else given
+        )
     found = {name: _first(row, usual) for name, usual in NAMES.items()}
     texts = {name: value for name, value in found.items() if isinstance(value, str)}
     if "context" not in texts or any(
         found[name] is not None for name in found if name not in texts
     ):
         raise DataError(
-            f"line {number} of {str(file)!r} is not a context; it must have a text `context`, or "
+            f"{where} is not a context; it must have a text `context`, or "
             "`chunks`, and optionally `query`, `response` and `reference`, such as "
             '{"context": "...", "query": "..."}.'
         )
@@ -209,31 +227,6 @@ def _messages(row: object) -> Sequence[Mapping[str, object]] | None:
     return found if isinstance(found, list) and has_roles else None
 
 
-def _chat(
-    file: Path,
-    number: int,
-    row: object,
-    messages: Sequence[Mapping[str, object]],
-    query: str,
-    response: str | None,
-) -> Case:
-    asked, answer = _first(row, QUERIES), _first(row, ANSWERS)
-    if not _texts_or_none(asked, answer):
-        raise DataError(
-            f"line {number} of {str(file)!r} has messages, and its query or response is not text."
-        )
-    try:
-        case = case_of_messages(
-            messages,
-            asked if isinstance(asked, str) else "",
-            answer if isinstance(answer, str) else None,
-        )
-    except (DataError, UsageError) as error:
-        raise DataError(f"line {number} of {str(file)!r}: {error}") from None
-    own = case.response if case.response is not None else response
-    return replace(case, query=case.query or query, response=own)
-
-
 def _chunks(row: object) -> Sequence[object] | None:
     """The chunks of a RAG trace; None if the context is one text."""
     if isinstance(_first(row, TEXTS), str):
@@ -242,34 +235,6 @@ def _chunks(row: object) -> Sequence[object] | None:
     if isinstance(found, Mapping):
         found = _first(found, CHUNKS)
     return found if isinstance(found, list) else None
-
-
-def _trace(
-    file: Path,
-    number: int,
-    row: object,
-    chunks: Sequence[object],
-    query: str,
-    response: str | None,
-) -> Case:
-    documents = [_document(chunk, at) for at, chunk in enumerate(chunks, 1)]
-    asked, answer = _first(row, QUERIES), _first(row, ANSWERS)
-    known = [one for one in documents if one is not None]
-    if not known or len(known) < len(documents) or not _texts_or_none(asked, answer):
-        raise DataError(
-            f"line {number} of {str(file)!r} is not a RAG trace; it must have chunks that are "
-            "texts, or objects with an id and a text, such as "
-            '{"question": "...", "chunks": [{"id": "kb-1", "text": "..."}], "answer": "..."}.'
-        )
-    return case_of_documents(
-        known,
-        asked if isinstance(asked, str) else query,
-        answer if isinstance(answer, str) else response,
-    )
-
-
-def _texts_or_none(*values: object) -> bool:
-    return all(value is None or isinstance(value, str) for value in values)
 
 
 def _document(chunk: object, number: int) -> tuple[str, str] | None:

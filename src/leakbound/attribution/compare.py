@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, JsonValue
 from scipy.special import bdtr
 
-from leakbound.attribution.record import CONFIDENCE, Attribution, InfluenceRecord, Reading
+from leakbound.attribution.record import CONFIDENCE, Attribution, InfluenceRecord, statistics
 from leakbound.errors import UsageError
 
 Floats = npt.NDArray[np.float64]
@@ -114,16 +114,14 @@ def compare_influences(
         second: Another record, over some of the same contexts and queries.
         confidence: Confidence with which all intervals hold simultaneously (Bonferroni), in (0, 1).
 
-    Returns:
-        The comparison.
-
     Raises:
         UsageError: If they share no context or no measure.
     """
     one, other = _cases(first.attributions), _cases(second.attributions)
     common = [case for case in one if case in other]
     pairs = [(_measure(one[case]), _measure(other[case])) for case in common]
-    measures = _share(pairs)
+    shared = pairs[0][0] if pairs else {}
+    measures = [key for key in shared if all(key in a and key in b for a, b in pairs)]
     if not measures:
         raise UsageError(
             f"the two influence records share {len(common)} contexts, and no lambda, temperature "
@@ -139,12 +137,6 @@ def compare_influences(
         ),
         unmatched=(len(one) - len(common), len(other) - len(common)),
     )  # fmt: skip
-
-
-def _share(pairs: Sequence[tuple[_Values, _Values]]) -> list[_Measure]:
-    """Measures that every shared context has in both records."""
-    first = pairs[0][0] if pairs else {}
-    return [key for key in first if all(key in a and key in b for a, b in pairs)]
 
 
 def median_interval(values: Floats, alpha: float) -> tuple[float, float]:
@@ -177,19 +169,11 @@ def _cases(attributions: Sequence[Attribution]) -> Mapping[_Case, Attribution]:
 
 
 def _measure(one: Attribution) -> _Values:
-    return dict(item for reading in one.readings for item in _of_reading(reading))
-
-
-def _of_reading(reading: Reading) -> Iterator[tuple[_Measure, float]]:
-    tokens = max(1, len(reading.log_p))
-    for at, grid in enumerate(reading.grids, 1):
-        whole, totals = at == len(reading.grids), grid.totals / tokens
-        known = reading.lam, reading.temperature
-        if whole:
-            yield _Measure(*known, "context", 0, grid.unit), float(totals[0])
-        elif totals.size:
-            yield _Measure(*known, "span", grid.n, grid.unit), float(totals.mean())
-            yield _Measure(*known, "top_attributed", grid.n, grid.unit), float(totals.max())
+    return {
+        _Measure(reading.lam, reading.temperature, of, n, unit): value
+        for reading in one.readings
+        for of, n, unit, value in statistics(reading, max(1, len(reading.log_p)))
+    }
 
 
 def _difference(key: _Measure, values: Floats, alpha: float) -> InfluenceDifference:

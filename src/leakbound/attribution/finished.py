@@ -46,7 +46,15 @@ class Finished:
         redact: bool,
     ) -> None:
         self.path, self.redact = path, redact
-        self._name = json.dumps({"inputs": _digest(model, settings, cases, redact)})
+        known = [
+            __version__,
+            model.name,
+            model.fingerprint,
+            astuple(settings),
+            [astuple(case) for case in cases],
+            redact,
+        ]
+        self._name = json.dumps({"inputs": hashlib.sha256(json.dumps(known).encode()).hexdigest()})
         self.found = self._read()
         self._whole = False  # whether the file holds complete lines of these inputs and no others
 
@@ -82,19 +90,16 @@ class Finished:
             if self._whole:
                 self._append(self.path, [_line(number, self.found[number])])
             else:
-                self._rewrite()
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                new = self.path.with_name(f".{self.path.name}")
+                new.unlink(missing_ok=True)
+                self._append(new, [self._name, *(_line(*item) for item in self.found.items())])
+                new.replace(self.path)
+                self._whole = True
         except OSError as error:
             raise StoreError(
                 f"{str(self.path)!r} cannot be written ({reason_of(error)}); choose another folder."
             ) from None
-
-    def _rewrite(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        new = self.path.with_name(f".{self.path.name}")
-        new.unlink(missing_ok=True)
-        self._append(new, [self._name, *(_line(*item) for item in self.found.items())])
-        new.replace(self.path)
-        self._whole = True
 
     def _append(self, path: Path, lines: Sequence[str]) -> None:
         with os.fdopen(
@@ -111,16 +116,3 @@ class Finished:
 
 def _line(number: int, one: Attribution) -> str:
     return f"{number} {one.model_dump_json()}"
-
-
-def _digest(model: Model, settings: InfluenceSettings, cases: Sequence[Case], redact: bool) -> str:
-    """Digest of everything that the attributions depend on."""
-    known = [
-        __version__,
-        model.name,
-        model.fingerprint,
-        astuple(settings),
-        [astuple(case) for case in cases],
-        redact,
-    ]
-    return hashlib.sha256(json.dumps(known).encode()).hexdigest()

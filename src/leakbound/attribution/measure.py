@@ -5,8 +5,11 @@ Reference: CI, Definitions 3.1 to 3.4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +57,7 @@ class TokenDistribution:
     banned: Ids = ()
     banned_early: Ids = ()
     min_tokens: int = 0
+    lam_per_token: ClassVar[bool] = False  # whether each token has a lambda of its own
 
     def __post_init__(self) -> None:
         within("lambda", self.lam, 0.0, MAX_LAMBDA)
@@ -66,15 +70,12 @@ class TokenDistribution:
         return self.lam == 1 and self.temperature == 1 and not self.banned and not early
 
     def banned_at(self, position: int) -> Ids:
-        """Token ids that are banned at a position of the response.
-
-        Args:
-            position: Index of the response token, from 0.
-
-        Returns:
-            Token ids.
-        """
+        """Token ids that are banned at a position of the response, from 0."""
         return self.banned + (self.banned_early if position < self.min_tokens else ())
+
+    def lambdas(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
+        """(tokens,) lambda of each token, from the logits that `log_probs` takes."""
+        return np.full(len(context), self.lam)
 
     def log_probs(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
         """ln p of every token of the vocabulary.
@@ -101,6 +102,50 @@ class TokenDistribution:
         for row, ids in zip(log_p, bans, strict=True):
             row[list(ids)] = -np.inf
         return log_softmax(log_p)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedTokenDistribution(TokenDistribution):
+    """Bounded CID: for each token, the largest lambda with |ln p - ln p_prior| <= bound.
+
+    p_prior is p without the context. The maximum is over all tokens that are not banned. If a span
+    is ablated, lambda is chosen again from the remaining context, as the mechanism would. The
+    influence of the whole context is at most `bound`, and that of any span at most twice that.
+
+    Attributes:
+        bound: Largest influence of the context on one token, in nats.
+
+    Reference:
+        CI, Algorithm 1.
+    """
+
+    bound: float = 1.0
+    lam_per_token: ClassVar[bool] = True
+
+    @property
+    def is_model_own(self) -> bool:
+        """Never the model's own distribution."""
+        return False
+
+    def lambdas(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
+        """(tokens,) lambda of each token, in [0, lam], from the logits that `log_probs` takes."""
+        rows = enumerate(zip(context, prior, strict=True))
+        return np.array([self._lambda(*pair, self.banned_at(first + row)) for row, pair in rows])
+
+    def _lambda(self, context: Floats, prior: Floats, banned: Ids) -> float:
+        with_context, without = (np.delete(logits, list(banned)) for logits in (context, prior))
+        return mixture.largest_lambda(with_context, without, self.bound, self.lam, self.temperature)
+
+    def log_probs(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
+        """ln p of every token of the vocabulary, each row at its own lambda."""
+        bans = self.banned, self.banned_early, self.min_tokens
+        rows = [
+            TokenDistribution(float(lam), self.temperature, *bans).log_probs(
+                context[row : row + 1], prior[row : row + 1], first + row
+            )
+            for row, lam in enumerate(self.lambdas(context, prior, first))
+        ]
+        return np.concatenate(rows)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -161,28 +206,6 @@ def measure(
     Reference:
         CI, Definition 3.1.
     """
-    _check(response, distributions)
-    reader = _LogProbReader(model, parts, response, distributions)
-    full = reader.read([parts.without()])[0]
-    prior = reader.without_context()
-    ablated = reader.ablated([(span,) for span in spans], {(parts.whole,): prior})
-    again = reader.again() if with_tolerance else np.full_like(full, np.nan)
-    return ResponseLogProbs(full, prior, ablated, np.abs(again - full).max(-1))
-
-
-def measure_sets(
-    model: Model,
-    parts: PromptParts,
-    response: Ids,
-    removed: Sequence[Removed],
-    distributions: Sequence[TokenDistribution],
-) -> Floats:
-    """ln p(y_t | D without several spans, x, y_<t) for sets of spans."""
-    _check(response, distributions)
-    return _LogProbReader(model, parts, response, distributions).ablated(removed, {})
-
-
-def _check(response: Ids, distributions: Sequence[TokenDistribution]) -> None:
     if not response:
         raise UsageError(
             "the response has no token; it must have at least one. Give one, or sample with "
@@ -196,6 +219,12 @@ def _check(response: Ids, distributions: Sequence[TokenDistribution]) -> None:
                     "probability is 0 with and without the context; measure a response that can "
                     "be drawn, or ban less."
                 )
+    reader = ResponseReader(model, parts, response, distributions)
+    full = reader.read([parts.without()])[0]
+    prior = reader.without_context()
+    ablated = reader.ablated([(span,) for span in spans], {(parts.whole,): prior})
+    again = reader.again() if with_tolerance else np.full_like(full, np.nan)
+    return ResponseLogProbs(full, prior, ablated, np.abs(again - full).max(-1))
 
 
 def forget(model: Model) -> None:
@@ -207,7 +236,7 @@ def forget(model: Model) -> None:
         inner.forget()
 
 
-class _LogProbReader:
+class ResponseReader:
     """Reads ln p of one response after many prompts, under many distributions."""
 
     def __init__(
@@ -224,20 +253,25 @@ class _LogProbReader:
             raise TargetError(
                 f"{model.name} gives no next-token logits; use a local model (pocket or hf/...)."
             )
-        self._prior = None if self.own else self._logits([parts.without(parts.whole)])[0]
+
+    @cached_property
+    def _prior(self) -> npt.NDArray[np.floating] | None:
+        """(tokens + 1, vocabulary) logits without any context."""
+        return None if self.own else self._logits([self.parts.without(self.parts.whole)])[0]
 
     def read(self, prompts: Sequence[Ids]) -> Floats:
         """(prompts, distributions, tokens) ln p."""
         if self.own:
             scores = self.model.answer([ScoreTokens(prompt, self.response) for prompt in prompts])
             return np.repeat(finite(np.stack(scores))[:, None], len(self.distributions), 1)
-        return np.stack([self._reduced(logits) for logits in self._logits(prompts)])
+        prior = self._prior  # asked first
+        return np.stack([self._reduced(logits, prior) for logits in self._logits(prompts)])
 
     def without_context(self) -> Floats:
         """(distributions, tokens) ln p without any context."""
         if self._prior is None:
             return np.asarray(self.read([self.parts.without(self.parts.whole)])[0])
-        return self._reduced(self._prior)
+        return self._reduced(self._prior, self._prior)
 
     def again(self) -> Floats:
         """(distributions, tokens) of the whole prompt, computed again in a batch with another."""
@@ -248,31 +282,36 @@ class _LogProbReader:
     def _logits(self, prompts: Sequence[Ids]) -> list[npt.NDArray[np.floating]]:
         return self.model.answer([NextLogits(prompt, self.response) for prompt in prompts])
 
-    def _reduced(self, logits: npt.NDArray[np.floating]) -> Floats:
+    def _reduced(
+        self, logits: npt.NDArray[np.floating], prior: npt.NDArray[np.floating] | None
+    ) -> Floats:
         """(distributions, tokens) from (tokens + 1, vocabulary), a few rows at a time."""
         ids, parts = np.asarray(self.response), []
         for first in range(0, len(ids), ROWS):
             rows = slice(first, min(first + ROWS, len(ids)))
-            with_context, prior = finite(logits[rows]), finite(self._prior[rows])  # type: ignore[index]
+            with_context, without = finite(logits[rows]), finite(prior[rows])  # type: ignore[index]
             here, own = np.arange(len(ids[rows])), ids[rows]
-            tables = (d.log_probs(with_context, prior, first) for d in self.distributions)
+            tables = (d.log_probs(with_context, without, first) for d in self.distributions)
             parts.append(np.stack([table[here, own] for table in tables]))
         return np.concatenate(parts, 1)
 
-    def ablated(self, removed: Sequence[Removed], known: dict[Removed, Floats]) -> Floats:
-        """(distributions, sets, tokens). Sets in `known` are not measured again."""
+    def ablated(
+        self, removed: Sequence[Removed], known: Mapping[Removed, Floats] = MappingProxyType({})
+    ) -> Floats:
+        """(distributions, sets, tokens) without sets of spans; those in `known` are not measured.
+
+        A response that ended at once has no tokens.
+        """
+        if not self.response or not removed:
+            return np.zeros((len(self.distributions), len(removed), len(self.response)))
         found = dict(known)
         for batch in self._batches([one for one in dict.fromkeys(removed) if one not in found]):
             rows = self.read([self.parts.without(*spans) for spans in batch])
             found.update(zip(batch, rows, strict=True))
-        empty = np.zeros((len(self.distributions), 0, len(self.response)))
-        return np.stack([found[one] for one in removed], 1) if removed else empty
+        return np.stack([found[one] for one in removed], 1)
 
     def _batches(self, removed: Sequence[Removed]) -> Iterator[list[Removed]]:
-        """Put sets that begin near each other into one batch.
-
-        Their rows differ little in length, so there is little padding.
-        """
+        """Put sets that begin near each other into one batch."""
         each = 4 * VOCABULARY * len(self.response) if self._prior is None else self._prior.nbytes
         most = max(1, BYTES // each)
         batch: list[Removed] = []

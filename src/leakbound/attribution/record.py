@@ -5,10 +5,12 @@ It holds PRIVATE text.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,11 +21,17 @@ from scipy.special import stdtrit
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
-from leakbound.attribution.prompts import TEMPLATE
+from leakbound.attribution.spans import TEMPLATE
 from leakbound.errors import StoreError, findable, reason_of
 
 Floats = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
+CsvCell = str | int | float
+COLUMNS = (
+    "context", "lambda", "temperature", "n", "span", "first_token", "end_token", "first_character",
+    "end_character", "span_text", "response_token", "response_token_text", "signed", "absolute",
+    "token_lambda", "unit", "name", "method",
+)  # fmt: skip
 NOTES = (
     "The ex-post privacy loss of a span is |ln p(response | context) − ln p(response | context "
     "without the span)|. It measures what this response reveals about the presence of the "
@@ -198,9 +206,6 @@ class Attribution(_Frozen):
 
         Args:
             span: First token and end (exclusive).
-
-        Returns:
-            A piece of the context.
         """
         return self.context[self.bounds[span[0]] : self.bounds[span[1]]]
 
@@ -322,7 +327,10 @@ class InfluenceRecord(_Frozen):
         """The same numbers without token ids, and with texts hidden but for ASCII punctuation."""
         limit = self.share_limit and self.share_limit.redacted()
         attributions = tuple(one.redacted() for one in self.attributions)
-        settings = self.settings | _own_texts_hidden(self.settings)
+        # settings with texts of the user, such as a system message, hidden
+        usual = {"template": TEMPLATE, "system": "", "stop": "\n"}
+        own = (name for name, text in usual.items() if self.settings.get(name, text) != text)
+        settings = self.settings | {name: _hidden(str(self.settings[name])) for name in own}
         update = {"settings": settings, "attributions": attributions, "share_limit": limit}
         return self.model_copy(update=update)
 
@@ -336,8 +344,6 @@ class InfluenceRecord(_Frozen):
         Raises:
             UsageError: If pandas is not installed.
         """
-        from leakbound.attribution.export import COLUMNS, lines
-
         return data_frame(dict(zip(COLUMNS, line, strict=True)) for line in lines(self))
 
     def _repr_html_(self) -> str | None:
@@ -349,13 +355,6 @@ class InfluenceRecord(_Frozen):
         return (("model", self.model), ("contexts", len(self.attributions)))
 
 
-def _own_texts_hidden(settings: Mapping[str, object]) -> dict[str, str]:
-    """Settings with texts of the user, such as a system message, hidden."""
-    usual = {"template": TEMPLATE, "system": "", "stop": "\n"}
-    own = (name for name, text in usual.items() if settings.get(name, text) != text)
-    return {name: _hidden(str(settings[name])) for name in own}
-
-
 def _hidden(text: str) -> str:
     return re.sub(r"[^\s!-/:-@\[-^`{-~]", "•", text)  # punctuation of ASCII stays
 
@@ -365,9 +364,6 @@ def load_influence(path: str | Path) -> InfluenceRecord:
 
     Args:
         path: A folder that `leakbound influence` wrote, or its influence.json.
-
-    Returns:
-        The record.
 
     Raises:
         StoreError: If there is no record, or it is not an influence record.
@@ -387,7 +383,7 @@ def load_influence(path: str | Path) -> InfluenceRecord:
         ) from None
 
 
-def expected(
+def means_over_contexts(
     attributions: Sequence[Attribution], confidence: float = CONFIDENCE
 ) -> tuple[Expected, ...]:
     """Expected context influence: means over contexts with t intervals.
@@ -397,11 +393,8 @@ def expected(
     """
     values: dict[tuple[float, int, str, str], list[float]] = {}
     for reading in (r for one in attributions for r in one.readings):
-        for grid in reading.grids:
-            whole = grid is reading.grids[-1]
-            n = 0 if whole else grid.n
-            for of, value in _statistics(grid.totals, whole):
-                values.setdefault((reading.lam, n, of, grid.unit), []).append(value)
+        for of, n, unit, value in statistics(reading):
+            values.setdefault((reading.lam, n, of, unit), []).append(value)
     return tuple(
         Expected(lam=lam, n=n, of=of, unit=unit, contexts=len(found),
                  **interval(np.asarray(found), confidence))
@@ -409,10 +402,17 @@ def expected(
     )  # fmt: skip
 
 
-def _statistics(totals: Floats, whole: bool) -> tuple[tuple[str, float], ...]:
-    if whole:
-        return (("context", float(totals[0])),)
-    return ("span", float(totals.mean())), ("top_attributed", float(totals.max()))
+def statistics(reading: Reading, tokens: int = 1) -> Iterator[tuple[str, int, str, float]]:
+    """Of what, its size, its unit, and influence in nats per so many tokens of the response.
+
+    The last grid is the whole context.
+    """
+    for grid in reading.grids[:-1]:
+        if len(totals := grid.totals / tokens):
+            yield "span", grid.n, grid.unit, float(totals.mean())
+            yield "top_attributed", grid.n, grid.unit, float(totals.max())
+    whole = reading.grids[-1]
+    yield "context", 0, whole.unit, float(whole.totals[0] / tokens)
 
 
 def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]:
@@ -437,3 +437,74 @@ def provenance(**known: str) -> dict[str, str]:
         "numpy": np.__version__,
         **known,
     }
+
+
+def csv_text(record: InfluenceRecord) -> str:
+    """One line for each context, lambda, span and response token.
+
+    Cells that a spreadsheet would run as a formula are quoted.
+
+    Args:
+        record: The record (PRIVATE).
+
+    Returns:
+        CSV text with a header; `token_lambda` differs from `lambda` under bounded CID.
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([_safe(cell) for cell in line] for line in lines(record))
+    return buffer.getvalue()
+
+
+def lines(record: InfluenceRecord) -> Iterator[tuple[CsvCell, ...]]:
+    """The rows of the table, with unchanged texts."""
+    for number, one in enumerate(record.attributions):
+        for reading in one.readings:
+            lams = reading.lams or (reading.lam,) * len(reading.tokens)
+            start = (number, reading.lam, reading.temperature)
+            for grid in reading.grids:
+                for head, row, name in _rows(one, grid):
+                    tail = (grid.unit, name, grid.method)
+                    cells = enumerate(zip(reading.tokens, row, lams, strict=True))
+                    for t, (piece, value, lam) in cells:
+                        yield (*start, *head, t, piece, value, abs(value), lam, *tail)
+
+
+def _rows(
+    one: Attribution, grid: SpanGrid
+) -> Iterator[tuple[tuple[CsvCell, ...], tuple[float, ...], str]]:
+    for at, (span, row) in enumerate(zip(grid.spans, grid.signed, strict=True)):
+        first, end = grid.characters[at] if grid.unit else (one.bounds[i] for i in span)
+        text = one.context[first:end]
+        yield (grid.n, at, *span, first, end, text), row, grid.names[at] if grid.unit else ""
+
+
+def _safe(cell: CsvCell) -> CsvCell:
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
+
+
+def npz_bytes(record: InfluenceRecord) -> bytes:
+    """The numbers of a record as NumPy arrays.
+
+    Returns:
+        The bytes of an .npz file. Names are context/reading/what: token ids, ln p, and for each n
+        and each kind of unit the spans (spans, 2), signed values (spans, tokens) and errors.
+    """
+    arrays: dict[str, npt.NDArray[np.generic]] = {}
+    for number, one in enumerate(record.attributions):
+        arrays[f"{number}/bounds"] = np.asarray(one.bounds)
+        for at, reading in enumerate(one.readings):
+            name = f"{number}/{at}"
+            arrays[f"{name}/lambda"] = np.asarray(reading.lam)
+            for key in ("token_ids", "log_p", "prior_log_p", "pmi", "lams"):
+                arrays[f"{name}/{key}"] = np.asarray(getattr(reading, key))
+            for grid in reading.grids:
+                what = f"n{grid.n}" if not grid.unit else grid.unit.replace(":", "")
+                arrays[f"{name}/{what}/spans"] = np.asarray(grid.spans)
+                arrays[f"{name}/{what}/signed"] = np.asarray(grid.signed)
+                if grid.errors:
+                    arrays[f"{name}/{what}/errors"] = np.asarray(grid.errors)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()

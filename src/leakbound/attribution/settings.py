@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from leakbound._check import positive, whole
 from leakbound.attribution.ablation_sets import METHODS
-from leakbound.attribution.bounded import BoundedTokenDistribution
-from leakbound.attribution.measure import TokenDistribution
-from leakbound.attribution.prompts import TEMPLATE
+from leakbound.attribution.measure import BoundedTokenDistribution, TokenDistribution
+from leakbound.attribution.spans import TEMPLATE
 from leakbound.attribution.units import DOCUMENT, UnitKind
 from leakbound.errors import UsageError, unknown_name
 
@@ -74,10 +73,7 @@ class InfluenceSettings:
         whole("max_tokens", self.max_tokens)
         if self.method not in METHODS:
             raise unknown_name("the method", self.method, METHODS)
-        self._check_units()
-
-    def _check_units(self) -> None:
-        """Refuse options that would have no effect."""
+        # refuse options that would have no effect
         if self.top_documents is not None and self.top_documents < 1:
             raise UsageError(f"top_documents is {self.top_documents}; it must be at least 1.")
         kinds = self.unit_kinds
@@ -112,9 +108,6 @@ class InfluenceSettings:
 
     def distributions(self, end_ids: Iterable[int]) -> tuple[TokenDistribution, ...]:
         """How tokens are drawn, for each lambda.
-
-        Args:
-            end_ids: The model's end tokens.
 
         Returns:
             One distribution for each of `lams`.

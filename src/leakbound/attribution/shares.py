@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
@@ -16,16 +15,7 @@ from leakbound.errors import UsageError
 REDUNDANT = 0.5  # leave-one-out that explains less of the whole context than this misses copies
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class _Found:
-    """The share of one source in one reading."""
-
-    context: int
-    name: str
-    share: float
-    low: float
-    high: float
-    obstacle: str
+SourceShare = tuple[ShareLimit, str]  # of one source in one reading, and why the shares say nothing
 
 
 def limit_shares(
@@ -62,12 +52,11 @@ def limit_shares(
         one
         for at, (attribution, name) in enumerate(zip(record.attributions, wanted, strict=True))
         for reading in attribution.readings
-        for one in _shares(at, reading, name, record.confidence)
+        for one in _shares(at, reading, name, record.confidence, max_share, source)
     ]
     if not found:
         raise UsageError(f"no context has a source {source!r}; use a name from the data.")
-    limit = _decide(found, max_share, source)
-    return record.model_copy(update={"share_limit": limit})
+    return record.model_copy(update={"share_limit": _decide(found)})
 
 
 def share_grid(reading: Reading) -> SpanGrid:
@@ -86,19 +75,26 @@ def explains_too_little(grid: SpanGrid, whole: float) -> bool:
     return grid.method == "leave-one-out" and float(grid.totals.sum()) < REDUNDANT * whole
 
 
-def _shares(context: int, reading: Reading, source: str | None, confidence: float) -> list[_Found]:
-    """A share for each name, or for `source` alone; units with the same name are added up."""
+def _shares(
+    context: int, reading: Reading, name: str | None, confidence: float, limit: float,
+    source: str | None,
+) -> list[SourceShare]:  # fmt: skip
+    """A share for each name, or for `name` alone; units with the same name are added up."""
     grid = share_grid(reading)
     obstacle, shares = _obstacle(reading, grid), grid.shares
     errors = np.asarray(grid.share_errors or np.zeros(len(shares)))
     wide = float(stdtrit(grid.parts - 1, (1 + confidence) / 2)) if grid.parts > 1 else 0.0
     found = []
-    for name in dict.fromkeys(grid.names):
-        mine = [at for at, other in enumerate(grid.names) if other == name]
-        if source is None or name == source:
+    for one in dict.fromkeys(grid.names):
+        mine = [at for at, other in enumerate(grid.names) if other == one]
+        if name is None or one == name:
             share, half = float(shares[mine].sum()), wide * float(errors[mine].sum())
             low, high = max(0.0, share - half), min(1.0, share + half)
-            found.append(_Found(context, name, share, low, high, obstacle))
+            passed = ShareLimit(
+                max_share=limit, source=source, outcome="passed", sentence="", context=context,
+                name=one, share=share, low=low, high=high,
+            )  # fmt: skip
+            found.append((passed, obstacle))
     return found
 
 
@@ -120,38 +116,30 @@ def _obstacle(reading: Reading, grid: SpanGrid) -> str:
     return ""
 
 
-def _decide(found: Sequence[_Found], limit: float, source: str | None) -> ShareLimit:
+def _decide(found: Sequence[SourceShare]) -> ShareLimit:
     """The clearest violation, or else an obstacle, or else the source closest to the limit."""
-    clear = [one for one in found if not one.obstacle]
+    limit = found[0][0].max_share
+    clear = [one for one, obstacle in found if not obstacle]
     above = [one for one in clear if one.low > limit]
-    blocked = [one for one in found if one.obstacle]
     unsure = [one for one in clear if one.high > limit]
     if above:
         worst = max(above, key=lambda one: one.share)
-        return _outcome("violation", worst, limit, source, _sentence(worst, limit, "above"))
-    if blocked:
-        why = f"In context {blocked[0].context + 1} {blocked[0].obstacle}"
-        return _outcome("inconclusive", blocked[0], limit, source, why)
+        update = {"outcome": "violation", "sentence": _sentence(worst, "above")}
+        return worst.model_copy(update=update)
+    for one, obstacle in found:
+        if obstacle:
+            why = f"In context {one.context + 1} {obstacle}"
+            return one.model_copy(update={"outcome": "inconclusive", "sentence": why})
     worst = max(unsure or clear, key=lambda one: one.high)
     if unsure:
-        why = _sentence(worst, limit, "not clearly on either side of")
-        return _outcome("inconclusive", worst, limit, source, f"{why} Raise --sets.")
-    return _outcome("passed", worst, limit, source, _sentence(worst, limit, "at most"))
+        why = f"{_sentence(worst, 'not clearly on either side of')} Raise --sets."
+        return worst.model_copy(update={"outcome": "inconclusive", "sentence": why})
+    return worst.model_copy(update={"sentence": _sentence(worst, "at most")})
 
 
-def _sentence(one: _Found, limit: float, side: str) -> str:
+def _sentence(one: ShareLimit, side: str) -> str:
     interval = f" ({one.low:.3f} to {one.high:.3f})" if one.high > one.low else ""
     return (
         f"The share of {one.name!r} in the influence on the answer to context {one.context + 1} is "
-        f"{one.share:.3f}{interval}, which is {side} the limit of {limit:g}."
+        f"{one.share:.3f}{interval}, which is {side} the limit of {one.max_share:g}."
     )
-
-
-def _outcome(outcome: str, one: _Found, limit: float, source: str | None, why: str) -> ShareLimit:
-    return ShareLimit.model_validate(
-        {
-            "max_share": limit, "source": source, "outcome": outcome, "sentence": why,
-            "context": one.context, "name": one.name, "share": one.share, "low": one.low,
-            "high": one.high,
-        }
-    )  # fmt: skip

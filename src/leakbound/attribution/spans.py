@@ -8,15 +8,10 @@ from itertools import accumulate
 from typing import Protocol
 
 from leakbound.attribution.cases import Case
-from leakbound.attribution.prompts import TEMPLATE, ContextPiece, ContextPrompt, prompt_of
 from leakbound.errors import TargetError, UsageError
-from leakbound.models import Chat
+from leakbound.models import Chat, ChatMessage
 
-__all__ = [
-    "TEMPLATE", "Ids", "LocatedContext", "PromptParts", "Span", "TokenModel", "blocks", "locate",
-    "span_sizes",
-]  # fmt: skip
-
+TEMPLATE = "Document: {context}\n\nQuestion: {query}\nAnswer:"
 Ids = tuple[int, ...]
 Span = tuple[int, int]  # first token and end (exclusive)
 
@@ -129,9 +124,6 @@ class PromptParts:
         Args:
             *spans: First context token and end (exclusive) of each span, in order and disjoint.
                 Without any, the whole prompt.
-
-        Returns:
-            Token ids.
         """
         kept, begin = list(self.head), 0
         for end, between in (*self.fixed, (len(self.context), ())):
@@ -215,6 +207,71 @@ def span_sizes(length: int, ngrams: Sequence[int]) -> tuple[int, ...]:
     return (*sorted({n for n in ngrams if n < length}), length)
 
 
+@dataclass(frozen=True, slots=True)
+class ContextPiece:
+    """A piece of a context."""
+
+    message: int
+    begin: int
+    first: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ContextPrompt:
+    """A prompt, and the pieces of the context in it (PRIVATE)."""
+
+    prompt: Chat
+    pieces: tuple[ContextPiece, ...]
+    messages: bool
+
+
+def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> ContextPrompt:
+    """The prompt of a case."""
+    if case.roles:
+        return _of_messages(case, template, system)
+    template = user_template(template, system)
+    if (system + template).count("{context}") != 1:
+        where = "they" if system else "it"
+        raise UsageError(
+            f"the template is {template!r}{f' and the system message {system!r}' * bool(system)}; "
+            f"{where} must hold {{context}} once, and {{query}} where the query stands."
+        )
+    forms = [("system", system)] * bool(system) + [("user", template)]
+    messages = tuple(ChatMessage(role, _fill(text, case)) for role, text in forms)
+    at = next(n for n, (_, text) in enumerate(forms) if "{context}" in text)
+    begin = len(forms[at][1].partition("{context}")[0].replace("{query}", case.query))
+    piece = ContextPiece(at, begin, 0, len(case.context))
+    return ContextPrompt(Chat(messages), (piece,), bool(system))
+
+
+def user_template(template: str, system: str) -> str:
+    """The template of the user message."""
+    return "{query}" if template == TEMPLATE and "{context}" in system else template
+
+
+def _fill(template: str, case: Case) -> str:
+    before, slot, after = template.partition("{context}")
+    parts = (part.replace("{query}", case.query) for part in (before, after))
+    return (case.context if slot else "").join(parts)
+
+
+def _of_messages(case: Case, template: str, system: str) -> ContextPrompt:
+    if system or template != TEMPLATE:
+        raise UsageError(
+            "the context is chat messages, which are shown as they are; leave out the template "
+            "and the system message."
+        )
+    spans = [(first, end) for _, first, end in case.sources]
+    messages = [
+        ChatMessage(role, case.context[first:end])
+        for role, (first, end) in zip(case.roles, spans, strict=True)
+    ]
+    asked = [ChatMessage("user", case.query)] * bool(case.query)
+    pieces = (ContextPiece(n, 0, a, b - a) for n, (a, b) in enumerate(spans))
+    return ContextPrompt(Chat((*messages, *asked)), tuple(pieces), True)
+
+
 def locate(
     model: TokenModel, case: Case, template: str = TEMPLATE, system: str = ""
 ) -> LocatedContext:
@@ -247,7 +304,11 @@ def locate(
             "the tokenizer does not report which characters each token covers; use a fast "
             "tokenizer (tokenizer.json)."
         )
-    tokens = _apart([_tokens_of(piece, found.spans) for piece in pieces])
+    # assign each token to one piece. A token with the end of one piece and the beginning of the
+    # next belongs to the first
+    tokens = [_tokens_of(piece, found.spans) for piece in pieces]
+    ends = accumulate((end for _, end in tokens), max, initial=0)
+    tokens = [(max(first, before), end) for (first, end), before in zip(tokens, ends, strict=False)]
     if not all(first < end for first, end in tokens):
         raise UsageError(
             "the context has no token; it must have at least one. Give a context that is not empty."
@@ -257,9 +318,12 @@ def locate(
         for piece, (first, end) in zip(pieces, tokens, strict=True)
         for at in range(first, end)
     ]
+    # character positions that never decrease, from 0 to the length of the text
+    length = len(case.context)
+    inner = [min(max(start, 0), length) for start in starts[1:]]
     return LocatedContext(
         _parts(found.prompt, tokens),
-        _bounds(starts, len(case.context)),
+        tuple(accumulate([0, *inner, length], max)),
         None if case.response is None else found.response,
     )
 
@@ -300,14 +364,6 @@ def _tokens_of(piece: _Shown, spans: Sequence[Span]) -> Span:
     return (inside[0], inside[-1] + 1) if inside else (0, 0)
 
 
-def _apart(tokens: Sequence[Span]) -> list[Span]:
-    """Assign each token to one piece. A token with the end of one piece and the beginning of the
-    next belongs to the first.
-    """
-    ends = accumulate((end for _, end in tokens), max, initial=0)
-    return [(max(first, before), end) for (first, end), before in zip(tokens, ends, strict=False)]
-
-
 def _parts(ids: Ids, tokens: Sequence[Span]) -> PromptParts:
     """The context is every piece; the tokens between two pieces are fixed."""
     context: Ids = ()
@@ -317,9 +373,3 @@ def _parts(ids: Ids, tokens: Sequence[Span]) -> PromptParts:
             fixed.append((len(context), ids[tokens[at - 1][1] : first]))
         context += ids[first:end]
     return PromptParts(ids[: tokens[0][0]], context, ids[tokens[-1][1] :], tuple(fixed))
-
-
-def _bounds(starts: list[int], length: int) -> Ids:
-    """Character positions that never decrease, from 0 to the length of the text."""
-    inner = [min(max(start, 0), length) for start in starts[1:]]
-    return tuple(accumulate([0, *inner, length], max))

@@ -48,9 +48,6 @@ class UnitKind:
         Args:
             text: A name such as `sentence` or `chunk:200`.
 
-        Returns:
-            The kind.
-
         Raises:
             UsageError: If there is no such kind, or its size is missing or below 1.
 
@@ -91,10 +88,9 @@ def find_units(
         >>> [note[a:b] for a, b in (u.characters for u in find_units(note, UnitKind("sentence")))]
         ['Dr. Ash came.', 'The code is 48213.', 'It rained!']
     """
-    if kind.name == DOCUMENT:
-        return _documents(sources)
-    if kind.name == MESSAGE:
-        return _messages(sources)
+    if kind.name in (DOCUMENT, MESSAGE):
+        _require_sources(kind, sources)
+        return tuple(TextUnit(name, (a, b), at) for at, (name, a, b) in enumerate(sources))
     found: list[TextUnit] = []
     for at, (name, first, end) in enumerate(sources or (("", 0, len(text)),)):
         prefix = f"{name}, " if name else ""
@@ -107,24 +103,19 @@ def find_units(
     return tuple(found)
 
 
-def _documents(sources: Sequence[tuple[str, int, int]]) -> tuple[TextUnit, ...]:
-    if len(sources) < 2:
+def _require_sources(kind: UnitKind, sources: Sequence[tuple[str, int, int]]) -> None:
+    if kind.name == DOCUMENT and len(sources) < 2:
         raise UsageError(
             f"the context has {len(sources) or 'no'} named source{'s' * (len(sources) != 1)}, and "
             "--by document needs at least two: give --context more than once, or a .jsonl file "
             'with {"question": ..., "chunks": [{"id": ..., "text": ...}, ...]} in each row.'
         )
-    return tuple(TextUnit(name, (a, b), at) for at, (name, a, b) in enumerate(sources))
-
-
-def _messages(sources: Sequence[tuple[str, int, int]]) -> tuple[TextUnit, ...]:
     if not sources:
         raise UsageError(
             "the context is not a chat, and --by message needs one: give chat messages, such as a "
             '.jsonl file with {"messages": [{"role": "system", "content": "..."}, ...]} in each '
             "row."
         )
-    return tuple(TextUnit(name, (a, b), at) for at, (name, a, b) in enumerate(sources))
 
 
 def _pieces(text: str, first: int, end: int, kind: UnitKind) -> Iterator[Span]:
@@ -140,13 +131,9 @@ def _pieces(text: str, first: int, end: int, kind: UnitKind) -> Iterator[Span]:
     begin = first
     for cut in (*cuts, end):
         if text[begin:cut].strip():
-            yield _without_blanks(text, begin, cut)
+            piece = text[begin:cut]
+            yield (cut - len(piece.lstrip()), begin + len(piece.rstrip()))
         begin = cut
-
-
-def _without_blanks(text: str, first: int, end: int) -> Span:
-    piece = text[first:end]
-    return end - len(piece.lstrip()), first + len(piece.rstrip())
 
 
 def _sentence_cuts(text: str, first: int, end: int) -> Iterator[int]:
@@ -198,13 +185,13 @@ def unit_spans(
         if first < end:
             found.append((unit, (first, end)))
         else:
-            found[-1] = (_join(found[-1][0], unit), found[-1][1])
+            one = found[-1][0]
+            characters = one.characters[0], unit.characters[1]
+            found[-1] = (
+                TextUnit(f"{one.name} and {unit.name}", characters, one.source),
+                found[-1][1],
+            )
     return tuple(found)
-
-
-def _join(one: TextUnit, other: TextUnit) -> TextUnit:
-    characters = one.characters[0], other.characters[1]
-    return TextUnit(f"{one.name} and {other.name}", characters, one.source)
 
 
 def _places(text: str, bounds: Sequence[int]) -> Iterator[int]:

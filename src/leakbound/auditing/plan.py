@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from leakbound._notebook import card
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.result.subject import Subject, full_name
+from leakbound.auditing.result.sentences import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.models import Priced
 from leakbound.stats import Assumption, Power
@@ -52,6 +52,8 @@ def plan(prepared: Prepared) -> Plan:
     guessing = estimator.accuracy_power(design, design.pairs)
     factors = () if is_random_guessing(design.claim) else FACTORS
     chances = [(factor, estimator.power(design, design.pairs, factor)) for factor in factors]
+    claim, spec, mechanism = prepared.trial_design.claim, prepared.spec, prepared.mechanism
+    each = spec.decision.each[0]
     return Plan(
         pairs=design.pairs,
         model_calls=calls,
@@ -67,20 +69,14 @@ def plan(prepared: Prepared) -> Plan:
         background_copies=prepared.pairs.copies.count,
         builds=None if prepared.spec.design.layout == "paired" else 1,
         guessing_power=guessing,
-        subject=_subject(prepared),
-    )
-
-
-def _subject(prepared: Prepared) -> Subject:
-    claim, spec, mechanism = prepared.trial_design.claim, prepared.spec, prepared.mechanism
-    each = spec.decision.each[0]
-    return Subject(
-        system=full_name(mechanism.name, spec.flat()["mechanism"]),
-        model=prepared.model.name if mechanism.needs else None,
-        epsilon=claim.epsilon,
-        delta=claim.delta,
-        claim_source=spec.claim_source,
-        each=None if each == claim.epsilon else each,
+        subject=Subject(
+            system=full_name(mechanism.name, spec.flat()["mechanism"]),
+            model=prepared.model.name if mechanism.needs else None,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            claim_source=spec.claim_source,
+            each=None if each == claim.epsilon else each,
+        ),
     )
 
 

@@ -15,9 +15,9 @@ from leakbound.auditing.collect.collect import (
     collect,
     late_left,
 )
-from leakbound.auditing.collect.prefetch import run_ahead
+from leakbound.auditing.collect.runners import run_ahead
 from leakbound.auditing.observe.one_pass import OnePass
-from leakbound.auditing.prepare.build import open_models, unopened
+from leakbound.auditing.prepare.build import model_of_run, open_models
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.audit_result import AuditResult
@@ -36,12 +36,45 @@ def merge(
 ) -> tuple[AuditResult, Path]:
     """Join the run folders of shards and compute the record. No model is asked."""
     folders = [_run_in(folder) for folder in folders]
-    manifest = _one_run(folders)
-    spec = _spec_of(manifest)
-    known = opener if needs_tokenizer(spec) else lambda spec: unopened(spec, manifest)
-    _require_named(manifest)
+    manifests = []
+    for folder in folders:
+        manifest = read_manifest(folder)
+        require_current(manifest, folder)
+        if "beside" not in manifest or not (folder / "trials.sqlite").is_file():
+            raise StoreError(
+                f"{str(folder)!r} is not a run folder of this version; give the folders that "
+                "`audit --shard` wrote."
+            )
+        manifests.append(manifest)
+    for folder, manifest in zip(folders, manifests, strict=True):
+        if _identity(manifest) != _identity(manifests[0]):
+            raise StoreError(
+                f"{str(folder)!r} is not of the same run as {str(folders[0])!r}: "
+                f"{_difference(manifests[0], manifest)} differs. "
+                "Merge shards of one command only."
+            )
+    manifest = manifests[0]
+    # the parameters as they were given: a claim that nobody stated is left to its default
+    values = {**manifest["spec"], **manifest["beside"]}
+    values.pop("may_change", None)
+    if values.pop("claim_source", "stated") == "default":
+        del values["epsilon"]
+    spec = make_spec(values)
+    known = opener if needs_tokenizer(spec) else lambda spec: model_of_run(spec, manifest)
+    if manifest.get("handed"):
+        raise UsageError(
+            f"the shards audited Python objects ({' and '.join(manifest['handed'])}), which no "
+            "configuration can name; put rows and systems into files to audit in shards."
+        )
     prepared = prepare(spec, opener=known)
-    _require_same(prepared, manifest)
+    if json.loads(json.dumps(prepared.identity)) != {
+        key: manifest[key] for key in prepared.identity
+    }:
+        raise StoreError(
+            f"the run's {_difference(manifest, {**prepared.manifest})} is not what it was when "
+            "the shards were collected; bring its "
+            "data, system and version of leakbound back."
+        )
     shards = [RunStore(folder, manifest) for folder in folders]  # before anything is written
     joined = RunStore(prepared.folder(out), prepared.manifest)
     for shard in shards:
@@ -52,22 +85,13 @@ def merge(
     return write_result(OnePass(prepared, store, asked, prior)), store.folder
 
 
-def _spec_of(manifest: Manifest) -> AuditSpec:
-    """The parameters as they were given: a claim that nobody stated is left to its default."""
-    values = {**manifest["spec"], **manifest["beside"]}
-    values.pop("may_change", None)
-    if values.pop("claim_source", "stated") == "default":
-        del values["epsilon"]
-    return make_spec(values)
-
-
 def needs_tokenizer(spec: AuditSpec) -> bool:
     """Whether the canaries of an audit are made with the tokenizer of its model."""
     kind = spec.attack.canary.kind
     return kind in CANARIES and CANARIES[kind].needs_tokenizer
 
 
-def kept_model(spec: AuditSpec, out: Path) -> Model:
+def replay_model(spec: AuditSpec, out: Path) -> Model:
     """The model of a spec, not opened, as earlier runs know it."""
     if needs_tokenizer(spec):
         raise UsageError(
@@ -95,15 +119,7 @@ def kept_model(spec: AuditSpec, out: Path) -> Model:
             f"{str(out)!r} holds {many}. --replay needs the run that it replays; choose its "
             "folder with --out."
         )
-    return unopened(spec, *found.values())
-
-
-def _require_named(manifest: Manifest) -> None:
-    if manifest.get("handed"):
-        raise UsageError(
-            f"the shards audited Python objects ({' and '.join(manifest['handed'])}), which no "
-            "configuration can name; put rows and systems into files to audit in shards."
-        )
+    return model_of_run(spec, *found.values())
 
 
 def _run_in(folder: Path) -> Path:
@@ -123,30 +139,6 @@ def _run_in(folder: Path) -> Path:
     return inside[0] if inside else folder
 
 
-def _one_run(folders: Sequence[Path]) -> Manifest:
-    """The manifest that all folders share."""
-    manifests = [_manifest(folder) for folder in folders]
-    for folder, manifest in zip(folders, manifests, strict=True):
-        if _identity(manifest) != _identity(manifests[0]):
-            raise StoreError(
-                f"{str(folder)!r} is not of the same run as {str(folders[0])!r}: "
-                f"{_difference(manifests[0], manifest)} differs. "
-                "Merge shards of one command only."
-            )
-    return manifests[0]
-
-
-def _manifest(folder: Path) -> Manifest:
-    found = read_manifest(folder)
-    require_current(found, folder)
-    if "beside" not in found or not (folder / "trials.sqlite").is_file():
-        raise StoreError(
-            f"{str(folder)!r} is not a run folder of this version; give the folders that `audit "
-            "--shard` wrote."
-        )
-    return found
-
-
 def _identity(manifest: Manifest) -> str:
     """Where the data lay may differ from machine to machine; looks follow from the rest."""
     return json.dumps(
@@ -164,23 +156,13 @@ def _difference(one: Manifest, other: Manifest) -> str:
     )
 
 
-def _require_same(prepared: Prepared, manifest: Manifest) -> None:
-    if json.loads(json.dumps(prepared.identity)) != {
-        key: manifest[key] for key in prepared.identity
-    }:
-        raise StoreError(
-            f"the run's {_difference(manifest, {**prepared.manifest})} is not what it was when "
-            "the shards were collected; bring its "
-            "data, system and version of leakbound back."
-        )
-
-
 def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
     """Every batch is there; else the shards that lack some are named."""
     stored = store.batches()
     missing = [first for first in asked.batches() if first not in stored]
     if not missing:
-        return _require_late(asked, store)
+        _require_late(asked, store)
+        return
     total = max((total for _, total in store.shards()), default=1)
     names = sorted({first // asked.size % total + 1 if first >= 0 else 1 for first in missing})
     shards = " and ".join(f"{name}/{total}" for name in names)

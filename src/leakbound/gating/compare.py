@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from leakbound._notebook import card
 from leakbound.auditing import AuditResult
 from leakbound.auditing.result.record import ClaimSource
-from leakbound.auditing.result.subject import Subject, subject_of
+from leakbound.auditing.result.sentences import Subject, subject_of
 from leakbound.gating.rates import Rate, rates_of
 
 __all__ = [

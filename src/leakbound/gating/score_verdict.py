@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from leakbound.auditing.decide.guessing import unshown_sentence
-from leakbound.auditing.decide.verdict import Conclusion, Obstacle, above_zero, sees_something
+from leakbound.auditing.decide.verdict import (
+    Conclusion,
+    Obstacle,
+    above_zero,
+    sees_something,
+    unshown_sentence,
+)
 from leakbound.auditing.observe.controls import LEVEL
 from leakbound.auditing.observe.rejections import above_guessing
 from leakbound.estimators import Claim

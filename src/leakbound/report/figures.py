@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import math
 import re
 import textwrap
 from collections.abc import Sequence
@@ -44,12 +45,12 @@ def canvas(x: str, y: str) -> tuple[Figure, Axes]:
     with matplotlib.rc_context(CANVAS):
         figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
         axes = figure.add_subplot()
-        axes.set(xlabel=wrapped(x), ylabel=wrapped(y, 30))
+        axes.set(xlabel=wrap_lines(x), ylabel=wrap_lines(y, 30))
         axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
-def wrapped(text: str, longest: int = LONGEST) -> str:
+def wrap_lines(text: str, longest: int = LONGEST) -> str:
     """The text in lines that fit."""
     return "\n".join(textwrap.wrap(text, longest, break_long_words=False)) or text
 
@@ -57,7 +58,7 @@ def wrapped(text: str, longest: int = LONGEST) -> str:
 def legend(axes: Axes, place: Literal["best", "lower right"] = "best") -> None:
     """A legend without a frame."""
     handles, names = axes.get_legend_handles_labels()
-    axes.legend(handles, [wrapped(name, 28) for name in names], loc=place, **LEGEND)
+    axes.legend(handles, [wrap_lines(name, 28) for name in names], loc=place, **LEGEND)
 
 
 def legend_below(
@@ -68,7 +69,7 @@ def legend_below(
     marker_scale: float = 1.0,
 ) -> float:
     """A legend below the axes."""
-    lines = [wrapped(name, LONGEST // columns) for name in names]
+    lines = [wrap_lines(name, LONGEST // columns) for name in names]
     figure.legend(
         handles, lines, loc="outside lower left", ncols=columns, markerscale=marker_scale, **LEGEND
     )
@@ -88,3 +89,46 @@ def svg(figure: Figure, title: str) -> str:
     text = text[text.index("<svg") :].replace(INK, "currentColor")
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
     return text.replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1)
+
+
+ROOM = 260.0  # points that an axis has
+LETTER, SLANTED_LINE = 6.0, 15.0  # points of a letter, and of a slanted line
+SLANT = 60  # degrees
+LONGEST_NAME = 48  # characters of a name; the table has all of it
+
+
+def name_places(axes: Axes, names: Sequence[str], at: Sequence[float] = ()) -> float:
+    """Name places of the x axis: level where all names have room, else slanted."""
+    if not names:
+        return 0.0
+    places, room = list(at or range(len(names))), ROOM / len(names)
+    if max(map(len, names)) * LETTER <= room - LETTER:
+        axes.set_xticks(places, list(names))
+        return 0.0
+    step = math.ceil(SLANTED_LINE / room)
+    shown = [_slant(name, room * step) for name in names][::step]
+    axes.set_xticks(places[::step], shown, rotation=SLANT, ha="right", rotation_mode="anchor")
+    longest = max(len(line) for name in shown for line in name.split("\n"))
+    return longest * LETTER * math.sin(math.radians(SLANT)) / 72
+
+
+def _slant(name: str, room: float) -> str:
+    """In as many lines as have room."""
+    short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+    return wrap_lines(short, max(12, math.ceil(len(short) / int(room // SLANTED_LINE)) + 2))
+
+
+def number_places(axes: Axes, places: Sequence[float]) -> None:
+    """Numbers at places of the x axis, as far as they have room."""
+    written = [f"{place:g}" for place in places]
+    spots = [math.log(place) for place in places] if (axes.get_xscale() == "log") else list(places)
+    scale = ROOM / ((spots[-1] - spots[0]) or 1.0)
+    shown: list[int] = []
+    for here, spot in enumerate(spots):
+        if shown:
+            letters = (len(written[here]) + len(written[shown[-1]])) / 2 + 1
+            if (spot - spots[shown[-1]]) * scale < letters * LETTER:
+                continue
+        shown.append(here)
+    axes.set_xticks([places[one] for one in shown], [written[one] for one in shown])
+    axes.minorticks_off()

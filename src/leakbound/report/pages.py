@@ -109,18 +109,15 @@ def render(
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     found = _environment(package).get_template(template)
     page = found.render(script=script, digest=digest, **values)
-    return page.replace(WORDS, _words(page), 1) if WORDS in page else page
+    if WORDS not in page:
+        return page
+    words = _environment("leakbound.report").get_template("words.html.j2")
+    return page.replace(WORDS, words.render(terms=terms_on(page)), 1)
 
 
 def script_file(path: str) -> str:
     """The text of a script of this package."""
     return (importlib.resources.files("leakbound.report") / path).read_text(encoding="utf-8")
-
-
-def _words(page: str) -> str:
-    return (
-        _environment("leakbound.report").get_template("words.html.j2").render(terms=terms_on(page))
-    )
 
 
 @functools.cache

@@ -52,28 +52,25 @@ def _by_reason(found: Mapping[str, str]) -> dict[str, list[str]]:
 def consequences(record: ProbeRecord) -> dict[str, dict[str, str]]:
     """What a model can serve."""
     mechanisms = {
-        name: _missing(record, {need.__name__ for need in kind.needs})
+        name: _lack(record, {need.__name__ for need in kind.needs})
         for name, kind in MECHANISMS.usable.items()
     }
     return {
         "mechanisms": mechanisms,
-        "queries": {name: _missing(record, {"Complete"}) for name in QUERIES.usable},
+        "queries": {name: _lack(record, {"Complete"}) for name in QUERIES.usable},
         "scores": {name: _score(name, mechanisms) for name in SCORES.usable},
         "influence": _influence(record),
     }
 
 
-def _missing(record: ProbeRecord, needs: set[str]) -> str:
+def _lack(record: ProbeRecord, needs: set[str]) -> str:
     return "; ".join(
         f"needs {need}: {_why(record, need)}" for need in sorted(needs - set(record.supports))
     )
 
 
 def _score(name: str, mechanisms: Mapping[str, str]) -> str:
-    """A white-box score reads what some mechanisms show, and is available with one of them.
-
-    A score that no mechanism serves reads what an application shows, whatever the model.
-    """
+    """A white-box score reads what some mechanisms show, and is available with one of them."""
     if SCORES[name].access == "black_box":
         return ""
     read = SAME_OUTPUT.get(name, name)
@@ -85,7 +82,7 @@ def _score(name: str, mechanisms: Mapping[str, str]) -> str:
 def _influence(record: ProbeRecord) -> dict[str, str]:
     if record.base_url:
         return dict.fromkeys(READINGS, NO_TOKENS)
-    return {reading: _missing(record, {need}) for reading, need in READINGS.items()}
+    return {reading: _lack(record, {need}) for reading, need in READINGS.items()}
 
 
 def _why(record: ProbeRecord, need: str) -> str:

@@ -1,7 +1,11 @@
-"""Words and number formats that several reports share."""
+"""Words, number formats, cells and columns that several reports share."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from leakbound.stats import cut
@@ -63,3 +67,56 @@ def rate_text(rate: Rate | None) -> str:
     if rate.low is None or rate.high is None:
         return f"{rate.share:.3f}"
     return f"{rate.share:.3f} [{cut(rate.low, 3)}, {cut(min(1.0, rate.high + 1e-3), 3)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """A cell."""
+
+    text: str
+    key: float | None = None
+    kind: str = ""
+    link: str = ""
+
+
+def facts(
+    *, system: str = "", model: str = "", data: str = "", claim: str = "", stored: str = "",
+    cost: str = "",
+) -> dict[str, str]:  # fmt: skip
+    """The facts below an answer, in their order."""
+    date = f"report of {report_day()}" + (f", outputs of {stored}" if stored else "")
+    found = {"System": system, "Model": model, "Data": data, "Claim": claim, "Date": date,
+             "Cost": cost}  # fmt: skip
+    return {label: text for label, text in found.items() if text}
+
+
+def report_day() -> str:
+    """The day on which a report is written."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
+    return now.date().isoformat()
+
+
+def number_of(number: int, thing: str) -> str:
+    """A number of things.
+
+    Examples:
+        >>> number_of(1, "context"), number_of(1200, "context")
+        ('1 context', '1,200 contexts')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def align(*rows: Sequence[str]) -> str:
+    """Rows of cells as lines of columns.
+
+    Examples:
+        >>> print(align(("a", "bb"), ("ccc", "d")))
+        a    bb
+        ccc  d
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )

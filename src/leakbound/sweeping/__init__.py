@@ -1,17 +1,16 @@
 """Sweeps: many audits over a grid of settings, from outputs that are collected once."""
 
 from leakbound.sweeping.compare import ComparedPoint, SweepComparison, compare_sweeps
-from leakbound.sweeping.export import sweep_csv
 from leakbound.sweeping.grid import Grid, describe, merge_grids, parse_grid
 from leakbound.sweeping.merge import has_shards, merge_sweeps, shard_file
-from leakbound.sweeping.objects import Described, SweepObjects
-from leakbound.sweeping.plan import CachingOpener, SweepPlan, plan_sweep
+from leakbound.sweeping.plan import CachingOpener, Described, SweepObjects, SweepPlan, plan_sweep
 from leakbound.sweeping.record import (
     MissingPoint,
     SweepPoint,
     SweepRecord,
     SweepUtility,
     load_sweep,
+    sweep_csv,
 )
 from leakbound.sweeping.run import Sweep
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from leakbound.auditing import AuditResult, load_result
+from leakbound.auditing.result.record import Frozen
 from leakbound.auditing.store.folder import is_run
 from leakbound.errors import StoreError, UsageError
 from leakbound.gating.compare import Comparison, compare_results
@@ -20,11 +19,7 @@ from leakbound.sweeping.record import SweepPoint, SweepRecord, load_sweep
 _Points = Mapping[tuple[str, int], SweepPoint]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
-
-
-class ComparedPoint(_Frozen):
+class ComparedPoint(Frozen):
     """A point that both sweeps have.
 
     Attributes:
@@ -38,7 +33,7 @@ class ComparedPoint(_Frozen):
     comparison: Comparison
 
 
-class SweepComparison(_Frozen):
+class SweepComparison(Frozen):
     """Two sweeps side by side.
 
     Attributes:
@@ -68,10 +63,6 @@ class SweepComparison(_Frozen):
 
 def compare_sweeps(first: Path, second: Path) -> SweepComparison:
     """Compare the points that two sweeps have in common, by setting and seed.
-
-    Args:
-        first: Folder of a sweep.
-        second: Folder of another one.
 
     Returns:
         A comparison of each pair of audits. All intervals hold together (Bonferroni over the

@@ -26,9 +26,6 @@ def parse_grid(texts: Sequence[str]) -> Grid:
     Args:
         texts: `KEY=VALUE,VALUE` each. Values are read as in a configuration file.
 
-    Returns:
-        Values by key.
-
     Raises:
         UsageError: If a text is no such list, or a key stands twice.
 
@@ -64,9 +61,6 @@ def merge_grids(*grids: object) -> Grid:
         *grids: Mappings of keys to lists of plain values, as a file or a caller wrote them; later
             ones win.
 
-    Returns:
-        Values by key.
-
     Raises:
         UsageError: If one is not a grid.
     """
@@ -81,7 +75,11 @@ def merge_grids(*grids: object) -> Grid:
 
 
 def _values(key: str, values: object) -> tuple[JsonValue, ...]:
-    _check_key(key)
+    if key in NEVER:
+        raise UsageError(f"a grid cannot change {key!r}; {NEVER[key]}.")
+    if key.startswith(OPTION):
+        name = f"mechanism.{key.removeprefix(OPTION)}"
+        raise UsageError(f"the grid's key {key!r} is not known; it is {name!r} now.")
     listed = list(values) if isinstance(values, list | tuple) else [values]
     plain = tuple(
         value for value in listed if value is None or isinstance(value, str | int | float)
@@ -95,14 +93,6 @@ def _values(key: str, values: object) -> tuple[JsonValue, ...]:
     return plain
 
 
-def _check_key(key: str) -> None:
-    if key in NEVER:
-        raise UsageError(f"a grid cannot change {key!r}; {NEVER[key]}.")
-    if key.startswith(OPTION):
-        name = f"mechanism.{key.removeprefix(OPTION)}"
-        raise UsageError(f"the grid's key {key!r} is not known; it is {name!r} now.")
-
-
 def settings_of(grid: Grid) -> list[Changes]:
     """Every combination of values."""
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
@@ -110,12 +100,6 @@ def settings_of(grid: Grid) -> list[Changes]:
 
 def describe(changes: Mapping[str, object]) -> str:
     """A setting in a line.
-
-    Args:
-        changes: What it changes.
-
-    Returns:
-        Keys and values.
 
     Examples:
         >>> describe({"epsilon": 1, "score": None}), describe({})

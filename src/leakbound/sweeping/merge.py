@@ -20,7 +20,7 @@ from leakbound.auditing.store.folder import (
     write_private,
 )
 from leakbound.errors import StoreError
-from leakbound.sweeping.grid import Changes, describe, settings_of
+from leakbound.sweeping.grid import describe, settings_of
 from leakbound.sweeping.record import (
     ELSEWHERE,
     FILE,
@@ -42,9 +42,6 @@ def shard_file(number: int, total: int) -> str:
         number: Of the shard, from 1 on.
         total: Number of shards.
 
-    Returns:
-        A file name.
-
     Examples:
         >>> shard_file(1, 4)
         'shard-1-of-4.json'
@@ -54,9 +51,6 @@ def shard_file(number: int, total: int) -> str:
 
 def has_shards(folder: Path) -> bool:
     """Whether a folder holds a shard of a sweep.
-
-    Args:
-        folder: A folder.
 
     Returns:
         False for a run folder.
@@ -87,10 +81,26 @@ def merge_sweeps(folders: Sequence[Path], out: Path) -> SweepRecord:
     shards = [shard for folder in folders for shard in _shards_in(folder)]
     _require_alike(shards)
     _require_whole(shards)
-    record = _join([shard.record for shard in shards])
+    # the points of all records, in the order of the grid
+    records = [shard.record for shard in shards]
+    first = records[0]
+    done = {_key(point): point for record in records for point in record.points}
+    failed = {
+        _key(point): point
+        for record in records
+        for point in record.missing
+        if point.cause == "failed"
+    }
+    order = list(_keys(first))
+    refused = [point for point in first.missing if point.cause == "refused"]
+    missing = [failed[key] for key in order if key in failed]
+    points = tuple(done[key] for key in order if key in done)
+    record = first.model_copy(update={"points": points, "missing": (*refused, *missing)})
     make_folder(out)
     for shard in shards:
-        _copy_runs(shard, out)
+        for run in _runs(shard):
+            if not (out / run.name).exists():
+                shutil.copytree(run, out / run.name)
     write_private(out / FILE, record.to_json())
     return record
 
@@ -166,36 +176,20 @@ def _name_of(what: str, manifest: Settings, keys: Sequence[str]) -> str:
 
 def _require_whole(shards: Sequence[_Shard]) -> None:
     total = shards[0].total
-    cut = {shard.number for shard in shards if not _finish(shard.record)}
+    cut = {
+        shard.number
+        for shard in shards
+        if not all(
+            point.cause != "not_reached" or point.reason == ELSEWHERE
+            for point in shard.record.missing
+        )
+    }
     if missing := sorted({*range(1, total + 1)} - {shard.number for shard in shards} | cut):
         names = " and ".join(f"{number}/{total}" for number in missing)
         raise StoreError(
             f"shard {names} of the sweep is missing or not finished; run sweep --shard "
             f"{missing[0]}/{total} to its end, then merge again with its folder."
         )
-
-
-def _finish(record: SweepRecord) -> bool:
-    return all(
-        point.cause != "not_reached" or point.reason == ELSEWHERE for point in record.missing
-    )
-
-
-def _join(records: Sequence[SweepRecord]) -> SweepRecord:
-    """The points of all records, in the order of the grid."""
-    first = records[0]
-    done = {_key(point): point for record in records for point in record.points}
-    failed = {
-        _key(point): point
-        for record in records
-        for point in record.missing
-        if point.cause == "failed"
-    }
-    order = list(_keys(first))
-    refused = [point for point in first.missing if point.cause == "refused"]
-    missing = [failed[key] for key in order if key in failed]
-    points = tuple(done[key] for key in order if key in done)
-    return first.model_copy(update={"points": points, "missing": (*refused, *missing)})
 
 
 def _key(point: SweepPoint | MissingPoint) -> _Key:
@@ -207,15 +201,10 @@ def _keys(record: SweepRecord) -> Iterator[_Key]:
     usual = int(str(record.base["seed"]))
     for changes in settings_of(record.grid):
         for repeat in range(record.repeats):
-            seed = _seed(changes, usual + repeat)
+            seed = changes.get("seed", usual + repeat)
+            if not isinstance(seed, int):
+                raise StoreError(f"the seed of {describe(changes)} is not a whole number.")
             yield json.dumps(changes, sort_keys=True), seed
-
-
-def _seed(changes: Changes, usual: int) -> int:
-    seed = changes.get("seed", usual)
-    if not isinstance(seed, int):
-        raise StoreError(f"the seed of {describe(changes)} is not a whole number.")
-    return seed
 
 
 def _runs(shard: _Shard) -> Iterator[Path]:
@@ -224,10 +213,3 @@ def _runs(shard: _Shard) -> Iterator[Path]:
     for folder in filter(is_run, sorted(shard.file.parent.iterdir())):
         if {folder.name, re.sub(r"-\d+$", "", folder.name)} & names:
             yield folder
-
-
-def _copy_runs(shard: _Shard, out: Path) -> None:
-    """Every run, unless it is there."""
-    for run in _runs(shard):
-        if not (out / run.name).exists():
-            shutil.copytree(run, out / run.name)

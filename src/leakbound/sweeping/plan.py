@@ -2,19 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, cast
 
 from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.prepare.prepare import prepare
-from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.spec.audit_spec import AuditSpec
+from leakbound.auditing.spec.audit_spec import AuditSpec, flat_keys, make_spec, merge_keys
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Model
 from leakbound.sweeping.grid import Changes, Grid, describe, settings_of
-from leakbound.sweeping.objects import SweepObjects
 from leakbound.sweeping.record import MissingPoint
 from leakbound.sweeping.utility_meter import check_utility, collection_id
+
+FIELDS = {"address": "mechanism"}  # the object that a key replaces, where names differ
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Described:
+    """What one value of a grid stands for.
+
+    Attributes:
+        keys: Keys of a spec, with their values.
+        handed: The objects that no key can name.
+        check: Refuses, by a LeakboundError, the spec of a point that it does not fit.
+    """
+
+    keys: Mapping[str, object]
+    handed: Handed = Handed()
+    check: Callable[[AuditSpec], None] = lambda spec: None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SweepObjects:
+    """The objects of a sweep (rows are PRIVATE).
+
+    Attributes:
+        shared: Those of all points.
+        values: What a value of the grid stands for, by its key and the name that it has in the
+            record; values that are not here stand for themselves.
+    """
+
+    shared: Handed = Handed()
+    values: Mapping[tuple[str, str], Described] = field(default_factory=dict)
+
+    def point(
+        self, base: Mapping[str, object], changes: Changes, seed: int
+    ) -> tuple[AuditSpec, Handed]:
+        """What makes one point.
+
+        Returns:
+            The spec, and the objects that it does not name.
+
+        Raises:
+            UsageError: If there is no spec with these values, or a key changes an option of an
+                object that is handed over.
+        """
+        found = [
+            self.values.get((key, str(value)), Described({key: value}))
+            for key, value in changes.items()
+        ]
+        keys = {key: value for one in found for key, value in one.keys.items()}
+        over = flat_keys({**keys, "seed": seed}, "the grid")
+        handed = self.shared
+        for key, value in over.items():
+            handed = _without(handed, FIELDS.get(key, key), value)
+        for one in found:
+            for name in one.handed.names():
+                handed = handed.including(name, getattr(one.handed, name))
+        spec = make_spec(merge_keys(flat_keys(base), over))
+        for one in found:
+            one.check(spec)
+        return spec, handed
+
+
+def _without(handed: Handed, name: str, value: object) -> Handed:
+    """Without the object that a key replaces; options alone replace none."""
+    if name not in handed.names():
+        return handed
+    if isinstance(value, Mapping) and "kind" not in value:
+        raise UsageError(
+            f"the grid changes {name}.{next(iter(value))}, and {name} is a Python object; list an "
+            f"object for each value in its place, as in grid={{{name!r}: [...]}}."
+        )
+    return replace(handed, **cast("dict[str, Any]", {name: None}))
+
 
 Opener = Callable[[AuditSpec], Model]
 
@@ -32,10 +105,7 @@ class PlannedPoint:
 
     @property
     def order(self) -> tuple[str, str, str, bool, int]:
-        """Neighbours share a model and what is collected.
-
-        The one that asks most goes first, so that the others find all they need.
-        """
+        """Neighbours share a model and what is collected."""
         return (
             self.spec.system.model, self.collection, self.evidence,
             self.spec.decision.stop_when_rejected, -self.spec.design.pairs,
@@ -93,7 +163,7 @@ class SweepPlan:
     @property
     def first_seed(self) -> int:
         """Seed of the first repeat."""
-        return _first_seed(self.base)
+        return _seed(self.base, 0)
 
     @property
     def pairs(self) -> int:
@@ -109,9 +179,6 @@ class CachingOpener:
     """Opens models and keeps the last one.
 
     Neighbours with the same model share it, and no two are held at once.
-
-    Args:
-        opener: Opens the model of a spec.
     """
 
     def __init__(self, opener: Opener) -> None:
@@ -149,51 +216,10 @@ def plan_sweep(
         require: Refuses the spec of a point by a LeakboundError, before a model is opened for it.
         objects: What is handed over beside the keys, and what values of the grid stand for.
 
-    Returns:
-        The plan.
-
     Raises:
         LeakboundError: For what is wrong with any point, all sentences at once; with
             `skip_invalid` only if no point is left.
     """
-    _check(base, grid, repeats)
-    first = _first_seed(base)
-    wanted = [
-        _Wanted(number, changes, seed)
-        for number, (changes, seed) in enumerate(
-            (changes, _seed(changes, first + repeat))
-            for changes in settings_of(grid)
-            for repeat in range(repeats)
-        )
-    ]
-    by_model = sorted(wanted, key=lambda one: str(one.changes.get("model", "")))
-    found = [
-        _try(one, base, opener, queries, require, objects or SweepObjects()) for one in by_model
-    ]
-    points = sorted(
-        (one for one in found if isinstance(one, PlannedPoint)), key=lambda point: point.number
-    )
-    refused = [one for one in found if isinstance(one, _Refused)]
-    if refused and not (skip_invalid and points):
-        raise _joint_error(refused, len(wanted))
-    missing = tuple(one.point for one in refused)
-    return SweepPlan(dict(base), grid, repeats, queries, tuple(points), missing)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    number: int
-    changes: Changes
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    point: MissingPoint
-    error: LeakboundError
-
-
-def _check(base: Mapping[str, object], grid: Grid, repeats: int) -> None:
     if not grid and repeats < 2:
         raise UsageError(
             "a sweep needs something to change; add --grid KEY=VALUE,VALUE such as --grid "
@@ -203,72 +229,66 @@ def _check(base: Mapping[str, object], grid: Grid, repeats: int) -> None:
         raise UsageError(
             "--repeat chooses the seeds, and the grid lists seeds; leave one of them out."
         )
+    first, objects = _seed(base, 0), objects or SweepObjects()
+    wanted = [
+        (number, changes, _seed(changes, first + repeat))
+        for number, (changes, repeat) in enumerate(product(settings_of(grid), range(repeats)))
+    ]
+    points: list[PlannedPoint] = []
+    refused: list[MissingPoint] = []
+    errors: list[LeakboundError] = []
+    for number, changes, seed in sorted(wanted, key=lambda one: str(one[1].get("model", ""))):
+        try:
+            spec, handed = objects.point(base, changes, seed)
+            require(spec)
+            if spec.decision.claim is not None:
+                raise UsageError(
+                    "a sweep compares bounds with a claimed epsilon, and the claim is "
+                    f"{spec.decision.claim}; state --epsilon, or audit each setting by itself."
+                )
+            prepared = prepare(spec, handed=handed, opener=opener)
+            check_utility(prepared, queries)
+            collection = collection_id(prepared, queries)
+        except LeakboundError as error:
+            reason = str(error)
+            refused.append(MissingPoint(changes=changes, seed=seed, cause="refused", reason=reason))
+            errors.append(error)
+        else:
+            # of a system that asks its own model, every run is its own
+            evidence = prepared.evidence or prepared.name
+            points.append(
+                PlannedPoint(number, changes, prepared.spec, evidence, collection, handed)
+            )
+    if refused and not (skip_invalid and points):
+        raise _joint_error(refused, errors, len(wanted))
+    points.sort(key=lambda point: point.number)
+    return SweepPlan(dict(base), grid, repeats, queries, tuple(points), tuple(refused))
 
 
-def _first_seed(base: Mapping[str, object]) -> int:
-    seed = base.get("seed", 0)
+def _seed(keys: Mapping[str, object], usual: int) -> int:
+    seed = keys.get("seed", usual)
     if not isinstance(seed, int):
         raise UsageError(f"seed is {seed!r}; it must be a whole number.")
     return seed
 
 
-def _seed(changes: Changes, usual: int) -> int:
-    seed = changes.get("seed", usual)
-    if not isinstance(seed, int):
-        raise UsageError(f"seed is {seed!r}; it must be a whole number.")
-    return seed
-
-
-def _try(
-    one: _Wanted, base: Mapping[str, object], opener: Opener, queries: int,
-    require: Callable[[AuditSpec], None], objects: SweepObjects,
-) -> PlannedPoint | _Refused:  # fmt: skip
-    try:
-        spec, handed = objects.point(base, one.changes, one.seed)
-        require(spec)
-        _require_epsilon(spec)
-        prepared = prepare(spec, handed=handed, opener=opener)
-        check_utility(prepared, queries)
-        collection = collection_id(prepared, queries)
-    except LeakboundError as error:
-        missing = MissingPoint(
-            changes=one.changes, seed=one.seed, cause="refused", reason=str(error)
-        )
-        return _Refused(missing, error)
-    evidence = _evidence(prepared)
-    return PlannedPoint(one.number, one.changes, prepared.spec, evidence, collection, handed)
-
-
-def _require_epsilon(spec: AuditSpec) -> None:
-    if spec.decision.claim is not None:
-        raise UsageError(
-            "a sweep compares bounds with a claimed epsilon, and the claim is "
-            f"{spec.decision.claim}; state --epsilon, or audit each setting by itself."
-        )
-
-
-def _evidence(prepared: Prepared) -> str:
-    """Of a system that asks its own model, every run is its own."""
-    return prepared.evidence or prepared.name
-
-
-def _joint_error(refused: Sequence[_Refused], of: int) -> LeakboundError:
+def _joint_error(
+    refused: Sequence[MissingPoint], errors: Sequence[LeakboundError], of: int
+) -> LeakboundError:
     """The one error of all points, or every sentence with the settings that it speaks of."""
     by_sentence: dict[str, list[MissingPoint]] = {}
     for one in refused:
-        by_sentence.setdefault(one.point.reason, []).append(one.point)
-    errors = [one.error for one in refused]
+        by_sentence.setdefault(one.reason, []).append(one)
     if len(by_sentence) == 1 and len(refused) == of:
         return errors[0]
     head = (
         f"{len(refused)} of {of} points of the sweep cannot be run; change them, or leave them out "
         "with --skip-invalid."
     )
-    lines = [f"- {_where(points)}: {sentence}" for sentence, points in by_sentence.items()]
+    lines = [head]
+    for sentence, points in by_sentence.items():
+        places = list(dict.fromkeys(describe(point.changes) for point in points))
+        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        lines.append(f"- {'; '.join(places[:3])}{more}: {sentence}")
     kind = type(errors[0]) if len(set(map(type, errors))) == 1 else UsageError
-    return kind("\n".join([head, *lines]))
-
-
-def _where(points: Iterable[MissingPoint]) -> str:
-    places = list(dict.fromkeys(describe(point.changes) for point in points))
-    return "; ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+    return kind("\n".join(lines))

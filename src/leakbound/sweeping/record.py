@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, JsonValue
 
 from leakbound._notebook import card
 from leakbound.auditing.decide.verdict import Reason, Verdict
 from leakbound.auditing.result.audit_result import AuditResult
-from leakbound.auditing.result.record import ClaimSource, GuaranteeData
+from leakbound.auditing.result.record import ClaimSource, Frozen, GuaranteeData
 from leakbound.errors import StoreError, findable, reason_of
 from leakbound.estimators import Claim
 from leakbound.gating.rates import Rate, rates_of
@@ -26,11 +28,7 @@ VERSION = 2
 M = TypeVar("M", bound=BaseModel)
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
-
-
-class SweepUtility(_Frozen):
+class SweepUtility(Frozen):
     """How good the outputs for held-out queries are, from 0 to 1, beside two references.
 
     Attributes:
@@ -59,7 +57,7 @@ class SweepUtility(_Frozen):
     note: str = ""
 
 
-class SweepPoint(_Frozen):
+class SweepPoint(Frozen):
     """One audit of a sweep: what it changes, and what it found.
 
     Attributes:
@@ -108,7 +106,7 @@ class SweepPoint(_Frozen):
     claim_source: ClaimSource = "unknown"
 
 
-class MissingPoint(_Frozen):
+class MissingPoint(Frozen):
     """A point without a result.
 
     Attributes:
@@ -124,7 +122,7 @@ class MissingPoint(_Frozen):
     reason: str
 
 
-class SweepRecord(_Frozen):
+class SweepRecord(Frozen):
     """All points of a grid, in its order. Holds no private row.
 
     Attributes:
@@ -223,9 +221,6 @@ def load_sweep(path: str | Path) -> SweepRecord:
     Args:
         path: A folder that `leakbound sweep` wrote, or its sweep.json.
 
-    Returns:
-        The record.
-
     Raises:
         StoreError: If there is none, or it cannot be read.
     """
@@ -247,3 +242,54 @@ def _load(file: Path, kind: type[M], what: str) -> M:
         return kind.model_validate_json(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(f"{str(file)!r} is not {what}: {reason_of(error)}.") from None
+
+
+RATES = ("tpr", "fpr")
+Cells = dict[str, JsonValue]
+
+
+def sweep_csv(record: SweepRecord) -> str:
+    """The points of a sweep as a table.
+
+    Returns:
+        CSV with a head and a row per point: what it changes, what it found. Empty cells: not known.
+        Bounds are lower bounds at `confidence`.
+    """
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    for number, point in enumerate(record.points):
+        row = {**{key: point.changes.get(key) for key in record.grid}, **_find(point)}
+        if number == 0:
+            writer.writerow(row)
+        writer.writerow("" if value is None else value for value in row.values())
+    return file.getvalue()
+
+
+def _find(point: SweepPoint) -> Cells:
+    bound, rates = point.bound, (_rate_cells(rate, point.rates.get(rate)) for rate in RATES)
+    return {
+        "seed": point.seed, "verdict": point.verdict, "reason": point.reason,
+        "claim": point.claim.epsilon, "claim_delta": point.claim.delta, "bound": bound.epsilon,
+        "method": bound.method, "kind": bound.kind, "confidence": bound.confidence,
+        **{name: cell for cells in rates for name, cell in cells.items()},
+        "mu_bound": point.mu_bound, "mu_guarantee": point.guarantee.mu,
+        "epsilon_guarantee": point.guarantee.epsilon, "epsilon_exact": point.exact_epsilon,
+        **_utility_cells(point.utility), "pairs": point.pairs, "model_calls": point.model_calls,
+        "evidence": point.evidence, "run": point.run,
+    }  # fmt: skip
+
+
+def _rate_cells(name: str, rate: Rate | None) -> Cells:
+    cells = (None, None, None) if rate is None else (rate.share, rate.low, rate.high)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), cells, strict=True))
+
+
+def _utility_cells(utility: SweepUtility | None) -> Cells:
+    if utility is None:
+        return dict.fromkeys((
+            "utility_kind", "utility", "utility_zero_shot", "utility_non_private",
+        ))  # fmt: skip
+    return {
+        "utility_kind": utility.kind, "utility": utility.value,
+        "utility_zero_shot": utility.zero_shot, "utility_non_private": utility.non_private,
+    }  # fmt: skip

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from pydantic import JsonValue
+from typing import Literal
 
 from leakbound._version import __version__
 from leakbound.auditing.audit import run_audit
@@ -32,10 +31,6 @@ from leakbound.sweeping.record import (
 from leakbound.sweeping.utility_meter import UtilityMeter
 
 
-def _serial(prepared: Prepared) -> BatchRunner:
-    return run_serial
-
-
 @dataclass
 class Sweep:
     """Runs the points of a plan; the same sweep again resumes where it stopped.
@@ -57,7 +52,7 @@ class Sweep:
     plan: SweepPlan
     out: Path
     opener: Opener
-    runner_of: Callable[[Prepared], BatchRunner] = _serial
+    runner_of: Callable[[Prepared], BatchRunner] = lambda prepared: run_serial
     progress: Callable[[int, int], None] = lambda done, total: None
     model_calls: int = 0
     errors: list[LeakboundError] = field(default_factory=list)
@@ -74,9 +69,6 @@ class Sweep:
 
     def run(self) -> SweepRecord:
         """Run all points; neighbours that share a model or outputs follow each other.
-
-        Returns:
-            The record of all points.
 
         Raises:
             StoreError: If the folder cannot be made.
@@ -137,31 +129,29 @@ class Sweep:
         """What is known so far, in the order of the grid."""
         plan, done = self.plan, self._done
         missing = [self._missing(point) for point in plan.points if point.number not in done]
-        return SweepRecord(
-            base=self._base(),
-            grid=plan.grid,
-            repeats=plan.repeats,
-            points=tuple(done[point.number] for point in plan.points if point.number in done),
-            missing=(*plan.refused, *missing, *map(_elsewhere, plan.elsewhere)),
-            provenance={"leakbound": __version__},
-        )
-
-    def _missing(self, point: PlannedPoint) -> MissingPoint:
-        seed = point.spec.design.seed
-        if (reason := self._failed.get(point.number)) is not None:
-            return MissingPoint(changes=point.changes, seed=seed, cause="failed", reason=reason)
-        reason = "the sweep has not come to it."
-        return MissingPoint(changes=point.changes, seed=seed, cause="not_reached", reason=reason)
-
-    def _base(self) -> dict[str, JsonValue]:
-        """What all points share, with defaults."""
+        missing += [_missing_point(one, "not_reached", ELSEWHERE) for one in plan.elsewhere]
+        # what all points share, with defaults
         every = (*self.plan.points, *self.plan.elsewhere)
         first = flat_settings(min(every, key=lambda point: point.number).spec.flat())
         changed = set(self.plan.grid)
         shared = {key: first[key] for key in first if not {key, key.partition(".")[0]} & changed}
-        return {**shared, "seed": self.plan.first_seed}
+        return SweepRecord(
+            base={**shared, "seed": self.plan.first_seed},
+            grid=plan.grid,
+            repeats=plan.repeats,
+            points=tuple(done[point.number] for point in plan.points if point.number in done),
+            missing=(*plan.refused, *missing),
+            provenance={"leakbound": __version__},
+        )
+
+    def _missing(self, point: PlannedPoint) -> MissingPoint:
+        if (reason := self._failed.get(point.number)) is not None:
+            return _missing_point(point, "failed", reason)
+        return _missing_point(point, "not_reached", "the sweep has not come to it.")
 
 
-def _elsewhere(point: PlannedPoint) -> MissingPoint:
+def _missing_point(
+    point: PlannedPoint, cause: Literal["failed", "not_reached"], reason: str
+) -> MissingPoint:
     seed = point.spec.design.seed
-    return MissingPoint(changes=point.changes, seed=seed, cause="not_reached", reason=ELSEWHERE)
+    return MissingPoint(changes=point.changes, seed=seed, cause=cause, reason=reason)

@@ -27,7 +27,7 @@ def check_utility(prepared: Prepared, queries: int) -> None:
     """Refuse, before any model call, what cannot be measured."""
     if not queries:
         return
-    test = _held_out(prepared, queries)
+    test = _test_queries(prepared, queries)
     if test.kind == "rougeL":
         rouge("installed", "installed")
     test.check(prepared.mechanism, prepared.model)
@@ -37,7 +37,7 @@ def collection_id(prepared: Prepared, queries: int) -> str:
     """Names what is collected for utility."""
     if not queries:
         return ""
-    query = _held_out(prepared, queries).jobs[0].query
+    query = _test_queries(prepared, queries).jobs[0].query
     settings = _only(prepared, COLLECTION_KEYS)
     collected = collection_settings(settings, prepared.mechanism, prepared.task, query)
     return _name_of("utility", prepared, collected, queries)
@@ -47,7 +47,7 @@ def _only(prepared: Prepared, keys: frozenset[str]) -> dict[str, JsonValue]:
     return {key: value for key, value in prepared.spec.flat().items() if key in keys}
 
 
-def _held_out(prepared: Prepared, queries: int) -> HeldOut:
+def _test_queries(prepared: Prepared, queries: int) -> HeldOut:
     design = prepared.spec.design
     rng = generator(design.seed, "utility")
     return held_out(prepared.pairs.rows, prepared.task, design.shots, queries, rng)
@@ -69,10 +69,7 @@ class _Reference:
 
 @dataclass
 class UtilityMeter:
-    """Measures points one after the other.
-
-    It holds the aggregates (PRIVATE) of the last collection in memory, and never writes them.
-    """
+    """Measures points one after the other."""
 
     queries: int
     model_calls: int = 0
@@ -81,13 +78,17 @@ class UtilityMeter:
 
     def measure(self, prepared: Prepared) -> SweepUtility:
         """The utility of a point's mechanism, beside the references on the same queries."""
-        test, name = _held_out(prepared, self.queries), collection_id(prepared, self.queries)
+        test, name = _test_queries(prepared, self.queries), collection_id(prepared, self.queries)
         if self._last[0] != name:
             self._last = (name, *self._collect(test, prepared.mechanism, prepared.model))
         _, aggregates, calls = self._last
         references = _name_of("references", prepared, _only(prepared, REFERENCE_KEYS), self.queries)
         if references not in self._references:
-            self._references[references] = self._measured_references(test, prepared)
+            # zero-shot baseline and non-private upper bound
+            lower, upper = (
+                self._reference(test, mechanism, prepared) for mechanism in (ZeroShot(), FewShot())
+            )
+            self._references[references] = lower, upper
         zero_shot, non_private = self._references[references]
         return SweepUtility(
             kind=test.kind, queries=self.queries,
@@ -107,17 +108,10 @@ class UtilityMeter:
         self.model_calls += calls
         return aggregates, calls
 
-    def _measured_references(
-        self, test: HeldOut, prepared: Prepared
-    ) -> tuple[_Reference, _Reference]:
-        """Zero-shot baseline and non-private upper bound."""
-        if not prepared.mechanism.needs:
-            return _Reference(None, 0, OWN_MODEL), _Reference(None, 0, OWN_MODEL)
-        zero_shot = self._reference(test, ZeroShot(), prepared)
-        return zero_shot, self._reference(test, FewShot(), prepared)
-
     def _reference(self, test: HeldOut, mechanism: Mechanism, prepared: Prepared) -> _Reference:
-        """None where the model cannot take these prompts."""
+        """None where an application asks its own model, or the model cannot take these prompts."""
+        if not prepared.mechanism.needs:
+            return _Reference(None, 0, OWN_MODEL)
         try:
             require(prepared.model, mechanism.needs, mechanism.name)
             test.check(mechanism, prepared.model)

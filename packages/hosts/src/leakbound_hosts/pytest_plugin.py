@@ -99,7 +99,7 @@ class PrivacyAudit:
     ) -> AuditResult:
         from leakbound.api.audits import prepare_call
         from leakbound.auditing.audit import run_audit
-        from leakbound.auditing.collect.system_calls import runner_of
+        from leakbound.auditing.collect.runners import runner_of
         from leakbound.auditing.prepare.build import open_models
 
         source = "" if system is None else _source(system, self.root)
@@ -144,13 +144,13 @@ class PrivacyAudit:
         is opened, and not asked.
         """
         from leakbound.auditing.prepare.build import open_models
-        from leakbound.auditing.shards import kept_model, needs_tokenizer
+        from leakbound.auditing.shards import needs_tokenizer, replay_model
         from leakbound.errors import StoreError
 
         if needs_tokenizer(spec):
             return open_models(spec)
         try:
-            return kept_model(spec, self.folder)
+            return replay_model(spec, self.folder)
         except StoreError:
             self._fail("no trials of this model are stored, or those of several of its versions")
 

@@ -22,10 +22,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What was collected of a few pairs, and the model calls that it took.
-
-    It is stored whole or not at all.
-    """
+    """What was collected of a few pairs, and the model calls that it took."""
 
     first: int
     rows: tuple[EvidenceRow, ...]
@@ -126,7 +123,9 @@ class CollectionPlan:
         row = EvidenceRow(pair.index, member, nonmember, found[-1] if pair.repeat else None)
         if self.keep_text:
             return row
-        return _mask(row, pair, self.task.answers(pair.asked.query))
+        hide = partial(hidden, asked=pair.asked, answers=self.task.answers(pair.asked.query))
+        again = None if row.again is None else hide(row.again)
+        return EvidenceRow(row.pair, hide(row.member), hide(row.nonmember), again)
 
 
 Batches = Generator[Batch, None, None]
@@ -155,17 +154,14 @@ def collect(
     progress: Progress = lambda done, total: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Collect the batches that the store lacks, in the shard's part of the run; were there any?
-
-    Late controls are asked once the last pair is stored, unless the collection has ended before.
-    """
+    """Collect the batches that the store lacks, in the shard's part of the run; were there any?"""
     mine, stored = plan.batches(shard), store.batches()
     missing = [first for first in mine if first not in stored]
     done, total = plan.pairs_in(mine) - plan.pairs_in(missing), plan.pairs_in(mine)
     progress(done, total)
     controls = {first for first in missing if first < 0}  # asked whenever the trials end
     wanted = missing if not stop() else sorted(controls)
-    for batch in _asked(ask, plan, model, wanted):
+    for batch in _run_batches(ask, plan, model, wanted):
         store.add(batch.first, batch.rows, batch.calls)
         controls.discard(batch.first)
         done += plan.pairs_in([batch.first])
@@ -175,7 +171,10 @@ def collect(
     if stop():
         return bool(wanted)
     left = [] if store.has_result and not missing else late_left(plan, store, shard)
-    for batch in _asked(ask, plan, _later(model, missing == mine), left):
+    # what late controls are asked of: a cache answers them where it answered every pair, from
+    # what it was told after these
+    later = model.later(missing == mine) if isinstance(model, Cached) else model
+    for batch in _run_batches(ask, plan, later, left):
         store.add(batch.first, batch.rows, batch.calls)
     return bool(wanted or left)
 
@@ -190,13 +189,7 @@ def late_left(questions: CollectionPlan, store: RunStore, shard: tuple[int, int]
     return [first for first in questions.late_batches(number) if first not in stored]
 
 
-def _later(model: Model, began_here: bool) -> Model:
-    """What late controls are asked of: a cache answers them where it answered every pair, from
-    what it was told after these."""
-    return model.later(began_here) if isinstance(model, Cached) else model
-
-
-def _asked(
+def _run_batches(
     ask: BatchRunner, questions: CollectionPlan, model: Model, batches: Sequence[int]
 ) -> Iterator[Batch]:
     """The batches as they come; what is under way is given up when nobody takes more."""
@@ -205,18 +198,8 @@ def _asked(
             yield from found
 
 
-def _mask(row: EvidenceRow, pair: Pair, answers: tuple[str, ...]) -> EvidenceRow:
-    """The row with everything of a free answer blotted out that has nothing of the canary in it."""
-    hide = partial(hidden, asked=pair.asked, answers=answers)
-    again = None if row.again is None else hide(row.again)
-    return EvidenceRow(row.pair, hide(row.member), hide(row.nonmember), again)
-
-
 def hidden(aggregate: Aggregate, asked: RenderedQuery, answers: tuple[str, ...]) -> Aggregate:
-    """Blot out everything of a free answer that has nothing of the canary in it.
-
-    What the learned witness reads is measured before the words are gone.
-    """
+    """Blot out everything of a free answer that has nothing of the canary in it."""
     seen = reply_of(aggregate)
     kept = None if seen is None else mask_reply(seen, asked.target, answers)
     channels = {name: _hidden_text(one, asked) for name, one in aggregate.channels.items()}

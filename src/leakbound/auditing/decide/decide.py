@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from leakbound.auditing.decide.channel_verdicts import ChannelResult, channel_results
-from leakbound.auditing.decide.largest_certifiable import largest_of, learned
+from leakbound.auditing.decide.channel_verdicts import (
+    ChannelResult,
+    channel_results,
+    largest_of,
+    must_learn,
+)
 from leakbound.auditing.decide.obstacles import (
+    channels_untested,
     noise_obstacles,
     obstacles,
     only_in_bulk,
     unread,
-    untested_channels,
 )
-from leakbound.auditing.decide.verdict import Conclusion, above_zero, conclude, read_scores
+from leakbound.auditing.decide.verdict import Conclusion, above_zero, conclude, score_reading
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass, Tally
 from leakbound.auditing.observe.rejections import as_tested
@@ -53,7 +57,7 @@ def decide(seen: OnePass) -> Assessment:
     """Hold what a pass has seen against the claim."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     found, told = seen.estimates(), seen.told.found()
-    found[estimator] = bounds = as_tested(design, estimator, _read(estimator, found))
+    found[estimator] = bounds = as_tested(design, estimator, _with_reading(estimator, found))
     tested = estimator.tested_pairs(design, seen.seen)
     controls, state, noise = seen.controls(), seen.state(), seen.releaser.served.noise_fit()
     largest, exact = largest_of(seen, controls, told, bounds), _exact(found)
@@ -62,10 +66,10 @@ def decide(seen: OnePass) -> Assessment:
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state, above_zero((*bounds, *shown))),
         *unread(told, estimator, design.replies, exceeds(largest, design)),
-        *untested_channels(prepared.spec.attack.channels, design.channels, seen.tally.channels),
+        *channels_untested(prepared.spec.attack.channels, design.channels, seen.tally.channels),
         *only_in_bulk(prepared.attack, controls, alone),
     )
-    slow = alone or learned(seen, controls)
+    slow = alone or must_learn(seen, controls)
     return Assessment(
         conclude(design, estimator, bounds, exact, tested, largest, against, slow, shown),
         found, exact, tested, largest, told, slow, controls, state, noise,
@@ -78,9 +82,9 @@ def _exact(found: Found) -> Estimate | None:
     return next((e for e in every if e.method == "exact" and e.kind == "lower_bound"), None)
 
 
-def _read(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
+def _with_reading(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
     """The bounds that decide, with the counts of what they were read from."""
-    bounds, scores = found[estimator], read_scores(one for each in found.values() for one in each)
+    bounds, scores = found[estimator], score_reading(one for each in found.values() for one in each)
     other = scores if "trials" in estimator.reads else BoundReading("distribution")
     read = bounds[0].reading or other
     read = scores if read.of == "score" and not read.compares else read

@@ -63,7 +63,12 @@ def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterato
     reads_them = attack.score is not None and attack.score.name == "unanswered"
     if controls.exempt or reads_them or unreadable <= UNREADABLE * answers:
         return
-    p_value = _unread_alike(tally)
+    # p-value of a test that answers of both contexts are read equally often
+    member, nonmember = (
+        [1.0] * unread + [0.0] * (all_ - unread)
+        for unread, all_ in zip(tally.unreadable, tally.answers, strict=True)
+    )
+    p_value = float(rank_test(member, nonmember, two_sided=True))
     if p_value <= DIFFER:
         there, elsewhere = tally.unreadable
         yield (
@@ -81,21 +86,12 @@ def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterato
     )
 
 
-def _unread_alike(tally: Tally) -> float:
-    """p-value of a test that answers of both contexts are read equally often."""
-    member, nonmember = (
-        [1.0] * unread + [0.0] * (all_ - unread)
-        for unread, all_ in zip(tally.unreadable, tally.answers, strict=True)
-    )
-    return float(rank_test(member, nonmember, two_sided=True))
-
-
 def blind_sentence(
     attack: Attack, controls: ControlCheck, bound: Estimate | None
 ) -> Iterator[Obstacle]:
     """Did the attack see the positive control?"""
     if controls.seen:
-        yield from lost_controls(controls)
+        yield from controls_lost(controls)
         return
     if bound is not None:
         yield sees_something(bound)
@@ -132,7 +128,7 @@ def only_in_bulk(attack: Attack, controls: ControlCheck, shown: bool) -> Iterato
     )
 
 
-def lost_controls(controls: ControlCheck) -> Iterator[Obstacle]:
+def controls_lost(controls: ControlCheck) -> Iterator[Obstacle]:
     """Did the attack see the positive control to the end?"""
     if controls.seen_late or controls.exempt:
         return
@@ -187,7 +183,7 @@ def _how_to_read(estimator: Estimator) -> str:
     )
 
 
-def untested_channels(
+def channels_untested(
     wanted: tuple[str, ...] | None, tested: Sequence[str], seen: Collection[str]
 ) -> Iterator[Obstacle]:
     """Were all channels wanted, and do some show that no control reply had?"""
@@ -213,19 +209,19 @@ def noise_obstacles(
     """What refutes the declared noise, where the deciding estimator takes it as declared."""
     if estimator.reads & OUTPUTS:
         return ()
-    why = (*_untested(design, noise), *_rejected(design, found))
+    why = (*_noise_faults(design, noise), *_output_rejections(design, found))
     rest = f"{estimator.name} takes the noise as declared; use --estimator e_process."
     return tuple(("declared_noise", f"{each}, and {rest}") for each in why)
 
 
-def _untested(design: TrialDesign, noise: NoiseFit | None) -> Iterator[str]:
+def _noise_faults(design: TrialDesign, noise: NoiseFit | None) -> Iterator[str]:
     if noise is None and design.sigma is not None:
         yield "the noise of the outputs could not be tested"
     if noise is not None and not noise.fits:
         yield str(noise)
 
 
-def _rejected(design: TrialDesign, found: Found) -> Iterator[str]:
+def _output_rejections(design: TrialDesign, found: Found) -> Iterator[str]:
     """One bound that reads outputs and holds at any time: many bounds would err more often."""
     for other, bounds in found.items():
         reading = other.anytime and other.reads & OUTPUTS

@@ -48,7 +48,7 @@ def conclude(
     if by_bounds or exactly:
         return Conclusion("violation", None, (*by_bounds, *exactly), by_exact=not by_bounds)
     few = () if exceeds(largest, design) else (_too_few(design, tested, largest, by_replies),)
-    against = sighted(above_zero((*bounds, exact, *shown)), (*obstacles, *few))
+    against = without_blindness(above_zero((*bounds, exact, *shown)), (*obstacles, *few))
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
@@ -79,7 +79,7 @@ def sees_something(bound: Estimate) -> Obstacle:
     )
 
 
-def sighted(bound: Estimate | None, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
+def without_blindness(bound: Estimate | None, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
     """No attack is blind beside a bound above 0: what is said there is that trials are too few."""
     blind = [at for at, (code, _) in enumerate(against) if code == "attack_blind"]
     if bound is None or not blind:
@@ -123,7 +123,7 @@ def _exactly_above(design: TrialDesign, exact: Estimate | None) -> list[str]:
     ]
 
 
-def read_scores(estimates: Iterable[Estimate]) -> BoundReading:
+def score_reading(estimates: Iterable[Estimate]) -> BoundReading:
     """The score of single outputs as a reading."""
     by_method = {estimate.method: estimate.counts for estimate in estimates}
     if counts := by_method.get("one_run"):
@@ -131,3 +131,24 @@ def read_scores(estimates: Iterable[Estimate]) -> BoundReading:
     if counts := by_method.get("clopper_pearson"):
         return BoundReading("score", "", counts["tp"] + counts["tn"], sum(counts.values()))
     return BoundReading("score")
+
+
+UNREJECTED = "Random guessing is not rejected, which does not show that no attack does better"
+GOOD = 0.8  # power from which a plan is usually called sufficient
+
+
+def unshown_sentence(powers: Sequence[tuple[float, float]]) -> str:
+    """What a test that has not rejected random guessing leaves open."""
+    if not powers:
+        return f"{UNREJECTED}: the power of this test is not known for this design."
+    weak = [row for row in powers if row[1] < GOOD]
+    strong = [row for row in powers if row[1] >= GOOD]
+    told = [_chance(*row) for row in (*weak[-1:], *strong[:1])]
+    return f"{UNREJECTED}: so many trials reject {', and '.join(told)}."
+
+
+def _chance(accuracy: float, power: float) -> str:
+    return (
+        f"an attack that is right {accuracy:.0%} of the time with a probability of at least "
+        f"{cut(power)}"
+    )

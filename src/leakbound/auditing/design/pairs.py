@@ -106,11 +106,7 @@ class _Held:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Pairs(Sequence[Pair]):
-    """The pairs of an audit; each is made from its own seed when it is first read.
-
-    The first few thousand are held, so that they are designed once; later ones are made again
-    whenever they are read.
-    """
+    """The pairs of an audit; each is made from its own seed when it is first read."""
 
     rows: Context
     task: Task
@@ -197,7 +193,9 @@ def _pair(index: int, pairs: Pairs) -> Pair:
     again = generator(pairs.seed, "state", index)
     if again.random() >= pairs.repeated:
         return pair
-    others = [_asked(pairs, again) for _ in range(_few(again))]
+    # 0, 1 or 2 neutral queries: after any fixed number, a system that takes turns would answer
+    # the repeated query from the same replica
+    others = [_draw(pairs, again) for _ in range(int(again.integers(3)))]
     neutral = (Job(pair.nonmember.context, other.query) for _, _, other in others)
     return replace(pair, repeat=(*neutral, pair.in_order[0]))
 
@@ -205,11 +203,11 @@ def _pair(index: int, pairs: Pairs) -> Pair:
 def _once(index: int, pairs: Pairs, rng: np.random.Generator, out_first: bool) -> Pair:
     """One canary at a drawn place."""
     insertion = pairs.attack.insertion
-    context, canary, asked = _asked(pairs, rng)
+    context, canary, asked = _draw(pairs, rng)
     position = pairs.shots if insertion == "add" else int(rng.integers(pairs.shots))
     draw = int(rng.integers(1 << 31))
     for place in pairs.copies.places(position, rng):
-        context = _insert(context, canary, place, _copy(insertion))
+        context = _insert(context, canary, place, "replace" if insertion == "add" else insertion)
     member = _insert(context, canary, position, insertion)
     return Pair(
         index, Job(member, asked.query), Job(context, asked.query), asked, canary, position, draw,
@@ -222,26 +220,17 @@ def _single(index: int, pairs: Pairs) -> Pair:
     return _once(index, pairs, rng, bool(rng.integers(2)))
 
 
-def _few(rng: np.random.Generator) -> int:
-    """0, 1 or 2 neutral queries: after any fixed number, a system that takes turns would answer the
-    repeated query from the same replica."""
-    return int(rng.integers(3))
-
-
 def _control(index: int, pairs: Pairs) -> Pair:
     late, number = divmod(-index, LATE)
-    rng = generator(pairs.seed, "control", number, *_later(late))
-    context, canary, asked = _asked(pairs, rng)
+    # no two shards ask the same late controls, which a cache could answer
+    later = () if late == 0 else (LATER,) if late == 1 else (LATER, late)
+    rng = generator(pairs.seed, "control", number, *later)
+    context, canary, asked = _draw(pairs, rng)
     full = _plant(context, canary) if pairs.beside is None else (canary,) * PLANTED
     return Pair(
         index, Job(full, asked.query), Job(context, asked.query), asked,
         canary, 0, int(rng.integers(1 << 31)), bool(rng.integers(2)),
     )  # fmt: skip
-
-
-def _later(shard: int) -> tuple[int, ...]:
-    """Names the draws of late controls: no two shards ask the same, which a cache could answer."""
-    return (() if shard == 0 else (LATER,)) + ((shard,) if shard > 1 else ())
 
 
 def _plant(context: Context, canary: Example) -> Context:
@@ -251,43 +240,30 @@ def _plant(context: Context, canary: Example) -> Context:
     return (*(canary for _ in range(copies)), *context[copies:])
 
 
-def _asked(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, RenderedQuery]:
+def _draw(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, RenderedQuery]:
     """A context without the canary, a canary, and the query about it."""
     rows, attack, (rare, common) = pairs.rows, pairs.attack, pairs.labels
     *chosen, spare = rng.choice(len(rows), size=pairs.shots + 1, replace=False)
     wrong = attack.canary.mislabels and rows[spare].label == rare
     canary = attack.canary.make(rows[spare], common if wrong else rare, rng)
-    _require_form(canary, rows[spare], attack.canary.name)
+    images = bool(images_in(canary.input)), bool(images_in(rows[spare].input))
+    if images[0] != images[1]:
+        kinds = ("an image", "texts") if images[0] else ("a text", "images")
+        fits = "hex or natural" if images[0] else "patchwork, marked or natural"
+        raise UsageError(
+            f"the canary {attack.canary.name} is {kinds[0]}, and the rows hold {kinds[1]}; use "
+            f"--canary {fits}."
+        )
     asked = attack.query.render(canary, pairs.task, rare, common)
-    _require_answer(asked, pairs.task)
-    drawn = tuple(rows[i] for i in chosen)
-    return drawn if pairs.beside is None else pairs.beside, canary, asked
-
-
-def _require_answer(asked: RenderedQuery, task: Task) -> None:
-    allowed = task.answers(asked.query)
+    allowed = pairs.task.answers(asked.query)
     if not asked.query.free and asked.member not in allowed:
         raise UsageError(
             f"the answer {asked.member!r} that speaks for a member is not one of "
             f"{', '.join(allowed)}; give the canary "
             "one of these labels (--canary-label), or use the query membership."
         )
-
-
-def _require_form(canary: Example, row: Example, name: str) -> None:
-    """Anyone could tell a canary of another form from the rows."""
-    images = bool(images_in(canary.input)), bool(images_in(row.input))
-    if images[0] != images[1]:
-        kinds = ("an image", "texts") if images[0] else ("a text", "images")
-        fits = "hex or natural" if images[0] else "patchwork, marked or natural"
-        raise UsageError(
-            f"the canary {name} is {kinds[0]}, and the rows hold {kinds[1]}; use --canary {fits}."
-        )
-
-
-def _copy(insertion: str) -> str:
-    """How a copy enters both contexts: one example more would move those behind it."""
-    return "replace" if insertion == "add" else insertion
+    drawn = tuple(rows[i] for i in chosen)
+    return drawn if pairs.beside is None else pairs.beside, canary, asked
 
 
 def _insert(context: Sequence[Example], canary: Example, position: int, insertion: str) -> Context:

@@ -128,7 +128,10 @@ def longest_passages(
     known: dict[str, int] = {}
     mine, owner = _number(records, known)
     group = np.arange(len(records)) if groups is None else np.asarray(groups, np.int64)
-    theirs = _in_outputs(outputs, known)
+    numbers: list[int] = []
+    for text in outputs:
+        numbers += [*(known.get(word, END) for word in words_of(text)), END]
+    theirs = np.array(numbers, np.int64)
     length, start = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
     here, there = np.flatnonzero(mine >= 0), np.flatnonzero(theirs >= 0)
     grams, other, size = mine[here], theirs[there], 1
@@ -160,13 +163,6 @@ def _number(records: Sequence[Sequence[str]], known: dict[str, int]) -> tuple[In
             numbers += [*found, END]
             owner += [at] * (len(found) + 1)
     return np.array(numbers, np.int64), np.array(owner, np.int64)
-
-
-def _in_outputs(outputs: Iterable[str], known: dict[str, int]) -> Ints:
-    numbers: list[int] = []
-    for text in outputs:
-        numbers += [*(known.get(word, END) for word in words_of(text)), END]
-    return np.array(numbers, np.int64)
 
 
 def _of_one_group(grams: Ints, owner: Ints) -> npt.NDArray[np.bool_]:
@@ -253,27 +249,6 @@ def audit_logs(
     confidence_level(confidence)
     within("fdr", rate, 0, 1)
     count("seed", seed)
-    _require_texts(used, held_out, outputs)
-    _require_held_out(_counts(used, held_out, outputs))
-    level, passages = 1 - confidence, longest_passages([*used, *held_out], outputs)
-    lengths = [float(len(one)) for one in passages]
-    mine, others = lengths[: len(used)], lengths[len(used) :]
-    found = excess_test(mine, others, seed)
-    smallest = _show(smallest_excess(mine, others, level, seed), used, held_out)
-    together = _together(lengths, used, held_out, outputs)
-    p_values = conformal_p_values(mine, others)
-    chosen = np.flatnonzero(benjamini_hochberg(p_values, rate) & (np.array(mine) > 0)).tolist()
-    return LogAudit(
-        _verdict(found, smallest, level, together), found.p_value, confidence, int(found.threshold),
-        smallest, _rates(mine, others), _disclose(passages, p_values, chosen, outputs, show),
-        rate, _counts(used, held_out, outputs), "permutation test of the largest excess",
-        found.draws, seed, together,
-    )  # fmt: skip
-
-
-def _require_texts(
-    used: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]], outputs: Sequence[str]
-) -> None:
     named = {
         "used records": (text for one in used for text in one),
         "held-out records": (text for one in held_out for text in one),
@@ -282,24 +257,32 @@ def _require_texts(
     for name, texts in named.items():
         if not any(map(words_of, texts)):
             raise DataError(f"the {name} hold no words; there must be at least one text with some.")
-
-
-def _require_held_out(counts: dict[str, int]) -> None:
-    if counts["in_both"] == counts["held_out"]:
+    known = {tuple(map(str.strip, one)) for one in used}
+    both = sum(tuple(map(str.strip, one)) in known for one in held_out)
+    if both == len(held_out):
         raise DataError(
             "every held-out record is a used record, too, so nothing can be compared; hold out "
             "records that the application was never shown."
         )
-
-
-def _show(
-    smallest: int | None, used: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]]
-) -> int | None:
-    """The smallest excess, if so many used records differ from all others: only they can show."""
+    level, passages = 1 - confidence, longest_passages([*used, *held_out], outputs)
+    lengths = [float(len(one)) for one in passages]
+    mine, others = lengths[: len(used)], lengths[len(used) :]
+    found = excess_test(mine, others, seed)
+    smallest = smallest_excess(mine, others, level, seed)
     words = [tuple(tuple(words_of(text)) for text in one) for one in (*used, *held_out)]
     times = Counter(words)
     able = sum(times[one] == 1 and any(one) for one in words[: len(used)])
-    return None if smallest is None or able < smallest else smallest
+    smallest = None if smallest is None or able < smallest else smallest
+    together = _together(lengths, used, held_out, outputs)
+    p_values = conformal_p_values(mine, others)
+    chosen = np.flatnonzero(benjamini_hochberg(p_values, rate) & (np.array(mine) > 0)).tolist()
+    return LogAudit(
+        _verdict(found, smallest, level, together), found.p_value, confidence, int(found.threshold),
+        smallest, _rates(mine, others), _disclose(passages, p_values, chosen, outputs, show),
+        rate,
+        {"used": len(used), "held_out": len(held_out), "outputs": len(outputs), "in_both": both},
+        "permutation test of the largest excess", found.draws, seed, together,
+    )  # fmt: skip
 
 
 def _together(
@@ -349,13 +332,3 @@ def _disclose(
             )
         )  # fmt: skip
     return tuple(found)
-
-
-def _counts(
-    used: Sequence[Sequence[str]], held_out: Sequence[Sequence[str]], outputs: Sequence[str]
-) -> dict[str, int]:
-    known = {tuple(map(str.strip, one)) for one in used}
-    both = sum(tuple(map(str.strip, one)) in known for one in held_out)
-    return {
-        "used": len(used), "held_out": len(held_out), "outputs": len(outputs), "in_both": both,
-    }  # fmt: skip

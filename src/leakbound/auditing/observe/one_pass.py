@@ -13,19 +13,20 @@ import numpy as np
 
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.design.pairs import LATE, Pair
-from leakbound.auditing.observe.channels import (
+from leakbound.auditing.observe.controls import (
+    ControlCheck,
     StoredBatch,
     channels_shown,
     check_channels,
+    check_controls,
     of_all_channels,
 )
-from leakbound.auditing.observe.controls import ControlCheck, check_controls
 from leakbound.auditing.observe.rejections import rejections
 from leakbound.auditing.observe.release import Releaser
 from leakbound.auditing.observe.reply_separation import ReplySeparation
 from leakbound.auditing.observe.state_check import StateCheck
 from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.store.prior_results import PriorResults
+from leakbound.auditing.store.integrity import PriorResults
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import UsageError
 from leakbound.estimators import (
@@ -115,8 +116,16 @@ class OnePass:
     def __call__(self) -> bool:
         """Take in every batch that is stored and in order."""
         while not self.ended and (rows := self._rows()):
-            for batch in self._batches(rows):
-                self._take(batch)
+            for start in range(0, len(rows), self._plan.size):
+                batch = rows[start : start + self._plan.size]
+                pairs = self._plan.pairs_of(self.seen)
+                self.first = self.first or [pairs[0]]
+                self.seen += len(batch)
+                self.tally.add(batch)
+                observations = self.releaser.observe([*zip(pairs, batch, strict=True)])
+                if observations is not None:
+                    self._observe(observations)
+                    self._look()
                 if self.ended:
                     break
         return self.ended
@@ -143,7 +152,13 @@ class OnePass:
         # a distribution is that of one output, and the loss of several in a trial is another one
         known = self.design.answers == 1 and any(map(_reads_distribution, self.observers))
         self._profile = ProfileSum(prepared.spec.decision.epsilon) if known else None
-        self.releaser = _releaser(prepared, self.design, [*self.observers])
+        design, reads = self.design, (one.reads for one in self.observers)
+        self.releaser = Releaser(
+            prepared.task, prepared.mechanism, prepared.attack.score, prepared.spec.design.seed,
+            pilot=design.pilot, draws=design.draws, answers=design.answers,
+            reads=frozenset().union(*reads), thresholds=design.thresholds, served=design.served,
+            channels=design.channels,
+        )  # fmt: skip
         return True
 
     @property
@@ -157,20 +172,6 @@ class OnePass:
         replies = (reply_of(one) for row in self._full_rows for one in row.both)
         answers = self.prepared.task.answers(self.prepared.pairs[0].asked.query)
         return any(shows_more(one, answers) for one in replies)
-
-    def _batches(self, rows: list[EvidenceRow]) -> Iterator[list[EvidenceRow]]:
-        for start in range(0, len(rows), self._plan.size):
-            yield rows[start : start + self._plan.size]
-
-    def _take(self, rows: list[EvidenceRow]) -> None:
-        pairs = self._plan.pairs_of(self.seen)
-        self.first = self.first or [pairs[0]]
-        self.seen += len(rows)
-        self.tally.add(rows)
-        observations = self.releaser.observe([*zip(pairs, rows, strict=True)])
-        if observations is not None:
-            self._observe(observations)
-            self._look()
 
     def _observe(self, observations: Observations) -> None:
         self._observed = True
@@ -301,16 +302,6 @@ def _alike(one: Estimator, other: Estimator) -> bool:
     return asdict(one) == asdict(other)
 
 
-def _releaser(prepared: Prepared, design: TrialDesign, estimators: list[Estimator]) -> Releaser:
-    mechanism, spec = prepared.mechanism, prepared.spec
-    return Releaser(
-        prepared.task, mechanism, prepared.attack.score, spec.design.seed, pilot=design.pilot,
-        draws=design.draws, answers=design.answers,
-        reads=frozenset().union(*(one.reads for one in estimators)),
-        thresholds=design.thresholds, served=design.served, channels=design.channels,
-    )  # fmt: skip
-
-
 def _name_of(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
     """Estimates of an estimator that is not of this package carry its name: methods are unique."""
     if any(_alike(one, estimator) for one in REPORTED):
@@ -329,10 +320,10 @@ def _no_bound(found: Estimate, note: str) -> Estimate:
 def withheld_by(mechanism: Mechanism) -> Callable[[Aggregate], bool] | None:
     """What tells an answer that a judge withheld."""
     reason = mechanism.withheld_as
-    return None if reason is None else partial(_finished_by, reason)
+    return None if reason is None else partial(_has_reason, reason)
 
 
-def _finished_by(reason: str, aggregate: Aggregate) -> bool:
+def _has_reason(reason: str, aggregate: Aggregate) -> bool:
     reply = aggregate.reply
     if isinstance(reply, ReplyFeatures):
         return f"finish:{reason}" in reply.strings

@@ -79,13 +79,13 @@ def _above_claim(claim: Claim, bound: Estimate) -> list[str]:
         return [above_guessing(bound.epsilon, bound.method, 1 - (bound.confidence or 0))]
     shown, limit = beside(bound.epsilon, claim.epsilon)
     return [
-        f"the bound {shown}{_read_from(bound)} exceeds the claimed epsilon {limit}: a system "
+        f"the bound {shown}{_words_of(bound)} exceeds the claimed epsilon {limit}: a system "
         "that satisfies the claim shows this with a probability of at most "
         f"{1 - (bound.confidence or 0):.2g}."
     ]
 
 
-def _read_from(bound: Estimate) -> str:
+def _words_of(bound: Estimate) -> str:
     return "" if bound.reading is None else f", read from {bound.reading.words},"
 
 
@@ -94,7 +94,7 @@ def _above_guarantee(guaranteed: float | None, bound: Estimate | None) -> list[s
         return []
     shown, limit = beside(bound.mu, guaranteed, 3)
     return [
-        f"mu{_read_from(bound)} is at least {shown} with {bound.confidence:.0%} confidence, and "
+        f"mu{_words_of(bound)} is at least {shown} with {bound.confidence:.0%} confidence, and "
         f"the noise of the mechanism guarantees {limit}: the implementation does not satisfy its "
         "own guarantee."
     ]
@@ -111,7 +111,7 @@ def _above_stated(design: TrialDesign, bound: Estimate) -> list[str]:
         return []
     shown, limit = beside(bound.epsilon, stated)
     return [
-        f"the bound {shown}{_read_from(bound)} exceeds epsilon {limit} at delta {claim.delta:g}, "
+        f"the bound {shown}{_words_of(bound)} exceeds epsilon {limit} at delta {claim.delta:g}, "
         f"which the declared guarantee ({guarantee.describe()}) states: the implementation does "
         "not satisfy its own guarantee."
     ]

@@ -11,14 +11,14 @@ import numpy.typing as npt
 from leakbound.attacks import Score
 from leakbound.attacks.scores import output_texts
 from leakbound.auditing.design.pairs import Pair
-from leakbound.auditing.design.seeds import Purpose, generator
-from leakbound.auditing.observe.channels import StoredBatch, replies_in, shown_in
+from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.observe.controls import StoredBatch, observe_channels, replies_in
 from leakbound.auditing.observe.state_check import StateTally
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.errors import UsageError
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Distribution, DistributionPair, Reads
-from leakbound.stats import GaussianLaw, NoiseFit, OutputDistribution, noise_goodness_of_fit
+from leakbound.stats import GaussianLaw, NoiseFit, noise_goodness_of_fit
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes
 
 BETWEEN, DRAWN = 2, 3  # streams of a pair beside those of its two contexts
@@ -103,7 +103,7 @@ class _ServedOutputs:
         return noise_goodness_of_fit(residuals, self.sigma, NOISE_LEVEL)
 
 
-def corrected(outputs: Outputs, noise: Floats | None) -> Outputs | None:
+def less_noise(outputs: Outputs, noise: Floats | None) -> Outputs | None:
     """Outputs less some noise."""
     if noise is None or outputs.noisy is None or outputs.noisy.shape[1] != noise.size:
         return None
@@ -117,10 +117,7 @@ NO_ANSWER = "(no answer)"
 
 
 class Releaser:
-    """Releases each aggregate once for its trial and once for the simulated outputs.
-
-    A score with a direction to learn is fitted on the first pairs, which are held until then.
-    """
+    """Releases each aggregate once for its trial and once for the simulated outputs."""
 
     def __init__(
         self, task: Task, mechanism: Mechanism, score: Score, seed: int, *, pilot: int, draws: int,
@@ -144,7 +141,30 @@ class Releaser:
         if self._pilot:
             self._score, self._pilot = self._fit(self._held[: self._pilot]), 0
         held, self._held = self._held, []
-        return self._released(held)
+        reads, first = self._reads, held[0][0].index
+        laws = self._distributions(held) if reads & {"distribution", "chances"} else None
+        trial, less, texts = None, None, None
+        if reads & {"trials", "text"}:
+            trial, less, texts = self._trials(held, laws)
+            for at, (pair, _) in enumerate(held[: LOOKED_AT - len(self.shown)]):
+                both = float(trial.member[at]), float(trial.nonmember[at])
+                self.shown.append(SeenTrial(pair, texts[at], both))
+        simulated, chances = self._simulated(held, laws)
+        if trial is not None and not self._mechanism.needs:
+            self._note_state(held, trial)
+        whole = Observations(
+            first=first,
+            pairs=len(held),
+            trial_scores=trial,
+            simulated_scores=simulated,
+            vote_margins=_margins(self._task, held) if "votes" in reads else None,
+            distribution_pairs=laws if "distribution" in reads else None,
+            text_pairs=texts if "text" in reads else None,
+            level_chances=chances,
+            corrected_scores=less,
+            reply_pairs=replies_in(held) if "replies" in reads else None,
+        )
+        return observe_channels(held, whole, self._channels) if "channels" in reads else whole
 
     def _fit(self, pilot: StoredBatch) -> Score:
         """The score's direction from canary-out to canary-in, from noisy means."""
@@ -157,38 +177,6 @@ class Releaser:
         rng = generator(self._seed, "pilot", pair.index, context)
         noisy = self._mechanism.release(row.both[context], PILOT_DRAWS, rng).noisy
         return np.zeros(1) if noisy is None else np.asarray(noisy.mean(0))
-
-    def _released(self, batch: StoredBatch) -> Observations:
-        reads, first = self._reads, batch[0][0].index
-        laws = self._distributions(batch) if reads & {"distribution", "chances"} else None
-        trial, less, texts = None, None, None
-        if reads & {"trials", "text"}:
-            trial, less, texts = self._trials(batch, laws)
-            self._show(batch, trial, texts)
-        simulated, chances = self._simulated(batch, laws)
-        if trial is not None and not self._mechanism.needs:
-            self._note_state(batch, trial)
-        whole = Observations(
-            first=first,
-            pairs=len(batch),
-            trial_scores=trial,
-            simulated_scores=simulated,
-            vote_margins=_margins(self._task, batch) if "votes" in reads else None,
-            distribution_pairs=laws if "distribution" in reads else None,
-            text_pairs=texts if "text" in reads else None,
-            level_chances=chances,
-            corrected_scores=less,
-            reply_pairs=replies_in(batch) if "replies" in reads else None,
-        )
-        return shown_in(batch, whole, self._channels) if "channels" in reads else whole
-
-    def _show(
-        self, batch: StoredBatch, scores: PairedScores, texts: Sequence[tuple[str, str]]
-    ) -> None:
-        """Keep the first trials."""
-        for at, (pair, _) in enumerate(batch[: LOOKED_AT - len(self.shown)]):
-            both = float(scores.member[at]), float(scores.nonmember[at])
-            self.shown.append(SeenTrial(pair, texts[at], both))
 
     def _note_state(self, batch: StoredBatch, trial: PairedScores) -> None:
         for (pair, row), member, nonmember in zip(
@@ -214,13 +202,16 @@ class Releaser:
         return PairedScores(*scores), PairedScores(*less), tuple(texts)
 
     def _mean_score(self, pair: Pair, outputs: Sequence[Outputs]) -> float:
+        return float(np.mean([self._score_of(pair, one) for one in outputs]))
+
+    def _score_of(self, pair: Pair, outputs: Outputs) -> Floats:
         answers = self._task.answers(pair.asked.query)
-        return float(np.mean([self._score.score(one, pair.asked, answers) for one in outputs]))
+        return self._score.score(outputs, pair.asked, answers)
 
     def _corrected_score(
         self, pair: Pair, outputs: Sequence[Outputs], noise: Floats | None
     ) -> float:
-        less = [corrected(one, noise) for one in outputs]
+        less = [less_noise(one, noise) for one in outputs]
         known = [one for one in less if one is not None]
         return self._mean_score(pair, known) if known else np.nan
 
@@ -233,24 +224,20 @@ class Releaser:
         out = np.empty((2, len(batch), self._draws))
         for at, (pair, row) in enumerate(batch):
             for of in (0, 1):
-                outputs = self._outputs(pair, row, of, self._draws * self._answers, "simulate")
+                rng = generator(self._seed, "simulate", abs(pair.index), of)
+                outputs = self._mechanism.release(row.both[of], self._draws * self._answers, rng)
                 out[of, at] = self._scored(pair, outputs)
                 law = laws[at][of] if laws is not None and known else None
                 if law is not None:
-                    chances[of, at] = self._chances(pair, law, outputs)
+                    answers = self._task.answers(pair.asked.query)
+                    found = self._score.chances(law, outputs, pair.asked, answers, self._thresholds)
+                    chances[of, at] = np.nan if found is None else found
         return PairedScores(*out), PairedScores(*chances) if known else None
 
     def _scored(self, pair: Pair, outputs: Outputs) -> Floats:
         """(draws,) mean scores of `answers` outputs each."""
-        answers = self._task.answers(pair.asked.query)
-        scores = self._score.score(outputs, pair.asked, answers)
+        scores = self._score_of(pair, outputs)
         return np.asarray(scores.reshape(-1, self._answers).mean(1))
-
-    def _chances(self, pair: Pair, law: OutputDistribution, outputs: Outputs) -> Floats | float:
-        """(K,) chances; NaN where they are not known."""
-        answers = self._task.answers(pair.asked.query)
-        found = self._score.chances(law, outputs, pair.asked, answers, self._thresholds)
-        return np.nan if found is None else found
 
     def control_scores(self, batch: StoredBatch) -> PairedScores:
         """What the attack sees of control pairs, once its score is fitted."""
@@ -269,14 +256,7 @@ class Releaser:
             return None
         rng = generator(self._seed, "state", pair.index, 1)
         outputs = self._mechanism.release(row.again, 1, rng)
-        answers = self._task.answers(pair.asked.query)
-        return float(self._score.score(outputs, pair.asked, answers).mean())
-
-    def _outputs(
-        self, pair: Pair, row: EvidenceRow, context: int, draws: int, purpose: Purpose
-    ) -> Outputs:
-        rng = generator(self._seed, purpose, abs(pair.index), context)
-        return self._mechanism.release(row.both[context], draws, rng)
+        return float(self._score_of(pair, outputs).mean())
 
     def _distributions(self, batch: StoredBatch) -> tuple[DistributionPair, ...]:
         known = self._mechanism.output_distribution
@@ -293,7 +273,7 @@ def trials(
     return released._trials([*zip(pairs, evidence, strict=True)], None)[0]
 
 
-def simulated_scores(
+def scores_of_simulation(
     task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair],
     evidence: Iterable[EvidenceRow], seed: int, draws: int,
 ) -> PairedScores:  # fmt: skip

@@ -127,19 +127,17 @@ class _Measured:
         """What measurements tell better than the score does."""
         if not self._corpus.replies:
             return SeparationTest(None, False)
-        numbers, by_score = self._numbers(), self.by_score(two_sided)
+        # (replies, measurements) of all replies
+        scalars = np.stack([one.scalars for one in self._corpus.replies])
+        pooled = PoolModel.fit(self._corpus)[1].round(DECIMALS)
+        numbers = np.column_stack([scalars, np.where(np.isfinite(pooled), pooled, np.nan)])
+        by_score = self.by_score(two_sided)
         tests = [*self._tests(numbers)]
         p_value, best = min(tests, key=lambda one: one[0])
         p_value *= len(tests) + len(self._corpus.names)
         alone = p_value <= LEVEL and p_value < by_score
         in_pairs = _in_pairs(numbers[:, ~TIMED], claim) <= LEVEL
         return SeparationTest(self._apart(best) if alone else None, in_pairs)
-
-    def _numbers(self) -> Floats:
-        """(replies, measurements) of all replies."""
-        scalars = np.stack([one.scalars for one in self._corpus.replies])
-        pooled = PoolModel.fit(self._corpus)[1].round(DECIMALS)
-        return np.column_stack([scalars, np.where(np.isfinite(pooled), pooled, np.nan)])
 
     def _tests(self, numbers: Floats) -> Iterator[tuple[float, Floats]]:
         """p-value, and member less nonmember for each pair, of all measurements, of whether they

@@ -6,7 +6,7 @@ from functools import partial
 
 from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import FACTORS, GUESSING, Plan
-from leakbound.auditing.result.subject import Subject
+from leakbound.auditing.result.sentences import Subject
 from leakbound.estimators import Claim
 from leakbound.estimators.random_guessing import of_one_side, power_against_guessing
 from leakbound.stats import Assumption, Power, canaries_to_reject, one_run, one_run_power
@@ -19,6 +19,8 @@ def plan_one_run(prepared: PreparedOneRun) -> Plan:
     made = _guesses(prepared, canaries)
     largest = one_run(canaries, made, made, claim.delta, confidence)
     chances = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
+    each, source = prepared.spec.decision.each[0], prepared.spec.claim_source
+    shown = None if each == claim.epsilon else each
     return Plan(
         pairs=canaries,
         model_calls=prepared.answers,
@@ -35,14 +37,8 @@ def plan_one_run(prepared: PreparedOneRun) -> Plan:
         assumption=_assumption(prepared),
         builds=1,
         guessing_power=accuracies_of_run(prepared),
-        subject=_subject(prepared, claim),
+        subject=Subject(prepared.mechanism.name, None, claim.epsilon, claim.delta, source, shown),
     )
-
-
-def _subject(prepared: PreparedOneRun, claim: Claim) -> Subject:
-    each, source = prepared.spec.decision.each[0], prepared.spec.claim_source
-    shown = None if each == claim.epsilon else each
-    return Subject(prepared.mechanism.name, None, claim.epsilon, claim.delta, source, shown)
 
 
 def confidence_of_side(prepared: PreparedOneRun) -> float:

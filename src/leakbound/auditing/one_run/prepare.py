@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from leakbound.attacks import Given, ScoredAttack
-from leakbound.auditing.design.pairs import relation_of
-from leakbound.auditing.one_run.design import OneRunDesign, design_one_run
-from leakbound.auditing.prepare.build import Handed, build_attack, build_mechanism, unnamed_parts
-from leakbound.auditing.prepare.documents import documents_and_task
+from leakbound.attacks import Attack, Given, RenderedQuery, ScoredAttack
+from leakbound.auditing.design.pairs import FILLER, label_order, relation_of
+from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.prepare.build import (
+    Handed,
+    build_attack,
+    build_mechanism,
+    parts_without_name,
+)
+from leakbound.auditing.prepare.documents import documents_and_task, require_system
 from leakbound.auditing.prepare.identity import (
     manifest_of,
     run_name,
@@ -18,19 +23,145 @@ from leakbound.auditing.prepare.identity import (
     source_of,
     sources_of,
 )
-from leakbound.auditing.prepare.refusals import require_alone
-from leakbound.auditing.prepare.shared_store import require_system
+from leakbound.auditing.prepare.prepare import require_alone
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.post_hoc import POST_HOC
 from leakbound.auditing.store.folder import Settings, run_folder, run_id
-from leakbound.errors import UsageError
+from leakbound.errors import DataError, UsageError
 from leakbound.estimators import Claim
 from leakbound.privacy import Guarantee, self_compose
 from leakbound.stats.counts.ranked import Ranked
 from leakbound.systems import SystemMechanism
 from leakbound.systems.stores import require_store
-from leakbound.tasks import Context, Example, Mechanism, Query, Task
+from leakbound.tasks import Context, Example, Job, Query, Task
 from leakbound.tasks.rows.datasets import fingerprint
+
+FEWEST = 3  # of each kind: all three told apart have a p-value of 0.05
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlantedCanary:
+    """A canary that a store holds or does not hold, and the question about it (PRIVATE)."""
+
+    index: int
+    record: Example
+    asked: RenderedQuery
+    planted: bool
+
+    def __repr__(self) -> str:
+        return f"PlantedCanary({self.index}, <private>)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OneRunDesign:
+    """Everything that one run plants and asks (PRIVATE)."""
+
+    documents: Context
+    controls: tuple[PlantedCanary, ...]
+    canaries: tuple[PlantedCanary, ...]
+    fillers: bool
+    late: int = 0
+
+    @property
+    def every(self) -> tuple[PlantedCanary, ...]:
+        """Controls and canaries in the order of their numbers."""
+        return (*self.controls, *self.canaries)
+
+    @property
+    def records(self) -> tuple[Example, ...]:
+        """What is planted, in its order: late controls, canaries, early controls.
+
+        Early ones are the newest when they are asked about, so a store that shows new records late
+        does not show them; late ones are the oldest, so one that keeps the newest has lost them.
+        """
+        return tuple(self._records())
+
+    def _records(self) -> Iterator[Example]:
+        early = len(self.controls) - self.late
+        for one in (*self.controls[early:], *self.canaries, *self.controls[:early]):
+            if one.planted:
+                yield one.record
+            elif self.fillers:
+                yield FILLER
+
+    def jobs(self, first: int, size: int) -> list[Job]:
+        """The queries of a batch."""
+        return [Job((), one.asked.query) for one in self.batch(first, size)]
+
+    def batch(self, first: int, size: int) -> tuple[PlantedCanary, ...]:
+        """The canaries of a batch."""
+        if first < 0:
+            at = first + len(self.controls)
+            early = len(self.controls) - self.late
+            return self.controls[at : min(at + size, early) if at < early else at + size]
+        return self.canaries[first : first + size]
+
+    def calls(self, index: int) -> int:
+        """Questions about a canary."""
+        (one,) = self.batch(index, 1)
+        return one.asked.query.calls
+
+    def batches(self, size: int) -> list[int]:
+        """Where batches begin: early controls, canaries, late controls."""
+        early = range(-len(self.controls), -self.late, size)
+        return [*early, *range(0, len(self.canaries), size), *range(-self.late, 0, size)]
+
+
+def design_one_run(
+    rows: Context, task: Task, attack: Attack, canaries: int, controls: int,
+    documents: int | None, seed: int,
+) -> OneRunDesign:  # fmt: skip
+    """Draw held-out rows, canaries and coins."""
+    held_out = canaries + 2 * controls
+    _require_rows(len(rows), held_out, documents)
+    order = generator(seed, "design").permutation(len(rows))
+    spares = [rows[i] for i in order[:held_out]]
+    rare, common = label_order(rows)
+    made = []
+    for at, spare in enumerate(spares):
+        record = attack.canary.make(spare, rare, generator(seed, "design", at))
+        made.append((record, attack.query.render(record, task, rare, common)))
+    # a record that another canary plants too would stand in the store whatever its coin says
+    if len({record.input for record, _ in made}) < len(made):
+        raise UsageError(
+            f"the canary {attack.canary.name} makes one and the same record twice; in a one_run "
+            "design every canary must differ. Use --canary coded, or hex."
+        )
+    kept = order[held_out:] if documents is None else order[held_out : held_out + documents]
+    planted = _coins(canaries, controls, seed)
+    every = tuple(
+        PlantedCanary(at - 2 * controls, record, asked, coin)
+        for at, ((record, asked), coin) in enumerate(zip(made, planted, strict=True))
+    )
+    return OneRunDesign(
+        tuple(rows[i] for i in kept), every[: 2 * controls], every[2 * controls :],
+        attack.insertion == "replace", 2 * _late(controls),
+    )  # fmt: skip
+
+
+def _late(controls: int) -> int:
+    """Controls of each kind that are asked about last: half, where so many can show anything."""
+    return controls // 2 if controls // 2 >= FEWEST else 0
+
+
+def _coins(canaries: int, controls: int, seed: int) -> list[bool]:
+    """Early and late controls, each in a drawn order, half of them planted; then a fair coin for
+    each canary.
+    """
+    rng, late = generator(seed, "control"), _late(controls)
+    halves = (rng.permutation([True, False] * of) for of in (controls - late, late))
+    fair = generator(seed, "coin").integers(2, size=canaries)
+    return [*(bool(coin) for half in halves for coin in half), *map(bool, fair)]
+
+
+def _require_rows(rows: int, held_out: int, documents: int | None) -> None:
+    needed = held_out + (documents or 0)
+    if rows < needed:
+        raise DataError(
+            f"{held_out} canaries, with those of the controls, and {documents or 0} documents need "
+            f"{needed} rows, and the data has {rows}; use fewer --canaries, or more data."
+        )
+
 
 # change no question and nothing of what is stored; access decides which scores leave a system
 FREE = (POST_HOC - {"access"}) | {"claim_for", "shots", "background_copies", "state_check"}
@@ -83,23 +214,43 @@ def prepare_one_run(
     if spec.decision.claim is not None:
         require_alone(spec, given)
     _require_meaning(spec, given)
-    mechanism = _store(given.mechanism or build_mechanism(spec))
+    adapter = require_system(given.mechanism or build_mechanism(spec), "one_run")
+    require_store(adapter.system, adapter.name)
+    mechanism = adapter
     data, task = documents_and_task(spec.design, given.rows, given.task)
     attack = build_attack(spec.attack, mechanism, given)
     attack = replace(attack, canary=attack.canary.fit(data, str.split))
-    _require_text_rules(spec, attack)
+    if isinstance(attack.canary, Given):
+        raise UsageError(
+            "the canary 'given' is one record, and a one_run design needs as many as it has "
+            "canaries; use --canary coded."
+        )
+    if spec.design.store_text == "none" and attack.query.free:
+        raise UsageError(
+            f"the answer to {attack.query.name} is a free text, and store_text is none; use "
+            "--store-text canary_only, which keeps the canary's words of it, or --query lookup."
+        )
     shape = spec.design
     found = design_one_run(
         data, task, attack, shape.canaries, shape.controls, shape.documents, shape.seed
     )
-    rows_print, unnamed = fingerprint(data), unnamed_parts(given, spec)
+    rows_print, unnamed = fingerprint(data), parts_without_name(given, spec)
     answers = sum(one.asked.query.calls for one in found.every)
     cost = mechanism.cost(task, Query("-"))
     sources = sources_of(mechanism, rows_print, mechanism.name)
     asked = {key: value for key, value in settings_without_places(spec).items() if key not in FREE}
     evidence = run_id("evidence", {"spec": asked, **sources}) if mechanism.source else ""
     identity = {"spec": settings_without_places(spec), "evidence": evidence, **sources}
-    key = _same_trials_key(spec, mechanism, found, rows_print)
+    # names the canaries, their coins and the store, so that every result is counted
+    first, address = found.canaries[0], spec.system.address
+    drawn = {
+        "data": rows_print,
+        "seed": spec.design.seed,
+        "first_canary": fingerprint((first.record, Example(first.asked.query.text, ""))),
+        "name": mechanism.name,
+        "source": source_of(mechanism, address is not None),
+    }
+    key = run_id("looks", drawn)
     return PreparedOneRun(
         spec, task, mechanism, attack, found, rows_print, unnamed, answers, cost,
         self_compose(cost, answers), _warnings(found),
@@ -120,27 +271,6 @@ def _warnings(design: OneRunDesign) -> tuple[str, ...]:
         "so that no answer tells whether they were planted; the bound holds, and is lower than "
         "it could be. Leave repeated rows out, or use --canary coded.",
     )
-
-
-def _same_trials_key(
-    spec: AuditSpec, mechanism: SystemMechanism, design: OneRunDesign, data: str
-) -> str:
-    """Names the canaries, their coins and the store, so that every result is counted."""
-    first, address = design.canaries[0], spec.system.address
-    drawn = {
-        "data": data,
-        "seed": spec.design.seed,
-        "first_canary": fingerprint((first.record, Example(first.asked.query.text, ""))),
-        "name": mechanism.name,
-        "source": source_of(mechanism, address is not None),
-    }
-    return run_id("looks", drawn)
-
-
-def _store(mechanism: Mechanism) -> SystemMechanism:
-    adapter = require_system(mechanism, "one_run")
-    require_store(adapter.system, adapter.name)
-    return adapter
 
 
 def _require_meaning(spec: AuditSpec, given: Handed) -> None:
@@ -164,17 +294,4 @@ def _require_meaning(spec: AuditSpec, given: Handed) -> None:
         raise UsageError(
             f"threshold is {spec.decision.threshold!r}; in a one_run design it must be a number or "
             "rank, or is left out: then the control canaries fix it."
-        )
-
-
-def _require_text_rules(spec: AuditSpec, attack: ScoredAttack) -> None:
-    if isinstance(attack.canary, Given):
-        raise UsageError(
-            "the canary 'given' is one record, and a one_run design needs as many as it has "
-            "canaries; use --canary coded."
-        )
-    if spec.design.store_text == "none" and attack.query.free:
-        raise UsageError(
-            f"the answer to {attack.query.name} is a free text, and store_text is none; use "
-            "--store-text canary_only, which keeps the canary's words of it, or --query lookup."
         )

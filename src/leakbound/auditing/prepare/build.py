@@ -92,7 +92,7 @@ def _make(component: Component, key: str, epsilon: float) -> object:
 def build_mechanism(spec: AuditSpec) -> Mechanism:
     """The mechanism that a spec names, or the application at its address."""
     if spec.system.address is not None:
-        _require_no_options(spec)
+        _require_alone(spec.system)
         scored = spec.attack.access == "white_box"
         return load_system(spec.system.address, scored, spec.system.system_options)
     if spec.system.system_options:
@@ -119,34 +119,27 @@ def build_served(spec: AuditSpec, task: Task) -> Mechanism:
     return build_mechanism(spec.model_copy(update={"system": system}))
 
 
-def _require_no_options(spec: AuditSpec) -> None:
-    named, default = spec.system.mechanism, AuditSpec().system.mechanism
-    _require_no_model(spec.system)
-    if named.kind == default.kind and named.options:
-        raise UsageError(
-            f"{next(iter(named.options))} is an option of a mechanism, and the application "
-            f"{spec.system.address!r} answers by itself; leave it out."
-        )
-    if named != default:
-        raise UsageError(
-            f"the application {spec.system.address!r} answers by itself, and the mechanism "
-            f"{spec.system.mechanism.kind} is named beside it; leave one of them out."
-        )
-
-
-def _require_no_model(system: SystemSpec) -> None:
+def _require_alone(system: SystemSpec) -> None:
+    """Refuse a model, a mechanism or an option beside an application that answers by itself."""
     default, own = AuditSpec().system, f"the application {system.address!r} asks its own model"
     if system.model != default.model:
         raise UsageError(
             f"{own}, and the model {system.model} is named beside it; leave one of them out."
         )
-    of_models = {
-        "embedder": system.embedder, "judge_model": system.judge_model,
-        "trust_remote_code": system.trust_remote_code,
-    }  # fmt: skip
-    for name, value in of_models.items():
-        if value:
+    for name in ("embedder", "judge_model", "trust_remote_code"):
+        if value := getattr(system, name):
             raise UsageError(f"{own}, and {name} is {value}, which would be ignored; leave it out.")
+    named = system.mechanism
+    if named.kind == default.mechanism.kind and named.options:
+        raise UsageError(
+            f"{next(iter(named.options))} is an option of a mechanism, and the application "
+            f"{system.address!r} answers by itself; leave it out."
+        )
+    if named != default.mechanism:
+        raise UsageError(
+            f"the application {system.address!r} answers by itself, and the mechanism "
+            f"{named.kind} is named beside it; leave one of them out."
+        )
 
 
 def _require_examples(mechanism: Mechanism, shots: int) -> None:
@@ -177,13 +170,13 @@ def open_models(
 
 def build_estimator(spec: AuditSpec, handed: Handed) -> Estimator:
     """The estimator that decides."""
-    return handed.estimator or cast(Estimator, _built(spec.decision.estimator, ESTIMATORS))
+    return handed.estimator or cast(Estimator, _component(spec.decision.estimator, ESTIMATORS))
 
 
 def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> ScoredAttack:
     """The attack that a spec names; refused if the system does not release what it reads."""
-    query: AuditQuery = handed.query or _built(spec.query, QUERIES)
-    canary: Canary = handed.canary or _built(spec.canary, CANARIES)
+    query: AuditQuery = handed.query or _component(spec.query, QUERIES)
+    canary: Canary = handed.canary or _component(spec.canary, CANARIES)
     score: Score = handed.score or _score(spec, query, mechanism)
     if spec.access == "black_box" and score.access == "white_box":
         raise UsageError(
@@ -197,14 +190,14 @@ def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> Scor
 
 def _score(spec: AttackSpec, query: AuditQuery, mechanism: Mechanism) -> Score:
     if spec.score is not None:
-        return cast(Score, _built(spec.score, SCORES))
+        return cast(Score, _component(spec.score, SCORES))
     if query.free:
         return SCORES[query.score or "contains_canary"]()
     white = spec.access != "black_box" and "white_box" in mechanism.access
     return SCORES[(mechanism.white_box_score if white else None) or "predicted_member"]()
 
 
-def _built(component: Component, catalogue: Catalogue[Any]) -> Any:
+def _component(component: Component, catalogue: Catalogue[Any]) -> Any:
     """An object of a catalogue; a component that only describes an object is refused."""
     if component.python is not None:
         raise UsageError(
@@ -214,7 +207,7 @@ def _built(component: Component, catalogue: Catalogue[Any]) -> Any:
     return catalogue.build(component)
 
 
-def unnamed_parts(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
+def parts_without_name(handed: Handed, spec: AuditSpec) -> tuple[str, ...]:
     """What a spec does not name, or does not keep: its own rows."""
     model, address = handed.model, spec.system.model
     named = model is not None and model.name == address and is_address(address)
@@ -244,7 +237,7 @@ def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
     )
 
 
-def deciding(estimator: Estimator, channels: tuple[str, ...], controls: int) -> Estimator:
+def estimator_of(estimator: Estimator, channels: tuple[str, ...], controls: int) -> Estimator:
     """The estimator of an audit by channel."""
     if not channels:
         return estimator
@@ -265,12 +258,8 @@ def deciding(estimator: Estimator, channels: tuple[str, ...], controls: int) -> 
 STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system should have none
 
 
-def repeated_share(share: float | None, mechanism: Mechanism) -> float:
-    """Share of the pairs whose first query is asked again.
-
-    Requests to a model carry the whole prompt, and equal ones are asked once, so only systems of
-    the user are asked again.
-    """
+def repeat_share(share: float | None, mechanism: Mechanism) -> float:
+    """Share of the pairs whose first query is asked again."""
     if mechanism.needs:
         if share:
             raise UsageError(
@@ -284,7 +273,7 @@ def repeated_share(share: float | None, mechanism: Mechanism) -> float:
     return STATELESS_SHARE if known else 1.0
 
 
-def unopened(spec: AuditSpec, manifest: Settings) -> Unopened:
+def model_of_run(spec: AuditSpec, manifest: Settings) -> Unopened:
     """The model of a run, which is not opened."""
     changes = manifest["beside"].get("may_change", False)
     return Unopened(spec.system.model, manifest["model"], changes)

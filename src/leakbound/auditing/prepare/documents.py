@@ -1,13 +1,18 @@
-"""The documents of a store: rows with or without a label."""
+"""The store of a session or of one run: its documents, with or without a label."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+from leakbound.auditing.design.pairs import FILLER, PLANTED
+from leakbound.auditing.design.seeds import generator
 from leakbound.auditing.prepare.rows import load_data, public_task, rows_and_task
+from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
-from leakbound.errors import DataError
-from leakbound.tasks import Context, Example, Task
+from leakbound.errors import DataError, UsageError
+from leakbound.systems import SharedStore, SystemMechanism, require_store
+from leakbound.tasks import Context, Example, Mechanism, Task
 from leakbound.tasks.rows.fields import (
     INPUT_FIELDS,
     LABEL_FIELDS,
@@ -26,7 +31,7 @@ def documents_and_task(
 ) -> tuple[Context, Task]:
     """The rows of a store, and their task."""
     if rows is None:
-        rows = _read(design)
+        rows = _rows_without_label(design)
     if rows is None:
         found, named = load_data(design)
         return found, task or named
@@ -37,7 +42,7 @@ def documents_and_task(
     return rows_and_task(design.model_copy(update={"data": None}), rows, task)
 
 
-def _read(design: Design) -> Context | None:
+def _rows_without_label(design: Design) -> Context | None:
     """Rows of one field; None where a label is named, or has its usual name."""
     plain = design.task is None and design.label_field is None and design.input_template is None
     if design.data is None or not plain:
@@ -61,3 +66,40 @@ def _document(field: str, row: SourceRow) -> Example:
     if not isinstance(text, str):
         raise DataError(f"{place} has no text in the field {field!r}; fill it in, or leave it out.")
     return Example(text, "")
+
+
+def share_store(
+    spec: AuditSpec, mechanism: Mechanism, rows: Context
+) -> tuple[SystemMechanism, Context, Context]:
+    """The store that is filled once, the rows left for canaries, and every context beside it."""
+    shape, insertion = spec.design, spec.attack.insertion
+    held_out = min(shape.pairs + shape.controls, (len(rows) + 1) // 2)
+    documents = len(rows) - held_out if shape.documents is None else shape.documents
+    if documents >= len(rows):
+        raise DataError(
+            f"documents is {documents}, and the data has {len(rows)} rows, at least one of which "
+            "must be left for the canaries; use fewer --documents, or more data."
+        )
+    order = generator(shape.seed, "design").permutation(len(rows))
+    adapter = require_system(mechanism, "session")
+    store = require_store(adapter.system, adapter.name)
+    kept = tuple(rows[i] for i in order[:documents])
+    shared = SharedStore(store, kept, PLANTED, adapter.calls, adapter.name)
+    if insertion == "append":
+        raise UsageError(
+            "insertion is append, and a session design plants whole records; use add, or replace "
+            "(a fixed record takes the place of an absent canary)."
+        )
+    others = tuple(rows[i] for i in order[documents:])
+    return replace(adapter, system=shared), others, (FILLER,) if insertion == "replace" else ()
+
+
+def require_system(mechanism: Mechanism, layout: str) -> SystemMechanism:
+    """Refuse what is not a system of a user."""
+    if isinstance(mechanism, SystemMechanism):
+        return mechanism
+    raise UsageError(
+        f"a {layout} design plants canaries in a store, and {mechanism.name} is a mechanism that "
+        "is shown its examples anew for each answer; give a store with --system, or leave --design "
+        "out."
+    )

@@ -6,21 +6,25 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from itertools import chain
 
+from leakbound.attacks import Given
 from leakbound.attacks.background_copies import VoteContexts, edge_copies
-from leakbound.auditing.design.pairs import Copies, Pair, design
+from leakbound.auditing.design.pairs import Copies, Pair, design, relation_of
 from leakbound.auditing.prepare.build import (
     Handed,
     build_attack,
     build_estimator,
     build_mechanism,
-    deciding,
+    estimator_of,
     open_models,
-    repeated_share,
+    parts_without_name,
+    repeat_share,
     text_tokens,
-    unnamed_parts,
     with_channels,
 )
-from leakbound.auditing.prepare.documents import documents_and_task
+from leakbound.auditing.prepare.documents import (
+    documents_and_task,
+    share_store,
+)
 from leakbound.auditing.prepare.identity import (
     manifest_of,
     questions_of,
@@ -29,27 +33,23 @@ from leakbound.auditing.prepare.identity import (
     settings_without_places,
     sources_of,
 )
-from leakbound.auditing.prepare.prepared import AuditParts, Prepared
-from leakbound.auditing.prepare.refusals import (
-    of_named_claim,
-    require_evidence,
-    require_relation,
-    require_used_counts,
-    unsupported_claim,
-)
+from leakbound.auditing.prepare.prepared import AuditParts, Prepared, cost_of, trial_design
 from leakbound.auditing.prepare.rows import (
     public_fields,
     public_task,
     require_public,
     rows_and_task,
 )
-from leakbound.auditing.prepare.shared_store import beside_store, split_rows, with_documents
-from leakbound.auditing.prepare.trial_design import cost_of, trial_design
 from leakbound.auditing.spec.audit_spec import AuditSpec
+from leakbound.auditing.spec.groups import Design
 from leakbound.errors import UsageError
-from leakbound.estimators import TrialDesign, require_deciding
+from leakbound.estimators import Estimator, TrialDesign, require_deciding
+from leakbound.estimators.base import ROUNDING
+from leakbound.estimators.random_guessing import RANDOM_GUESSING, two_sided
+from leakbound.mechanisms import build_mechanism as from_catalogue
+from leakbound.mechanisms.parts.single import Undefended
 from leakbound.models import Model, Scripted, may_change, require
-from leakbound.privacy import self_compose
+from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import (
     Context,
@@ -82,17 +82,24 @@ def prepare(
     require_used_counts(spec.design)
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
-    parts = _built(spec, given, opener)
-    return _checked(_filled(parts, trial_design(parts)))
+    parts = _build(spec, given, opener)
+    prepared = _fill(parts, trial_design(parts))
+    late = () if prepared.late_controls is None else prepared.late_controls.late(1)
+    asked = chain(prepared.pairs, prepared.controls, late)
+    check(prepared.task, prepared.mechanism, asked, prepared.model)
+    require_evidence(prepared)
+    prepared.trial_design.require_pairs()
+    require_deciding(prepared.estimator, prepared.trial_design)
+    return prepared
 
 
-def _built(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model]) -> AuditParts:
+def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model]) -> AuditParts:
     """The objects of an audit, from the cheapest to make to the model."""
     channels, shape = spec.attack.channels or (), spec.design
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
     mechanism = with_channels(mechanism, channels)
     estimator = of_named_claim(spec, build_estimator(spec, given), given)
-    estimator = deciding(estimator, channels, shape.controls)
+    estimator = estimator_of(estimator, channels, shape.controls)
     fixed = given.task or public_task(shape, given.rows is not None)
     require_public(fixed, mechanism)
     # the documents of a store may have no labels
@@ -102,22 +109,24 @@ def _built(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     model = given.model if mechanism.needs else Scripted(name=mechanism.name)
     model = model or opener(spec)
     attack = replace(attack, canary=attack.canary.fit(data, text_tokens(model)))
-    mechanism, sources, beside = _shared(spec, mechanism, data)
+    sources, beside = data, None
+    if shape.layout != "paired":
+        mechanism, sources, beside = share_store(spec, mechanism, data)
     shots = shape.shots if beside is None else len(beside)
-    repeated = repeated_share(shape.state_check, mechanism)
+    repeated = repeat_share(shape.state_check, mechanism)
     # the spec holds only the paths of what the canary read from files
     files = (Example(content, "") for content in attack.canary.file_contents)
     parts = AuditParts(
         spec, task, mechanism, attack, estimator, model,
         design(sources, task, attack, shape.pairs, shots, shape.seed, repeated, beside=beside),
-        data=fingerprint((*data, *files)), handed=unnamed_parts(given, spec),
+        data=fingerprint((*data, *files)), handed=parts_without_name(given, spec),
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
     require_relation(parts)
     return replace(parts, pairs=parts.pairs.with_copies(background_copies(parts)))
 
 
-def _filled(parts: AuditParts, trials: TrialDesign) -> Prepared:
+def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
     """What later stages need of an audit, as values."""
     spec, task, mechanism, model = parts.spec, parts.task, parts.mechanism, parts.model
     cost, changes = cost_of(parts), may_change(model) if mechanism.needs else True
@@ -136,7 +145,7 @@ def _filled(parts: AuditParts, trials: TrialDesign) -> Prepared:
         late_controls=controls.late(0) if changes and len(controls) else None,
         trial_design=trials,
         public=PublicManifest.of(task, mechanism, model, fields=public_fields(spec.design)),
-        warnings=unsupported_claim(spec, self_compose(cost, 1)),  # equal Gaussians as one
+        warnings=claim_warnings(spec, self_compose(cost, 1)),  # equal Gaussians as one
         ignores_context=ignores,
         exact_decides=exactness_of(mechanism) == "full",
         name=run_name(mechanism, parts.attack.query.name, identity),
@@ -145,29 +154,6 @@ def _filled(parts: AuditParts, trials: TrialDesign) -> Prepared:
         questions=questions,
         evidence=evidence,
     )
-
-
-def _checked(prepared: Prepared) -> Prepared:
-    """An audit whose prompts fit, and that can give a bound."""
-    late = () if prepared.late_controls is None else prepared.late_controls.late(1)
-    asked = chain(prepared.pairs, prepared.controls, late)
-    check(prepared.task, prepared.mechanism, asked, prepared.model)
-    require_evidence(prepared)
-    prepared.trial_design.require_pairs()
-    require_deciding(prepared.estimator, prepared.trial_design)
-    return prepared
-
-
-def _shared(
-    spec: AuditSpec, mechanism: Mechanism, data: Context
-) -> tuple[Mechanism, Context, Context | None]:
-    """The store of a session design with its documents, the rows that are left for canaries, and
-    the context of every pair beside the store; of other designs the mechanism and all rows.
-    """
-    if spec.design.layout == "paired":
-        return mechanism, data, None
-    documents, others = split_rows(spec, data)
-    return with_documents(mechanism, documents), others, beside_store(spec.attack.insertion)
 
 
 def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
@@ -185,41 +171,33 @@ PartitionIndices = tuple[tuple[int, ...], ...]
 
 def background_copies(audit: AuditParts) -> Copies:
     """The copies of the canary's text in both contexts, chosen before any model call."""
-    wanted, parts = audit.spec.design.background_copies, _parts(audit)
+    # of the canary-in context, which has one example more if the canary is added
+    added, design = audit.attack.insertion == "add", audit.spec.design
+    wanted, parts = design.background_copies, audit.mechanism.disjoint_parts(design.shots + added)
     if isinstance(wanted, int):
-        _require_parts(wanted, parts, audit.mechanism.name)
+        if wanted and not parts:
+            raise UsageError(
+                f"background_copies is {wanted}, and {audit.mechanism.name} has no partitions that "
+                "vote on the answer; leave it out."
+            )
+        if wanted and wanted >= len(parts):
+            raise UsageError(
+                f"background_copies is {wanted}, and {audit.mechanism.name} has {len(parts) - 1} "
+                f"partitions beside that of the canary; use at most {len(parts) - 1}, or auto."
+            )
         return Copies(wanted, parts)
     black_box = audit.attack.access == "black_box"
     query = audit.attack.query
     none = query.free or query.second_text  # which takes their place
     if len(parts) < 2 or none or not (wanted or black_box):
         return Copies()
-    return Copies(_chosen(audit, parts), parts)
+    return Copies(_choose(audit, parts), parts)
 
 
-def _parts(audit: AuditParts) -> PartitionIndices:
-    """Of the canary-in context, which has one example more if the canary is added."""
-    added = audit.attack.insertion == "add"
-    return audit.mechanism.disjoint_parts(audit.spec.design.shots + added)
-
-
-def _require_parts(copies: int, parts: PartitionIndices, name: str) -> None:
-    if copies and not parts:
-        raise UsageError(
-            f"background_copies is {copies}, and {name} has no partitions that vote on the answer; "
-            "leave it out."
-        )
-    if copies and copies >= len(parts):
-        raise UsageError(
-            f"background_copies is {copies}, and {name} has {len(parts) - 1} partitions beside "
-            f"that of the canary; use at most {len(parts) - 1}, or auto."
-        )
-
-
-def _chosen(audit: AuditParts, parts: PartitionIndices) -> int:
+def _choose(audit: AuditParts, parts: PartitionIndices) -> int:
     """On edge where mu is tested or the noise is not known, else where epsilon is largest."""
     trials, answers = trial_design(audit), audit.task.answers(audit.pairs[0].asked.query)
-    first, sigma = _member_first(audit, answers), _known_sigma(audit, parts, answers)
+    first, sigma = _member_first(audit, answers), _sigma_of(audit, parts, answers)
     if sigma is None or _tests_mu(audit, trials):
         return edge_copies(len(parts), first)
     reads = audit.estimator.reads
@@ -239,9 +217,7 @@ def _member_first(audit: AuditParts, answers: tuple[str, ...]) -> bool:
     return answers.index(asked.member) < answers.index(asked.nonmember)
 
 
-def _known_sigma(
-    audit: AuditParts, parts: PartitionIndices, answers: tuple[str, ...]
-) -> float | None:
+def _sigma_of(audit: AuditParts, parts: PartitionIndices, answers: tuple[str, ...]) -> float | None:
     """The noise on each count, if the mechanism declares what it releases of counted votes."""
     counts = (1, len(parts) - 1, *(0 for _ in answers[1:]))
     noise = audit.mechanism.vote_noise
@@ -255,3 +231,144 @@ def _tests_mu(audit: AuditParts, trials: TrialDesign) -> bool:
     if trials.hypotheses[0] == "claim":
         return False
     return audit.estimator.largest_certifiable(trials, 1 + trials.pilot).mu is not None
+
+
+def claim_warnings(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:
+    """What the accountant knows of a claim."""
+    epsilon, delta = spec.decision.each
+    guaranteed = cost.epsilon(delta)
+    if isinstance(cost, NonPrivate) or guaranteed <= epsilon * (1 + ROUNDING):
+        return ()
+    if spec.decision.claim is not None:
+        return (
+            f"{cost.describe()} limits by how much outputs may differ with and without a record, "
+            "and does not promise that they are the same: random guessing is not what this "
+            "mechanism guarantees. Audit what it does with --epsilon in place of --claim.",
+        )
+    if isinstance(cost, Gaussian):
+        return (
+            f"the noise in force gives epsilon {guaranteed:.3g} at delta {delta:g}, not the "
+            f"claimed {epsilon:g}: the claim is wrong before any trial (the classical formula does "
+            "not hold for every epsilon above 1).",
+        )
+    return (
+        f"the declared guarantee, {cost.describe()}, gives epsilon {guaranteed:.3g} at delta "
+        f"{delta:g}, which does not support the claimed {epsilon:g}.",
+    )
+
+
+def require_used_counts(design: Design) -> None:
+    """Refuse the number of canaries or documents where the design would ignore it."""
+    default = Design()
+    if design.canaries != default.canaries:
+        raise UsageError(
+            f"canaries is {design.canaries}, and a {design.layout} design has one canary for each "
+            "paired trial; set their number with --pairs, or use --design one_run."
+        )
+    if design.documents is not None and design.layout == "paired":
+        raise UsageError(
+            f"documents is {design.documents}, and a paired design has no store to put documents "
+            "into; leave --documents out, or use --design session or one_run."
+        )
+
+
+def require_relation(parts: AuditParts) -> None:
+    """Contexts must differ as the guarantee says; other relations are not comparable."""
+    guarantee, insertion = cost_of(parts), parts.spec.attack.insertion
+    relation = relation_of(insertion)
+    if not isinstance(guarantee, NonPrivate) and guarantee.relation != relation:
+        other = "add" if guarantee.relation == "add_remove" else "replace"
+        raise UsageError(
+            f"{parts.mechanism.name} is guaranteed under {guarantee.relation}, and insertion "
+            f"{insertion} changes contexts by {relation}; use --insertion {other}."
+        )
+
+
+def require_evidence(prepared: Prepared) -> None:
+    """Refuse what could give no bound, or could not be kept."""
+    shape = prepared.spec.design
+    # a mechanism answers one query; a session of a system takes several questions
+    asked = prepared.pairs[0].asked.query
+    if asked.calls > 1 and not isinstance(prepared.mechanism, SystemMechanism):
+        raise UsageError(
+            f"the query {prepared.attack.query.name} has {asked.calls} questions, which are asked "
+            f"in one session of a system, and {prepared.mechanism.name} is a mechanism, which "
+            "answers one; use --query mba or s2, or give a system with --system."
+        )
+    if shape.answers > 1:
+        # copies of one answer tell no more than it does, and the claim would be that of them all
+        count, mechanism = prepared.spec.design.answers, prepared.mechanism
+        if prepared.attack.query.free:
+            raise UsageError(
+                "a free answer is released once; use --answers 1, or a query with given answers."
+            )
+        asked_once = isinstance(mechanism, SystemMechanism | Undefended)
+        if asked_once or mechanism.noise_in_collect(prepared.task, prepared.pairs[0].asked.query):
+            raise UsageError(
+                f"answers is {count}, and {mechanism.name} is asked once in each trial: its "
+                f"further answers would be copies of the first, held against {count} times the "
+                "claim. Use --answers 1."
+            )
+    if shape.store_text == "none":
+        if prepared.spec.attack.channels:
+            raise UsageError(
+                "what goes through a channel is a free text, and store_text is none; use "
+                "--store-text canary_only, which keeps the canary's words of it."
+            )
+        if prepared.attack.query.free:
+            raise UsageError(
+                f"the answer to {prepared.attack.query.name} is a free text, and store_text is "
+                "none; use --store-text canary_only, which keeps the canary's words of it."
+            )
+        if isinstance(prepared.attack.canary, Given):
+            raise UsageError(
+                "a run keeps its configuration, which holds the text of the canary 'given', and "
+                "store_text is none; use --store-text canary_only, or another canary."
+            )
+
+
+ANY = (1.0, 1e-5), (4.0, 1e-5)  # any two: noise that is calibrated to a claim differs between them
+
+
+def of_named_claim(spec: AuditSpec, estimator: Estimator, handed: Handed) -> Estimator:
+    """The estimator that decides about a claim that has a name."""
+    if spec.decision.claim is None:
+        return estimator
+    require_alone(spec, handed)
+    return two_sided(estimator)
+
+
+def require_alone(spec: AuditSpec, handed: Handed) -> None:
+    """Refuse settings that mean nothing beside a claim that has a name."""
+    # beside this claim, epsilon and delta are what noise is calibrated to, and nothing else
+    stated, named = spec.decision.model_fields_set & {"epsilon", "delta"}, spec.system.mechanism
+    calibrated = handed.mechanism is None and spec.system.address is None and _calibrate(spec)
+    if calibrated and "epsilon" not in stated:
+        raise UsageError(
+            f"the noise of {named.kind} is calibrated to epsilon, and the claim {RANDOM_GUESSING} "
+            "says nothing about it; add --epsilon, which then calibrates the noise alone, or give "
+            "the noise as an option of the mechanism."
+        )
+    if stated and not calibrated:
+        raise UsageError(
+            f"the claim {RANDOM_GUESSING} is epsilon 0 at delta 0, and {sorted(stated)[0]} is "
+            "given too; leave one of them out."
+        )
+    decision = spec.decision
+    if spec.attack.channels:
+        raise UsageError(
+            f"channels are tested against an epsilon, and the claim is {RANDOM_GUESSING}; leave "
+            "--channel out, or state --epsilon in place of --claim."
+        )
+    if (decision.assume_hit, decision.assume_false_alarm) != (1.0, 0.0):
+        raise UsageError(
+            "the power of a test of random guessing is stated by the accuracy of an attack, so "
+            "nothing reads assume_hit and assume_false_alarm; leave them out, or --pilot."
+        )
+
+
+def _calibrate(spec: AuditSpec) -> bool:
+    """Does the noise of the mechanism depend on epsilon?"""
+    named = spec.system.mechanism
+    one, other = (from_catalogue(named.kind, named.options, *claim) for claim in ANY)
+    return one.to_config() != other.to_config()

@@ -6,14 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakbound.attacks import ScoredAttack
-from leakbound.auditing.design.pairs import Controls, Pairs
+from leakbound.auditing.design.pairs import Controls, Pairs, relation_of
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.store.folder import Settings, run_folder
-from leakbound.estimators import Estimator, TrialDesign
+from leakbound.estimators import Estimator, TrialDesign, threshold_rule
+from leakbound.estimators.base import Claim
 from leakbound.models import Model
+from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
+from leakbound.stats import Assumption, VoteScores
+from leakbound.stats.noise.best_votes import BestVotes
+from leakbound.stats.noise.discrete_votes import DiscreteBestVotes, DiscreteMargins
+from leakbound.stats.noise.votes import KnownScores
 from leakbound.systems import SharedStore, SystemMechanism
+from leakbound.systems.channels import ALL
 from leakbound.systems.threads import end_left_sessions
 from leakbound.tasks import Mechanism, PublicManifest, Task
+from leakbound.tasks.mechanism import exactness_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +69,80 @@ class Prepared(AuditParts):
         finally:
             if isinstance(system, SharedStore):
                 system.close()
+
+
+MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more change no direction
+
+
+def cost_of(parts: AuditParts) -> Guarantee:
+    """What one answer to the query spends."""
+    return parts.mechanism.cost(parts.task, parts.pairs[0].asked.query)
+
+
+def trial_design(parts: AuditParts) -> TrialDesign:
+    """The design of the trials, with the claim composed over the answers that a trial sees."""
+    spec, mechanism, score = parts.spec, parts.mechanism, parts.attack.score
+    asked, cost, named = parts.pairs[0].asked, cost_of(parts), spec.attack.channels
+    voters, noise = mechanism.voters(spec.design.shots), mechanism.vote_noise
+    answers = spec.design.answers * asked.query.calls
+    system = isinstance(mechanism, SystemMechanism)
+    epsilon, delta = spec.decision.each
+    delta = min(1 - 1e-12, answers * delta)  # a delta of 1 would claim nothing
+    mu = cost.mu if isinstance(cost, Gaussian) else None
+    # users see free texts; metadata beside labels show in the control replies
+    shown = parts.attack.query.free and (system or isinstance(cost, NonPrivate))
+    pairs = spec.design.pairs
+    simulated = mechanism.needs and "white_box" in mechanism.access  # a system is asked once
+    return TrialDesign(
+        claim=Claim(answers * epsilon, delta, relation_of(spec.attack.insertion)),
+        guarantee=self_compose(cost, answers),
+        confidence=spec.decision.confidence,
+        pairs=pairs,
+        pilot=max(1, min(pairs // 5, MOST_PILOT)) if score.learns else 0,
+        levels=tuple(score.levels(voters).tolist()),
+        rule=threshold_rule(spec.decision.threshold, score.threshold),
+        early_stop=spec.decision.stop_when_rejected,
+        answers=spec.design.answers,
+        sigma=None if noise is None or noise.whole else noise.sigma,
+        voters=None if system else voters,
+        two_answers=asked.nonmember is not None,
+        known=_exact_scores(parts),
+        noise_levels=tuple(score.noise_levels(voters, mu).tolist()),
+        served=bool(mechanism.needs) and not isinstance(cost, NonPrivate),
+        replies=shown or bool(named),
+        channels=() if named is None or ALL in named else named,
+        draws=max(1, spec.decision.simulations // (2 * pairs)) if simulated else 1,
+        copies=parts.pairs.copies.count,
+        assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
+    )
+
+
+def _exact_scores(parts: AuditParts) -> KnownScores | None:
+    """Which chances of a score of noisy votes are known given the votes; others are shares of
+    simulated outputs."""
+    spec, mechanism, score = parts.spec, parts.mechanism, parts.attack.score
+    asked = parts.pairs[0].asked
+    noise = mechanism.vote_noise
+    if noise is None or spec.design.answers > 1:
+        return None
+    votes, shared = mechanism.voters(spec.design.shots), _shares_votes(mechanism, spec)
+    classes = len(parts.task.answers(asked.query)) + 1  # the last one: none of them
+    best, margins = (DiscreteBestVotes, DiscreteMargins) if noise.whole else (BestVotes, VoteScores)
+    if score.of_votes == "winner":
+        return best(votes, classes, noise.sigma, shared=shared, wins=True)
+    if score.of_votes != "margin":
+        return None
+    if asked.nonmember is not None:
+        return margins.margin(votes, noise.sigma, shared)
+    return best(votes, classes, noise.sigma, tuple(score.levels(votes).tolist()), shared)
+
+
+def _shares_votes(mechanism: Mechanism, spec: AuditSpec) -> bool:
+    """Do both contexts of a pair share every vote but one?
+
+    One example is replaced, it is shown to one voter, and the votes follow from what voters are
+    shown; equal requests of a batch are asked once.
+    """
+    parts = mechanism.disjoint_parts(spec.design.shots)
+    exact = exactness_of(mechanism) == "full"
+    return exact and bool(parts) and spec.attack.insertion != "add"

@@ -65,7 +65,7 @@ def rows_and_task(
         raise UsageError("rows are handed over, and data names others; leave one of them out.")
     else:
         found, named = rows, task or task_of(rows, design.task, public_task(design, own_rows=True))
-    if rows is not None or named_rows(design):
+    if rows is not None or names_rows(design):
         warn_of_rows(found, task or named)
     return found, _with_messages(task or named, design)
 
@@ -76,7 +76,7 @@ def _with_messages(task: Task, design: Design) -> Task:
     return task if shown is None else replace(task, system_message=shown)
 
 
-def named_rows(design: Design) -> bool:
+def names_rows(design: Design) -> bool:
     """Whether a configuration names rows, or a task that knows where its rows are."""
     given = (design.data, design.rows, design.data_dir)
     return task_by_name(design.task) is not None or any(one is not None for one in given)
@@ -152,29 +152,26 @@ def _unknown_labels(name: str | None, task: Task) -> str:
     )
 
 
-def _require_rows(design: Design) -> None:
-    """Refuse to read fields of rows that nobody gave: the bundled rows have none."""
+def _one_source(design: Design) -> None:
+    # the bundled rows have no fields to name
     flags = {
         "--input-field": design.input_field, "--input-template": design.input_template,
         "--label-field": design.label_field, "--delimiter": design.delimiter,
         "--encoding": design.encoding,
     }  # fmt: skip
     given = next((flag for flag, value in flags.items() if value is not None), None)
-    if given is not None and not named_rows(design):
+    if given is not None and not names_rows(design):
         raise UsageError(
             f"{given} says how your rows are read, and none are given; name them with --data, or "
             f"leave {given} out."
         )
     if design.data == "":
         raise UsageError("data is empty; it must be a file or folder of rows, or hf:<id>.")
-
-
-def _one_source(design: Design) -> None:
-    _require_rows(design)
-    given = [name for name in ("data", "rows", "data_dir") if getattr(design, name) is not None]
-    if len(given) > 1:
+    places = [name for name in ("data", "rows", "data_dir") if getattr(design, name) is not None]
+    if len(places) > 1:
         raise UsageError(
-            f"rows come from one place, and {' and '.join(given)} are given; leave all but one out."
+            f"rows come from one place, and {' and '.join(places)} are given; leave all but one "
+            "out."
         )
     if design.data_dir is not None and task_by_name(design.task) is None:
         raise UsageError(

@@ -13,10 +13,10 @@ from leakbound.auditing.decide.decide import decide
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.one_run.prepare import prepare_one_run
-from leakbound.auditing.one_run.result import assemble_one_run
-from leakbound.auditing.prepare.build import unopened
+from leakbound.auditing.one_run.run import assemble_one_run
+from leakbound.auditing.prepare.build import model_of_run
 from leakbound.auditing.prepare.prepare import prepare
-from leakbound.auditing.receipts.load import load_result
+from leakbound.auditing.receipts.verify import load_result
 from leakbound.auditing.result.assemble import assemble
 from leakbound.auditing.result.audit_result import AuditResult
 from leakbound.auditing.spec.audit_spec import AuditSpec, make_spec
@@ -45,10 +45,7 @@ class Recomputed:
 
 
 def recompute(folder: Path) -> Recomputed:
-    """Compute bounds and verdict of a run again, from its stored trials.
-
-    It needs the rows, which canaries are drawn from, and the system's file where one was named.
-    """
+    """Compute bounds and verdict of a run again, from its stored trials."""
     try:
         kept, manifest = load_result(folder), read_manifest(folder)
         spec = _spec(kept, manifest)
@@ -69,7 +66,7 @@ def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
     if spec.design.layout == "one_run":
         raise UsageError(f"{kept.name} is of a one_run design, which has no paired trials.")
     with TemporaryDirectory() as space:
-        seen = _seen(spec, _copy(folder, Path(space)), manifest)
+        seen = _pass_over(spec, _copy(folder, Path(space)), manifest)
         log = next(one for one in seen.observers.values() if isinstance(one, TrialLog))
         return log.trials.part(slice(seen.design.pilot, None)), seen.controls()
 
@@ -82,11 +79,9 @@ def _spec(kept: AuditResult, manifest: Settings) -> AuditSpec:
         )
     if not manifest:
         raise StoreError("the run has no manifest.json; restore it from a copy.")
-    return make_spec({**manifest["spec"], **_places(manifest["beside"])})
-
-
-def _places(beside: dict[str, object]) -> dict[str, object]:
-    return {key: beside[key] for key in ("data", "data_dir") if beside.get(key) is not None}
+    beside = manifest["beside"]
+    places = {key: beside[key] for key in ("data", "data_dir") if beside.get(key) is not None}
+    return make_spec({**manifest["spec"], **places})
 
 
 def _copy(folder: Path, space: Path) -> Path:
@@ -104,13 +99,13 @@ def _compute(spec: AuditSpec, folder: Path, manifest: Settings) -> AuditResult:
         one_run = prepare_one_run(spec)
         _require_same(one_run.manifest, manifest)
         return assemble_one_run(one_run, *RunStore.open(folder, _identity(folder)))
-    seen = _seen(spec, folder, manifest)
+    seen = _pass_over(spec, folder, manifest)
     return assemble(seen, decide(seen))
 
 
-def _seen(spec: AuditSpec, folder: Path, manifest: Settings) -> OnePass:
+def _pass_over(spec: AuditSpec, folder: Path, manifest: Settings) -> OnePass:
     """A pass over all stored pairs of a copy."""
-    prepared = prepare(spec, opener=lambda spec: unopened(spec, manifest))
+    prepared = prepare(spec, opener=lambda spec: model_of_run(spec, manifest))
     _require_same(prepared.manifest, manifest)
     store, prior = RunStore.open(folder, _identity(folder))
     seen = OnePass(prepared, store, CollectionPlan.of(prepared), prior)

@@ -1,4 +1,4 @@
-"""Is a run what its audit wrote? Digests alone say it, and no model is asked.
+"""A finished run: loaded, and verified by its digests alone; no model is asked.
 
 Against an edit by whoever owns the run, and rebuilds its digests, only a digest that is kept
 elsewhere helps: that of the commitment, or the anchor of the finished run.
@@ -11,12 +11,30 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from leakbound.auditing.result.audit_result import VERSION, AuditResult
 from leakbound.auditing.store import chain
 from leakbound.auditing.store.commitments import COMMITMENT, Commitment, read_commitment
-from leakbound.auditing.store.folder import DIGITS, TRIALS, Settings, is_keyed, keyed, stable_json
-from leakbound.auditing.store.integrity import has_tables, is_unfinished, reading
-from leakbound.errors import StoreError, UsageError
+from leakbound.auditing.store.folder import (
+    DIGITS,
+    TRIALS,
+    Settings,
+    is_keyed,
+    is_run,
+    key_hash,
+    read_manifest,
+    stable_json,
+)
+from leakbound.auditing.store.integrity import (
+    EditedEvidence,
+    UnfinishedRun,
+    has_tables,
+    is_unfinished,
+    open_trials,
+    require_intact,
+)
+from leakbound.errors import StoreError, UsageError, findable, reason_of, why_no_file
 
 FILES = ("manifest.json", "record.json")
 FEWEST = 16  # digits of an anchor: fewer could be met by trying
@@ -43,14 +61,20 @@ def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
             "a run."
         )
     files = {name: _bytes(folder / name) for name in FILES[: 1 + finished]}
-    made, unreadable = _commitment(folder)
-    found, anchor = unreadable, ""
+    made, unreadable, anchor = None, list[str](), ""
+    try:
+        made = read_commitment(folder)
+    except StoreError as error:
+        unreadable = [str(error)]
+    found = unreadable
     if stored:
-        with reading(folder) as db:
+        with open_trials(folder) as db:
             if finished and not has_tables(db, folder):
                 raise StoreError(f"{str(folder / TRIALS)!r} holds no trials; it was emptied.")
             known = _head(db, folder, files) if finished else ()
-            found = [*_trials(db), *_files(db, files), *known, *unreadable]
+            fault = chain.fault(db)
+            trials = [] if fault is None else [f"the stored trials: {fault}"]
+            found = [*trials, *_files(db, files), *known, *unreadable]
             digests = [chain.whole_digest(db), None if made is None else made.digest]
             anchor = chain.text_digest(json.dumps(digests).encode())
     found += [] if unreadable else _commit(folder, made, files)
@@ -63,18 +87,6 @@ def _bytes(file: Path) -> bytes | None:
     return file.read_bytes() if file.is_file() else None
 
 
-def _commitment(folder: Path) -> tuple[Commitment | None, list[str]]:
-    try:
-        return read_commitment(folder), []
-    except StoreError as error:
-        return None, [str(error)]
-
-
-def _trials(db: sqlite3.Connection) -> Iterator[str]:
-    if (what := chain.fault(db)) is not None:
-        yield f"the stored trials: {what}"
-
-
 def _files(db: sqlite3.Connection, files: dict[str, bytes | None]) -> Iterator[str]:
     """Each field of manifest and record that was edited, by its name."""
     for name, text in files.items():
@@ -82,7 +94,7 @@ def _files(db: sqlite3.Connection, files: dict[str, bytes | None]) -> Iterator[s
             yield f"{name} is missing"
         elif _parse(text) is None:
             yield f"{name} is no JSON object any more"
-        elif changed := chain.changed_fields(db, name, text):
+        elif changed := chain.fields_changed(db, name, text):
             yield from (f"{name}: {field} was edited" for field in changed)
         elif not _as_written(db, name, text):
             yield f"{name}: its text is not what the audit wrote"
@@ -117,7 +129,7 @@ def _head(db: sqlite3.Connection, folder: Path, files: dict[str, bytes | None]) 
         return
     if not is_keyed(folder, chain.head_of(db, pairs), head):
         yield "the stored trials and key are not those that record.json was computed from"
-    if keyed(folder, rows)[:DIGITS] != data:
+    if key_hash(folder, rows)[:DIGITS] != data:
         yield "the data digests of record.json and manifest.json are not of the same rows"
     yield from (f"record.json and manifest.json differ in {key}" for key in other)
 
@@ -144,7 +156,7 @@ def _commit(folder: Path, made: Commitment | None, files: dict[str, bytes | None
     same = {
         "system": made.system == chain.text_digest(str(manifest.get("system")).encode()),
         "model": made.model == manifest.get("model"),
-        "data": made.data == keyed(folder, str(manifest.get("data"))),
+        "data": made.data == key_hash(folder, str(manifest.get("data"))),
         "version": made.version == manifest.get("version"),
     }
     yield from (f"commitment.json: {key} is not what was run" for key, ok in same.items() if not ok)
@@ -161,3 +173,91 @@ def _anchor(anchors: Sequence[str], anchor: str, made: Commitment | None) -> Ite
             )
         if not any(digest.startswith(given) for digest in known):
             yield f"the anchor {given[:FEWEST]}… is neither that of the run nor of its commitment"
+
+
+def load_result(path: str | Path) -> AuditResult:
+    """The result in a run folder, or in a record.json file.
+
+    Raises:
+        UsageError: If `path` is not a path, or longer than the file system allows.
+        UnfinishedRun: If the audit was interrupted, or is still running.
+        StoreError: If there is none, if it cannot be read, if it was edited, or if the trials that
+            are stored beside it are not those that it was computed from. A result without trials
+            beside it loads as it is.
+    """
+    if not isinstance(path, str | Path):
+        raise UsageError(f"path is {path!r}; it must be a run folder or a record.json, as text.")
+    file = Path(path) / "record.json" if findable(path).is_dir() else Path(path)
+    if not file.is_file() and file.name == "record.json" and is_run(file.parent):
+        raise _no_record(file.parent)
+    if not file.is_file():
+        what = "holds no record.json" if Path(path).is_dir() else why_no_file(file)
+        raise StoreError(
+            f"{str(path)!r} {what}; give the folder of a finished run, or run the audit to its end."
+        )
+    found = _record(file)
+    result = _validate(file, found)
+    if file.name == "record.json":
+        version, manifest = found["schema_version"], read_manifest(file.parent)
+        if manifest and manifest["schema_version"] != version:
+            raise StoreError(
+                f"{str(file.parent)!r} holds a manifest.json of schema version "
+                f"{manifest['schema_version']} and a record.json of version {version}; both must "
+                "be of one run. Restore them from a copy, or run the audit again."
+            )
+        if manifest.get("data"):
+            result.know_data(manifest["data"])
+        head = found["provenance"].get("evidence", "")
+        written = (file.parent / "record.json").read_bytes()
+        require_intact(file.parent, found["counts"]["pairs"], head, written)
+    return result
+
+
+def _no_record(folder: Path) -> StoreError:
+    if is_unfinished(folder):
+        return UnfinishedRun(
+            f"{str(folder)!r} is unfinished: the audit was interrupted, or is still running. Run "
+            "the same command again to finish it; shards are finished by `leakbound merge`."
+        )
+    return EditedEvidence(
+        f"the audit in {str(folder)!r} was finished, and its record.json was removed. Restore it "
+        "from a copy, or run the audit again, which writes it anew from the stored trials."
+    )
+
+
+def _record(file: Path) -> dict[str, Any]:
+    """What a record.json holds, if its version is known."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(
+            f"{str(file)!r} is damaged, or not a record ({reason_of(error)}); it must be the "
+            "record.json that an audit wrote. Run the audit again: its trials are stored, so the "
+            "model is not asked again."
+        ) from None
+    version = found.get("schema_version") if isinstance(found, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise StoreError(
+            f"{str(file)!r} was written by a newer version of leakbound (schema version {version}; "
+            f"this one reads {VERSION}); load it with that version."
+        )
+    if version != VERSION:
+        what = (
+            "it has no schema_version" if version is None else f"its schema_version is {version!r}"
+        )
+        raise _no_result(file, what)
+    return dict(found)
+
+
+def _validate(file: Path, found: dict[str, Any]) -> AuditResult:
+    try:
+        return AuditResult.model_validate_json(json.dumps(found))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _no_result(file, reason_of(error)) from None
+
+
+def _no_result(file: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{str(file)!r} is not a result of schema version {VERSION}: {why}. Restore it from a "
+        "copy, or run the audit again."
+    )

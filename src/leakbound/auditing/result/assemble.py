@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leakbound.auditing.decide.channel_verdicts import ChannelResult
+from leakbound.auditing.decide.channel_verdicts import ChannelResult, reach_sentence
 from leakbound.auditing.decide.decide import Assessment
-from leakbound.auditing.decide.guessing import unshown_sentence
-from leakbound.auditing.decide.largest_certifiable import reach_sentence
-from leakbound.auditing.decide.obstacles import state_sentence
-from leakbound.auditing.decide.verdict import Conclusion
+from leakbound.auditing.decide.obstacles import (
+    state_sentence,
+)
+from leakbound.auditing.decide.verdict import Conclusion, unshown_sentence
 from leakbound.auditing.design.pairs import Copies
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass, Tally
@@ -26,10 +26,8 @@ from leakbound.auditing.result.audit_result import (
     power_of,
     provenance,
 )
-from leakbound.auditing.result.curves import EValuePath, curves_of, path_of
-from leakbound.auditing.result.judge_refusals import judge_finding
-from leakbound.auditing.result.record import GuaranteeData
-from leakbound.auditing.result.trial_views import shown_prompt, trial_views
+from leakbound.auditing.result.record import GuaranteeData, curves_of, path_of
+from leakbound.auditing.result.trial_views import show_prompt, trial_views
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import TrialDesign
 from leakbound.models.content import readable
@@ -38,6 +36,32 @@ from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Split
 from leakbound.stats.curves.curves import rate_at_fpr
 from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Context, Mechanism, Query, Votes
+
+REFUSES_ALL = "judge_refuses_all"
+
+
+def judge_finding(withheld: Sequence[int], pairs: int) -> Finding:
+    """How often a judge withheld an answer, and whether it can judge at all.
+
+    Examples:
+        >>> judge_finding((9, 1), 10).code
+        'judge_refusals'
+        >>> judge_finding((10, 10), 10).code
+        'judge_refuses_all'
+    """
+    inside, outside = withheld
+    counted = (
+        f"the judge withheld {inside} of {pairs} answers where the canary was in the context, and "
+        f"{outside} of {pairs} where it was not"
+    )
+    if inside + outside < 2 * pairs:
+        return Finding("judge_refusals", f"{counted}.")
+    return Finding(
+        REFUSES_ALL,
+        f"{counted}: a judge that refuses every answer cannot judge, so this says nothing of the "
+        "defense. Use another judge with --judge-model.",
+    )
+
 
 INFERRED = (
     "the labels of the task were inferred from the private rows and stand in every prompt: what a "
@@ -77,7 +101,7 @@ def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
         "sentences": _sentences(prepared, conclusion, guessing, found.controls, found.told),
         "claim": design.claim,
         "guarantee": GuaranteeData.of(design.guarantee, design.claim.delta),
-        "decided_by": _deciding(design, found.found[estimator], exact),
+        "decided_by": _methods(design, found.found[estimator], exact),
         "estimates": every,
         "largest_certifiable": found.largest,
         "power": power,
@@ -99,14 +123,27 @@ def _figures(seen: OnePass, found: Assessment) -> dict[str, Any]:
     """What is drawn, and the trials that are shown."""
     simulated, first = seen.tally.simulated(), seen.first[0]
     both, rule = (simulated.member, simulated.nonmember), seen.design.rule
+    known = (one.process for one in seen.observers.values() if one.process is not None)
+    process = next(known, None)
+    used, prepared = seen.seen, seen.prepared
     return {
-        "e_values": _path(seen),
+        "e_values": None if process is None else path_of(process),
         "profile": seen.profile(),
         "curves": curves_of(*both),
         "low_fpr": tuple(rate_at_fpr(*both, x) for x in LOW_FPR),
-        "example_prompt": shown_prompt(seen.prepared, first, first.member),
+        "example_prompt": show_prompt(seen.prepared, first, first.member),
         "trials": () if found.channels else trial_views(seen.prepared, rule, seen.releaser.shown),
-        "counts": _counts(seen, found.tested, sum(one.size for one in both)),
+        "counts": {
+            "pairs": used,
+            "tested_pairs": found.tested,
+            "model_calls": seen.store.calls(used),
+            "answers": sum(seen.tally.answers),
+            "unparsable_answers": sum(seen.tally.unreadable),
+            "simulated_outputs": sum(one.size for one in both),
+            "background_copies": prepared.pairs.copies.count,
+            "looks": len(seen.prior),
+            **(dict(zip(WITHHELD, seen.tally.withheld, strict=True)) if seen.tally.judged else {}),
+        },
     }
 
 
@@ -129,7 +166,7 @@ def _origin(seen: OnePass) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _deciding(
+def _methods(
     design: TrialDesign, bounds: Sequence[Estimate], exact: Estimate | None
 ) -> tuple[str, ...]:
     """Methods of what is compared with the claim, and of a bound on mu with a guarantee of mu."""
@@ -145,12 +182,6 @@ def _threshold(design: TrialDesign) -> ThresholdKind:
     if isinstance(design.rule, Bonferroni):
         return "bonferroni"
     return "best" if isinstance(design.rule, BestOnSameData) else "fixed"
-
-
-def _path(seen: OnePass) -> EValuePath | None:
-    known = (one.process for one in seen.observers.values() if one.process is not None)
-    process = next(known, None)
-    return None if process is None else path_of(process)
 
 
 def _findings(seen: OnePass, found: Assessment) -> Iterator[Finding]:
@@ -226,22 +257,6 @@ def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:
         )
 
 
-def _counts(seen: OnePass, tested: int, simulated: int) -> dict[str, int]:
-    """What the record counts."""
-    used, prepared = seen.seen, seen.prepared
-    return {
-        "pairs": used,
-        "tested_pairs": tested,
-        "model_calls": seen.store.calls(used),
-        "answers": sum(seen.tally.answers),
-        "unparsable_answers": sum(seen.tally.unreadable),
-        "simulated_outputs": simulated,
-        "background_copies": prepared.pairs.copies.count,
-        "looks": len(seen.prior),
-        **(dict(zip(WITHHELD, seen.tally.withheld, strict=True)) if seen.tally.judged else {}),
-    }
-
-
 def _alike(mechanism: Mechanism, tally: Tally) -> tuple[str, ...]:
     """Were the public candidates, which are sampled, one and the same text in every context?"""
     sampled = mechanism.sampled_candidates
@@ -273,7 +288,7 @@ def second_text_sentence(prepared: Prepared, controls: Sequence[EvidenceRow]) ->
     if not query.second_text or not controls:
         return None
     pairs = prepared.controls
-    there = sum(_holding(prepared, pair.nonmember.context, query.second_text) for pair in pairs)
+    there = sum(_count_parts(prepared, pair.nonmember.context, query.second_text) for pair in pairs)
     yes = sum(row.nonmember.counts[0] for row in controls if isinstance(row.nonmember, Votes))
     if there and yes >= ANSWERED * there:
         return None
@@ -285,7 +300,7 @@ def second_text_sentence(prepared: Prepared, controls: Sequence[EvidenceRow]) ->
     )
 
 
-def _holding(prepared: Prepared, context: Context, text: str) -> int:
+def _count_parts(prepared: Prepared, context: Context, text: str) -> int:
     """Partitions, or whole contexts where none are known, that hold a text."""
     parts = prepared.mechanism.disjoint_parts(len(context)) or (tuple(range(len(context))),)
     return sum(any(text in readable(context[at].input) for at in part) for part in parts)

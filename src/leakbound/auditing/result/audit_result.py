@@ -13,27 +13,40 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import scipy
+import yaml
 from pydantic import PrivateAttr
 
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.decide.channel_verdicts import ChannelResult
-from leakbound.auditing.decide.verdict import Reason, Verdict, read_scores
+from leakbound.auditing.decide.verdict import Reason, Verdict, score_reading
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.rejections import mu_bound
 from leakbound.auditing.observe.state_check import StateCheck
-from leakbound.auditing.result.attack_coverage import tried_sentence
-from leakbound.auditing.result.curves import DIGITS, Curves, EValuePath
-from leakbound.auditing.result.record import ClaimSource, Frozen, GuaranteeData
+from leakbound.auditing.result.record import (
+    DIGITS,
+    ClaimSource,
+    Curves,
+    EValuePath,
+    Frozen,
+    GuaranteeData,
+)
 from leakbound.auditing.result.references import StandardReference, references_of
-from leakbound.auditing.result.subject import first_line, subject_of
-from leakbound.auditing.result.summary import attacker_sentence, verdict_words
+from leakbound.auditing.result.sentences import (
+    attacker_sentence,
+    attacks_sentence,
+    first_line,
+    subject_of,
+    verdict_words,
+)
 from leakbound.auditing.result.trial_views import TrialView
+from leakbound.auditing.spec.audit_spec import GROUPS
 from leakbound.auditing.store.commitments import commitment_of
 from leakbound.auditing.store.folder import DIGITS as FINGERPRINT
-from leakbound.auditing.store.folder import key_id, keyed
+from leakbound.auditing.store.folder import key_hash, key_id
 from leakbound.auditing.store.run_store import RunStore
+from leakbound.errors import UsageError
 from leakbound.estimators import Bounds, Claim, Estimator, TrialDesign
 from leakbound.estimators.exact import Profile
 from leakbound.estimators.random_guessing import is_random_guessing
@@ -241,9 +254,6 @@ class AuditResult(Frozen):
     def same_data(self, other: AuditResult) -> bool | None:
         """Whether two audits are of the same rows.
 
-        Args:
-            other: Another result.
-
         Returns:
             None where neither says so: both are shared results whose fingerprints have different
             keys.
@@ -258,12 +268,6 @@ class AuditResult(Frozen):
 
     def estimate(self, method: str) -> Estimate:
         """The estimate of one method.
-
-        Args:
-            method: Name of the method, such as "clopper_pearson".
-
-        Returns:
-            The estimate.
 
         Raises:
             KeyError: If no estimate is of this method.
@@ -288,7 +292,7 @@ class AuditResult(Frozen):
     def reading(self) -> BoundReading:
         """What decided, with its guesses: the reading of `bound`. Results of earlier versions know
         that of the score alone."""
-        return self.bound.reading or read_scores(self.estimates)
+        return self.bound.reading or score_reading(self.estimates)
 
     @property
     def mu_bound(self) -> Estimate:
@@ -312,7 +316,7 @@ class AuditResult(Frozen):
             attacker_sentence(self),
             said[:1].upper() + said[1:],
             *(f"Found: {one}" for one in self.beside if one.rstrip(".") not in said),
-            f"{tried_sentence(self)}{self.reused}",
+            f"{attacks_sentence(self)}{self.reused}",
         ]
         heading = first_line(verdict_words(self), [subject_of(self)])
         return "\n  ".join([heading, *filter(None, lines)])
@@ -420,9 +424,31 @@ def provenance(store: RunStore, pairs: int, data: str, seed: int, **known: str) 
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         **known,
-        "data_fingerprint": keyed(folder, data)[:FINGERPRINT],
+        "data_fingerprint": key_hash(folder, data)[:FINGERPRINT],
         "data_key": key_id(folder),
         "seed": str(seed),
-        "evidence": keyed(folder, store.head(pairs)),
+        "evidence": key_hash(folder, store.head(pairs)),
         **commitment_of(folder),
     }
+
+
+def config_text(result: AuditResult) -> str:
+    """A YAML file that makes the run again where data, model and version are the same."""
+    if result.handed:
+        what = " and ".join(result.handed)
+        raise UsageError(
+            f"{result.name} audited Python objects ({what}), or rows that its configuration held, "
+            "and a result keeps neither; put rows into a file and audit with --data, put a system "
+            "into a file and audit it as --system python:file.py:object, register a class of your "
+            "own by an entry point."
+        )
+    head = f"# leakbound audit --config FILE makes {result.name} again\n"
+    text: str = yaml.safe_dump(
+        {
+            group: {k: result.spec[k] for k in kind.model_fields if result.spec.get(k) is not None}
+            for group, kind in GROUPS.items()
+        },
+        sort_keys=False,
+        allow_unicode=True,
+    )
+    return head + text

@@ -41,9 +41,49 @@ class StandardReference:
 
 def references_of(result: AuditRecord) -> tuple[StandardReference, ...]:
     """What an audit says to each item, read from its result."""
-    return (
-        *_owasp(result), *_nist_profile(result), *_nist_guidelines(result), *_opinion(result)
+    claim, attack, find = result.claim, result.attack, _find(result)
+    asked: tuple[tuple[str, str, str, Said], ...] = (
+        (OWASP_LLM, "LLM02 Sensitive Information Disclosure",
+         "Does the application disclose private data in its outputs?", ("tried", find)),
+        (OWASP_LLM, "LLM08 Vector and Embedding Weaknesses",
+         "Do records of a shared index reach users who should not see them?",
+         _store_answer(result)),
+        (AISVS, "C11.2.5",
+         "Membership-inference simulations show that attack accuracy does not exceed random "
+         "guessing on the evaluated data.", _accuracy(result)),
+        (PROFILE, "MEASURE 2.10, MS-2.10-001",
+         "Red-teaming for output of data samples, membership inference, and disclosure of personal "
+         "or confidential information.",
+         ("tried", f"Membership inference by the query {attack['query']} about {OF_CONTEXT}. "
+                   + find)),
+        # the questions of the pyramid of the guidelines, from the top down
+        (GUIDELINES, "Privacy parameters", "What are epsilon and delta?",
+         ("answered", f"Claimed: epsilon {claim.epsilon:g} at delta {claim.delta:g}. " + find)),
+        (GUIDELINES, "Unit of privacy",
+         "Whose data may change between neighbouring data sets?",
+         ("answered", f"One example of the context, by {claim.relation}. A person with several "
+                      "examples has that protection for each, not for all together.")),
+        (GUIDELINES, "Variant of differential privacy", "Which definition is satisfied?",
+         _variant(result)),
+        (GUIDELINES, "Composition and query model", "How much do all answers together reveal?",
+         ("answered", f"The claim is for {_answers(result)} that a trial sees; a budget over "
+                      "all answers of a service is kept by its ledger, not by an audit.")),
+        (GUIDELINES, "Correctness of the implementation", "Does the code do what was proven?",
+         ("answered", find + " A test can reject an implementation, and proves none correct.")),
+        (GUIDELINES, "Side channels", "Do time, errors or other channels reveal more?",
+         _channels(result)),
+        (GUIDELINES, "Threat model", "Who sees what?",
+         ("answered", f"The attacker has {attack['access'].replace('_', ' ')} access.")),
+        (GUIDELINES, "Security and data collection",
+         "Who can reach the data before they are protected?",
+         ("not_answered", "An audit of outputs does not examine storage, access control or how "
+                          "data were collected.")),
+        *_opinion(attack),
     )  # fmt: skip
+    return tuple(
+        StandardReference(document, item, asks, status, said)
+        for document, item, asks, (status, said) in asked
+    )
 
 
 def reads_texts(attack: dict[str, str]) -> bool:
@@ -51,88 +91,22 @@ def reads_texts(attack: dict[str, str]) -> bool:
     return attack["score"] in TEXT_SCORES or attack["query"] in TEXT_QUERIES
 
 
-def _owasp(result: AuditRecord) -> Iterator[StandardReference]:
-    yield StandardReference(
-        OWASP_LLM, "LLM02 Sensitive Information Disclosure",
-        "Does the application disclose private data in its outputs?", "tried", _find(result),
-    )  # fmt: skip
-    status, said = _shared_store(result)
-    yield StandardReference(
-        OWASP_LLM, "LLM08 Vector and Embedding Weaknesses",
-        "Do records of a shared index reach users who should not see them?", status, said,
-    )  # fmt: skip
-    status, said = _accuracy(result)
-    yield StandardReference(
-        AISVS, "C11.2.5",
-        "Membership-inference simulations show that attack accuracy does not exceed random "
-        "guessing on the evaluated data.", status, said,
-    )  # fmt: skip
-
-
-def _nist_profile(result: AuditRecord) -> Iterator[StandardReference]:
-    yield StandardReference(
-        PROFILE, "MEASURE 2.10, MS-2.10-001",
-        "Red-teaming for output of data samples, membership inference, and disclosure of personal "
-        "or confidential information.", "tried",
-        f"Membership inference by the query {result.attack['query']} about {OF_CONTEXT}. "
-        + _find(result),
-    )  # fmt: skip
-
-
-def _nist_guidelines(result: AuditRecord) -> Iterator[StandardReference]:
-    """The questions of its pyramid, from the top down."""
-    claim = result.claim
-    asked: tuple[tuple[str, str, Said], ...] = (
-        ("Privacy parameters", "What are epsilon and delta?",
-         ("answered", f"Claimed: epsilon {claim.epsilon:g} at delta {claim.delta:g}. "
-                      + _find(result))),
-        ("Unit of privacy", "Whose data may change between neighbouring data sets?",
-         ("answered", f"One example of the context, by {claim.relation}. A person with several "
-                      "examples has that protection for each, not for all together.")),
-        ("Variant of differential privacy", "Which definition is satisfied?", _variant(result)),
-        ("Composition and query model", "How much do all answers together reveal?",
-         ("answered", f"The claim is for {_answers(result)} that a trial sees; a budget over "
-                      "all answers of a service is kept by its ledger, not by an audit.")),
-        ("Correctness of the implementation", "Does the code do what was proven?",
-         ("answered", _find(result) + " A test can reject an implementation, and proves none "
-                      "correct.")),
-        ("Side channels", "Do time, errors or other channels reveal more?", _channels(result)),
-        ("Threat model", "Who sees what?",
-         ("answered", f"The attacker has {result.attack['access'].replace('_', ' ')} access.")),
-        ("Security and data collection", "Who can reach the data before they are protected?",
-         ("not_answered", "An audit of outputs does not examine storage, access control or how "
-                          "data were collected.")),
-    )  # fmt: skip
-    for item, asks, (status, said) in asked:
-        yield StandardReference(GUIDELINES, item, asks, status, said)
-
-
-def _opinion(result: AuditRecord) -> Iterator[StandardReference]:
+def _opinion(attack: dict[str, str]) -> Iterator[tuple[str, str, str, Said]]:
     """Classes of attack; the Opinion means training data of a model."""
-    extracted = result.attack["query"] in EXTRACTING
-    classes: tuple[tuple[str, bool], ...] = (
-        ("membership inference", True),
-        ("attribute inference", False),
-        ("exfiltration", extracted),
-        ("regurgitation", reads_texts(result.attack)),
-        ("model inversion", False),
-        ("reconstruction", False),
-    )
-    for name, tried in classes:
-        said = f"On {OF_CONTEXT}: query {result.attack['query']}, score " \
-               f"{result.attack['score']}."  # fmt: skip
-        yield StandardReference(
-            OPINION, name, f"Structured testing against {name}.",
-            "tried" if tried else "not_tried", said if tried else _how(name),
-        )  # fmt: skip
-
-
-def _how(name: str) -> str:
-    known = {
-        "exfiltration": "Audit with --query injection or --query extraction.",
-        "regurgitation": "Audit with --query repeat --canary hex.",
-    }
-    return known.get(name, "This package has no such attack.")
+    none = "This package has no such attack."
+    classes: tuple[tuple[str, bool, str], ...] = (
+        ("membership inference", True, none),
+        ("attribute inference", False, none),
+        ("exfiltration", attack["query"] in EXTRACTING,
+         "Audit with --query injection or --query extraction."),
+        ("regurgitation", reads_texts(attack), "Audit with --query repeat --canary hex."),
+        ("model inversion", False, none),
+        ("reconstruction", False, none),
+    )  # fmt: skip
+    said = f"On {OF_CONTEXT}: query {attack['query']}, score {attack['score']}."
+    for name, tried, how in classes:
+        answer: Said = ("tried", said) if tried else ("not_tried", how)
+        yield OPINION, name, f"Structured testing against {name}.", answer
 
 
 def _find(result: AuditRecord) -> str:
@@ -143,7 +117,7 @@ def _find(result: AuditRecord) -> str:
     )
 
 
-def _shared_store(result: AuditRecord) -> Said:
+def _store_answer(result: AuditRecord) -> Said:
     if "builds" in result.counts or result.spec.get("layout") == "session":
         return "tried", "Canaries were put into one store that all trials share. " + _find(result)
     return "not_tried", "Audit a store with --design session or --design one_run."

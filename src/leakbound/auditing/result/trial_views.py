@@ -38,26 +38,26 @@ def trial_views(
     wrong = [trial for trial in trials if not all(_right(rule, trial) or (True,))][:EACH]
     right = [trial for trial in trials if trial not in wrong][:EACH]
     shown = sorted([*right, *wrong], key=lambda trial: trial.pair.index)
-    return tuple(_view(prepared, rule, trial) for trial in shown)
+    views = []
+    for trial in shown:
+        pair, (member, nonmember) = trial.pair, trial.scores
+        prompts = [show_prompt(prepared, pair, job) for job in (pair.member, pair.nonmember)]
+        answers = [_answer(prepared, pair, text) for text in trial.answers]
+        view = TrialView(
+            pair.index,
+            prompts=(prompts[0], prompts[1]),
+            answers=(answers[0], answers[1]),
+            scores=(float(member), float(nonmember)),
+            right=_right(rule, trial),
+        )
+        views.append(view)
+    return tuple(views)
 
 
 def _right(rule: ThresholdRule, trial: SeenTrial) -> tuple[bool, bool] | None:
     if not isinstance(rule, Fixed):
         return None
     return trial.scores[0] >= rule.value, trial.scores[1] < rule.value
-
-
-def _view(prepared: Prepared, rule: ThresholdRule, trial: SeenTrial) -> TrialView:
-    pair = trial.pair
-    jobs = (pair.member, pair.nonmember)
-    answers = tuple(_answer(prepared, pair, text) for text in trial.answers)
-    return TrialView(
-        pair.index,
-        prompts=(shown_prompt(prepared, pair, jobs[0]), shown_prompt(prepared, pair, jobs[1])),
-        answers=(answers[0], answers[1]),
-        scores=(float(trial.scores[0]), float(trial.scores[1])),
-        right=_right(rule, trial),
-    )
 
 
 def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
@@ -70,7 +70,7 @@ def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
     return f"[private, {len(text)} characters]"
 
 
-def shown_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
+def show_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
     """A prompt as far as private text may be kept: that of the part in which the canary stands."""
     keep = prepared.spec.design.store_text
     shown = job if keep == "all" else _redact(pair, job, keep == "canary_only")

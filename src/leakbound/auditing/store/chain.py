@@ -99,7 +99,7 @@ def has_fields(db: sqlite3.Connection, file: str) -> bool:
     return db.execute(query, (file,)).fetchone() is not None
 
 
-def changed_fields(db: sqlite3.Connection, file: str, text: bytes) -> list[str]:
+def fields_changed(db: sqlite3.Connection, file: str, text: bytes) -> list[str]:
     """Fields of a file that are not as they were written."""
     kept = dict(db.execute("SELECT name, digest FROM fields WHERE file = ?", (file,)))
     found = _field_digests(text) if kept else {}

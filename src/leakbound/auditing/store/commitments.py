@@ -14,12 +14,12 @@ from pathlib import Path
 from leakbound.auditing.store.chain import text_digest
 from leakbound.auditing.store.folder import (
     Settings,
-    damaged,
-    keyed,
+    damage_error,
+    first_day,
+    key_hash,
     make_folder,
     make_key,
     stable_json,
-    stored_on,
     write_private,
 )
 from leakbound.errors import UsageError
@@ -56,9 +56,9 @@ class Commitment:
 
 def commit(folder: Path, manifest: Settings) -> Commitment:
     """Write down what the audit of a run folder will do, before it asks anything."""
-    if known := read_commitment(folder):
-        return known
-    out, day = folder.parent, stored_on(folder, manifest["evidence"])
+    if before := read_commitment(folder):
+        return before
+    out, day = folder.parent, first_day(folder, manifest["evidence"])
     if day is not None:
         raise UsageError(
             f"answers to these questions have been stored in {str(out)!r} since {day}, and a "
@@ -68,21 +68,18 @@ def commit(folder: Path, manifest: Settings) -> Commitment:
     make_key(folder)
     manifest = json.loads(json.dumps(manifest))
     system = text_digest(manifest["system"].encode())
-    made = Commitment(
-        manifest["spec"], system, manifest["model"], keyed(folder, manifest["data"]),
-        manifest["version"], _earlier(out, system),
-    )  # fmt: skip
-    write_private(folder / COMMITMENT, made.text)
-    return made
-
-
-def _earlier(out: Path, system: str) -> dict[str, str]:
-    """Commitments for the same system in the same folder of runs."""
+    # commitments for the same system in the same folder of runs
     known = {path.parent.name: read_commitment(path.parent) for path in out.glob(f"*/{COMMITMENT}")}
-    return {
+    earlier = {
         name: one.digest for name, one in sorted(known.items())
         if one is not None and one.system == system
     }  # fmt: skip
+    made = Commitment(
+        manifest["spec"], system, manifest["model"], key_hash(folder, manifest["data"]),
+        manifest["version"], earlier,
+    )  # fmt: skip
+    write_private(folder / COMMITMENT, made.text)
+    return made
 
 
 def read_commitment(folder: Path) -> Commitment | None:
@@ -96,7 +93,7 @@ def read_commitment(folder: Path) -> Commitment | None:
             raise ValueError("its schema_version is not known")
         return Commitment(**found)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise damaged(path, f"it is not a commitment ({type(error).__name__})") from None
+        raise damage_error(path, f"it is not a commitment ({type(error).__name__})") from None
 
 
 def commitment_of(folder: Path) -> dict[str, str]:

@@ -93,12 +93,12 @@ def read_manifest(folder: Path) -> Settings:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise damaged(path, f"it cannot be read ({reason_of(error)})") from None
+        raise damage_error(path, f"it cannot be read ({reason_of(error)})") from None
     known = isinstance(found, dict) and isinstance(found.get("schema_version"), int)
     if known and found["schema_version"] > VERSION:
         raise newer(path, found["schema_version"])
     if not known or not isinstance(found.get("spec"), dict):
-        raise damaged(path, f"it names no {'spec' if known else 'schema_version'}")
+        raise damage_error(path, f"it names no {'spec' if known else 'schema_version'}")
     return dict(found)
 
 
@@ -112,7 +112,7 @@ def runs_beside(folder: Path, key: str, value: str) -> Iterator[tuple[Path, Sett
             yield other, found
 
 
-def stored_on(folder: Path, evidence: str) -> str | None:
+def first_day(folder: Path, evidence: str) -> str | None:
     """Day on which the first run began whose outputs a run may use."""
     beside = [other for other, _ in runs_beside(folder, "evidence", evidence)]
     begun = [f / MANIFEST for f in (folder, *beside) if (f / TRIALS).is_file()]
@@ -136,7 +136,7 @@ def require_current(manifest: Settings, folder: Path) -> None:
         )
 
 
-def damaged(path: Path, why: str) -> StoreError:
+def damage_error(path: Path, why: str) -> StoreError:
     """The error for a file that is not what an audit wrote."""
     return StoreError(
         f"{str(path)!r} is damaged: {why}; it must be the file that an audit wrote. Restore it "
@@ -167,7 +167,7 @@ def make_key(folder: Path) -> None:
         ) from None
 
 
-def keyed(folder: Path, text: str) -> str:
+def key_hash(folder: Path, text: str) -> str:
     """A hash that only the owner of a run folder can compute."""
     if not (folder / KEY).is_file():
         return text
@@ -176,9 +176,9 @@ def keyed(folder: Path, text: str) -> str:
 
 def is_keyed(folder: Path, text: str, shown: str) -> bool:
     """Whether a result shows the hash of a text."""
-    return shown in (text, keyed(folder, text))
+    return shown in (text, key_hash(folder, text))
 
 
 def key_id(folder: Path) -> str:
     """Names the key of a run folder, and tells nothing of it."""
-    return keyed(folder, "key")[:DIGITS]
+    return key_hash(folder, "key")[:DIGITS]

@@ -21,7 +21,7 @@ from leakbound.auditing.store.folder import (
     TRIALS,
     VERSION,
     Settings,
-    damaged,
+    damage_error,
     make_key,
     read_manifest,
     require_current,
@@ -30,12 +30,13 @@ from leakbound.auditing.store.folder import (
     write_private,
 )
 from leakbound.auditing.store.integrity import (
+    PriorResults,
     has_tables,
     no_sqlite_errors,
+    prior_results,
     require_chain,
     result_in,
 )
-from leakbound.auditing.store.prior_results import PriorResults, prior_results
 from leakbound.errors import StoreError, reason_of
 from leakbound.tasks import Aggregate
 from leakbound.tasks import packed as _packed
@@ -84,13 +85,13 @@ class EvidenceRow:
         return self.member, self.nonmember
 
 
-def _unpacked_row(row: Packed) -> EvidenceRow:
+def _unpack_row(row: Packed) -> EvidenceRow:
     pair, member, nonmember, again = row
     repeated = None if again is None else _unpacked(again)
     return EvidenceRow(pair, _unpacked(member), _unpacked(nonmember), repeated)
 
 
-def _packed_row(row: EvidenceRow) -> Packed:
+def _pack_row(row: EvidenceRow) -> Packed:
     again = None if row.again is None else _packed(row.again)
     return row.pair, _packed(row.member), _packed(row.nonmember), again
 
@@ -111,7 +112,13 @@ class RunStore:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._manifest(identity)
-            self._open()
+            os.close(os.open(self.folder / TRIALS, os.O_RDWR | os.O_CREAT, 0o600))
+            result = result_in(self.folder)  # before the trials are read: they are never fewer
+            with self._database() as db:
+                has_tables(db, self.folder)
+                db.executescript(SCHEMA)
+                db.execute("BEGIN")
+                require_chain(db, self.folder, result)
             make_key(folder)
         except OSError as error:
             raise StoreError(
@@ -142,25 +149,16 @@ class RunStore:
         path = self.folder / "manifest.json"
         text = stable_json({"schema_version": VERSION, **identity})
         if path.exists():
-            return self._require_manifest(path, json.loads(text))
+            found = read_manifest(self.folder)
+            require_current(found, self.folder)
+            if key := _difference(json.loads(text), found):
+                raise damage_error(
+                    path, f"its {key} is not that of the audit whose name the folder has"
+                )
+            return
         if (self.folder / TRIALS).exists():
-            raise damaged(path, "it is missing, and stored trials are there")
+            raise damage_error(path, "it is missing, and stored trials are there")
         write_private(path, text)
-
-    def _require_manifest(self, path: Path, mine: Settings) -> None:
-        found = read_manifest(self.folder)
-        require_current(found, self.folder)
-        if key := _difference(mine, found):
-            raise damaged(path, f"its {key} is not that of the audit whose name the folder has")
-
-    def _open(self) -> None:
-        os.close(os.open(self.folder / TRIALS, os.O_RDWR | os.O_CREAT, 0o600))
-        result = result_in(self.folder)  # before the trials are read: they are never fewer
-        with self._database() as db:
-            has_tables(db, self.folder)
-            db.executescript(SCHEMA)
-            db.execute("BEGIN")
-            require_chain(db, self.folder, result)
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
@@ -233,10 +231,7 @@ class RunStore:
             chain.note_looks(db, looks)
 
     def head(self, pairs: int) -> str:
-        """The head of the chain of the first pairs and the control pairs, in their order.
-
-        It does not depend on when, where and by whom the batches were stored.
-        """
+        """The head of the chain of the first pairs and the control pairs, in their order."""
         with self._database() as db:
             return chain.head_of(db, pairs)
 
@@ -272,7 +267,7 @@ class RunStore:
 
     def add(self, first: int, rows: Iterable[EvidenceRow], calls: int) -> None:
         """Store a batch in one transaction; a batch stored before stays as it is."""
-        packed = [_packed_row(row) for row in rows]
+        packed = [_pack_row(row) for row in rows]
         digests = [chain.row_digest(row) for row in packed]
         values = [(row[0], digest, *row[1:]) for row, digest in zip(packed, digests, strict=True)]
         with self._database() as db:
@@ -283,22 +278,22 @@ class RunStore:
 
     def controls(self) -> list[EvidenceRow]:
         """The control pairs that are stored, in their order, without the late ones."""
-        return [_unpacked_row(row) for row in self._some(-LATE, 0, ALL)]
+        return [_unpack_row(row) for row in self._some(-LATE, 0, ALL)]
 
     def late_controls(self) -> list[EvidenceRow]:
         """The control pairs that were asked after the last pair, of all shards, in their order."""
-        return [_unpacked_row(row) for row in self._some(-ALL, -LATE, ALL)]
+        return [_unpack_row(row) for row in self._some(-ALL, -LATE, ALL)]
 
     def evidence(self, start: int = 0, stop: int = ALL) -> Iterator[EvidenceRow]:
         """The stored pairs in their order, read as they are needed."""
         while rows := self._some(start, stop, BLOCK):
-            yield from map(_unpacked_row, rows)
+            yield from map(_unpack_row, rows)
             start = rows[-1][0] + 1
 
     def without_gap(self, start: int, stop: int) -> list[EvidenceRow]:
         """The stored pairs from `start` on, up to the first that is missing."""
         rows = enumerate(self._some(start, stop, stop - start), start)
-        return [_unpacked_row(row) for _, row in takewhile(lambda at: at[0] == at[1][0], rows)]
+        return [_unpack_row(row) for _, row in takewhile(lambda at: at[0] == at[1][0], rows)]
 
     def _some(self, start: int, stop: int, most: int) -> list[Packed]:
         with self._database() as db:

@@ -19,10 +19,9 @@ import click
 
 from leakbound._catalogue import load_entry
 from leakbound.auditing.collect.collect import BatchRunner, replay_only
-from leakbound.auditing.collect.prefetch import run_ahead
-from leakbound.auditing.collect.system_calls import SystemRunner
+from leakbound.auditing.collect.runners import SystemRunner, run_ahead
 from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.shards import kept_model
+from leakbound.auditing.shards import replay_model
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.cli.options.system import call_options, rate_option
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, Function, option, together
@@ -112,7 +111,7 @@ class CollectOptions:
         """What opens the model of a spec: the stored one for a replay, behind the cache if there is
         one.
         """
-        first = partial(kept_model, out=self.out) if self.replay else opener
+        first = partial(replay_model, out=self.out) if self.replay else opener
         if self.cache is None:
             return first
         cache = self.cache  # opened before the model: a cache that cannot be used ends it early

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leakbound.auditing.result.attack_coverage import attack_classes
 from leakbound.auditing.result.references import ReferenceStatus
-from leakbound.auditing.result.subject import (
-    asked_models,
+from leakbound.auditing.result.sentences import (
+    attack_classes,
+    attacker_sentence,
     claim_words,
+    models_of,
+    odds_sentence,
     subject_of,
     system_name,
     systems_words,
+    verdict_words,
 )
-from leakbound.auditing.result.summary import attacker_sentence, odds_sentence, verdict_words
 from leakbound.gating.compare import flat_settings
 from leakbound.gating.rates import rates_of
 from leakbound.privacy import ApproxDP, gdp_trade_off, trade_off
-from leakbound.report.audit.figures import (
-    e_value_figure,
-    histogram_figure,
-    profile_figure,
-    roc_figure,
-)
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     ESTIMATE_HEAD,
@@ -41,25 +37,100 @@ from leakbound.report.audit.words import (
     reason_sentences,
     setup_sentence,
 )
-from leakbound.report.cells import TableCell
-from leakbound.report.decisions.bounds_figure import SYSTEMS, SystemBounds, bounds_figure
-from leakbound.report.figures import CLAIM, INK, MEMBER, canvas, legend, svg
-from leakbound.report.frame import counted, facts
+from leakbound.report.decisions.comparison import SYSTEMS, SystemBounds, bounds_figure
+from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, canvas, legend, svg
 from leakbound.report.pages import render
-from leakbound.report.words import VERDICTS, decimal, verdict_text
+from leakbound.report.words import VERDICTS, TableCell, decimal, facts, number_of, verdict_text
 from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from leakbound.auditing import AuditResult
+    from leakbound.auditing.result.record import EValuePath
+    from leakbound.estimators.exact import Profile
+
+GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
+LEAST_DELTA = 1e-12  # where the logarithmic axis of delta ends
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def roc_figure(result: AuditResult) -> str:
+    """The ROC curve of simulated outputs, the highest that the claim allows, and error limits."""
+    figure, axes = canvas("false-positive rate", "true-positive rate")
+    claim, mu = ApproxDP(result.claim.epsilon, result.claim.delta), result.guarantee.mu
+    name = f"claim: ε={claim.value:g}, δ={claim.delta:g}"
+    axes.plot(GRID, trade_off(claim, GRID), color=CLAIM, ls="--", lw=1.6, label=name)
+    if mu is not None:
+        axes.plot(
+            GRID, gdp_trade_off(GRID, mu), color=INK, ls=":", lw=1.6, label=f"guarantee: μ={mu:.3g}"
+        )
+    observed = f"observed (AUROC {result.curves.auroc:.3f})"
+    axes.plot(result.curves.fpr, result.curves.tpr, color=MEMBER, lw=2, label=observed)
+    for estimate in result.estimates:
+        if estimate.method == "clopper_pearson" and estimate.confidence:
+            limits = estimate.details
+            at = [limits["fpr_upper"]], [1 - limits["fnr_upper"]]
+            axes.plot(*at, "o", color=INK, ms=5, label="Clopper-Pearson limits")
+    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
+    legend(axes, "lower right")
+    return svg(figure, f"ROC curve of the attack on {result.attack['mechanism']}")
+
+
+def histogram_figure(result: AuditResult) -> str:
+    """The share of outputs by score, with the canary in the context and without it."""
+    figure, axes = canvas(f"score: {result.attack['score']}", "share of outputs")
+    curves = result.curves
+    for shares, color, name in (
+        (curves.nonmember, NONMEMBER, "canary out"),
+        (curves.member, MEMBER, "canary in"),
+    ):
+        axes.stairs(shares, curves.edges, fill=True, alpha=0.35, color=color)
+        axes.stairs(shares, curves.edges, color=color, lw=1.4, label=name)
+    if len(curves.edges) == 3:
+        middle = [(a + b) / 2 for a, b in zip(curves.edges, curves.edges[1:], strict=False)]
+        axes.set_xticks(middle, ["0", "1"])
+    legend(axes)
+    return svg(figure, f"score histograms of both contexts for {result.attack['mechanism']}")
+
+
+def e_value_figure(path: EValuePath, mechanism: str) -> str:
+    """ln of the e-value, pair by pair, and the level that rejects."""
+    figure, axes = canvas("paired trials", "ln of the e-value")
+    axes.plot((0, *path.pairs), (0.0, *path.log_e_values), color=MEMBER, lw=2, label="e-value")
+    level = f"rejected above {path.level:.3g}"
+    axes.axhline(path.level, color=CLAIM, ls="--", lw=1.6, label=level)
+    axes.axhline(0, color=INK, lw=0.6, alpha=0.5)
+    legend(axes)
+    return svg(figure, f"e-value of the test of {mechanism}")
+
+
+def profile_figure(profile: Profile, result: AuditResult) -> str:
+    """The exact δ(ε) of the paired trials, mean and worst, with the claim as a point."""
+    figure, axes = canvas("ε", "δ(ε) of the pair")
+    for values, color, name in (
+        (profile.worst, MEMBER, "worst pair"),
+        (profile.mean, NONMEMBER, "mean of the pairs"),
+    ):
+        axes.plot(profile.epsilon, np.maximum(values, LEAST_DELTA), color=color, lw=2, label=name)
+    claim = [result.claim.epsilon], [max(result.claim.delta, LEAST_DELTA)]
+    axes.plot(*claim, "D", color=CLAIM, ms=6, label="claim")
+    axes.set(yscale="log", ylim=(LEAST_DELTA, 2))
+    axes.yaxis.set_major_formatter(_power_of_ten)
+    legend(axes)
+    return svg(figure, f"exact privacy profile of the pairs of {result.attack['mechanism']}")
+
+
+def _power_of_ten(value: float, _place: float | None) -> str:
+    """As 10⁻⁵. The labels of matplotlib are TeX, whose parser takes longer than the figure."""
+    return "10" + f"{math.log10(value):.0f}".translate(SUPERSCRIPTS)
+
 
 REFERENCE_HEAD = ("Item", "What it asks", "What this audit says")
 
 TRIED_HEAD = ("Class of attack", "Tried", "How to try it")
 
 
-def tried_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
+def attack_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
     """The classes of attack, each with what was done or how it is done."""
     done = f"yes, {result.counts['model_calls']} calls"
     return tuple(
@@ -81,7 +152,6 @@ def _status(status: ReferenceStatus) -> str:
 
 
 BINARY = 3  # edges of the histogram of scores that are 0 or 1
-GRID = np.concatenate([[0.0], np.logspace(-6, -2, 60), np.linspace(0.01, 1, 200)])
 
 
 def is_binary(result: AuditResult) -> bool:
@@ -92,7 +162,17 @@ def is_binary(result: AuditResult) -> bool:
 def rates_figure(result: AuditResult) -> str:
     """Both rates of the attack with their intervals, and the region that the claim allows."""
     figure, axes = canvas("said “canary” where it was not", "said “canary” where it was")
-    _draw_allowed(axes, result)
+    claim = ApproxDP(result.claim.epsilon, result.claim.delta)
+    top = trade_off(claim, GRID)
+    bottom = 1 - trade_off(claim, 1 - GRID)
+    axes.fill_between(GRID, bottom, top, color=CLAIM, alpha=0.18, lw=0)
+    axes.plot(
+        GRID, top, color=CLAIM, ls="--", lw=1.6, label=f"allowed by the claim ε={claim.value:g}"
+    )
+    if result.guarantee.mu is not None:
+        mu = result.guarantee.mu
+        axes.plot(GRID, gdp_trade_off(GRID, mu), color=INK, ls=":", lw=1.6,
+                  label=f"guarantee: μ={mu:.3g}")  # fmt: skip
     rates = rates_of(result, 1 - (result.bound.confidence or 0.95))
     hit, alarm = rates["tpr"], rates["fpr"]
     low, high = hit.limits
@@ -105,30 +185,6 @@ def rates_figure(result: AuditResult) -> str:
     return svg(figure, f"rates of the attack on {result.attack['mechanism']}")
 
 
-def _draw_allowed(axes: Axes, result: AuditResult) -> None:
-    """Pairs of rates that a system within the claim can show, and what is guaranteed."""
-    claim = ApproxDP(result.claim.epsilon, result.claim.delta)
-    top = trade_off(claim, GRID)
-    bottom = 1 - trade_off(claim, 1 - GRID)
-    axes.fill_between(GRID, bottom, top, color=CLAIM, alpha=0.18, lw=0)
-    axes.plot(
-        GRID, top, color=CLAIM, ls="--", lw=1.6, label=f"allowed by the claim ε={claim.value:g}"
-    )
-    if result.guarantee.mu is not None:
-        mu = result.guarantee.mu
-        axes.plot(GRID, gdp_trade_off(GRID, mu), color=INK, ls=":", lw=1.6,
-                  label=f"guarantee: μ={mu:.3g}")  # fmt: skip
-
-
-def systems_figure(results: Sequence[AuditResult]) -> str:
-    """Bound, claim and guarantee of several systems side by side."""
-    return bounds_figure([
-        SystemBounds(system_name(one), one.bound.epsilon or 0.0, one.claim.epsilon,
-                     one.guarantee.epsilon)
-        for one in results
-    ])  # fmt: skip
-
-
 OUTCOMES = {
     "violation": "leak more than was claimed", "no_violation": "were not shown to leak more",
     "inconclusive": "were not decided",
@@ -137,39 +193,6 @@ OUTCOME = {
     "violation": "leaks more than was claimed", "no_violation": "was not shown to leak more",
     "inconclusive": "was not decided",
 }  # fmt: skip
-
-
-def several_sentences(results: Sequence[AuditResult]) -> tuple[tuple[str, str], ...]:
-    """Which systems have which verdict."""
-    found = []
-    for verdict in VERDICTS:
-        names = [system_name(one) for one in results if one.verdict == verdict]
-        outcome = OUTCOMES if len(names) > 1 else OUTCOME
-        if names:
-            text = f"{len(names)} of {len(results)} {outcome[verdict]}: {', '.join(names)}."
-            found.append((verdict, text))
-    return tuple(found)
-
-
-def audit_tone(results: Sequence[AuditResult]) -> str:
-    """The verdict that colours the first screen."""
-    found = {one.verdict for one in results}
-    order = ("violation", "inconclusive", "no_violation")
-    return next(verdict for verdict in order if verdict in found)
-
-
-def audit_facts(results: Sequence[AuditResult]) -> dict[str, str]:
-    """On what was measured, what was claimed, when, and at what cost."""
-    first, subjects = results[0], list(map(subject_of, results))
-    several = len(results) > 1
-    return facts(
-        system=counted(len(results), "system") if several else system_name(first),
-        model=asked_models(subjects),
-        data=", ".join(dict.fromkeys(map(_data, results))),
-        claim=claim_words(subjects),
-        stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
-        cost=counted(sum(one.counts["model_calls"] for one in results), "model call"),
-    )
 
 
 def _data(result: AuditResult) -> str:
@@ -201,48 +224,43 @@ OVERVIEW = (
     "System", "Verdict", "ε ≥", "Claimed ε", "μ ≥", "Guaranteed μ", "AUROC (point estimate)",
     "Model calls",
 )  # fmt: skip
-TextCells = tuple[str, ...]
-Drawn = tuple[tuple[str, str], ...]  # an svg element and a caption each
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """One audit of the page, in the words of the template."""
-
-    result: AuditResult
-    name: str
-    system: str
-    attacker: str
-    odds: str
-    bound: str
-    setup: str
-    checked: str
-    verdict: str
-    reasons: tuple[str, ...]
-    main: Drawn
-    figures: Drawn
-    channels: tuple[TextCells, ...]
-    by_channel: str
-    deciding: tuple[TextCells, ...]
-    others: tuple[TextCells, ...]
-    tried: tuple[TextCells, ...]
-    references: tuple[TextCells, ...]
-    prompt: tuple[str, ...]
-    settings: Mapping[str, object]
 
 
 def page(results: Sequence[AuditResult], title: str | None = None) -> str:
     """The page of one audit, or of several side by side."""
     every = (text for one in results for e in one.estimates for text in e.assumptions)
     numbers = {text: at for at, text in enumerate(dict.fromkeys(every), start=1)}
-    several = ((systems_figure(results), SYSTEMS),) if len(results) > 1 else ()
+    alone, subjects = len(results) == 1, list(map(subject_of, results))
+    answers = []  # which systems have which verdict
+    for verdict in VERDICTS:
+        names = [system_name(one) for one in results if one.verdict == verdict]
+        outcome = OUTCOMES if len(names) > 1 else OUTCOME
+        if names:
+            text = f"{len(names)} of {len(results)} {outcome[verdict]}: {', '.join(names)}."
+            answers.append((verdict, text))
+    found = {one.verdict for one in results}
+    bounds = [
+        SystemBounds(
+            system_name(one), one.bound.epsilon or 0.0, one.claim.epsilon, one.guarantee.epsilon
+        )
+        for one in results
+    ]
     return render(
         "audit/page.html.j2",
         title=title or f"Audit of {system_name(results[0])}",
-        tone=audit_tone(results), facts=audit_facts(results),
-        answers=several_sentences(results), overview_head=OVERVIEW,
+        tone=next(v for v in ("violation", "inconclusive", "no_violation") if v in found),
+        facts=facts(
+            system=system_name(results[0]) if alone else number_of(len(results), "system"),
+            model=models_of(subjects),
+            data=", ".join(dict.fromkeys(map(_data, results))),
+            claim=claim_words(subjects),
+            stored=", ".join(dict.fromkeys(one.stored_on for one in results if one.stored_on)),
+            cost=number_of(sum(one.counts["model_calls"] for one in results), "model call"),
+        ),
+        answers=answers, overview_head=OVERVIEW,
         overview=[_overview(at, result) for at, result in enumerate(results, start=1)],
-        sections=[_section(result, numbers) for result in results], several=several,
+        sections=[_section(result, numbers) for result in results],
+        several=() if alone else ((bounds_figure(bounds), SYSTEMS),),
         assumptions=numbers, head=ESTIMATE_HEAD, channel_head=CHANNEL_HEAD, tried_head=TRIED_HEAD,
         reference_head=REFERENCE_HEAD,
         limits=limits_of(results), cut=cut,
@@ -262,31 +280,32 @@ def _overview(at: int, result: AuditResult) -> tuple[TableCell | str, ...]:
     )  # fmt: skip
 
 
-def _section(result: AuditResult, numbers: Mapping[str, int]) -> _Section:
+def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, object]:
+    """One audit of the page, in the words of the template."""
     drawn, gaussian = tuple(audit_figures(result)), result.guarantee.mu is not None
     rows = {e.method: estimate_row(e, numbers, gaussian) for e in result.estimates}
-    return _Section(
-        result=result,
-        name=system_name(result),
-        system=systems_words([subject_of(result)]),
-        attacker=attacker_sentence(result),
-        odds=odds_sentence(result),
-        bound=bound_sentence(result),
-        setup=setup_sentence(result),
-        checked=check_sentence(result),
-        verdict=verdict_words(result),
-        reasons=reason_sentences(result),
-        main=drawn[:1],
-        figures=drawn[1:],
-        channels=tuple(map(channel_row, result.channels)),
-        by_channel=channels_sentence(result),
-        deciding=tuple(rows[method] for method in result.decided_by),
-        others=tuple(row for method, row in rows.items() if method not in result.decided_by),
-        tried=tried_rows(result),
-        references=reference_rows(result),
-        prompt=tuple(IMAGE.split(result.example_prompt)),
-        settings=flat_settings(result.spec),
-    )
+    return {
+        "result": result,
+        "name": system_name(result),
+        "system": systems_words([subject_of(result)]),
+        "attacker": attacker_sentence(result),
+        "odds": odds_sentence(result),
+        "bound": bound_sentence(result),
+        "setup": setup_sentence(result),
+        "checked": check_sentence(result),
+        "verdict": verdict_words(result),
+        "reasons": reason_sentences(result),
+        "main": drawn[:1],
+        "figures": drawn[1:],
+        "channels": tuple(map(channel_row, result.channels)),
+        "by_channel": channels_sentence(result),
+        "deciding": tuple(rows[method] for method in result.decided_by),
+        "others": tuple(row for method, row in rows.items() if method not in result.decided_by),
+        "tried": attack_rows(result),
+        "references": reference_rows(result),
+        "prompt": tuple(IMAGE.split(result.example_prompt)),
+        "settings": flat_settings(result.spec),
+    }
 
 
 def audit_figures(result: AuditResult) -> list[tuple[str, str]]:

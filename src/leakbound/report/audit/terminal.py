@@ -6,9 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.attack_coverage import tried_sentence
-from leakbound.auditing.result.subject import first_line, subject_of, system_name
-from leakbound.auditing.result.summary import attacker_sentence, odds_sentence, verdict_words
+from leakbound.auditing.result.sentences import (
+    attacker_sentence,
+    attacks_sentence,
+    first_line,
+    odds_sentence,
+    subject_of,
+    system_name,
+    verdict_words,
+)
 from leakbound.report.audit.words import (
     CHANNEL_HEAD,
     bound_sentence,
@@ -18,8 +24,7 @@ from leakbound.report.audit.words import (
     reason_sentences,
     setup_sentence,
 )
-from leakbound.report.text import aligned
-from leakbound.report.words import decimal, verdict_text
+from leakbound.report.words import align, decimal, verdict_text
 from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
@@ -38,7 +43,7 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
     lines += [f"  {one}" for one in meaning if one]
     lines += [f"  {one}" for one in reason_sentences(result, None if verbose else 1)]
     if result.channels:
-        table = aligned(CHANNEL_HEAD, *map(channel_row, result.channels))
+        table = align(CHANNEL_HEAD, *map(channel_row, result.channels))
         lines += [f"  {line}" for line in (*table.splitlines(), channels_sentence(result))]
     lines += [f"  Warning: {warning}" for warning in result.warnings]
     lines += [f"  Tried: {setup_sentence(result)}"]
@@ -48,7 +53,7 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
         lines += [
             f"  {unparsable} of {answers} answers could not be read; they count as no answer."
         ]
-    lines += [f"  {tried_sentence(result)}"]
+    lines += [f"  {attacks_sentence(result)}"]
     lines += ["  Not shown: that no other attack does better. See the report for all limits."]
     return "\n".join(lines)
 
@@ -68,10 +73,7 @@ def comparison_table(results: Sequence[AuditResult]) -> str:
         )
         for r in results
     ]
-    heading = first_line(f"AUDITS ({_tally(results)})", list(map(subject_of, results)))
-    return f"{heading}\n{aligned(HEAD, *rows)}"
-
-
-def _tally(results: Sequence[AuditResult]) -> str:
     found = Counter(verdict_text(one.verdict) for one in results)
-    return ", ".join(f"{number} {verdict}" for verdict, number in found.items())
+    tally = ", ".join(f"{number} {verdict}" for verdict, number in found.items())
+    heading = first_line(f"AUDITS ({tally})", list(map(subject_of, results)))
+    return f"{heading}\n{align(HEAD, *rows)}"

@@ -14,7 +14,6 @@ from leakbound.stats import beside, cut
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
     from leakbound.auditing.decide.channel_verdicts import ChannelResult
-    from leakbound.auditing.observe.controls import ControlCheck
     from leakbound.stats import Estimate
 
 CHANNEL_HEAD = ("Channel", "Verdict", "ε ≥", "Rejected at pair", "Control canary")
@@ -50,50 +49,33 @@ def check_sentence(result: AuditResult) -> str:
     controls, state = result.controls, result.state
     found = []
     if controls is not None and controls.p_value is not None:
-        seen = "saw" if controls.seen else "did not see"
+        often = "several times" if result.spec.get("layout") == "session" else "everywhere"
         where = (
             f"the control canaries that were planted ({controls.pairs} planted and as many not"
             if _one_run(result)
-            else f"the canary where it stood {_often(result)} ({controls.pairs} contexts each with "
+            else f"the canary where it stood {often} ({controls.pairs} contexts each with "
             "and without it"
         )
         shown = controls.witness if controls.by_replies_alone else controls.p_value
-        found.append(
-            f"The attack {seen} {where}, p = {shown:.2g}{_read(controls)}){_late(controls)}"
-            f"{_single(controls)}."
-        )
+        text = f"The attack {'saw' if controls.seen else 'did not see'} {where}, p = {shown:.2g}"
+        text += " by whole replies, not by its score)" if controls.by_replies_alone else ")"
+        # the controls after the last pair tell something of what was seen before
+        if controls.late is not None and controls.seen:
+            again = "and again" if controls.seen_late else "and no longer"
+            text += f", {again} after the last pair (p = {controls.late:.2g})"
+        if controls.single is not None:
+            if controls.seen:
+                once = "and a" if controls.seen_once else "and not clearly a"
+                single = f"{once} single canary"
+            else:
+                single = (
+                    "but a single canary" if controls.seen_once else "and no single canary clearly"
+                )
+            text += f", {single} (p = {controls.single:.2g})"
+        found.append(f"{text}.")
     if state is not None and state.found is None:
         found.append(f"No sign that the system remembers ({state.repeats} queries asked again).")
     return " ".join(found)
-
-
-def _read(controls: ControlCheck) -> str:
-    return " by whole replies, not by its score" if controls.by_replies_alone else ""
-
-
-def _control_words(controls: ControlCheck) -> str:
-    if not controls.seen:
-        return "not seen"
-    return "seen" if controls.seen_late else "seen, later not"
-
-
-def _late(controls: ControlCheck) -> str:
-    """What the controls after the last pair add; they tell something of what was seen before."""
-    if controls.late is None or not controls.seen:
-        return ""
-    again = "and again" if controls.seen_late else "and no longer"
-    return f", {again} after the last pair (p = {controls.late:.2g})"
-
-
-def _single(controls: ControlCheck) -> str:
-    """What controls and pairs show of a canary that stands once; empty where none were asked."""
-    if controls.single is None:
-        return ""
-    if controls.seen:
-        seen = "and a single canary" if controls.seen_once else "and not clearly a single canary"
-    else:
-        seen = "but a single canary" if controls.seen_once else "and no single canary clearly"
-    return f", {seen} (p = {controls.single:.2g})"
 
 
 def bound_sentence(result: AuditResult) -> str:
@@ -131,18 +113,24 @@ def _trials(result: AuditResult) -> str:
     where = f"with {result.spec['shots']} examples a context"
     if result.spec.get("layout") == "session":
         where = "in one store, into which each was put and taken out,"
-    return f"{counts['pairs']} paired trials {where} and a {canary} canary{_copies(counts)}"
+    text = f"{counts['pairs']} paired trials {where} and a {canary} canary"
+    copies = counts.get("background_copies", 0)  # results of earlier versions count none
+    if copies:
+        text += f", which also stands in {copies} other partitions of both contexts"
+    return text
 
 
 def channel_row(channel: ChannelResult) -> tuple[str, ...]:
     """One line of the table by channel."""
     reason = "" if channel.reason is None else f" ({channel.reason})"
+    controls = channel.controls
+    late = "seen" if controls.seen_late else "seen, later not"
     return (
         channel.name,
         verdict_text(channel.verdict) + reason,
         cut(channel.bound.epsilon),
         "" if channel.rejected_at is None else str(channel.rejected_at),
-        _control_words(channel.controls),
+        late if controls.seen else "not seen",
     )
 
 
@@ -164,19 +152,9 @@ def limits_of(results: Sequence[AuditResult]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for limits in of_each for line in limits))
 
 
-def _often(result: AuditResult) -> str:
-    return "several times" if result.spec.get("layout") == "session" else "everywhere"
-
-
 def _one_run(result: AuditResult) -> bool:
     """Results of earlier versions name no layout."""
     return "builds" in result.counts
-
-
-def _copies(counts: Mapping[str, int]) -> str:
-    """Results of earlier versions count none."""
-    copies = counts.get("background_copies", 0)
-    return f", which also stands in {copies} other partitions of both contexts" if copies else ""
 
 
 def estimate_row(estimate: Estimate, numbers: Mapping[str, int], gaussian: bool) -> tuple[str, ...]:

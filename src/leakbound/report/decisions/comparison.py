@@ -3,21 +3,84 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.subject import asked_models, claim_words, first_line
+from leakbound.auditing.result.sentences import claim_words, first_line, models_of
 from leakbound.gating.compare import RATES
 from leakbound.privacy import gdp_epsilon
-from leakbound.report.cells import TableCell
-from leakbound.report.decisions.bounds_figure import SYSTEMS, SystemBounds, bounds_figure
-from leakbound.report.frame import counted, facts
+from leakbound.report.figures import (
+    CLAIM,
+    MEMBER,
+    NONMEMBER,
+    WIDTH,
+    canvas,
+    legend_below,
+    svg,
+    wrap_lines,
+)
 from leakbound.report.pages import render
-from leakbound.report.text import aligned
-from leakbound.report.words import VERDICTS, rate_text, sentence, verdict_text
+from leakbound.report.words import (
+    VERDICTS,
+    TableCell,
+    align,
+    facts,
+    number_of,
+    rate_text,
+    sentence,
+    verdict_text,
+)
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from leakbound.gating.compare import ComparedRun, Comparison, Contrast
+
+SYSTEMS = (
+    "What each system was shown to leak at least, what was claimed, and what is guaranteed. An "
+    "arrow beyond the claim is a violation."
+)
+NAME = 20  # characters of a line of a name
+
+
+@dataclass(frozen=True, slots=True)
+class SystemBounds:
+    """The three numbers of a system."""
+
+    name: str
+    bound: float
+    claim: float
+    guarantee: float
+
+
+def bounds_figure(systems: Sequence[SystemBounds]) -> str:
+    """Bound, claim and guarantee of several systems side by side."""
+    figure, axes = canvas("ε", "")
+    rows = [len(systems) - 1 - at for at in range(len(systems))]
+    bounds, claims = [one.bound for one in systems], [one.claim for one in systems]
+    axes.hlines(rows, 0, bounds, color=MEMBER, lw=5, alpha=0.4)
+    axes.plot(bounds, rows, ">", color=MEMBER, ms=8, label="leaks at least (bound)")
+    axes.plot(claims, rows, "|", color=CLAIM, ms=18, mew=2.5, label="claimed")
+    _draw_guarantees(axes, systems, rows)
+    names = [wrap_lines(one.name, NAME) for one in systems]
+    axes.set_yticks(rows, names)
+    finite = [value for value in (*bounds, *claims) if math.isfinite(value)]
+    axes.set(xlim=(0, 1.1 * max(finite, default=1.0)), ylim=(-0.6, len(systems) - 0.4))
+    named = axes.get_legend_handles_labels()
+    legend = legend_below(figure, *named, columns=2, marker_scale=0.6)
+    lines = max(name.count("\n") for name in names)
+    figure.set_size_inches(WIDTH, 0.9 + legend + (0.5 + 0.15 * lines) * len(systems))
+    return svg(figure, "bound, claim and guarantee of each system")
+
+
+def _draw_guarantees(axes: Axes, systems: Sequence[SystemBounds], rows: Sequence[int]) -> None:
+    pairs = zip(systems, rows, strict=True)
+    finite = [(one.guarantee, row) for one, row in pairs if math.isfinite(one.guarantee)]
+    if finite:
+        axes.plot(*zip(*finite, strict=True), "D", color=NONMEMBER, ms=6, label="guaranteed")
+
 
 HEAD = (
     "", "system", "verdict", "claim ε", "ε ≥", "μ ≥", "by", *map(str.upper, RATES), "pairs",
@@ -31,7 +94,7 @@ def comparison_text(found: Comparison) -> str:
     """A comparison in a terminal."""
     parts = [
         first_line("COMPARISON", [run.subject for run in found.runs]),
-        aligned(HEAD, *map(_cells, found.runs)), _settings(found),
+        align(HEAD, *map(_cells, found.runs)), _settings(found),
         *map(contrast_sentence, found.contrasts),
     ]  # fmt: skip
     parts += [f"Not compared: {reason}" for reason in found.not_compared]
@@ -51,7 +114,7 @@ def _settings(found: Comparison) -> str:
     if not found.differing_settings:
         return "No setting differs."
     rows = [(key, *map(_value, values)) for key, values in found.differing_settings.items()]
-    return aligned(("differs in", *(run.letter for run in found.runs)), *rows)
+    return align(("differs in", *(run.letter for run in found.runs)), *rows)
 
 
 def _value(value: object) -> str:
@@ -68,39 +131,40 @@ def contrast_sentence(one: Contrast) -> str:
 
 def comparison_page(found: Comparison) -> str:
     """A comparison as one HTML page."""
+    runs, differing = found.runs, found.differing_settings
+    other = " and ".join(what for name, what in SOURCES.items() if name in differing)
+    guarantees = [
+        math.inf if run.guarantee_mu is None else gdp_epsilon(run.guarantee_mu, run.delta)
+        for run in runs
+    ]
+    bounds = [
+        SystemBounds(f"{run.letter}: {run.system}", run.epsilon or 0.0, run.claim, guarantee)
+        for run, guarantee in zip(runs, guarantees, strict=True)
+    ]
     return render(
         "decisions/comparison.html.j2",
-        title=f"{len(found.runs)} runs compared",
-        tone=next((v for v in VERDICTS if any(run.verdict == v for run in found.runs)), ""),
-        facts=_facts(found), verdicts=_verdicts(found), answer=_answer(found),
-        svg=bounds_figure(list(map(_bounds, found.runs))), caption=SYSTEMS,
+        title=f"{len(runs)} runs compared",
+        tone=next((v for v in VERDICTS if any(run.verdict == v for run in runs)), ""),
+        facts=facts(
+            system=", ".join(f"{run.letter}: {run.system}" for run in runs),
+            model=models_of([run.subject for run in runs]),
+            data=f"{other} differ, see the settings" if other else "the same model and rows in all",
+            claim=", ".join(f"{run.letter}: {claim_words([run.subject])}" for run in runs),
+            cost=number_of(sum(run.model_calls for run in runs), "model call"),
+        ),
+        verdicts=[
+            (run.verdict, f"{run.letter}: {verdict_text(run.verdict)}, ε ≥ {cut(run.epsilon)}")
+            for run in runs
+        ],
+        answer=_answer(found),
+        svg=bounds_figure(bounds), caption=SYSTEMS,
         confidence=f"{found.confidence:.0%}",
-        head=("run", *HEAD[1:], "folder"), rows=list(map(_row, found.runs)),
-        setting_head=("setting", *(run.letter for run in found.runs)),
-        settings=[(key, *map(_value, row)) for key, row in found.differing_settings.items()],
+        head=("run", *HEAD[1:], "folder"), rows=list(map(_row, runs)),
+        setting_head=("setting", *(run.letter for run in runs)),
+        settings=[(key, *map(_value, row)) for key, row in differing.items()],
         contrasts=[sentence(contrast_sentence(one)) for one in found.contrasts],
         not_compared=found.not_compared, limits=found.caveats,
     )  # fmt: skip
-
-
-def _facts(found: Comparison) -> dict[str, str]:
-    differs = [name for name in SOURCES if name in found.differing_settings]
-    other = " and ".join(SOURCES[name] for name in differs)
-    runs = found.runs
-    return facts(
-        system=", ".join(f"{run.letter}: {run.system}" for run in runs),
-        model=asked_models([run.subject for run in runs]),
-        data=f"{other} differ, see the settings" if other else "the same model and rows in all",
-        claim=", ".join(f"{run.letter}: {claim_words([run.subject])}" for run in runs),
-        cost=counted(sum(run.model_calls for run in runs), "model call"),
-    )
-
-
-def _verdicts(found: Comparison) -> list[tuple[str, str]]:
-    return [
-        (run.verdict, f"{run.letter}: {verdict_text(run.verdict)}, ε ≥ {cut(run.epsilon)}")
-        for run in found.runs
-    ]
 
 
 def _answer(found: Comparison) -> str:
@@ -111,12 +175,6 @@ def _answer(found: Comparison) -> str:
     if not shown:
         return "No difference of their success rates is significant."
     return " ".join(sentence(contrast_sentence(one)) for one in shown[:MOST])
-
-
-def _bounds(run: ComparedRun) -> SystemBounds:
-    mu = run.guarantee_mu
-    guarantee = math.inf if mu is None else gdp_epsilon(mu, run.delta)
-    return SystemBounds(f"{run.letter}: {run.system}", run.epsilon or 0.0, run.claim, guarantee)
 
 
 def _row(run: ComparedRun) -> list[TableCell | str]:

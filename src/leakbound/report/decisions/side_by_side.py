@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 from leakbound.attribution import InfluenceComparison, InfluenceDifference
-from leakbound.auditing.result.subject import first_line
+from leakbound.auditing.result.sentences import first_line
 from leakbound.gating.compare import CAVEATS, RATES, Comparison
 from leakbound.models.address import model_names
-from leakbound.report.text import aligned
-from leakbound.report.words import verdict_text
+from leakbound.report.words import align, verdict_text
 from leakbound.stats import cut
 from leakbound.sweeping import SweepComparison, describe
 
@@ -29,7 +28,7 @@ def sweeps_text(found: SweepComparison) -> str:
     subjects = [run.subject for point in found.points for run in point.comparison.runs]
     lines = [
         first_line("SWEEPS COMPARED", subjects),
-        aligned(head, *rows),
+        align(head, *rows),
         f"Settings that differ: {', '.join(shared) or 'none'}.",
         f"All intervals hold together with {found.confidence:.0%}; * excludes 0.",
     ]
@@ -71,7 +70,7 @@ def influences_text(found: InfluenceComparison) -> str:
     first, second = (model_names([model]) for model in found.models)
     differing = ", ".join(f"{k}: {a} | {b}" for k, (a, b) in found.differing_settings.items())
     lines = [
-        f"A: {first}", f"B: {second}", aligned(head, *map(_measure, found.differences)),
+        f"A: {first}", f"B: {second}", align(head, *map(_measure, found.differences)),
         f"Settings that differ: {differing or 'none'}.",
         f"All intervals hold together with {found.confidence:.0%}; * excludes 0.",
     ]  # fmt: skip

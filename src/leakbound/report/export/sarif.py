@@ -49,8 +49,9 @@ def sarif(records: Sequence[AuditResult], results: Sequence[GateResult]) -> str:
         for record, result in zip(records, results, strict=True)
         if result.outcome in LEVELS
     ]
+    semantic = ".".join(__version__.split(".")[:3])  # what stands behind it is Python's own
     driver: Json = {
-        "name": "leakbound", "version": __version__, "semanticVersion": _semantic(__version__),
+        "name": "leakbound", "version": __version__, "semanticVersion": semantic,
         "rules": [_rule(outcome) for outcome in LEVELS],
     }  # fmt: skip
     run: Json = {
@@ -59,11 +60,6 @@ def sarif(records: Sequence[AuditResult], results: Sequence[GateResult]) -> str:
         "results": found,
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
-
-
-def _semantic(version: str) -> str:
-    """Three numbers: what stands behind them in Python is no semantic version."""
-    return ".".join(version.split(".")[:3])
 
 
 def _rule(outcome: str) -> Json:
@@ -85,6 +81,14 @@ def _rule(outcome: str) -> Json:
 
 def _result(record: AuditResult, result: GateResult) -> Json:
     bound = record.bound
+    # the same for the same question about the same system, whatever it answers
+    asked = [result.outcome, record.spec.get("address"), *sorted(record.attack.items())]
+    fingerprint = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+    address = str(record.spec.get("address") or "")
+    scheme = next((one for one in ADDRESSES if address.startswith(one)), None)
+    file = address.removeprefix(scheme or "").partition(":")[0]
+    if scheme is None or file.startswith("/") or not file.endswith((".py", ".yaml", ".yml")):
+        file = f"{record.name}/record.json"
     return {
         "ruleId": f"leakbound/{result.outcome}",
         "ruleIndex": list(LEVELS).index(result.outcome),
@@ -93,12 +97,12 @@ def _result(record: AuditResult, result: GateResult) -> Json:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": _place(record)},
+                    "artifactLocation": {"uri": quote(file.removeprefix("./"))},
                     "region": {"startLine": 1},
                 }
             }
         ],
-        "partialFingerprints": {"leakboundAudit/v1": _fingerprint(record, result.outcome)},
+        "partialFingerprints": {"leakboundAudit/v1": fingerprint[:32]},
         "properties": {
             "verdict": record.verdict,
             "epsilonLowerBound": bound.epsilon,
@@ -110,19 +114,3 @@ def _result(record: AuditResult, result: GateResult) -> Json:
             "testedPairs": record.tested_pairs,
         },
     }
-
-
-def _place(record: AuditResult) -> str:
-    """The file of the system where one was named, else the record; relative, as URIs are."""
-    address = str(record.spec.get("address") or "")
-    scheme = next((one for one in ADDRESSES if address.startswith(one)), None)
-    file = address.removeprefix(scheme or "").partition(":")[0]
-    if scheme is None or file.startswith("/") or not file.endswith((".py", ".yaml", ".yml")):
-        file = f"{record.name}/record.json"
-    return quote(file.removeprefix("./"))
-
-
-def _fingerprint(record: AuditResult, outcome: str) -> str:
-    """The same for the same question about the same system, whatever it answers."""
-    asked = [outcome, record.spec.get("address"), *sorted(record.attack.items())]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]

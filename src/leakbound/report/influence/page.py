@@ -2,79 +2,198 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from leakbound.attribution.units import DOCUMENT, MESSAGE
-from leakbound.report.cells import TableCell
-from leakbound.report.influence.answer import influence_answer, influence_facts, influence_tone
-from leakbound.report.influence.figures import position_figures, relative_position_figure
+from leakbound.models.address import model_names
+from leakbound.report.figures import COLORS, LINES, canvas, legend, svg
 from leakbound.report.influence.spans import (
     NamedReading,
     Segment,
     TopSpan,
     excess_note,
-    expected_name,
+    finest,
     grid_notes,
     grid_title,
     hides_copies,
+    name_of_mean,
     readings_by_context,
     segments,
     strongest_pieces,
     top_spans,
 )
 from leakbound.report.pages import render, script_file
+from leakbound.report.words import TableCell, facts, number_of
+from leakbound.stats import cut
 
 if TYPE_CHECKING:
-    from leakbound.attribution import Attribution, Expected, InfluenceRecord, Reading, SpanGrid
+    from matplotlib.axes import Axes
+
+    from leakbound.attribution import Expected, InfluenceRecord, Reading, SpanGrid
+    from leakbound.report.influence.spans import NamedReading
+
+Values = dict[str, object]  # what the template reads
+Floats = npt.NDArray[np.float64]
+MANY = 60  # spans from which a line has no markers
 
 
-class WholeTable(NamedTuple):
+def position_figures(readings: Sequence[NamedReading]) -> list[str]:
+    """Influence by span, and influence of the whole context by response token."""
+    from matplotlib.ticker import MaxNLocator
+
+    shown = finest(readings[0].reading)
+    what = shown.unit or f"n = {shown.n}"
+    by_span, span_axes = canvas("position of the span (context token)", "influence on the response")
+    by_token, token_axes = canvas("response token", "influence of the whole context")
+    for at, one in enumerate(readings):
+        grid, whole = finest(one.reading), one.reading.grids[-1]
+        middle = np.array([(a + b + 1) / 2 for a, b in grid.spans])
+        _line(span_axes, at, one.name, middle, grid.totals, "." if len(middle) < MANY else "")
+        tokens = np.arange(1, len(one.reading.tokens) + 1)
+        _line(token_axes, at, one.name, tokens, whole.absolute[0], ".")
+    token_axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    for axes in (span_axes, token_axes):
+        axes.set_ylim(bottom=0)
+        legend(axes)
+    return [
+        svg(by_span, f"influence by position of the span, {what}"),
+        svg(by_token, "influence by response token"),
+    ]
+
+
+def _line(axes: Axes, at: int, name: str, x: npt.ArrayLike, y: npt.ArrayLike, marker: str) -> None:
+    """A line that differs from the others in colour, and in dashes once colours repeat."""
+    color, dashes = COLORS[at % len(COLORS)], LINES[at // len(COLORS) % len(LINES)]
+    axes.plot(x, y, color=color, ls=dashes, lw=1.4, marker=marker, label=name)
+
+
+def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
+    """Mean influence of spans by their place in the context, in tenths, over all contexts."""
+    if len(contexts) < 2:
+        return ""
+    figure, axes = canvas("place of the span in its context", "mean influence")
+    readings = [one for context in contexts for one in context]
+    for at, name in enumerate(dict.fromkeys(one.name for one in readings)):
+        found = [_relative_places(one.reading) for one in readings if one.name == name]
+        place, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        tenth = np.minimum((place * 10).astype(int), 9)
+        present = np.unique(tenth)
+        means = [value[tenth == one].mean() for one in present]
+        _line(axes, at, name, (present + 0.5) / 10, means, "o")
+    axes.set(xlim=(0, 1))
+    axes.set_ylim(bottom=0)
+    legend(axes)
+    return svg(figure, "mean influence by place of the span in its context")
+
+
+def _relative_places(reading: Reading) -> tuple[Floats, Floats]:
+    """Place, from 0 to 1, and influence of each of the smallest spans."""
+    grid, length = finest(reading), reading.grids[-1].spans[0][1]
+    return np.array([(a + b) / 2 / length for a, b in grid.spans]), grid.totals
+
+
+LONGEST = 60  # characters of a quoted text
+MILLION = math.log(1e6)
+TONES = {
+    "passed": "no_violation",
+    "violation": "violation",
+    "inconclusive": "inconclusive",
+}
+
+
+def influence_answer(
+    records: Sequence[InfluenceRecord], contexts: Sequence[Sequence[NamedReading]]
+) -> tuple[str, ...]:
+    """How much the context changed the response, and which part did."""
+    if len(contexts) > 1:
+        return tuple(_mean(record, len(records) > 1) for record in records)
+    first = contexts[0][0] if contexts else None
+    if first is None:
+        return ("No context was measured.",)
+    which = f" ({first.name})" if len(contexts[0]) > 1 else ""
+    return tuple(text for text in (_whole_sentence(first, which), _part(first)) if text)
+
+
+def _whole_sentence(named: NamedReading, which: str) -> str:
+    change = float(sum(named.reading.grids[-1].signed[0]))
+    ends = ("with", "without") if change >= 0 else ("without", "with")
+    factor = math.exp(min(abs(change), MILLION))
+    times = "more than a million" if factor > 999_999 else cut(factor, 1)
+    return (
+        f"The response “{_quote(named.reading.text)}” is {times} times as likely {ends[0]} the "
+        f"context as {ends[1]} it{which}."
+    )
+
+
+def _part(named: NamedReading) -> str:
+    """The part with the largest influence, of the units if there are any."""
+    grids = named.reading.grids[:-1]
+    if not grids:
+        return ""
+    grid = min(grids, key=lambda one: (not one.unit, one.n))
+    if hides_copies(named.reading, grid):
+        return (
+            "No part alone explains this: removed one at a time, copies of a text stand in for "
+            "each other."
+        )
+    (top,) = top_spans(named.one, grid, 1)
+    whole = float(named.reading.grids[-1].totals[0])
+    name = f"{top.name}: " if top.name else ""
+    return (
+        f"The part with the largest influence is {name}“{_quote(top.text)}”, with "
+        f"{top.influence:.1f} nats; the whole context has {whole:.1f}."
+    )
+
+
+def _quote(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
+
+
+def _mean(record: InfluenceRecord, named: bool) -> str:
+    model = f"{record.model}: " if named else ""
+    whole = [one for one in record.expected if one.of == "context"]
+    if not whole:
+        return f"{model}{number_of(len(record.attributions), 'context')} without a mean."
+    means = ", ".join(map(_mean_text, whole))
+    text = f"the whole context changes ln p of a response by a mean of {means}"
+    number = number_of(len(record.attributions), "context")
+    return f"{model}Over {number}, {text} ({record.confidence:.0%} intervals)."
+
+
+def _mean_text(one: Expected) -> str:
+    return f"{one.mean:.1f} nats [{one.low:.1f}, {one.high:.1f}] at λ = {one.lam:g}"
+
+
+def _ablations(record: InfluenceRecord) -> int:
+    """Contexts without some of their parts; readings of one response share them."""
+    grids = [grid for one in record.attributions for grid in one.readings[0].grids]
+    return sum(grid.sets or len(grid.spans) for grid in grids)
+
+
+def whole_table(readings: Sequence[NamedReading]) -> Values:
     """What leaving out the whole context changes: headings, and a row for each reading."""
-
-    head: tuple[str, ...]
-    rows: list[tuple[TableCell | str, ...]]
-
-
-def whole_table(readings: Sequence[NamedReading]) -> WholeTable:
-    """Leave-one-out of the whole context."""
     entropy = ("Influence over entropy",) if readings[0].reading.entropy else ()
     head = (
         "Decoding", "Response", "Influence of the context", "Ex-post privacy loss ε", *entropy,
         "PMI (λ = 1, T = 1)", "Numerical tolerance of a token",
     )  # fmt: skip
-    return WholeTable(head, [_whole_row(one) for one in readings])
-
-
-def _whole_row(named: NamedReading) -> tuple[TableCell | str, ...]:
-    reading, whole = named.reading, named.reading.grids[-1]
-    how = "sampled" if reading.sampled else "given"
-    total = float(whole.totals[0])
-    entropy = (f"{reading.normalized(total):.3f}",) if reading.entropy else ()
-    return (
-        named.name, TableCell(f"{reading.text} ({how})", kind="break"), f"{total:.3f}",
-        f"{whole.ex_post_privacy_losses[0]:.3f}", *entropy, f"{sum(reading.pmi):.3f}",
-        f"{reading.tolerance:.1g}",
-    )  # fmt: skip
-
-
-def expected_head(records: Sequence[InfluenceRecord]) -> tuple[str, ...]:
-    """Headings of the means over contexts."""
-    model = ("Model",) if len(records) > 1 else ()
-    interval = f"{records[0].confidence:.0%} interval"
-    return (*model, "λ", "Of", "Mean influence on a response", interval)
-
-
-def expected_row(record: InfluenceRecord, one: Expected, several: bool) -> tuple[str, ...]:
-    """A mean over contexts."""
-    model = (record.model,) if several else ()
-    return (
-        *model, f"{one.lam:g}", expected_name(one.of, one.n, one.unit), f"{one.mean:.3f}",
-        f"{one.low:.3f} to {one.high:.3f}",
-    )  # fmt: skip
+    rows = []
+    for named in readings:
+        reading, whole = named.reading, named.reading.grids[-1]
+        total, how = float(whole.totals[0]), "sampled" if reading.sampled else "given"
+        rows.append((
+            named.name, TableCell(f"{reading.text} ({how})", kind="break"), f"{total:.3f}",
+            f"{whole.ex_post_privacy_losses[0]:.3f}",
+            *((f"{reading.normalized(total):.3f}",) if reading.entropy else ()),
+            f"{sum(reading.pmi):.3f}", f"{reading.tolerance:.1g}",
+        ))  # fmt: skip
+    return {"head": head, "rows": rows}
 
 
 def span_head(unit: str, method: str) -> tuple[str, ...]:
@@ -86,16 +205,15 @@ def span_head(unit: str, method: str) -> tuple[str, ...]:
 
 def span_rows(spans: Sequence[TopSpan], unit: str) -> list[tuple[TableCell | str, ...]]:
     """The top-attributed spans."""
-    return [_span_row(span, unit) for span in spans]
-
-
-def _span_row(span: TopSpan, unit: str) -> tuple[TableCell | str, ...]:
-    name, share = ((span.name,), (f"{100 * span.share:.1f}%",)) if unit else ((), ())
-    error = f" ± {span.error:.3f}" if span.error else ""
-    return (
-        *name, TableCell(span.text, kind="break"), f"{span.first + 1}–{span.end}",
-        f"{span.influence:.3f}{error}", *share, f"{span.loss:.3f}",
-    )  # fmt: skip
+    rows: list[tuple[TableCell | str, ...]] = []
+    for span in spans:
+        name, share = ((span.name,), (f"{100 * span.share:.1f}%",)) if unit else ((), ())
+        error = f" ± {span.error:.3f}" if span.error else ""
+        rows.append((
+            *name, TableCell(span.text, kind="break"), f"{span.first + 1}–{span.end}",
+            f"{span.influence:.3f}{error}", *share, f"{span.loss:.3f}",
+        ))  # fmt: skip
+    return rows
 
 
 SHOWN = 20  # contexts whose heat map is on the page; the numbers of all are in the exports
@@ -106,100 +224,75 @@ LIMIT_WORDS = {
 OPACITY = 0.7  # of the strongest piece: text on it keeps a contrast of 4.5
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    text: str
-    opacity: float
-    top: bool
-    label: str
-    source: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Map:
-    """A heat map. data: what its script reads."""
-
-    name: str
-    tokens: list[tuple[str, str]]
-    pieces: list[_Piece]
-    spans: list[TopSpan]
-    notes: list[str]
-    data: dict[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class _Maps:
-    """The heat maps of all readings for one size of spans or kind of units, on one scale."""
-
-    title: str
-    unit: str
-    method: str
-    maps: list[_Map]
-
-
-@dataclass(frozen=True, slots=True)
-class _Context:
-    one: Attribution
-    maps: list[_Maps]
-    whole: WholeTable
-    figures: list[str]
-
-
 def influence_page(*records: InfluenceRecord, title: str | None = None, shown: int = SHOWN) -> str:
     """The page of one context or of many."""
-    contexts = readings_by_context(records)
+    contexts, several = readings_by_context(records), len(records) > 1
+    attributions = records[0].attributions
+    tokens = [len(one.bounds) - 1 for one in attributions]
+    size = f" of {number_of(tokens[0], 'token')}" if len(tokens) == 1 else ""
+    tones = {TONES[one.share_limit.outcome] for one in records if one.share_limit is not None}
     return render(
         "influence/page.html.j2",
         script=script_file("influence/page.js"),
         title=title or "Influence of a context on a response",
-        tone=influence_tone(records), facts=influence_facts(records),
+        tone=next((v for v in ("violation", "inconclusive", "no_violation") if v in tones), ""),
+        facts=facts(
+            model=model_names(record.model for record in records),
+            data=f"{number_of(len(attributions), 'context')}{size}",
+            cost=f"{number_of(sum(map(_ablations, records)), 'ablated context')} scored",
+        ),
         answers=influence_answer(records, contexts), limit_words=LIMIT_WORDS,
-        records=records, several=len(records) > 1,
-        count=len(contexts),
+        records=records, several=several, count=len(contexts),
         contexts=[_context(readings) for readings in contexts[:shown]],
         relative_positions=relative_position_figure(contexts),
-        expected_head=expected_head(records),
-        expected=[expected_row(record, one, len(records) > 1)
-                  for record in records for one in record.expected],
+        expected_head=(
+            *(("Model",) if several else ()), "λ", "Of", "Mean influence on a response",
+            f"{records[0].confidence:.0%} interval",
+        ),
+        expected=[
+            (
+                *((record.model,) if several else ()), f"{one.lam:g}",
+                name_of_mean(one.of, one.n, one.unit), f"{one.mean:.3f}",
+                f"{one.low:.3f} to {one.high:.3f}",
+            )
+            for record in records for one in record.expected
+        ],
         span_head=span_head, span_rows=span_rows,
         guarantees=list(dict.fromkeys(line for record in records for line in record.notes)),
     )  # fmt: skip
 
 
-def _context(readings: Sequence[NamedReading]) -> _Context:
+def _context(readings: Sequence[NamedReading]) -> Values:
+    """The heat maps of all readings, for each size of spans or kind of units on one scale."""
     grids = [
         (one, grid) for one in readings for grid in one.reading.grids[:-1] or one.reading.grids
     ]
-    kinds = dict.fromkeys((grid.unit, grid.n) for _, grid in sorted(grids, key=_order))
-    maps = [
-        _maps([(one, grid) for one, grid in grids if (grid.unit, grid.n) == kind]) for kind in kinds
-    ]
-    return _Context(readings[0].one, maps, whole_table(readings), position_figures(readings))
+    # units of the text in their order, then spans of tokens by their size
+    ordered = sorted(grids, key=lambda named: (not named[1].unit, named[1].n))
+    maps = []
+    for kind in dict.fromkeys((grid.unit, grid.n) for _, grid in ordered):
+        group = [(one, grid) for one, grid in grids if (grid.unit, grid.n) == kind]
+        # the strongest color: of the whole context where parts tell nothing
+        strongest = (
+            (one.reading.grids[-1] if hides_copies(one.reading, grid) else grid).totals.max()
+            for one, grid in group
+        )
+        most, first = float(max(strongest)) or 1.0, group[0][1]
+        maps.append({
+            "title": grid_title(first), "unit": first.unit, "method": first.method,
+            "maps": [_map(one, grid, most) for one, grid in group],
+        })  # fmt: skip
+    return {
+        "one": readings[0].one, "maps": maps, "whole": whole_table(readings),
+        "figures": position_figures(readings),
+    }  # fmt: skip
 
 
-def _order(named: tuple[NamedReading, SpanGrid]) -> tuple[bool, int]:
-    """Units of the text in their order, then spans of tokens by their size."""
-    return not named[1].unit, named[1].n
-
-
-def _maps(grids: Sequence[tuple[NamedReading, SpanGrid]]) -> _Maps:
-    most = max(_strongest_color(one.reading, grid) for one, grid in grids) or 1.0
-    first = grids[0][1]
-    maps = [_map(one, grid, most) for one, grid in grids]
-    return _Maps(grid_title(first), first.unit, first.method, maps)
-
-
-def _strongest_color(reading: Reading, grid: SpanGrid) -> float:
-    """The influence that has the strongest color: of the whole context where parts tell nothing."""
-    shown = reading.grids[-1] if hides_copies(reading, grid) else grid
-    return float(shown.totals.max())
-
-
-def _map(one: NamedReading, grid: SpanGrid, most: float) -> _Map:
+def _map(one: NamedReading, grid: SpanGrid, most: float) -> Values:
+    """A heat map, and the data that its script reads."""
     cut = segments(one.one, grid)
     faint = hides_copies(one.reading, grid)
     top = [] if faint else strongest_pieces(cut)
-    pieces = [_piece(piece, grid, most, at in top) for at, piece in enumerate(cut)]
     whole = np.abs(one.reading.grids[-1].signed[0]).round(4).tolist() if faint else []
     data = {
         "spans": grid.spans, "values": np.round(np.asarray(grid.signed), 4).tolist(),
@@ -207,36 +300,28 @@ def _map(one: NamedReading, grid: SpanGrid, most: float) -> _Map:
         "names": grid.names, "whole": whole, "focus": top[0] if top else 0,
     }  # fmt: skip
     excess = excess_note(one.reading, grid)
-    notes = [*([excess] if excess else []), *grid_notes(one.reading, grid)]
-    tokens = _tokens_with_lambda(one.reading)
-    return _Map(one.name, tokens, pieces, top_spans(one.one, grid), notes, data)
+    lams = [f"λ {lam:.3g}" for lam in one.reading.lams] or [""] * len(one.reading.tokens)
+    return {
+        "name": one.name, "tokens": list(zip(one.reading.tokens, lams, strict=True)),
+        "pieces": [_piece(piece, grid, most, at in top) for at, piece in enumerate(cut)],
+        "spans": top_spans(one.one, grid),
+        "notes": [*([excess] if excess else []), *grid_notes(one.reading, grid)],
+        "data": data,
+    }  # fmt: skip
 
 
-def _piece(segment: Segment, grid: SpanGrid, most: float, top: bool) -> _Piece:
-    text = _short(segment.text)
+def _piece(segment: Segment, grid: SpanGrid, most: float, top: bool) -> Values:
+    text = segment.text.strip()
+    text = (text if len(text) <= WORDS else f"{text[:WORDS]}…") or "blank"
     if segment.top < 0:
-        return _Piece(segment.text, 0.0, False, f"{text}: not measured")
+        label = f"{text}: not measured"
+        return {"text": segment.text, "opacity": 0.0, "top": False, "label": label, "source": ""}
     named = f"{grid.names[segment.top]}, " if grid.unit else f"span {segment.top + 1}, "
-    label = (
-        f"{text}: {named}{_place(grid.spans[segment.top])}, influence {segment.influence:.3f} on "
-        "the whole response"
-    )
-    source = grid.names[segment.top] if grid.unit in (DOCUMENT, MESSAGE) else ""
-    return _Piece(segment.text, round(OPACITY * segment.influence / most, 3), top, label, source)
-
-
-def _short(text: str) -> str:
-    """The text of a piece, as its label begins."""
-    text = text.strip()
-    return (text if len(text) <= WORDS else f"{text[:WORDS]}…") or "blank"
-
-
-def _tokens_with_lambda(reading: Reading) -> list[tuple[str, str]]:
-    """Each response token with its lambda, where every token has one of its own."""
-    lams = [f"λ {lam:.3g}" for lam in reading.lams] or [""] * len(reading.tokens)
-    return list(zip(reading.tokens, lams, strict=True))
-
-
-def _place(span: tuple[int, int]) -> str:
-    first, end = span
-    return f"token {first + 1}" if end == first + 1 else f"tokens {first + 1} to {end}"
+    first, end = grid.spans[segment.top]
+    place = f"token {first + 1}" if end == first + 1 else f"tokens {first + 1} to {end}"
+    label = f"{text}: {named}{place}, influence {segment.influence:.3f} on the whole response"
+    return {
+        "text": segment.text, "opacity": round(OPACITY * segment.influence / most, 3), "top": top,
+        "label": label,
+        "source": grid.names[segment.top] if grid.unit in (DOCUMENT, MESSAGE) else "",
+    }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ class Segment:
     influence: float
 
 
-def decoding_name(reading: Reading) -> str:
+def name_of_decoding(reading: Reading) -> str:
     """How a response was sampled, or would be."""
     if reading.epsilon is None:
         return f"λ = {reading.lam:g}, T = {reading.temperature:g}"
@@ -68,16 +68,16 @@ def readings_by_context(records: Sequence[InfluenceRecord]) -> list[list[NamedRe
             f"{len(records)} records were given; they must be one or more, all of the same "
             "contexts and queries."
         )
-    by_record = [_named_readings(record, len(records) > 1) for record in records]
+    by_record = [_readings_of(record, len(records) > 1) for record in records]
     return [
         [one for readings in found for one in readings] for found in zip(*by_record, strict=True)
     ]
 
 
-def _named_readings(record: InfluenceRecord, with_model: bool) -> list[list[NamedReading]]:
+def _readings_of(record: InfluenceRecord, with_model: bool) -> list[list[NamedReading]]:
     prefix = f"{record.model}, " if with_model else ""
     return [
-        [NamedReading(prefix + decoding_name(reading), one, reading) for reading in one.readings]
+        [NamedReading(prefix + name_of_decoding(reading), one, reading) for reading in one.readings]
         for one in record.attributions
     ]
 
@@ -85,18 +85,16 @@ def _named_readings(record: InfluenceRecord, with_model: bool) -> list[list[Name
 def top_spans(one: Attribution, grid: SpanGrid, count: int = 5) -> list[TopSpan]:
     """The spans with the largest influence on the response."""
     order = np.argsort(-grid.totals, kind="stable")[:count]
-    return [_top_span(one, grid, int(at)) for at in order]
-
-
-def _top_span(one: Attribution, grid: SpanGrid, at: int) -> TopSpan:
-    first, end = grid.spans[at]
-    influence, loss = float(grid.totals[at]), float(grid.ex_post_privacy_losses[at])
-    words = one.words((first, end))
-    if not grid.unit:
-        return TopSpan(words, first, end, influence, loss)
-    error = grid.errors[at] if grid.errors else 0.0
-    share = float(grid.shares[at])
-    return TopSpan(words, first, end, influence, loss, grid.names[at], share, error)
+    spans = []
+    for at in map(int, order):
+        first, end = grid.spans[at]
+        influence, loss = float(grid.totals[at]), float(grid.ex_post_privacy_losses[at])
+        span = TopSpan(one.words((first, end)), first, end, influence, loss)
+        if grid.unit:
+            error = grid.errors[at] if grid.errors else 0.0
+            span = replace(span, name=grid.names[at], share=float(grid.shares[at]), error=error)
+        spans.append(span)
+    return spans
 
 
 def grid_title(grid: SpanGrid) -> str:
@@ -112,7 +110,7 @@ def grid_title(grid: SpanGrid) -> str:
     return f"Spans of {grid.n} token{plural}{every}"
 
 
-def expected_name(of: str, n: int, unit: str) -> str:
+def name_of_mean(of: str, n: int, unit: str) -> str:
     """What a mean over contexts is the mean of."""
     span = unit or f"span of n = {n}"
     return {"span": span, "top_attributed": f"top-attributed {span}", "context": "whole context"}[
@@ -139,7 +137,7 @@ def finest(reading: Reading) -> SpanGrid:
 
 def grid_notes(reading: Reading, grid: SpanGrid) -> list[str]:
     """How units were measured, and what that can miss."""
-    return [note for note in (_copies(reading, grid), _unopened(grid), _sets(grid)) if note]
+    return [note for note in (_copies(reading, grid), _search_note(grid), _sets(grid)) if note]
 
 
 def excess_note(reading: Reading, grid: SpanGrid) -> str:
@@ -174,7 +172,7 @@ def _copies(reading: Reading, grid: SpanGrid) -> str:
     )
 
 
-def _unopened(grid: SpanGrid) -> str:
+def _search_note(grid: SpanGrid) -> str:
     """What a search inside the top documents may have missed."""
     found = grid.unopened
     if found is None:

@@ -8,13 +8,12 @@ from typing import IO, TYPE_CHECKING
 
 from leakbound.report.influence.spans import (
     Segment,
-    TopSpan,
-    decoding_name,
-    expected_name,
     finest,
     grid_notes,
     grid_title,
     hides_copies,
+    name_of_decoding,
+    name_of_mean,
     segments,
     strongest_pieces,
     top_spans,
@@ -37,42 +36,34 @@ def influence_summary(record: InfluenceRecord, shown: int = SHOWN) -> str:
     lines = []
     for one in record.attributions[:shown]:
         for reading in one.readings:
-            lines += [_whole(reading), *_lambdas(reading)]
+            tokens = ", ".join(
+                f"{piece.strip()!r} {lam:.3g}"
+                for piece, lam in zip(reading.tokens, reading.lams, strict=False)
+            )
+            lines += [_whole(reading), *([f"  λ of each token: {tokens}"] if tokens else [])]
             for grid in reading.grids[:-1]:
                 faint = hides_copies(reading, grid)
                 lines += [
                     _top(one, grid, faint),
                     *(f"    {note}" for note in grid_notes(reading, grid)),
                 ]
-    return "\n".join([*lines, *_expected(record, shown)])
+    return "\n".join([*lines, *_means(record, shown)])
 
 
 def _whole(reading: Reading) -> str:
     whole, how = reading.grids[-1], "sampled" if reading.sampled else "given"
-    influence, loss = whole.totals[0], whole.ex_post_privacy_losses[0]
-    return (
-        f"{decoding_name(reading)}: “{reading.text.strip()}” ({how}). Whole context: influence "
+    influence, loss = float(whole.totals[0]), whole.ex_post_privacy_losses[0]
+    text = (
+        f"{name_of_decoding(reading)}: “{reading.text.strip()}” ({how}). Whole context: influence "
         f"{influence:.3f}, ex-post privacy loss ε {loss:.3f}; numerical tolerance of a token "
-        f"{reading.tolerance:.1g}.{_normalize(reading, float(influence))}"
+        f"{reading.tolerance:.1g}."
     )
-
-
-def _normalize(reading: Reading, influence: float) -> str:
-    if not reading.entropy:
-        return ""
-    return (
-        f" Entropy of the response without the context: {sum(reading.entropy):.3f} nats; influence "
-        f"over it: {reading.normalized(influence):.3f}."
-    )
-
-
-def _lambdas(reading: Reading) -> list[str]:
-    """Each token of a response from bounded CID with its lambda."""
-    tokens = ", ".join(
-        f"{piece.strip()!r} {lam:.3g}"
-        for piece, lam in zip(reading.tokens, reading.lams, strict=False)
-    )
-    return [f"  λ of each token: {tokens}"] if tokens else []
+    if reading.entropy:
+        text += (
+            f" Entropy of the response without the context: {sum(reading.entropy):.3f} nats; "
+            f"influence over it: {reading.normalized(influence):.3f}."
+        )
+    return text
 
 
 def _top(one: Attribution, grid: SpanGrid, faint: bool) -> str:
@@ -80,30 +71,23 @@ def _top(one: Attribution, grid: SpanGrid, faint: bool) -> str:
     if not grid.unit:
         found = (f"{span.text.strip()!r} {span.influence:.3f}" for span in spans)
         return f"  n = {grid.n}: top-attributed {', '.join(found)}"
-    named = (
-        f"{_short(span)} {span.influence:.3f}{_error(span)}" + f" ({span.share:.0%})" * (not faint)
-        for span in spans
-    )
+    named = []
+    for span in spans:
+        text = " ".join(span.text.split())
+        short = text if len(text) <= WORDS else text[: WORDS - 1] + "…"
+        error = f" ± {span.error:.3f}" if span.error else ""
+        share = "" if faint else f" ({span.share:.0%})"
+        named.append(f"{span.name} {short!r} {span.influence:.3f}{error}{share}")
     return f"  {grid_title(grid)}: top-attributed {', '.join(named)}"
 
 
-def _short(span: TopSpan) -> str:
-    """Name of a unit and the beginning of its text."""
-    text = " ".join(span.text.split())
-    return f"{span.name} {text if len(text) <= WORDS else text[: WORDS - 1] + '…'!r}"
-
-
-def _error(span: TopSpan) -> str:
-    return f" ± {span.error:.3f}" if span.error else ""
-
-
-def _expected(record: InfluenceRecord, shown: int) -> list[str]:
+def _means(record: InfluenceRecord, shown: int) -> list[str]:
     count = len(record.attributions)
     if count < 2:
         return []
     more = f"{count - shown} more contexts are in the report and the exports."
     rows = [
-        f"  λ = {e.lam:g}, {expected_name(e.of, e.n, e.unit)}: {e.mean:.3f} [{e.low:.3f}, "
+        f"  λ = {e.lam:g}, {name_of_mean(e.of, e.n, e.unit)}: {e.mean:.3f} [{e.low:.3f}, "
         f"{e.high:.3f}]"
         for e in record.expected
     ]
@@ -118,7 +102,7 @@ def print_heat(record: InfluenceRecord, shown: int = SHOWN, file: IO[str] | None
     console = Console(file=file or sys.stdout, highlight=False, soft_wrap=True)
     for one in record.attributions[:shown]:
         for reading in one.readings:
-            grid, how = finest(reading), f"{record.model}, {decoding_name(reading)}"
+            grid, how = finest(reading), f"{record.model}, {name_of_decoding(reading)}"
             what = f"spans of {grid.n}" if not grid.unit else f"{grid.unit}s"
             console.print(f"Influence of {what} on the response, {how}:", markup=False)
             faint = hides_copies(reading, grid)

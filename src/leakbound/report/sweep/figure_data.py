@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from leakbound.report.sweep.names import key_name, setting_name
+from leakbound.report.sweep.words import key_name, setting_name
 
 if TYPE_CHECKING:
     from leakbound.sweeping import SweepPoint, SweepRecord
@@ -79,16 +79,9 @@ def figures_of(record: SweepRecord) -> list[FigureData]:
 Value = Callable[["SweepPoint"], "float | None"]
 
 
-def _utility(point: SweepPoint) -> float | None:
-    return None if point.utility is None else point.utility.value
-
-
-def _zero_shot(point: SweepPoint) -> float | None:
-    return None if point.utility is None else point.utility.zero_shot
-
-
-def _non_private(point: SweepPoint) -> float | None:
-    return None if point.utility is None else point.utility.non_private
+def _of_utility(name: str) -> Value:
+    """A value of the utility of a point, where it was measured."""
+    return lambda point: None if point.utility is None else getattr(point.utility, name)
 
 
 def _bound(point: SweepPoint) -> float | None:
@@ -110,7 +103,8 @@ class _Sweep:
             *self._merged("exact", "exact loss of the worst pair", lambda p: p.exact_epsilon),
             *self._merged("claim", "claim", lambda p: p.claim.epsilon),
         ]
-        left_out = sum(not _finite(point.bound.epsilon) for point in self.record.points)
+        known = (one.bound.epsilon for one in self.record.points if one.bound.epsilon is not None)
+        left_out = len(self.record.points) - sum(map(math.isfinite, known))
         return self._over_axis("bound", f"Bound against {self._x()}", "ε", series, left_out)
 
     def utility(self) -> FigureData:
@@ -120,16 +114,16 @@ class _Sweep:
 
     def _utilities(self) -> list[Series]:
         return [
-            *self._merged("utility", "private outputs", _utility),
-            *self._merged("zero_shot", "zero-shot baseline", _zero_shot),
-            *self._merged("non_private", "non-private upper bound", _non_private),
+            *self._merged("utility", "private outputs", _of_utility("value")),
+            *self._merged("zero_shot", "zero-shot baseline", _of_utility("zero_shot")),
+            *self._merged("non_private", "non-private upper bound", _of_utility("non_private")),
         ]
 
     def frontier(self) -> FigureData:
         """Utility over the bound: upper left is better, as far as this attack can tell."""
         groups: dict[str, list[FigurePoint]] = {}
         for at, points in enumerate(self.settings):
-            if (found := self._point(at, _bound, _utility)) is not None:
+            if (found := self._point(at, _bound, _of_utility("value"))) is not None:
                 name = setting_name(points[0].changes, self.axis)
                 groups.setdefault(name, []).append(found)
         series = [Series(name or "settings", "utility", tuple(g)) for name, g in groups.items()]
@@ -207,10 +201,6 @@ class _Sweep:
         if self.axis:
             return setting_name({self.axis: changes[self.axis]})
         return setting_name(changes) if len(self.settings) <= MANY else str(at + 1)
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 def _axis(record: SweepRecord) -> str | None:

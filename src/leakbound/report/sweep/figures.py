@@ -17,9 +17,10 @@ from leakbound.report.figures import (
     WIDTH,
     canvas,
     legend_below,
+    name_places,
+    number_places,
     svg,
 )
-from leakbound.report.places import name_places, number_places
 from leakbound.report.sweep.figure_data import REFERENCES, FigureData, Series, figures_of
 
 if TYPE_CHECKING:
@@ -115,16 +116,39 @@ def figure_csv(figure: FigureData) -> str:
 
 
 def _draw(data: FigureData) -> Figure:
+    from matplotlib.patches import Patch
+
     figure, axes = canvas(data.x, data.y)
     looks = cycle(LOOKS)
     for series in data.series:
         if series.kind in REFERENCE_LOOKS:
             _draw_reference(axes, data, series)
         else:
-            _draw_measured(axes, data, series, next(looks))
+            look = next(looks)
+            x, y = _middles(series)
+            dashes = look.dashes if data.connected and len(x) > 1 else ""
+            style = {"color": look.color, "ls": dashes, "marker": look.marker}
+            axes.plot(x, y, ms=5, lw=1.8, label=series.name, **style)  # type: ignore[arg-type]
+            if data.repeats > 1:
+                _draw_spread(axes, series, look.color, bool(dashes))
+            if data.name == "frontier":
+                for point in series.points:
+                    axes.annotate(
+                        point.label, (point.x.middle, point.y.middle), xytext=(4, 4),
+                        textcoords="offset points", fontsize=TEXT, color=INK,
+                    )  # fmt: skip
     below = _scale_x(axes, data)
-    _scale_y(axes, data)
-    _legend(figure, axes, data, below)
+    values = [point.y.high for series in data.series for point in series.points]
+    if data.name != "bound":
+        axes.set_ylim(-0.03, 1.03)
+    elif values:
+        top = max(*values, 1e-3)
+        axes.set_ylim(-0.03 * top, 1.05 * top)
+    handles, names = axes.get_legend_handles_labels()
+    if data.repeats > 1:  # say what a band is: it looks like a confidence band
+        handles.append(Patch(color=INK, alpha=0.18, lw=0))
+        names.append(SPREAD.format(repeats=data.repeats))
+    figure.set_size_inches(WIDTH, 3.0 + below + legend_below(figure, handles, names))
     return figure
 
 
@@ -146,22 +170,6 @@ def _draw_reference(axes: Axes, data: FigureData, series: Series) -> None:
 def _middles(series: Series) -> tuple[list[float], list[float]]:
     points = series.points
     return [point.x.middle for point in points], [point.y.middle for point in points]
-
-
-def _draw_measured(axes: Axes, data: FigureData, series: Series, look: _Look) -> None:
-    x, y = _middles(series)
-    dashes = look.dashes if data.connected and len(x) > 1 else ""
-    axes.plot(
-        x, y, color=look.color, ls=dashes, marker=look.marker, ms=5, lw=1.8, label=series.name
-    )
-    if data.repeats > 1:
-        _draw_spread(axes, series, look.color, bool(dashes))
-    if data.name == "frontier":
-        for point in series.points:
-            axes.annotate(
-                point.label, (point.x.middle, point.y.middle), xytext=(4, 4),
-                textcoords="offset points", fontsize=TEXT, color=INK,
-            )  # fmt: skip
 
 
 def _draw_spread(axes: Axes, series: Series, color: str, connected: bool) -> None:
@@ -188,24 +196,3 @@ def _scale_x(axes: Axes, data: FigureData) -> float:
             axes.set_xscale("log")
         number_places(axes, places)
     return 0.0
-
-
-def _scale_y(axes: Axes, data: FigureData) -> None:
-    """From 0; a utility up to 1."""
-    values = [point.y.high for series in data.series for point in series.points]
-    if data.name != "bound":
-        axes.set_ylim(-0.03, 1.03)
-    elif values:
-        top = max(*values, 1e-3)
-        axes.set_ylim(-0.03 * top, 1.05 * top)
-
-
-def _legend(figure: Figure, axes: Axes, data: FigureData, below: float) -> None:
-    """Below the axes. It says what a band is, since it looks like a confidence band and is none."""
-    from matplotlib.patches import Patch
-
-    handles, names = axes.get_legend_handles_labels()
-    if data.repeats > 1:
-        handles.append(Patch(color=INK, alpha=0.18, lw=0))
-        names.append(SPREAD.format(repeats=data.repeats))
-    figure.set_size_inches(WIDTH, 3.0 + below + legend_below(figure, handles, names))

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.subject import asked_models, claim_words
-from leakbound.report.cells import TableCell
-from leakbound.report.frame import facts
+from leakbound.auditing.result.sentences import claim_words, models_of
 from leakbound.report.pages import render, script_file
 from leakbound.report.sweep.figure_data import FigureData, figures_of
 from leakbound.report.sweep.figures import figure_svg
-from leakbound.report.sweep.names import key_name, setting_name
 from leakbound.report.sweep.words import (
     answer_sentence,
     calls_sentence,
+    grid_sentence,
     joint_confidence,
+    key_name,
     not_tried_sentence,
+    setting_name,
     subjects_of,
     tally,
-    tried_sentence,
     worst_sentences,
 )
-from leakbound.report.words import KINDS, LIMITS, decimal, rate_text, verdict_text
+from leakbound.report.words import KINDS, LIMITS, TableCell, decimal, facts, rate_text, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
@@ -49,19 +47,53 @@ NONE = -1.0  # where a cell without a number is sorted: before all numbers
 
 def sweep_page(record: SweepRecord, title: str | None = None) -> str:
     warnings = dict.fromkeys(warning for point in record.points for warning in point.warnings)
-    head, rows = _head(record), _rows(record)
-    shown, same = _columns(head, rows)
+    head = (
+        "no.", *map(key_name, record.grid), "seed", "verdict", "claimed ε", "ε ≥", "by", "TPR",
+        "FPR", "μ ≥", "guaranteed μ", "exact ε", *(UTILITY if record.utilities else ()), "pairs",
+        "model calls", "run",
+    )  # fmt: skip
+    settings = enumerate(record.settings, 1)  # repeats of one setting have its number
+    rows = [_row(record, at, point) for at, points in settings for point in points]
+    same = [  # columns that are the same in all points
+        at for at, name in enumerate(head)
+        if len(rows) > 1 and name not in ALWAYS and len({row[at].text for row in rows}) == 1
+    ]  # fmt: skip
+    shown = [at for at in range(len(head)) if at not in same]
+    tones = {point.verdict for point in record.points}
+    base, subjects = record.base, subjects_of(record)
+    data = base.get("data") or base.get("data_dir")
     return render(
         "sweep/page.html.j2",
         script=script_file("sweep/page.js"),
         title=title or f"Sweep over {', '.join(map(key_name, record.grid)) or 'seeds'}",
-        tone=_tone(record), facts=_facts(record), answer=answer_sentence(record),
+        tone=next((v for v in ("violation", "inconclusive", "no_violation") if v in tones), ""),
+        facts=facts(
+            system=", ".join(dict.fromkeys(one.system for one in subjects)),
+            model=models_of(subjects) if subjects else "",
+            data=PurePath(str(data)).name if data else "",
+            claim=claim_words(subjects),
+            cost=calls_sentence(record).removesuffix("."),
+        ),
+        answer=answer_sentence(record),
         tally=[(name, verdict_text(name), count) for name, count in tally(record).items()],
-        lines=_lines(record),
+        lines={} if not record.points else {
+            "Worst": " ".join(worst_sentences(record)),
+            "Tried": grid_sentence(record), "Not tried": not_tried_sentence(record),
+            "Confidence": joint_confidence(record),
+        },
         figures=[(figure_svg(data), _caption(data)) for data in figures_of(record)],
         head=[head[at] for at in shown],
-        rows=[_Row([row[at] for at in shown], _search(head, row)) for row in rows],
-        same="; ".join(f"{name} {text}" for name, text in same),
+        rows=[
+            {
+                "cells": [row[at] for at in shown],
+                # what the filter reads: all columns
+                "searched": " ".join(
+                    f"{name}={one.text}".lower() for name, one in zip(head, row, strict=True)
+                ),
+            }
+            for row in rows
+        ],
+        same="; ".join(f"{head[at]} {rows[0][at].text}" for at in same),
         missing=[
             (setting_name(one.changes), str(one.seed), verdict_text(one.cause), one.reason)
             for one in record.missing
@@ -71,76 +103,11 @@ def sweep_page(record: SweepRecord, title: str | None = None) -> str:
     )  # fmt: skip
 
 
-class _Row(NamedTuple):
-    """A line of the table, and what the filter reads of it."""
-
-    cells: list[TableCell]
-    searched: str
-
-
-def _columns(
-    head: Sequence[str], rows: Sequence[Sequence[TableCell]]
-) -> tuple[list[int], list[tuple[str, str]]]:
-    """The columns that differ between points, and those that are the same in all."""
-    same = [
-        at for at, name in enumerate(head)
-        if len(rows) > 1 and name not in ALWAYS and len({row[at].text for row in rows}) == 1
-    ]  # fmt: skip
-    shown = [at for at in range(len(head)) if at not in same]
-    return shown, [(head[at], rows[0][at].text) for at in same]
-
-
-def _search(head: Sequence[str], row: Sequence[TableCell]) -> str:
-    """All columns as name=text."""
-    return " ".join(f"{name}={one.text}".lower() for name, one in zip(head, row, strict=True))
-
-
-def _tone(record: SweepRecord) -> str:
-    found = {point.verdict for point in record.points}
-    return next((v for v in ("violation", "inconclusive", "no_violation") if v in found), "")
-
-
-def _facts(record: SweepRecord) -> dict[str, str]:
-    base, subjects = record.base, subjects_of(record)
-    data = base.get("data") or base.get("data_dir")
-    return facts(
-        system=", ".join(dict.fromkeys(one.system for one in subjects)),
-        model=asked_models(subjects) if subjects else "",
-        data=PurePath(str(data)).name if data else "",
-        claim=claim_words(subjects),
-        cost=calls_sentence(record).removesuffix("."),
-    )
-
-
-def _lines(record: SweepRecord) -> dict[str, str]:
-    if not record.points:
-        return {}
-    return {
-        "Worst": " ".join(worst_sentences(record)),
-        "Tried": tried_sentence(record), "Not tried": not_tried_sentence(record),
-        "Confidence": joint_confidence(record),
-    }  # fmt: skip
-
-
 def _caption(data: FigureData) -> str:
     lost = f" {data.left_out} points have no finite value and are not shown."
     return (
         CAPTIONS[data.name] + (SPREAD if data.repeats > 1 else "") + (lost if data.left_out else "")
     )
-
-
-def _head(record: SweepRecord) -> tuple[str, ...]:
-    return (
-        "no.", *map(key_name, record.grid), "seed", "verdict", "claimed ε", "ε ≥", "by", "TPR",
-        "FPR", "μ ≥", "guaranteed μ", "exact ε", *(UTILITY if record.utilities else ()), "pairs",
-        "model calls", "run",
-    )  # fmt: skip
-
-
-def _rows(record: SweepRecord) -> list[list[TableCell]]:
-    """Points by setting; repeats of one setting have its number."""
-    settings = enumerate(record.settings, 1)
-    return [_row(record, at, point) for at, points in settings for point in points]
 
 
 def _row(record: SweepRecord, number: int, point: SweepPoint) -> list[TableCell]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.subject import first_line
-from leakbound.report.sweep.names import key_name, setting_name
+from leakbound.auditing.result.sentences import first_line
 from leakbound.report.sweep.words import (
     calls_sentence,
+    grid_sentence,
     joint_confidence,
+    key_name,
+    setting_name,
     subjects_of,
     tally_sentence,
-    tried_sentence,
     worst_sentences,
 )
-from leakbound.report.text import aligned
-from leakbound.report.words import decimal, verdict_text
+from leakbound.report.words import align, decimal, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ def sweep_summary(record: SweepRecord, model_calls: int | None = None) -> str:
     """
     lines = [first_line(f"SWEEP ({tally_sentence(record)})", subjects_of(record))]
     if record.points:
-        tried = f"Tried: {tried_sentence(record)}"
+        tried = f"Tried: {grid_sentence(record)}"
         said = (*worst_sentences(record), joint_confidence(record), tried)
         lines += [f"  {one}" for one in said]
-        lines += [aligned(_head(record), *(_cells(record, point) for point in record.points))]
+        lines += [align(_head(record), *(_cells(record, point) for point in record.points))]
     lines += [
         f"  {verdict_text(one.cause)}: {setting_name(one.changes)}, seed {one.seed}: {one.reason}"
         for one in record.missing

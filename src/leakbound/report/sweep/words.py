@@ -1,4 +1,4 @@
-"""The sentences of a sweep's report, shared by terminal and page."""
+"""The words of a report of a sweep, shared by terminal and page."""
 
 from __future__ import annotations
 
@@ -7,14 +7,32 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.subject import Subject, values_words
-from leakbound.report.frame import counted
-from leakbound.report.sweep.names import setting_name
-from leakbound.report.words import VERDICTS, verdict_text
+from leakbound.auditing.result.sentences import Subject, values_words
+from leakbound.report.words import VERDICTS, number_of, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
     from leakbound.sweeping import SweepPoint, SweepRecord
+
+
+def setting_name(changes: Mapping[str, object], without: str | None = None) -> str:
+    """A setting in few words.
+
+    Examples:
+        >>> setting_name({"epsilon": 4, "mechanism.partitions": 10})
+        'ε=4, partitions=10'
+    """
+    shown = {key: value for key, value in changes.items() if key != without}
+    return ", ".join(
+        f"{'ε' if key == 'epsilon' else key_name(key)}={'none' if value is None else value}"
+        for key, value in shown.items()
+    )
+
+
+def key_name(key: str) -> str:
+    """A key of a grid in few words."""
+    return key.removeprefix("mechanism.")
+
 
 FIXED = ("query", "canary", "model", "mechanism", "address", "data")
 WITHIN = ("model", "mechanism")  # an application at an address has its own
@@ -54,9 +72,9 @@ def answer_sentence(record: SweepRecord) -> str:
     if not number:
         return "No point has a result."
     if not found:
-        return f"None of {counted(number, 'point')} was shown to leak more than claimed."
+        return f"None of {number_of(number, 'point')} was shown to leak more than claimed."
     leak = "leaks" if found == 1 else "leak"
-    return f"{found} of {counted(number, 'point')} {leak} more than claimed."
+    return f"{found} of {number_of(number, 'point')} {leak} more than claimed."
 
 
 def worst_sentences(record: SweepRecord) -> list[str]:
@@ -81,7 +99,7 @@ def _bound(point: SweepPoint) -> str:
     )
 
 
-def tried_sentence(record: SweepRecord) -> str:
+def grid_sentence(record: SweepRecord) -> str:
     """What was tried."""
     grid = "; ".join(
         f"{key} = {', '.join('none' if v is None else str(v) for v in values)}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from leakbound._version import __version__
-from leakbound.auditing.result.subject import system_name
+from leakbound.auditing.result.sentences import system_name
 from leakbound.report.audit.words import limits_of
 from leakbound.stats import cut
 from leakbound.stats.counts.intervals import binomial_lower, binomial_upper

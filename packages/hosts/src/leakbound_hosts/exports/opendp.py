@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from leakbound.auditing.result.subject import system_name
+from leakbound.auditing.result.sentences import system_name
 from leakbound.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal
 
 from leakbound.api import audit, plan
-from leakbound.auditing.result.summary import verdict_sentence
+from leakbound.auditing.result.sentences import verdict_sentence
 from leakbound.errors import UsageError
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Counted, Scripted

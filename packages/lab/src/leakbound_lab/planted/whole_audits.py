@@ -8,7 +8,7 @@ from functools import partial
 
 from leakbound.api import audit
 from leakbound.auditing import AuditResult
-from leakbound.auditing.result.summary import verdict_sentence
+from leakbound.auditing.result.sentences import verdict_sentence
 from leakbound.privacy import Gaussian
 from leakbound.tasks import Context
 from leakbound.tasks.synthetic import HELP_DESK, help_desk

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from leakbound.models.address import model_names
-from leakbound.report.figures import COLORS, WIDTH, canvas, legend, svg
-from leakbound.report.frame import counted, facts
+from leakbound.report.figures import COLORS, WIDTH, canvas, legend, name_places, number_places, svg
 from leakbound.report.pages import render
-from leakbound.report.places import name_places, number_places
+from leakbound.report.words import facts, number_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,8 +44,8 @@ def study_page(record: StudyRecord) -> str:
 def _facts(record: StudyRecord) -> dict[str, str]:
     responses = record.contexts * max(1, len(_settings(record)))
     return facts(
-        model=model_names(record.models), data=counted(record.contexts, "context"),
-        cost=f"{counted(responses, 'response')} attributed",
+        model=model_names(record.models), data=number_of(record.contexts, "context"),
+        cost=f"{number_of(responses, 'response')} attributed",
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from leakbound.attacks.queries import GivenQuery
 from leakbound.auditing.design.pairs import Pair, label_order
-from leakbound.auditing.observe.release import simulated_scores
+from leakbound.auditing.observe.release import scores_of_simulation
 from leakbound.auditing.prepare.prepare import check
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.run_store import EvidenceRow
@@ -260,7 +260,7 @@ class Pilot:
     def _evaluate(self, text: str, places: Sequence[int]) -> None:
         """Ask, release outputs of each context, and write down what was found before the rest."""
         prepared, pairs, before = self.prepared, self.asked(text, places), self.budget.spent
-        found = simulated_scores(
+        found = scores_of_simulation(
             prepared.task, prepared.mechanism, self.score, pairs, self._collected(pairs), self.root,
             self.draws,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from leakbound.api.decisions import shared_keys
 from leakbound.api.kinds import require_path
 from leakbound.api.parameters import Rows, SharedOptions, UserSystem
 from leakbound.attacks import QUERIES, AuditQuery, GivenQuery, IfThenExplicit, templates
-from leakbound.auditing.collect.system_calls import paced
+from leakbound.auditing.collect.runners import pace
 from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.prepare.prepared import Prepared
@@ -126,7 +126,7 @@ def open_pilot(
     asked = make_spec({**spec.flat(), "rows": spec.design.rows, "query": _give(spec, start)})
     given = handed or Handed(model=model, mechanism=system, rows=rows)
     prepared = prepare(asked, handed=given, opener=partial(open_models, endpoint=endpoint))
-    prepared = paced(prepared, calls)
+    prepared = pace(prepared, calls)
     data = load_data(asked.design)[0] if given.rows is None else given.rows
     kept = {key: value for key, value in asked.flat().items() if key not in IRRELEVANT}
     identity = {

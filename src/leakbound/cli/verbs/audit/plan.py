@@ -16,7 +16,7 @@ from leakbound.auditing.one_run.prepare import PreparedOneRun
 from leakbound.auditing.plan import Plan, plan
 from leakbound.auditing.prepare.build import open_models
 from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.result.subject import first_line
+from leakbound.auditing.result.sentences import first_line
 from leakbound.auditing.store.commitments import commit as commit_to
 from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.endpoint import endpoint_options

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import yaml
 
-from leakbound.auditing.result.export import config_text
+from leakbound.auditing.result.audit_result import config_text
 from leakbound.cli.screen.finished_runs import one_result
 from leakbound.cli.screen.help_pages import SETTINGS, subcommand
 from leakbound.cli.screen.output import emit

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing.result.subject import first_line, subject_of
+from leakbound.auditing.result.sentences import first_line, subject_of
 from leakbound.cli.screen.finished_runs import given_runs
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output

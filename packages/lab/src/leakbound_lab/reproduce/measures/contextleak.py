@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from leakbound.auditing import AuditResult
-from leakbound.auditing.result.judge_refusals import REFUSES_ALL
+from leakbound.auditing.result.assemble import REFUSES_ALL
 from leakbound.mechanisms import FewShot, ZeroShot
 from leakbound.stats import accuracy_bound, accuracy_log_odds, cut
 from leakbound_lab.reproduce.context import AuditKeys, RecipeContext

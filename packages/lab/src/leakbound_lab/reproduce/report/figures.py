@@ -8,8 +8,18 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Literal
 
-from leakbound.report.figures import CLAIM, COLORS, INK, LINES, WIDTH, canvas, legend_below, svg
-from leakbound.report.places import name_places, number_places
+from leakbound.report.figures import (
+    CLAIM,
+    COLORS,
+    INK,
+    LINES,
+    WIDTH,
+    canvas,
+    legend_below,
+    name_places,
+    number_places,
+    svg,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

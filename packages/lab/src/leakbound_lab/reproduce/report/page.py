@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from leakbound.report.cells import TableCell
-from leakbound.report.frame import facts
 from leakbound.report.pages import render
+from leakbound.report.words import TableCell, facts
 from leakbound_lab.reproduce.report.figures import RecipeFigure, recipe_svg
 
 CLASSES: Mapping[str, str] = {  # of the common stylesheet
