@@ -92,12 +92,7 @@ class IgnoredEntryPoint(UserWarning):
 
 
 def reason_of(error: Exception) -> str:
-    """Why a file cannot be used, without the numbers and paths that Python adds.
-
-    Examples:
-        >>> reason_of(FileNotFoundError(2, "No such file or directory", "rows.jsonl"))
-        'no such file or directory'
-    """
+    """Why a file cannot be used, without the numbers and paths that Python adds."""
     from pydantic_core import ValidationError  # where nothing fails, it need not be loaded
 
     if isinstance(error, ValidationError):
@@ -136,12 +131,7 @@ def _first_problem(error: ValidationError) -> str:
 
 
 def why_no_file(path: Path) -> str:
-    """Why a path that is no regular file cannot be read as one.
-
-    Examples:
-        >>> why_no_file(Path("nothing.csv"))
-        'does not exist'
-    """
+    """Why a path that is no regular file cannot be read as one."""
     if path.exists():
         return "is a pipe or a device; save what it holds as a file"
     if path.is_symlink():

@@ -142,12 +142,7 @@ def compare_influences(
 def median_interval(values: Floats, alpha: float) -> tuple[float, float]:
     """An interval for the median of any distribution.
 
-    Reference:
-        The sign test inverted: H. A. David, Order Statistics, section 7.1.
-
-    Examples:
-        >>> median_interval(np.arange(11.0), 0.05)
-        (1.0, 9.0)
+    Reference: The sign test inverted: H. A. David, Order Statistics, section 7.1.
     """
     ordered, n = np.sort(values), len(values)
     below = bdtr(np.arange(n), n, 0.5)  # P(at most this many of n are below the median)

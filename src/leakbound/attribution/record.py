@@ -388,8 +388,7 @@ def means_over_contexts(
 ) -> tuple[Expected, ...]:
     """Expected context influence: means over contexts with t intervals.
 
-    Reference:
-        CI, equation 5.
+    Reference: CI, equation 5.
     """
     values: dict[tuple[float, int, str, str], list[float]] = {}
     for reading in (r for one in attributions for r in one.readings):
@@ -416,12 +415,7 @@ def statistics(reading: Reading, tokens: int = 1) -> Iterator[tuple[str, int, st
 
 
 def interval(values: Floats, confidence: float = CONFIDENCE) -> dict[str, float]:
-    """Student t interval for the mean of numbers that are at least 0.
-
-    Examples:
-        >>> interval(np.array([1.0, 2.0, 3.0]))["mean"]
-        2.0
-    """
+    """Student t interval for the mean of numbers that are at least 0."""
     mean, count = float(values.mean()), len(values)
     if count < 2:
         return {"mean": mean, "low": 0.0, "high": float("inf")}

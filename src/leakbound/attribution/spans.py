@@ -198,12 +198,7 @@ def blocks(length: int, n: int, stride: int | None = None) -> tuple[Span, ...]:
 
 
 def span_sizes(length: int, ngrams: Sequence[int]) -> tuple[int, ...]:
-    """The span sizes to measure.
-
-    Examples:
-        >>> span_sizes(10, (8, 1, 128))
-        (1, 8, 10)
-    """
+    """The span sizes to measure."""
     return (*sorted({n for n in ngrams if n < length}), length)
 
 

@@ -69,8 +69,7 @@ def joint_top_k(
         Bounded range of scale * range, where the utilities of neighbours differ by `range`
         (`joint_range` in the units of the counts).
 
-    Reference:
-        Gillenwater, Joseph, Munoz and Diaz (ICML 2022), Algorithm 2.
+    Reference: Gillenwater, Joseph, Munoz and Diaz (ICML 2022), Algorithm 2.
     """
     order = np.argsort(-counts, kind="stable")
     ranked = counts[order]
@@ -114,8 +113,7 @@ def mean_counts(
 ) -> npt.NDArray[np.float64]:
     """Share of answers in which each keyword is counted.
 
-    Guarantee:
-        Replacing one answer changes at most 2 per_answer means by 1/len(texts) each.
+    Guarantee: Replacing one answer changes at most 2 per_answer means by 1/len(texts) each.
     """
     at = {word: i for i, word in enumerate(domain)}
     counts = np.zeros(len(domain))

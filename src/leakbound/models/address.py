@@ -202,12 +202,7 @@ def open_embedder(address: str) -> Model:
 
 
 def model_names(models: Iterable[str]) -> str:
-    """Models, each once.
-
-    Examples:
-        >>> model_names(["pocket", "openai/mine", "pocket"])
-        'pocket (bundled with leakbound: it is not your model), openai/mine'
-    """
+    """Models, each once."""
     return ", ".join(f"{m}{NOT_YOURS}" if m in BUNDLED else m for m in dict.fromkeys(models))
 
 

@@ -129,12 +129,7 @@ Content = str | Image | Parts
 
 
 def join(contents: Iterable[Content]) -> str | Parts:
-    """Join contents in order.
-
-    Examples:
-        >>> join(["a ", "kite"])
-        'a kite'
-    """
+    """Join contents in order."""
     found = list(contents)
     try:
         return "".join(found)  # type: ignore[arg-type]
@@ -150,12 +145,7 @@ def join(contents: Iterable[Content]) -> str | Parts:
 
 
 def fill(template: str, slot: str, content: Content) -> str | Parts:
-    """Fill a template.
-
-    Examples:
-        >>> fill("say {x}", "{x}", "hello")
-        'say hello'
-    """
+    """Fill a template."""
     first, *rest = template.split(slot)
     return join([first, *(part for text in rest for part in (content, text))])
 
@@ -183,12 +173,7 @@ def content_key(content: Content) -> str | list[str | dict[str, str]]:
 
 
 def without(content: Content, part: Content, mark: str) -> str | Parts:
-    """Hide a part of a content.
-
-    Examples:
-        >>> without("call 555", "555", "[hidden]")
-        'call [hidden]'
-    """
+    """Hide a part of a content."""
     hidden = images_in(part)
     kept = [mark if p in hidden else p for p in _parts(content)]
     return join(
@@ -214,12 +199,7 @@ def data_url(image: Image) -> str:
 
 
 def content_size(content: Content) -> str:
-    """The size of a content, without the content itself.
-
-    Examples:
-        >>> content_size("secret")
-        '6 characters'
-    """
+    """The size of a content, without the content itself."""
     return ", ".join(
         f"{len(p)} characters" if isinstance(p, str) else _measure(p) for p in _parts(content)
     )

@@ -31,32 +31,17 @@ KINDS = {
 
 
 def verdict_text(verdict: str) -> str:
-    """A verdict as people read it.
-
-    Examples:
-        >>> verdict_text("no_violation")
-        'no violation'
-    """
+    """A verdict as people read it."""
     return verdict.replace("_", " ")
 
 
 def sentence(text: str) -> str:
-    """A text with a capital.
-
-    Examples:
-        >>> sentence("bounds decide"), sentence("ε is bounded")
-        ('Bounds decide', 'ε is bounded')
-    """
+    """A text with a capital."""
     return text[:1].upper() + text[1:] if text[:1].isascii() else text
 
 
 def decimal(value: float | None, digits: int = 3) -> str:
-    """A number, or a dash.
-
-    Examples:
-        >>> decimal(0.25), decimal(None)
-        ('0.250', '–')
-    """
+    """A number, or a dash."""
     return "–" if value is None else f"{value:.{digits}f}"
 
 
@@ -98,23 +83,12 @@ def report_day() -> str:
 
 
 def number_of(number: int, thing: str) -> str:
-    """A number of things.
-
-    Examples:
-        >>> number_of(1, "context"), number_of(1200, "context")
-        ('1 context', '1,200 contexts')
-    """
+    """A number of things."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def align(*rows: Sequence[str]) -> str:
-    """Rows of cells as lines of columns.
-
-    Examples:
-        >>> print(align(("a", "bb"), ("ccc", "d")))
-        a    bb
-        ccc  d
-    """
+    """Rows of cells as lines of columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

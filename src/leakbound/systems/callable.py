@@ -317,15 +317,7 @@ QUERY_METHODS = ("invoke", "query", "predict", "run", "__call__")
 
 
 def session_of(opened: object, name: str) -> Session:
-    """The session that an opened object stands for.
-
-    Examples:
-        >>> class Engine:
-        ...     def query(self, text):
-        ...         return {"response": text.upper()}
-        >>> session_of(Engine(), "mine").ask("yes").text
-        'YES'
-    """
+    """The session that an opened object stands for."""
     ask: object = getattr(opened, "ask", None)
     if callable(ask) and not is_async(ask) and callable(getattr(opened, "close", None)):
         return cast(Session, opened)

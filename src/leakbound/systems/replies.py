@@ -71,12 +71,7 @@ def together(replies: Sequence[Reply], query: Query) -> Reply:
 
 
 def join_pieces(answer: object) -> object:
-    """An answer that comes in pieces, as one.
-
-    Examples:
-        >>> join_pieces(part for part in ("it is ", {"content": "so"}))
-        'it is so'
-    """
+    """An answer that comes in pieces, as one."""
     return "".join(map(_piece, answer)) if isinstance(answer, Iterator) else answer
 
 
@@ -100,12 +95,7 @@ def _piece(piece: object) -> str:
 
 
 def text_in(answer: object, depth: int = DEPTH) -> object:
-    """The text of an answer.
-
-    Examples:
-        >>> text_in({"choices": [{"message": {"content": [{"type": "text", "text": "yes"}]}}]})
-        'yes'
-    """
+    """The text of an answer."""
     if isinstance(answer, str) or depth == 0:
         return answer
     for name in TEXTS:

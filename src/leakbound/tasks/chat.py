@@ -13,33 +13,17 @@ ANSWERERS = ("assistant", "gpt", "model")
 
 
 def prompt_of(chat: str) -> str:
-    """Name of the field that holds what was said before the last answer of a conversation.
-
-    Examples:
-        >>> prompt_of("messages")
-        'messages.prompt'
-    """
+    """Name of the field that holds what was said before the last answer of a conversation."""
     return f"{chat}.prompt"
 
 
 def answer_of(chat: str) -> str:
-    """Name of the field that holds the last answer of a conversation.
-
-    Examples:
-        >>> answer_of("messages")
-        'messages.answer'
-    """
+    """Name of the field that holds the last answer of a conversation."""
     return f"{chat}.answer"
 
 
 def with_chats(row: SourceRow) -> SourceRow:
-    """A row whose conversations are texts.
-
-    Examples:
-        >>> said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
-        >>> with_chats(SourceRow("row 1", {"messages": said})).fields["messages.answer"]
-        'Hello'
-    """
+    """A row whose conversations are texts."""
     found: Fields = {}
     for name, value in row.fields.items():
         if name in CHATS and isinstance(value, list) and any(isinstance(m, dict) for m in value):

@@ -52,11 +52,6 @@ def _compare(text: str, answers: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def plain(text: str, around: str = AROUND) -> str:
-    """A text without what means nothing in an answer.
-
-    Examples:
-        >>> plain(' "Spam".')
-        'spam'
-    """
+    """A text without what means nothing in an answer."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return re.sub(r"\s+", " ", folded).strip(around)

@@ -14,12 +14,7 @@ COINS = 3  # names these draws among those of a job
 
 
 def places_by_position(shots: int, count: int) -> tuple[tuple[int, ...], ...]:
-    """Places of the examples of each part; example i goes to part i mod `count`.
-
-    Examples:
-        >>> places_by_position(5, 2)
-        ((0, 2, 4), (1, 3))
-    """
+    """Places of the examples of each part; example i goes to part i mod `count`."""
     return tuple(tuple(range(i, shots, count)) for i in range(count))
 
 
@@ -53,20 +48,14 @@ def require_sampling(sampling: str) -> None:
 
 
 def poisson_rate(shots: int, count: int, rest: int) -> float:
-    """Probability with which an example that is left enters the next part.
-
-    Examples:
-        >>> poisson_rate(20, 10, 20), poisson_rate(20, 10, 1)
-        (0.1, 1.0)
-    """
+    """Probability with which an example that is left enters the next part."""
     return min(1.0, shots / count / rest)
 
 
 def poisson_places(shots: int, count: int, draw: int) -> tuple[tuple[int, ...], ...]:
     """Places of the examples of each part, drawn one part after the other from what is left.
 
-    Reference:
-        CL, Algorithm 3.
+    Reference: CL, Algorithm 3.
 
     Examples:
         >>> parts = poisson_places(6, 3, draw=1)
@@ -93,8 +82,7 @@ def split_by_poisson(context: Context, count: int, draw: int) -> list[Context]:
         sampling is claimed. Nothing is proven under `add_remove`, where the rates, and with them
         the parts of all other examples, depend on the number of examples.
 
-    Reference:
-        CL, Algorithm 3.
+    Reference: CL, Algorithm 3.
     """
     places = poisson_places(len(context), count, draw)
     return [tuple(context[at] for at in part) for part in places]

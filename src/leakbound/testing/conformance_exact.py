@@ -296,13 +296,7 @@ def _require_cost(found: Guarantee, guarantee: Guarantee, releases: int) -> None
 
 
 def part_count(guarantee: Guarantee) -> int:
-    """Number of releases that a guarantee composes.
-
-    Examples:
-        >>> from leakbound.privacy import PureDP, compose
-        >>> part_count(compose([PureDP(0.5)] * 3))
-        3
-    """
+    """Number of releases that a guarantee composes."""
     return sum(part.steps if isinstance(part, Subsampled) else 1 for part in leaves(guarantee))
 
 

@@ -142,12 +142,7 @@ def categories_p_value(answers: npt.ArrayLike, p: Floats) -> float:
 
 
 def argmax_chances(declared: GaussianLaw) -> Floats:
-    """Probability that each entry of a noisy aggregate is the largest, by integration.
-
-    Examples:
-        >>> argmax_chances(GaussianLaw(np.array([2.0, 2.0]), 1.0)).round(9).tolist()
-        [0.5, 0.5]
-    """
+    """Probability that each entry of a noisy aggregate is the largest, by integration."""
     mean, x = np.asarray(declared.mean) / declared.sigma, np.linspace(-10, 10, STEPS)
     gaps = x[:, None, None] + mean[None, :, None] - mean[None, None, :]
     below = special.log_ndtr(gaps)

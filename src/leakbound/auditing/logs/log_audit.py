@@ -102,12 +102,7 @@ class Passage:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, whatever its punctuation, capitals and composition of characters.
-
-    Examples:
-        >>> words_of("Room 12-B, please!")
-        ['room', '12', 'b', 'please']
-    """
+    """The words of a text, whatever its punctuation, capitals and composition of characters."""
     return WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 

@@ -68,13 +68,7 @@ CLAIMS = 1.0, 4.0  # any two: what follows from a claim differs between them
 
 
 def is_named(component: object, key: str, thing: object) -> bool:
-    """Whether a configuration makes an equal object, so that nobody has to hand it over.
-
-    Examples:
-        >>> from leakbound.attacks import CANARIES, Hex
-        >>> is_named(Component.of(Hex(8), CANARIES), "canary", Hex(8))
-        True
-    """
+    """Whether a configuration makes an equal object, so that nobody has to hand it over."""
     if not isinstance(component, Component) or component.python is not None:
         return False
     try:

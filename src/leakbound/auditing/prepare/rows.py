@@ -106,12 +106,7 @@ def public_task(design: Design, own_rows: bool = False) -> Task | None:
 
 
 def public_fields(design: Design) -> tuple[str | None, str | None]:
-    """The fields as far as the configuration names them, before a row is read.
-
-    Examples:
-        >>> public_fields(Design(input_field="body"))
-        ('{body}', None)
-    """
+    """The fields as far as the configuration names them, before a row is read."""
     field, label, template = _fields(design)
     return template or (f"{{{field}}}" if field else None), label
 

@@ -60,12 +60,7 @@ def system_name(result: AuditRecord) -> str:
 
 
 def full_name(name: str, options: Mapping[str, object]) -> str:
-    """A system by its name and options.
-
-    Examples:
-        >>> full_name("report_noisy_max", {"partitions": 5}), full_name("my_system", {})
-        ('report_noisy_max T=5', 'my_system')
-    """
+    """A system by its name and options."""
     if name not in MECHANISMS or MECHANISMS[name] not in TOLD_APART:
         return name
     kind = MECHANISMS[name]
@@ -74,12 +69,7 @@ def full_name(name: str, options: Mapping[str, object]) -> str:
 
 
 def first_line(heading: str, subjects: Sequence[Subject]) -> str:
-    """The first line of an output: on which systems and models, and who claims what of them.
-
-    Examples:
-        >>> first_line("PLAN", [Subject("few_shot", "openai/mine", 1.0, 1e-5, "stated")])
-        'PLAN: few_shot on openai/mine; claim: ε = 1 at δ = 1e-05 (stated by the operator)'
-    """
+    """The first line of an output: on which systems and models, and who claims what of them."""
     if not subjects:
         return heading
     claims = claim_words(subjects)
@@ -87,12 +77,7 @@ def first_line(heading: str, subjects: Sequence[Subject]) -> str:
 
 
 def systems_words(subjects: Sequence[Subject]) -> str:
-    """Systems and their models.
-
-    Examples:
-        >>> systems_words([Subject("few_shot", "openai/mine"), Subject("my_system", None)])
-        "few_shot, my_system on openai/mine, the system's own model"
-    """
+    """Systems and their models."""
     systems = list(dict.fromkeys(one.system for one in subjects))
     names = ", ".join(systems) if len(systems) <= NAMED else f"{len(systems)} systems"
     own = " model" if any(one.model is None for one in subjects) else ""
@@ -100,24 +85,14 @@ def systems_words(subjects: Sequence[Subject]) -> str:
 
 
 def models_of(subjects: Sequence[Subject]) -> str:
-    """The models that systems ask.
-
-    Examples:
-        >>> models_of([Subject("few_shot", "openai/mine"), Subject("my_system", None)])
-        "openai/mine, the system's own"
-    """
+    """The models that systems ask."""
     named = model_names(one.model for one in subjects if one.model is not None)
     own = [OWN] * any(one.model is None for one in subjects)
     return ", ".join([named] * bool(named) + own)
 
 
 def claim_words(subjects: Sequence[Subject]) -> str:
-    """What is claimed, and where the claims come from.
-
-    Examples:
-        >>> claim_words([Subject("s", None, e, 1e-5, "stated") for e in (2.0, 1.0)])
-        'ε = 1, 2 at δ = 1e-05 (stated by the operator)'
-    """
+    """What is claimed, and where the claims come from."""
     alike: dict[tuple[float, str], set[float]] = {}
     for one in subjects:
         if one.epsilon is not None:

@@ -68,12 +68,7 @@ class Target:
 
 
 def system_file(out: Path) -> Path:
-    """Where the description of an application stands.
-
-    Examples:
-        >>> system_file(Path("audit.yaml")).name
-        'audit-system.yaml'
-    """
+    """Where the description of an application stands."""
     return out.with_name(f"{out.stem}-system.yaml")
 
 

@@ -28,8 +28,7 @@ def gumbel_choices(logits: Floats, draws: int, rng: np.random.Generator) -> npt.
 def clip_log_probabilities(scores: npt.ArrayLike, clip: float) -> Floats:
     """Normalised log-probabilities, clamped.
 
-    Guarantee:
-        For any scores, two rows differ by at most C in each entry.
+    Guarantee: For any scores, two rows differ by at most C in each entry.
     """
     raw = finite(scores)
     top = raw.max(-1, keepdims=True)

@@ -79,8 +79,7 @@ def partition_requests(
 class Undefended(MechanismBase):
     """Base of systems that show the whole context to the model and return its reply.
 
-    Guarantee:
-        None.
+    Guarantee: None.
     """
 
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})

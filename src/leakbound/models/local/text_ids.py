@@ -238,12 +238,7 @@ def tokens_by_bytes(tokenizer: Tokenizer) -> int | None:
 
 
 def most_tokens(text: str, special: int | None) -> float:
-    """The most tokens that a text can have.
-
-    Examples:
-        >>> most_tokens("a note", 1), most_tokens("a note", None)
-        (7, inf)
-    """
+    """The most tokens that a text can have."""
     return UNKNOWN if special is None or not text.isascii() else len(text) + special
 
 

@@ -313,12 +313,7 @@ def _scores(request: Request[object], model: str, can: Capabilities) -> HttpRequ
 
 
 def with_space(response: Prompt) -> Prompt:
-    """A response in the form in which it continues a prompt, as in the local engine.
-
-    Examples:
-        >>> with_space("yes")
-        ' yes'
-    """
+    """A response in the form in which it continues a prompt, as in the local engine."""
     return response if not isinstance(response, str) or response[:1].isspace() else f" {response}"
 
 

@@ -63,12 +63,7 @@ PROMPT_TOKENS = TypeAdapter(list[dict[str, PromptToken] | None])
 
 
 def parse_completion(choice: JsonValue) -> ScoredText | None:
-    """Read a choice of /v1/completions, where llama.cpp writes tokens as in chat.
-
-    Examples:
-        >>> parse_completion({"text": "a"})
-        ScoredText(text='a', tokens=())
-    """
+    """Read a choice of /v1/completions, where llama.cpp writes tokens as in chat."""
     try:
         text, logprobs = _answer(choice), _part(choice, "logprobs")
         if not isinstance(logprobs, dict) or not (

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 def setting_name(changes: Mapping[str, object], without: str | None = None) -> str:
-    """A setting in few words.
-
-    Examples:
-        >>> setting_name({"epsilon": 4, "mechanism.partitions": 10})
-        'ε=4, partitions=10'
-    """
+    """A setting in few words."""
     shown = {key: value for key, value in changes.items() if key != without}
     return ", ".join(
         f"{'ε' if key == 'epsilon' else key_name(key)}={'none' if value is None else value}"

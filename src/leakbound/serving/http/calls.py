@@ -55,13 +55,7 @@ UNDELIVERED_SECONDS = 600.0  # the official client gives up after ten minutes
 
 
 def longest_answer(task: Task, mechanism: Mechanism) -> int | None:
-    """The most tokens that an answer can have, from public facts.
-
-    Examples:
-        >>> from leakbound.mechanisms import ReportNoisyMax
-        >>> longest_answer(Task("mail", ("work", "home")), ReportNoisyMax(2.0))
-        11
-    """
+    """The most tokens that an answer can have, from public facts."""
     given = task.answers(Query("-"))
     if given:
         return max(len(text.encode()) for text in (*given, NO_ANSWER))

@@ -168,8 +168,7 @@ UNLIMITED = Unit(
 def divergence(order: float) -> Unit:
     """Renyi divergence at one order. It also counts guarantees of higher orders and of zCDP.
 
-    Reference:
-        Feldman and Zrnic (NeurIPS 2021).
+    Reference: Feldman and Zrnic (NeurIPS 2021).
     """
 
     def value(part: Guarantee) -> float | None:
@@ -189,8 +188,7 @@ def divergence(order: float) -> Unit:
 def share(total: float, of_delta: float) -> Unit:
     """Shares of (epsilon, delta) by basic composition: the larger of each answer's two shares.
 
-    Reference:
-        Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters" (NeurIPS 2016).
+    Reference: Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters" (NeurIPS 2016).
     """
 
     def value(part: Guarantee) -> float | None:

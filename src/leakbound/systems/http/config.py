@@ -120,12 +120,7 @@ class HttpSystemConfig(HttpCall):
 
 
 def slots_of(body: JsonValue) -> set[str]:
-    """Names of the slots in a body.
-
-    Examples:
-        >>> sorted(slots_of({"notes": ["{context}"], "q": "Say: {query}"}))
-        ['context', 'query']
-    """
+    """Names of the slots in a body."""
     return {name for text in _texts(body) for name in SLOT.findall(text)}
 
 

@@ -56,12 +56,7 @@ DEPTH = 5  # choices -> item -> message -> content -> parts
 
 
 def absent_fields(reply: JsonValue) -> list[str]:
-    """The fields that a service says it lacks, as FastAPI and pydantic write it.
-
-    Examples:
-        >>> absent_fields({"detail": [{"type": "missing", "loc": ["body", "notes"]}]})
-        ['notes']
-    """
+    """The fields that a service says it lacks, as FastAPI and pydantic write it."""
     return [name for name, kind in _complaints(reply) if "missing" in kind]
 
 
@@ -152,22 +147,12 @@ def without_context(body: JsonValue) -> JsonValue | None:
 
 
 def is_error(reply: JsonValue) -> bool:
-    """Whether a reply says that something went wrong, whatever its status.
-
-    Examples:
-        >>> is_error({"error": "no question"}), is_error({"error": None, "answer": "yes"})
-        (True, False)
-    """
+    """Whether a reply says that something went wrong, whatever its status."""
     return isinstance(reply, dict) and any(reply.get(name) for name in ERRORS)
 
 
 def text_paths(reply: JsonValue) -> dict[str, str]:
-    """The texts of a reply.
-
-    Examples:
-        >>> text_paths({"choices": [{"message": {"content": "yes"}}]})
-        {'choices.0.message.content': 'yes'}
-    """
+    """The texts of a reply."""
     return dict(_texts(reply, ()))
 
 

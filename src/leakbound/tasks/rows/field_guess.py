@@ -96,14 +96,7 @@ def _name_of(columns: list[RowField], usual: Sequence[str]) -> list[RowField]:
 
 
 def looks_like_row(columns: Iterable[RowField]) -> bool:
-    """Whether what should be names of fields may be a first row, which is private.
-
-    Examples:
-        >>> looks_like_row([RowField("team", ("work", "home", "work"))])
-        False
-        >>> looks_like_row([RowField("work", ("work", "home", "work"))])
-        True
-    """
+    """Whether what should be names of fields may be a first row, which is private."""
     return any(map(_is_value, columns))
 
 

@@ -55,13 +55,7 @@ FIRST_LINE = (
 
 @dataclass(frozen=True, slots=True)
 class FieldMap:
-    """Which fields of a row make the input of an example, and which one its label.
-
-    Examples:
-        >>> fields = FieldMap("{title}: {text}", "kind")
-        >>> fields.example(SourceRow("row 1", {"title": "A", "text": "b", "kind": "c"})).input
-        'A: b'
-    """
+    """Which fields of a row make the input of an example, and which one its label."""
 
     template: str
     label: str
@@ -145,12 +139,7 @@ def _usual_input(have: Sequence[str]) -> str | None:
 
 
 def first_usual(usual: Sequence[str], have: Sequence[str]) -> str | None:
-    """The field with the first of some names; names in small letters come before others.
-
-    Examples:
-        >>> first_usual(("text", "body"), ["Id", "Body"])
-        'Body'
-    """
+    """The field with the first of some names; names in small letters come before others."""
     plain = {name.strip().lower(): name for name in reversed(have)}
     plain |= {name: name for name in have}
     return next((plain[name] for name in usual if name in plain), None)

@@ -25,12 +25,7 @@ MISSING_AS_WRITTEN = frozenset({"None", "NA"})
 
 
 def is_missing(label: str) -> bool:
-    """Does a label say that there is none?
-
-    Examples:
-        >>> [is_missing(label) for label in ("NaN", "n/a", "none", "NA", "spam")]
-        [True, True, False, True, False]
-    """
+    """Does a label say that there is none?"""
     return label.casefold() in MISSING or label in MISSING_AS_WRITTEN
 
 

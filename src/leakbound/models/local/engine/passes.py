@@ -45,14 +45,7 @@ LONG = "longrope"
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How rows share forward passes without changing any answer.
-
-    Examples:
-        >>> Sharing().outcome, Sharing(ragged=0).outcome
-        ('exact', 'equal lengths only')
-        >>> print(Sharing(ragged=256).sentence)
-        rows of more than 256 tokens share a pass with rows of equal length only
-    """
+    """How rows share forward passes without changing any answer."""
 
     ragged: int = ANY
     cached: int = ANY

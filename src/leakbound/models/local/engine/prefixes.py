@@ -298,12 +298,7 @@ def reusable(model: CausalModel) -> bool:
 
 
 def alike(a: Ids, b: Ids) -> int:
-    """Length of the common prefix.
-
-    Examples:
-        >>> alike((1, 2, 3), (1, 2, 4, 5))
-        2
-    """
+    """Length of the common prefix."""
     limit = min(len(a), len(b))
     if a[:limit] == b[:limit]:
         return limit
