@@ -21,14 +21,14 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from leakbound_hosts.rates import PlannedRateTest, RateTest, _rejection_times
 from scipy.optimize import minimize
 from scipy.special import rel_entr
 from scipy.stats import binom
 
 from leakbound.estimators.simulated_power import PlainTest, YesNo, rejection_times
 from leakbound.privacy import ApproxDP
-from leakbound.stats import Assumption, PlannedRateTest, binomial_upper
-from leakbound.stats.counts.rates import RateTest, _rejection_times
+from leakbound.stats import Assumption, binomial_upper
 from leakbound.stats.counts.unconditional import unconditional_power
 from leakbound.stats.power import clopper_pearson_power
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from leakbound_lab.studies.resampled import resampled
 
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.privacy import Gaussian
@@ -23,7 +24,6 @@ from leakbound.stats import (
     joint_beta,
     noise_goodness_of_fit,
     one_run,
-    resampled,
     roc,
     tpr_at_fpr,
 )

@@ -26,11 +26,16 @@ from leakbound_hosts.inspect.rates import (  # noqa: E402
     compare_logs,
     rate_of_log,
 )
+from leakbound_hosts.rates import (  # noqa: E402
+    PlannedRateTest,
+    RateTest,
+    e_benjamini_hochberg,
+    rate_bounds,
+)
 
 import leakbound  # noqa: E402
 from leakbound.errors import DataError, StoreError, UsageError  # noqa: E402
 from leakbound.models import Scripted  # noqa: E402
-from leakbound.stats import PlannedRateTest, RateTest, e_benjamini_hochberg, rate_bounds  # noqa: E402
 
 pytestmark = [pytest.mark.hosts, pytest.mark.filterwarnings("ignore")]
 

@@ -23,7 +23,6 @@ from leakbound.stats import (
     joint_beta,
     noise_goodness_of_fit,
     one_run,
-    resampled,
 )
 
 
@@ -148,30 +147,6 @@ def test_five_percent_less_noise_is_seen_in_4000_draws() -> None:
     assert not noise_goodness_of_fit(rng.normal(0, 0.95, 4000), 1.0).fits
 
 
-def test_resampled_is_a_point_estimate_near_the_truth_of_its_votes() -> None:
-    rng = np.random.default_rng(2)
-    member, nonmember = np.ones(200), np.zeros(200)
-    found = resampled(member, nonmember, 1 / 0.8, rng)
-    assert found.kind == "point_estimate"
-    assert found.confidence is None
-    assert found.mu == pytest.approx(0.8, abs=0.03)
-    twin = [
-        rng.choice(v, 200_000) + rng.normal(0, 1 / 0.8, 200_000) >= 0.5 for v in (member, nonmember)
-    ]
-    tp, fp = (int(t.sum()) for t in twin)
-    assert gdp(tp, 200_000 - tp, fp, 200_000 - fp).mu == pytest.approx(found.mu, abs=0.02)
-
-
-def test_resampled_finds_leakage_where_there_is_none() -> None:
-    """Why it is no bound: votes of a system that leaks nothing."""
-    rng = np.random.default_rng(3)
-    found = [
-        resampled(*rng.binomial(4, 0.1, (2, 200)), 1.0, rng, repeats=1).mu or 0.0  # type: ignore[misc]
-        for _ in range(40)
-    ]
-    assert np.mean(np.array(found) > 0) > 0.15
-
-
 def test_bonferroni_pays_for_its_thresholds() -> None:
     rng = np.random.default_rng(4)
     member, nonmember = rng.normal(1, 1, 300), rng.normal(0, 1, 300)
@@ -201,8 +176,6 @@ def test_bonferroni_pays_for_its_thresholds() -> None:
         (lambda: noise_goodness_of_fit([0.1] * 7, 1.0), "at least 8 draws"),
         (lambda: noise_goodness_of_fit([math.nan] * 9, 1.0), "NaN or infinite"),
         (lambda: noise_goodness_of_fit([0.1] * 9, 0.0), "sigma is 0"),
-        (lambda: resampled([1], [math.nan], 1.0, np.random.default_rng(0)), "1 NaN scores"),
-        (lambda: resampled([1], [1], 1.0, np.random.default_rng(0), trials=1), "at least 2 and 1"),
         (lambda: bonferroni(gdp, [1], [1], [], 1e-5), "no thresholds"),
         (lambda: bonferroni(gdp, [math.nan], [1], [0], 1e-5), "1 NaN scores"),
         (lambda: Bonferroni((math.nan,)), "NaN"),

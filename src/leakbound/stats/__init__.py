@@ -18,16 +18,6 @@ from leakbound.stats.counts.one_run import (
     one_run_power,
     right_to_reject,
 )
-from leakbound.stats.counts.planned_rates import PlannedRateTest, RateDesign
-from leakbound.stats.counts.rates import (
-    RateBounds,
-    RatePlan,
-    RateTest,
-    e_benjamini_hochberg,
-    plan_rate,
-    rate_bounds,
-)
-from leakbound.stats.counts.resampled import resampled
 from leakbound.stats.counts.two_samples import rank_test, sign_test
 from leakbound.stats.curves.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
 from leakbound.stats.curves.thresholds import (
@@ -62,12 +52,11 @@ from leakbound.stats.power import (
 __all__ = [
     "Assumption", "BestOnSameData", "Bonferroni", "CategoricalLaw", "EProcess", "Estimate",
     "BoundReading", "beside", "Fixed", "GaussianLaw", "Kind", "MixedEProcess", "NoiseFit",
-    "OutputDistribution", "PlannedRateTest", "Power", "RateBounds", "RateDesign", "RatePlan",
-    "RateTest", "Split", "ThresholdRule", "VoteScores", "accuracy_bound", "accuracy_log_odds",
-    "auroc", "auroc_standard_error", "best_threshold", "binomial_lower", "binomial_upper",
-    "bonferroni", "canaries_to_reject", "clopper_pearson", "clopper_pearson_power", "cut",
-    "e_benjamini_hochberg", "exact_privacy_loss", "gdp", "joint_beta",
+    "OutputDistribution", "Power", "Split", "ThresholdRule", "VoteScores", "accuracy_bound",
+    "accuracy_log_odds", "auroc", "auroc_standard_error", "best_threshold", "binomial_lower",
+    "binomial_upper", "bonferroni", "canaries_to_reject", "clopper_pearson",
+    "clopper_pearson_power", "cut", "exact_privacy_loss", "gdp", "joint_beta",
     "largest_certifiable_epsilon", "noise_goodness_of_fit", "one_run", "one_run_power",
-    "pairs_to_reject", "plan_rate", "privacy_profile", "rank_test", "rate_bounds", "resampled",
-    "right_to_reject", "roc", "sign_test", "tpr_at_fpr",
+    "pairs_to_reject", "privacy_profile", "rank_test", "right_to_reject", "roc", "sign_test",
+    "tpr_at_fpr",
 ]  # fmt: skip

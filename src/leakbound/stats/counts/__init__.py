@@ -1,7 +1,6 @@
-"""From counts of right and wrong guesses to bounds: on epsilon and mu, or on a rate.
+"""From counts of right and wrong guesses to bounds on epsilon and mu.
 
 Every bound is exact at any number of trials. `bounds.clopper_pearson` covers both error rates
 separately, `unconditional.unconditional` both together, and `one_run.one_run` reads one system with
-many canaries. `rates.RateTest` and `planned_rates.PlannedRateTest` follow a single rate score by
-score, and `two_samples.rank_test` and `excess_test` compare two samples.
+many canaries. `two_samples.rank_test` and `excess_test` compare two samples.
 """

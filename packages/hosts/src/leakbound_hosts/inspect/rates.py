@@ -17,8 +17,8 @@ from inspect_ai.scorer import SampleScore, Score, value_to_float
 from inspect_ai.util import EarlyStop
 
 from leakbound.errors import DataError, UsageError
-from leakbound.stats import PlannedRateTest, RateBounds, RateTest, rate_bounds
 from leakbound_hosts.inspect.stopping import active_model, require_one_epoch
+from leakbound_hosts.rates import PlannedRateTest, RateBounds, RateTest, rate_bounds
 
 T = TypeVar("T")
 AnyRateTest: TypeAlias = RateTest | PlannedRateTest

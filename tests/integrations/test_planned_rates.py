@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from leakbound_hosts.rates import PlannedRateTest
 from scipy.stats import binom
 
 from leakbound.errors import UsageError
-from leakbound.stats import PlannedRateTest
 
 CELLS = [(0.5, 0.8), (0.1, 0.3), (0.9, 0.99), (0.6, 0.3)]
 
