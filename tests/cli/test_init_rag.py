@@ -131,6 +131,20 @@ def test_a_service_that_quotes_documents_is_a_violation(desk: Path) -> None:
     assert (audit, gate) == (1, 1), said
 
 
+def test_documents_need_no_label(desk: Path) -> None:
+    """A file of one column had a label asked for that it does not have, by init and by audit."""
+    rows = (desk / "private.csv").read_text().splitlines()
+    texts = [row.rpartition(",")[0] for row in rows]
+    (desk / "private.csv").write_text("\n".join(texts))
+    audit, gate, said = decided(desk, "python:rag.py:leaky")
+    assert (audit, gate) == (1, 1), said
+    given = ("--query", "recall", "--canary", "coded", "--pairs", "40", "--out", "other")
+    code, told = ended(desk, "audit", "private.csv", "rag.py:leaky", *given)
+    assert code == 1, told
+    code, told = ended(desk, "init", "private.csv", "pocket", "--out", "model.yaml")
+    assert (code, "--label-field" in told) == (2, True), told  # a model learns from labels
+
+
 @pytest.mark.parametrize("system", ["python:rag.py:safe", "{}/safe"])
 def test_what_answers_without_quoting_is_not_accused(desk: Path, system: str) -> None:
     with serving(desk) as base:

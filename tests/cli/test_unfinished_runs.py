@@ -112,6 +112,9 @@ def test_a_finished_run_whose_record_was_removed_was_edited(runs: Path, tmp_path
     for trials in record.parent.glob("trials.sqlite*"):
         trials.unlink()
     assert "nothing to verify" in cli("verify", "runs", cwd=tmp_path).stderr
+    said = cli("gate", "--max-epsilon", "1", "runs", cwd=tmp_path).stderr
+    assert "nothing tells whether its audit was finished" in said
+    assert "was finished, and" not in said
 
 
 def test_an_edit_in_an_unfinished_run_is_found(runs: Path, tmp_path: Path) -> None:

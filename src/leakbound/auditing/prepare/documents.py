@@ -1,4 +1,4 @@
-"""The store of a session or of one run: its documents, with or without a label."""
+"""What an application answers from: documents, with or without a label; and its store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DOCUMENTS = Task("documents", input_name="Document", label_name="Answer")
 def documents_and_task(
     design: Design, rows: Context | None, task: Task | None
 ) -> tuple[Context, Task]:
-    """The rows of a store, and their task."""
+    """The rows that an application gets, and their task."""
     if rows is None:
         rows = _rows_without_label(design)
     if rows is None:
@@ -44,7 +44,8 @@ def documents_and_task(
 
 def _rows_without_label(design: Design) -> Context | None:
     """Rows of one field; None where a label is named, or has its usual name."""
-    plain = design.task is None and design.label_field is None and design.input_template is None
+    free = design.task in (None, "generation")
+    plain = free and design.label_field is None and design.input_template is None
     if design.data is None or not plain:
         return None
     rows, where = source_rows(design.data, design.delimiter, design.encoding), repr(design.data)

@@ -102,8 +102,8 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     estimator = estimator_of(estimator, channels, shape.controls)
     fixed = given.task or public_task(shape, given.rows is not None)
     require_public(fixed, mechanism)
-    # the documents of a store may have no labels
-    read = rows_and_task if shape.layout == "paired" else documents_and_task
+    # what an application answers from may have no labels, and examples of a model have one
+    read = rows_and_task if mechanism.needs else documents_and_task
     data, task = read(shape, given.rows, given.task)
     attack = build_attack(spec.attack, mechanism, given)
     model = given.model if mechanism.needs else Scripted(name=mechanism.name)

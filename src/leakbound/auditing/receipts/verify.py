@@ -219,6 +219,11 @@ def _no_record(folder: Path) -> StoreError:
             f"{str(folder)!r} is unfinished: the audit was interrupted, or is still running. Run "
             "the same command again to finish it; shards are finished by `leakbound merge`."
         )
+    if not (folder / TRIALS).is_file():
+        return EditedEvidence(
+            f"{str(folder)!r} has neither {TRIALS} nor record.json, so nothing tells whether its "
+            "audit was finished. Restore them from a copy, or run the audit again."
+        )
     return EditedEvidence(
         f"the audit in {str(folder)!r} was finished, and its record.json was removed. Restore it "
         "from a copy, or run the audit again, which writes it anew from the stored trials."

@@ -74,19 +74,25 @@ def found_fields(data: str, given: Mapping[str, Any]) -> FoundFields:
         columns = columns_of([row.fields for row in rows])
         if HEADED.search(data) and looks_like_row(columns):
             raise  # it shows no name: what looks like names may be a row
-        return _choose(data, list(map(str, rows[0].fields)), columns, unknown)
+        documents = given.get("model") is None and given.get("labels") is None
+        return _choose(data, list(map(str, rows[0].fields)), columns, unknown, documents)
     return FoundFields()
 
 
 def _choose(
-    data: str, names: Sequence[str], columns: Sequence[RowField], unknown: NoUsualName
-) -> FoundFields:
+    data: str, names: Sequence[str], columns: Sequence[RowField], unknown: NoUsualName,
+    documents: bool,
+) -> FoundFields:  # fmt: skip
+    """Which fields to read; of an application, rows may be documents that have no label."""
     known = _known(unknown)
     taken = [*SLOT.findall(unknown.template or ""), unknown.label]
     free = [column for column in columns if column.name not in taken]
     texts, labels = text_columns(free), label_columns(free)
     may_be = {"input_field": texts} if unknown.template is None else {}
     may_be |= {"label_field": labels} if unknown.label is None else {}
+    one_text = len(texts) == (1 if unknown.template is None else 0)
+    if documents and unknown.label is None and not labels and one_text:
+        may_be = {key: found for key, found in may_be.items() if key != "label_field"}
     if sys.stdin.isatty() and len(free) >= len(may_be):
         return FoundFields(known | _ask(data, free, may_be))
     if any(len(found) != 1 for found in may_be.values()):
