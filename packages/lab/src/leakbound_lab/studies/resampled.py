@@ -33,19 +33,7 @@ def resampled(
     in only 32-91 %. Noisy votes are drawn as counts between 101 thresholds, which has the same
     distribution.
 
-    Args:
-        member_votes: Votes before noise in the canary-in context; any shape.
-        nonmember_votes: Votes before noise in the canary-out context; any shape.
-        sigma: Standard deviation of the noise, in votes, above 0.
-        rng: Source of the resampled votes and their noise.
-        trials: Number of noisy votes in each repeat, half of them from each context, at least 2.
-        repeats: Number of repeats that are averaged, at least 1.
-
-    Raises:
-        UsageError: If an argument lies outside its range, or a context has no vote.
-
-    Reference:
-        XL; Tramèr et al. (2022).
+    Reference: XL; Tramèr et al. (2022).
     """
     positive("sigma", sigma)
     delta_value(delta)
