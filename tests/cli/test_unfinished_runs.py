@@ -111,7 +111,10 @@ def test_a_finished_run_whose_record_was_removed_was_edited(runs: Path, tmp_path
         assert f"{record.parent.name}' was finished, and its record.json was removed" in done.stderr
     for trials in record.parent.glob("trials.sqlite*"):
         trials.unlink()
-    assert "nothing to verify" in cli("verify", "runs", cwd=tmp_path).stderr
+    done = cli("verify", "runs", cwd=tmp_path)  # it stopped at such a run
+    assert (done.returncode, done.stdout.count("NOT AS WRITTEN")) == (1, 1)
+    assert "nothing to verify" in done.stdout
+    assert done.stdout.count("\nAS WRITTEN") + done.stdout.startswith("AS WRITTEN") >= 1
     said = cli("gate", "--max-epsilon", "1", "runs", cwd=tmp_path).stderr
     assert "nothing tells whether its audit was finished" in said
     assert "was finished, and" not in said

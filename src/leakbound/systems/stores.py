@@ -152,14 +152,7 @@ def require_done(deleted: object) -> None:
 
 
 def texts_of(found: object, read: Callable[[object], object]) -> object:
-    """What a list of retrieved documents says; anything else is the answer itself.
-
-    Examples:
-        >>> texts_of(["a", "b"], str.upper)
-        'A\\nB'
-        >>> texts_of("an answer", str.upper)
-        'an answer'
-    """
+    """What a list of retrieved documents says; anything else is the answer itself."""
     if not isinstance(found, list | tuple):
         return found
     return "\n".join(str(read(one) or "") for one in found)

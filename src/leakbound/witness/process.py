@@ -298,13 +298,16 @@ class WitnessProcess(EValueTest):
             more = float((pairs[:, 0] - pairs[:, 1])[np.isfinite(pairs).all(1)].mean())
             unit, higher, lower = UNITS.get(measure, (measure.replace("_", " "), "more", "less"))
             how = higher if more > 0 else lower
-            return f"Replies are {abs(more):.3g} {unit} {how} when the canary is there, on average."
+            size = f"{abs(more):.3g}"
+            unit = unit.removesuffix("s") if size == "1" else unit
+            return f"Replies are {size} {unit} {how} when the canary is there, on average."
         at = self._panel.names.index(name)
         shares = self._record.shares(at)
         there, elsewhere = (1 - of if self._panel.flip[at] else of for of in shares)
         kind, _, text = measure.partition(":")  # an answer that is scored may be private
         shown = f"{kind} {text!r}" if is_public(name) else f"one {kind} that is not stored"
         shown = name if threshold and not text else shown
+        shown = shown[:1].upper() + shown[1:]
         return (
             f"{shown}: {there:.0%} of the replies when the canary is there, "
             f"{elsewhere:.0%} of the others."

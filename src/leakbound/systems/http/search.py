@@ -171,14 +171,7 @@ def _texts(reply: JsonValue, path: tuple[str, ...]) -> Iterator[tuple[str, str]]
 
 
 def answer_path(paths: Sequence[str]) -> str | None:
-    """The path of the answer among those of all texts of a reply.
-
-    Examples:
-        >>> answer_path(["id", "answer", "sources.0.text"])
-        'answer'
-        >>> answer_path(["left", "right"]) is None
-        True
-    """
+    """The path of the answer among those of all texts of a reply."""
     left = [path for path in paths if not NO_ANSWERS & set(path.lower().split("."))]
     named = [path for path in left if _name(path) in ANSWERS]
     if named:

@@ -13,7 +13,7 @@ from leakbound.cli.screen.finished_runs import given_runs
 from leakbound.cli.screen.help_pages import cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
-from leakbound.errors import UsageError
+from leakbound.errors import StoreError, UsageError
 
 
 @cli_command("runs", "runs/NAME --anchor 3f0c9a1be2d47705")
@@ -37,9 +37,17 @@ def command(runs: tuple[Path, ...], anchors: tuple[str, ...], digests_only: bool
     given = given_runs(runs)
     if anchors and len(given.all) > 1:
         raise UsageError(f"an anchor is of one run, and {len(given.all)} are given; name one.")
-    shown, code = [], given.exit_code
+    shown, code = list[dict[str, object]](), given.exit_code
     for folder in given.all:
-        found = verify_run(folder, anchors)
+        try:
+            found = verify_run(folder, anchors)
+        except StoreError as error:
+            if len(given.all) == 1:
+                raise
+            say(f"NOT AS WRITTEN: {folder.name}\n  {error}")
+            code = 1
+            shown.append({"run": folder.name, "error": str(error)})
+            continue
         again = Recomputed(why_not="--digests-only") if digests_only else _again(folder, found)
         for line in _lines(found, again):
             say(line)
