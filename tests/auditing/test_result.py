@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 
 import leakbound
@@ -33,6 +34,9 @@ def result(rows: Context, leaky: Scripted, tmp_path: Path) -> AuditResult:
     return run_audit(prepare(spec, leaky, rows=rows), tmp_path)[0]
 
 
+@pytest.mark.skipif(
+    tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 13), reason="it writes other schemas"
+)
 def test_the_shipped_json_schema_is_that_of_the_result() -> None:
     assert json.loads(SCHEMA.read_text()) == AuditResult.model_json_schema(mode="serialization")
 

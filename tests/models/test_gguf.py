@@ -15,15 +15,11 @@ from leakbound.errors import LeakboundError, TargetError
 pytest.importorskip("torch")
 pytest.importorskip("gguf")
 
-import transformers
-
 from leakbound.models.local import load
 from leakbound.models.local.engine.budget import resident
-from leakbound.models.local.loading import READS_GGUF, find_files
+from leakbound.models.local.loading import find_files
 from leakbound.models.request import ScoreLabels
 
-NEW = tuple(map(int, transformers.__version__.split(".")[:2])) >= READS_GGUF
-reads = pytest.mark.skipif(not NEW, reason="this transformers reads GGUF tokenizers another way")
 TEXT = "the cat sat on the mat, and then it left"
 
 
@@ -33,7 +29,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return save_tiny_gguf(tmp_path_factory.mktemp("gguf"))
 
 
-@reads
 def test_a_gguf_file_answers_as_the_folder_of_the_same_weights(
     both: tuple[Path, Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -45,7 +40,6 @@ def test_a_gguf_file_answers_as_the_folder_of_the_same_weights(
     np.testing.assert_allclose(packed.answer(asked)[0], saved.answer(asked)[0], atol=1e-5)
 
 
-@reads
 def test_its_fingerprint_is_of_the_file(both: tuple[Path, Path], tmp_path: Path) -> None:
     file = both[1]
     copy = tmp_path / file.name
@@ -58,7 +52,6 @@ def test_its_fingerprint_is_of_the_file(both: tuple[Path, Path], tmp_path: Path)
     assert find_files(str(copy)).fingerprint() != same
 
 
-@reads
 def test_its_memory_is_that_of_the_unpacked_weights(both: tuple[Path, Path]) -> None:
     saved, packed = (find_files(str(path)).bytes_at(4) for path in both)
     assert packed == pytest.approx(saved, rel=0.02)  # that a folder counts its header too
@@ -74,7 +67,6 @@ def test_its_memory_is_that_of_the_unpacked_weights(both: tuple[Path, Path]) -> 
         ("short.gguf", b"GGUF", "could not be loaded"),
     ],
 )
-@reads
 def test_a_file_that_is_no_model_is_refused(
     tmp_path: Path, name: str, content: bytes, says: str
 ) -> None:
@@ -84,7 +76,6 @@ def test_a_file_that_is_no_model_is_refused(
     assert says in str(refused.value)
 
 
-@reads
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
 def test_a_file_that_was_cut_off_is_refused(
     both: tuple[Path, Path], tmp_path: Path, share: float
@@ -95,20 +86,17 @@ def test_a_file_that_was_cut_off_is_refused(
         load(str(cut))
 
 
-@reads
 def test_a_folder_with_a_gguf_file_alone_names_it(tmp_path: Path) -> None:
     (tmp_path / "one.gguf").write_bytes(b"GGUF")
     with pytest.raises(TargetError, match=r"or its GGUF file \(hf/.*one\.gguf\)"):
         load(str(tmp_path))
 
 
-@reads
 def test_a_missing_file_does_not_reach_for_the_hub() -> None:
     with pytest.raises(TargetError, match="does not exist"):
         load("models/none.gguf")
 
 
-@reads
 def test_without_the_package_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "one.gguf").write_bytes(b"GGUF")
     code = (
@@ -118,11 +106,3 @@ def test_without_the_package_it_says_what_to_install(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "gguf]" in done.stderr
-
-
-@pytest.mark.skipif(NEW, reason="this transformers reads GGUF files")
-def test_a_transformers_that_reads_its_tokenizer_another_way_is_refused(
-    both: tuple[Path, Path],
-) -> None:
-    with pytest.raises(TargetError, match=r"needs transformers 5\.8 or newer"):
-        load(str(both[1]))

@@ -30,9 +30,7 @@ LONGROPE = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 
 # the options of each form, and how its rows may share passes
 FORMS: dict[str, tuple[dict[str, Any], Sharing]] = {
     "llama": ({}, Sharing()),
-    # the number of layers by both names, and no kernels: early releases of transformers 5 ask
-    "gpt_neo": ({"attention_types": [[["global", "local"], 1]], "window_size": 16, "num_layers": 2},
-                Sharing(16)),
+    "gpt_neo": ({"attention_types": [[["global", "local"], 1]], "window_size": 16}, Sharing(16)),
     "mpt": ({}, Sharing(0)),
     "llama4_text": ({"attention_chunk_size": 16, "num_local_experts": 2}, Sharing(16)),
     "phi3": ({"rope_parameters": LONGROPE, "original_max_position_embeddings": 32},
@@ -41,8 +39,8 @@ FORMS: dict[str, tuple[dict[str, Any], Sharing]] = {
     "mamba2": ({"num_heads": 4, "head_dim": 16, "state_size": 8, "n_groups": 1}, Sharing(0, 0)),
     "falcon_mamba": ({}, Sharing(0, 0)),
     "rwkv": ({}, Sharing(0, 0)),
-    "jamba": ({"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2,
-               "use_mamba_kernels": False}, Sharing(0, 0)),
+    "jamba": ({"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2},
+              Sharing(0, 0)),
     "lfm2": ({"layer_types": ["conv", "full_attention"]}, Sharing(0, 0)),
     "recurrent_gemma": ({"num_hidden_layers": 3}, Sharing(0, 0)),
 }  # fmt: skip

@@ -27,20 +27,15 @@ def watch(event, args):
         print("EVENT", json.dumps([event, about]), file=sys.stderr, flush=True)
 sys.addaudithook(watch)
 """
-LIBRARY_SEARCH = {
-    "ldconfig",
-    "gcc",
-    "cc",
-    "ld",
-    "objdump",
-}  # what ctypes asks where a shared library is
+# what ctypes asks where a shared library is, and torch 2.6 how many cores there are
+OF_THIS_MACHINE = {"ldconfig", "gcc", "cc", "ld", "objdump", "lscpu"}
 ROWS = ["--data", "rows.jsonl", "--pairs", "4", "--shots", "4"]
 
 
 def events(stderr: str) -> list[tuple[str, list[str]]]:
     """What was asked of the network, and programs that were started."""
     told = [json.loads(line[6:]) for line in stderr.splitlines() if line.startswith("EVENT ")]
-    return [(event, about) for event, about in told if Path(about[0]).name not in LIBRARY_SEARCH]
+    return [(event, about) for event, about in told if Path(about[0]).name not in OF_THIS_MACHINE]
 
 
 def test_the_watch_sees_a_connection() -> None:

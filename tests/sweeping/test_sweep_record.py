@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 
+import pydantic
 import pytest
 
 import leakbound
@@ -36,6 +37,9 @@ def test_the_record_renders(record: SweepRecord) -> None:
     assert "Model calls of this command: 7." in sweep_summary(record, 7)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 13), reason="it writes other schemas"
+)
 def test_the_shipped_json_schema_is_that_of_the_record() -> None:
     assert json.loads(SCHEMA.read_text()) == SweepRecord.model_json_schema(mode="serialization")
 

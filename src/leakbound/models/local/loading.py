@@ -30,7 +30,6 @@ from leakbound.models.local.hugging_face import first_line
 from leakbound.models.local.model import LABEL_SCORES, TransformersModel
 
 GGUF = ".gguf"
-READS_GGUF = 5, 8  # earlier releases of transformers begin each text with another token
 MAGIC = b"GGUF"  # the first bytes of such a file
 # files of a model folder that can change its answers, beside weights
 READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
@@ -145,11 +144,6 @@ def _check_file(path: Path) -> None:
         )
     if importlib.util.find_spec("gguf") is None:
         raise TargetError(f"a GGUF file needs gguf; install it with: {install_hint('gguf')}.")
-    if tuple(map(int, __version__.split(".")[:2])) < READS_GGUF:
-        raise TargetError(
-            f"a GGUF file needs transformers {'.'.join(map(str, READS_GGUF))} or newer, as earlier "
-            f"ones read its tokenizer another way; {__version__} is installed."
-        )
 
 
 def _check_folder(folder: Path) -> None:
