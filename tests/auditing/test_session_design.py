@@ -193,7 +193,7 @@ def test_an_estimator_that_reads_no_replies_is_told_of_them(tmp_path: Path) -> N
         calls=replace(DISPOSABLE, retries=0), settings={"documents": 20},
         estimator="clopper_pearson",
     )  # fmt: skip
-    assert (result.verdict, result.reason) == ("inconclusive", "attack_blind")
+    assert (result.verdict, result.reason) == ("inconclusive", "too_few_trials")
     assert "audit with --estimator e_process" in " ".join(result.sentences)
 
 

@@ -79,7 +79,7 @@ READ: list[tuple[str, str]] = [
     ("list.jsonl", "named fields. A list of objects belongs in a .json file."),
     ("pretty.jsonl", "line 1 of 'pretty.jsonl' is not JSON"),
     ("number.json", "is a number; it must be an object with named fields."),
-    ("object.json", "none of them a usual name for the input or the label; name it with"),
+    ("object.json", "none of them a usual name for the input; name it with"),
     ("commas.jsonl", "line 1 of 'commas.jsonl' is not JSON (Extra data); write one JSON object"),
     ("quotes.jsonl", "line 1 of 'quotes.jsonl' is not JSON"),
     ("twice.jsonl", "line 1 of 'twice.jsonl' has two fields of one name; rename one of them."),
@@ -89,7 +89,6 @@ READ: list[tuple[str, str]] = [
     ("alike.jsonl", "all rows have the same label"),
     ("few.jsonl", "4 examples a context and one held-out row need 5 rows, and the data has 2"),
     ("spaces.jsonl", "line 41 of 'spaces.jsonl' has an empty field 'text'; drop the row or fill"),
-    ("no-label.jsonl", "none of them a usual name for the label; name it with --label-field."),
     ("mixed.jsonl", "has rows whose usual fields differ; all rows must have the same ones"),
     ("half.jsonl", "has half a character (a lone surrogate) in the field 'text'; write the text"),
     ("no-head.csv", "The first line of the file must name the fields, such as text,label"),
@@ -112,7 +111,7 @@ READ: list[tuple[str, str]] = [
     ("https://127.0.0.1:9/rows.jsonl", "is on another machine; fetch it, and give a .jsonl"),
     ("s3://bucket/rows.jsonl", "is on another machine; fetch it, and give a .jsonl"),
     ("hf:", "'hf:' names no dataset; it must be hf:<id or folder>[:split]."),
-    ("x" * 300, "a path is longer than the file system allows; name a shorter one."),
+    ("x" * 300, "has 300 characters, more than the file system allows; name a shorter one."),
 ]  # fmt: skip
 FIELDS: list[tuple[tuple[str, ...], str]] = [
     (("--labels", "a,c"), "some rows have a label that is none of those given with --labels (a,c)"),
@@ -156,6 +155,14 @@ def test_rows_that_cannot_be_read(
     monkeypatch.chdir(rows)
     system = ("--system", "python:app.py:silent")  # no model is loaded to count rows
     mistaken(capsys, (*PLAN, name, *system), 2, sentence)
+
+
+def test_examples_that_a_model_is_shown_need_a_label(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(rows)
+    said = "none of them a usual name for the label; name it with --label-field."
+    mistaken(capsys, (*PLAN, "no-label.jsonl"), 2, said)
 
 
 @pytest.mark.parametrize(("args", "sentence"), FIELDS, ids=[" ".join(args) for args, _ in FIELDS])

@@ -7,7 +7,7 @@ from functools import partial
 
 from leakbound.auditing.design.pairs import FILLER, PLANTED
 from leakbound.auditing.design.seeds import generator
-from leakbound.auditing.prepare.rows import load_data, public_task, rows_and_task
+from leakbound.auditing.prepare.rows import load_data, names_rows, public_task, rows_and_task
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
@@ -30,8 +30,9 @@ def documents_and_task(
     design: Design, rows: Context | None, task: Task | None
 ) -> tuple[Context, Task]:
     """The rows that an application gets, and their task."""
-    if rows is None:
-        rows = _rows_without_label(design)
+    if rows is not None and names_rows(design):
+        return rows_and_task(design, rows, task)  # which refuses two sources
+    rows = _rows_without_label(design) if rows is None else rows
     if rows is None:
         found, named = load_data(design)
         return found, task or named

@@ -15,6 +15,7 @@ from leakbound.tasks.chat import with_chats
 from leakbound.tasks.rows.field_guess import (
     RowField,
     columns_of,
+    is_identifier,
     label_columns,
     looks_like_row,
     text_columns,
@@ -91,7 +92,8 @@ def _choose(
     may_be = {"input_field": texts} if unknown.template is None else {}
     may_be |= {"label_field": labels} if unknown.label is None else {}
     one_text = len(texts) == (1 if unknown.template is None else 0)
-    if documents and unknown.label is None and not labels and one_text:
+    others = [column for column in free if column not in texts]
+    if documents and unknown.label is None and one_text and all(map(is_identifier, others)):
         may_be = {key: found for key, found in may_be.items() if key != "label_field"}
     if sys.stdin.isatty() and len(free) >= len(may_be):
         return FoundFields(known | _ask(data, free, may_be))

@@ -47,8 +47,8 @@ class RowField:
     @property
     def is_text(self) -> bool:
         """Whether most values are different texts of several words."""
-        wordy = sum(map(_is_wordy, self.values))
-        return 2 * self.distinct >= len(self.values) and 2 * wordy >= len(self.values)
+        words = [one for one in self.values if LETTER.search(one) and not TOKEN.fullmatch(one)]
+        return 2 * self.distinct >= len(self.values) and 2 * len(words) >= len(self.values)
 
     @property
     def is_label(self) -> bool:
@@ -57,10 +57,6 @@ class RowField:
             return False
         most = min(MOST_LABELS, max(2, len(self.values) // 2), len(self.values) - 1)
         return 2 <= self.distinct <= most and self.length <= LONGEST_LABEL
-
-
-def _is_wordy(value: str) -> bool:
-    return bool(LETTER.search(value)) and not TOKEN.fullmatch(value)
 
 
 def columns_of(rows: Sequence[Fields]) -> list[RowField]:
@@ -87,6 +83,12 @@ def text_columns(columns: Iterable[RowField]) -> list[RowField]:
 def label_columns(columns: Iterable[RowField]) -> list[RowField]:
     """The columns that may be the label."""
     return _name_of([one for one in columns if one.is_label], LABEL_FIELDS)
+
+
+def is_identifier(column: RowField) -> bool:
+    """Whether it holds a different word or number in each row, and so is neither text nor label."""
+    plain = not any(" " in value for value in column.values)
+    return plain and column.distinct == len(column.values)
 
 
 def _name_of(columns: list[RowField], usual: Sequence[str]) -> list[RowField]:
