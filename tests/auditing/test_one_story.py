@@ -189,7 +189,10 @@ def test_a_result_without_violation_shows_no_bound_above_its_claim(
 def test_an_attack_is_not_blind_beside_an_exact_loss_above_0() -> None:
     loss = Estimate("exact", "lower_bound", 0.4, 1e-5, 1.0, {"pairs": 40}, ())
     blind = ("attack_blind", "replies tell more than what decides reads.")
-    said = conclude(RECORD_DESIGN, EProcess(), at(0.0, 0.0), loss, 40, Bounds(99.0, None), (blind,))
+    said = conclude(
+        RECORD_DESIGN, EProcess(), at(0.0, 0.0), loss, 40, Bounds(99.0, None), (blind,),
+        shown=(loss,),
+    )  # fmt: skip
     assert (said.verdict, said.reason) == ("inconclusive", "too_few_trials")
     assert said.sentences[0].startswith("epsilon is at least 0.40 (exact, if outputs are dist")
     assert said.sentences[1] == blind[1]  # the reason and the sentence under it are of one kind

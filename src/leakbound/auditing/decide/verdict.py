@@ -39,7 +39,7 @@ def conclude(
     tested: int, largest: Bounds, obstacles: Sequence[Obstacle] = (), by_replies: bool = False,
     shown: Sequence[Estimate] = (),
 ) -> Conclusion:  # fmt: skip
-    """The verdict of an audit; `shown` are estimates that stand beside those that decide.
+    """The verdict of an audit; `shown` are all estimates that its result shows.
 
     The exact loss of a pair is certain where outputs are distributed as declared, so it is compared
     beside the bounds and spends no error.
@@ -48,7 +48,7 @@ def conclude(
     if by_bounds or exactly:
         return Conclusion("violation", None, (*by_bounds, *exactly), by_exact=not by_bounds)
     few = () if exceeds(largest, design) else (_too_few(design, tested, largest, by_replies),)
-    against = without_blindness(above_zero((*bounds, exact, *shown)), (*obstacles, *few))
+    against = without_blindness(above_zero((*bounds, *shown)), (*obstacles, *few))
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
@@ -59,23 +59,22 @@ def conclude(
     return Conclusion("no_violation", None, (sentence,))
 
 
-def above_zero(estimates: Iterable[Estimate | None]) -> Estimate | None:
+def above_zero(estimates: Iterable[Estimate]) -> Estimate | None:
     """The first lower bound above 0: of epsilon, and else of mu."""
-    bounds = [one for one in estimates if one and one.kind == "lower_bound"]
+    bounds = [one for one in estimates if one.kind == "lower_bound"]
     epsilon = (one for one in bounds if (one.epsilon or 0.0) > 0)
     return next(epsilon, None) or next((one for one in bounds if (one.mu or 0.0) > 0), None)
 
 
 def sees_something(bound: Estimate) -> Obstacle:
     """Too few trials, of an attack whose controls did not show that it sees anything."""
-    what = "mu" if bound.epsilon is None else "epsilon"
+    what, value = ("epsilon", bound.epsilon) if bound.epsilon else ("mu", bound.mu)
     how = ", if outputs are distributed as declared" if bound.method == "exact" else ""
     return (
         "too_few_trials",
-        f"{what} is at least {cut(bound.mu if bound.epsilon is None else bound.epsilon)} "
-        f"({bound.method}{how}), above 0, so the attack may see something of the canary. What "
-        "decides does not exceed what is claimed, and these trials do not show whether the true "
-        "value does. Use more trials.",
+        f"{what} is at least {beside(value, 0.0)[0]} ({bound.method}{how}), above 0, so the attack "
+        "may see something of the canary. What decides does not exceed what is claimed, and these "
+        "trials do not show whether the true value does. Use more trials.",
     )
 
 
