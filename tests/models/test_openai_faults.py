@@ -17,6 +17,7 @@ from leakbound.errors import Refused, TargetError, UsageError
 from leakbound.models import Complete, Endpoint
 from leakbound.models.http.hosts import join_path
 from leakbound.models.openai import OpenAIModel
+from leakbound.models.probe import probe_endpoint
 
 pytest.importorskip("uvicorn")
 
@@ -127,6 +128,15 @@ def test_a_wait_beyond_patience_ends_the_run() -> None:
         pytest.raises(TargetError, match="asks to wait 86400 seconds"),
     ):
         model(url).answer(requests(1))
+
+
+def test_a_probe_does_not_wait_as_long_as_a_run_would() -> None:
+    wait = lambda number, reply: (429, {}, (b"retry-after", b"60"))  # noqa: E731
+    with (
+        running(Parrot(change=wait)) as url,
+        pytest.raises(TargetError, match="asks to wait 60 seconds"),
+    ):
+        probe_endpoint("parrot", Endpoint((url,)))
 
 
 FLAGGED = {"error": {"code": "invalid_prompt", "type": "invalid_request_error", "message": SECRET}}

@@ -23,7 +23,6 @@ from leakbound.models.openai.requests import HttpRequest, http_request_for
 from leakbound.models.request import Complete
 
 R = TypeVar("R")
-PATIENCE = 600.0  # seconds: a run that waits longer seems to hang, so it ends with an error
 REST = 10.0  # seconds to pause an address after FAILURES in a row, if there is another address
 FREE = Usage(0, 0)  # for a prompt that a content filter refuses: nothing is generated
 FAILURES = 3  # a single lost connection can cause one or two failures in a row
@@ -99,13 +98,15 @@ class Host:
 class Client:
     """Sends batches from any thread; connections are kept until `close` or the end of the process.
 
-    After `close`, the next request opens new ones.
+    After `close`, the next request opens new ones. An endpoint that asks to wait longer than
+    `patience` seconds ends the run with an error, because the run would seem to hang.
     """
 
     def __init__(
-        self, model: str, endpoint: Endpoint, key: str | None = None, price: Price | None = None
-    ) -> None:
-        self._endpoint, self._key, self._price = endpoint, key, price
+        self, model: str, endpoint: Endpoint, key: str | None = None, price: Price | None = None,
+        patience: float = 600.0,
+    ) -> None:  # fmt: skip
+        self._endpoint, self._key, self._price, self._patience = endpoint, key, price, patience
         self._meter, self._priced = endpoint.meter, endpoint.price_date(model)
         self._lock = threading.Lock()
         self._running: LoopThread | None = None
@@ -245,7 +246,7 @@ class Client:
         if fault.busy:
             host.window.shrink(ticket)
         host.failures += 1
-        if fault.wait is not None and fault.wait > PATIENCE:
+        if fault.wait is not None and fault.wait > self._patience:
             raise TargetError(
                 f"{host.address.url} asks to wait {fault.wait:.0f} seconds; finished work is kept, "
                 "so run the same command after that time."

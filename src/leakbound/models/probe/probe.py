@@ -119,6 +119,7 @@ CHECKS: tuple[tuple[type[Request[object]], CheckName, Callable[[ModelProbe], Non
 )
 
 
+PATIENCE = 30.0  # seconds: who probes waits at the screen
 SCORED: tuple[CheckName, CheckName] = ("echo_scored", "prompt_logprobs_scored")
 
 
@@ -130,7 +131,7 @@ def probe_endpoint(model: str, endpoint: Endpoint, key: str | None = None) -> Pr
             "--base-url."
         )
     asked = replace(endpoint, connections=1, retries=TRIES - 1)
-    with closing(Client(model, asked, key, endpoint.price(model))) as client:
+    with closing(Client(model, asked, key, endpoint.price(model), PATIENCE)) as client:
         probe = EndpointProbe(client, endpoint.urls[0], model, endpoint.dialect)
         run_questions(probe)
     found = ProbeRecord(
