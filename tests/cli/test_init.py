@@ -208,6 +208,21 @@ def test_a_label_is_guessed_by_its_name_first_and_dates_are_none() -> None:
     assert "the label is 'ticketCategory'" in shown
 
 
+@pytest.mark.parametrize(
+    "when", ["Jan 202{}", "{} March 2024", "Sept. {}, 2025", "201{}", "2025-0{}"]
+)
+def test_dates_in_words_are_no_labels(when: str) -> None:
+    name = saved("dates.jsonl", [odd(n, on=when.format(n % 4 + 1)) for n in range(60)])
+    assert "the label is 'team'" in run("init", name, "python:app.py:words").stdout
+
+
+def test_labels_that_nothing_reads_are_said_to_be_unused() -> None:
+    shown = run("init", "private.csv", "python:app.py:text", "--labels", "work,home").stdout
+    assert "Not used: --labels" in shown
+    assert "Not used" not in run("init", "private.csv", "python:app.py:label", "--labels",
+                                 "work,home", "--force").stdout  # fmt: skip
+
+
 def test_rows_in_another_encoding_are_read_with_it() -> None:
     rows = [f"a café note about {n},{['work', 'home'][n % 2]}" for n in range(60)]
     Path("old.csv").write_text("\n".join(["text,label", *rows]), encoding="cp1252")

@@ -75,6 +75,24 @@ def strict(body: Json) -> Answer:
     return finder("notes", "q")(body)
 
 
+def objects(field: str, checked: bool) -> Callable[[Json], Answer]:
+    """Takes documents as objects with one text each."""
+
+    def answer(body: Json) -> Answer:
+        documents = body.get("documents")
+        if not isinstance(documents, list) or not all(isinstance(one, dict) for one in documents):
+            what = "missing" if documents is None else "model_type"
+            kind = {"type": what, "loc": ["body", "documents"]}
+            return (422, {"detail": [kind]}) if checked else (500, b"")
+        lacks = [at for at, one in enumerate(documents) if field not in one]
+        if lacks:
+            missing = [{"type": "missing", "loc": ["body", "documents", at, field]} for at in lacks]
+            return (422, {"detail": missing}) if checked else (500, b"")
+        return finder("documents", "query")(body)
+
+    return answer
+
+
 def chat(*models: str) -> Callable[[Json], Answer]:
     """A server of models."""
     choice = {"message": {"role": "assistant", "content": "Paris"}}
@@ -127,6 +145,12 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (finder("context", "query"), {"context": "{context}", "query": "{query}"}, "answer"),
         (finder("rows", "question", "reply"), {"rows": "{rows}", "question": "{query}"}, "reply"),
         (strict, {"notes": ["{text}"], "q": "{query}"}, "answer"),
+        (
+            objects("page_content", True),
+            {"documents": [{"page_content": "{text}"}], "query": "{query}"},
+            "answer",
+        ),
+        (objects("text", False), {"documents": [{"text": "{text}"}], "query": "{query}"}, "answer"),
     ],
 )
 def test_an_application_is_asked_until_it_answers_and_described_in_a_file(
@@ -231,8 +255,8 @@ def test_a_key_goes_to_an_application_only_if_its_variable_is_named(
         ((405, {}), "no POST at this address"),
         ((503, {}), "too busy, or not up yet"),
         ((200, b"<html></html>"), "answers with a web page; a service must answer with JSON"),
-        ((200, {"n": 3}), "answered none of 9 usual requests with JSON that holds a text"),
-        ((200, {"error": "no field ask"}), "answered none of 9 usual requests"),
+        ((200, {"n": 3}), "answered none of 11 usual requests with JSON that holds a text"),
+        ((200, {"error": "no field ask"}), "answered none of 11 usual requests"),
         ((200, {"left": "a", "right": "b"}), "has texts at left, right, and no name says which"),
         (
             (422, {"detail": [{"type": "missing", "loc": ["body", name]} for name in "abc"]}),

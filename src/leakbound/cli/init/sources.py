@@ -43,8 +43,9 @@ class Sources:
         for name in map(_whole, names):
             kind = _kind(name)
             if kind in found:
+                hint = "" if kind != "data" else ", and a function as FILE.py:NAME"
                 raise UsageError(
-                    f"{found[kind]!r} and {name!r} are both read as {NAMES[kind]}; name one."
+                    f"{found[kind]!r} and {name!r} are both read as {NAMES[kind]}; name one{hint}."
                 )
             found[kind] = name
         named = cls(found.get("data"), found.get("system"), found.get("model"), found.get("url"))

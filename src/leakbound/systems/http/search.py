@@ -26,7 +26,8 @@ CONTEXTS = (
 )  # fmt: skip
 QUERIES = ("query", "question", "prompt", "message", "input", "text", "q", "user_input")
 TEXTS: JsonValue = ["{text}"]
-FORMS: tuple[JsonValue, ...] = ("{context}", TEXTS, "{rows}")
+OBJECTS: JsonValue = [{"text": "{text}"}]
+FORMS: tuple[JsonValue, ...] = ("{context}", TEXTS, OBJECTS, "{rows}")
 CHAT: JsonValue = {
     "messages": [
         {"role": "system", "content": "Answer from these notes.\n\n{context}"},
@@ -40,6 +41,8 @@ BODIES: tuple[JsonValue, ...] = (
     {"rows": "{rows}", "question": "{query}"},
     {"documents": TEXTS, "query": "{query}"},
     {"documents": TEXTS, "question": "{query}"},
+    {"documents": OBJECTS, "query": "{query}"},
+    {"documents": OBJECTS, "question": "{query}"},
     {"context": "{context}", "prompt": "{query}"},
     {"context": "{context}", "message": "{query}"},
     CHAT,
@@ -57,24 +60,33 @@ DEPTH = 5  # choices -> item -> message -> content -> parts
 
 def absent_fields(reply: JsonValue) -> list[str]:
     """The fields that a service says it lacks, as FastAPI and pydantic write it."""
-    return [name for name, kind in _complaints(reply) if "missing" in kind]
+    return [".".join(map(str, place)) for place, kind in _complaints(reply) if "missing" in kind]
 
 
-def _complaints(reply: JsonValue) -> Iterator[tuple[str, str]]:
-    """Fields of the body, and what is wrong with each."""
+def _complaints(reply: JsonValue) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Places in the body, and what is wrong with each."""
     found = reply.get("detail") if isinstance(reply, dict) else None
     for one in found if isinstance(found, list) else ():
         place = one.get("loc") if isinstance(one, dict) else None
-        if not isinstance(one, dict) or not isinstance(place, list) or len(place) < 2:
+        if not isinstance(one, dict) or not isinstance(place, list) or place[:1] != ["body"]:
             continue
-        if place[0] == "body" and isinstance(place[1], str) and NAME.fullmatch(place[1]):
-            yield place[1], str(one.get("type"))
+        names = [step for step in place[1:] if not isinstance(step, int)]
+        if names and all(isinstance(step, str) and NAME.fullmatch(step) for step in names):
+            yield tuple(place[1:]), str(one.get("type"))
 
 
 def bodies_for(reply: JsonValue, sent: JsonValue) -> list[JsonValue]:
     """Requests that a service may accept in place of one that it refused."""
-    complaints = dict(_complaints(reply))
-    if not complaints or not isinstance(sent, dict) or len(sent) != 2:
+    if not isinstance(sent, dict) or len(sent) != 2:
+        return []
+    found = dict(_complaints(reply))
+    needed = {place for place, kind in found.items() if "missing" in kind}
+    items = {place[2] for place in needed if len(place) == 3 and isinstance(place[1], int)}
+    if len(items) == 1 and len({place[0] for place in needed}) == 1:  # of objects in a list
+        [context], [field] = {place[0] for place in needed}, items
+        return [{**sent, context: [{field: "{text}"}]}] if context in sent else []
+    complaints = {str(place[0]): kind for place, kind in found.items()}
+    if not complaints:
         return []
     missing = [name for name, kind in complaints.items() if "missing" in kind]
     context, query = _roles(missing)
@@ -192,7 +204,7 @@ MADE_UP = (
 )
 QUESTION = "Which of these notes is about a printer?"
 VALUES = {**row_values(MADE_UP), "query": QUESTION}
-MOST = 14  # requests for the form of a body
+MOST = 18  # requests for the form of a body
 PATIENCE = 60.0  # seconds for one request
 BUSY = frozenset({408, 425, 429, 502, 503, 504})
 HINT = (

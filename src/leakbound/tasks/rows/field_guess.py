@@ -22,7 +22,12 @@ FILLED = 0.9  # share of the rows
 CLEAR = 0.7  # a second text that is as long as this share of the longest makes the choice unclear
 LETTER = re.compile(r"[^\W\d_]")
 TOKEN = re.compile(r"[\x21-\x7e]+")  # an id, an address, a date: no blank in it
-DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ].*)?")
+MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+DATE = re.compile(
+    rf"\d{{1,4}}([-/.])\d{{1,2}}\1\d{{1,4}}([T ].*)?|\d{{4}}-\d\d|(19|20)\d\d"
+    rf"|(\d{{1,2}}\.?[ -])?{MONTH}[ -](\d{{1,2}},? )?\d{{2,4}}",
+    re.IGNORECASE,
+)
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of a name such as ticketCategory or TICKET_CATEGORY
 ENDS = (".", "!", "?", ";")  # of a sentence, and of no name
 

@@ -100,7 +100,7 @@ def command(
         return _unfinished(values, fields, out)
     with written(system_file(out), target.file):
         prepared, kind = _try_out(values, target.endpoint)
-        say(_seen(prepared, named, kind, fields, target))
+        say(_seen(prepared, named, kind, fields, target, given["labels"]))
         write_output(out, config_text(prepared, kind, fields.why, target.settings))
     planned, following = plan(prepared), f"leakbound audit --config {out}"
     files = [out, *([system_file(out)] if target.file else [])]
@@ -192,8 +192,9 @@ def _kind_of_texts(said: Sequence[str], labels: Sequence[str]) -> str:
 
 
 def _seen(
-    prepared: Prepared, named: Sources, kind: str | None, fields: FoundFields, target: Target
-) -> str:
+    prepared: Prepared, named: Sources, kind: str | None, fields: FoundFields, target: Target,
+    labels: object,
+) -> str:  # fmt: skip
     """What was found out, in lines."""
     spec = prepared.spec
     lines = [*_rows_seen(prepared, named.data, fields), *target.lines]
@@ -201,6 +202,8 @@ def _seen(
         lines += [f"Sent: {describe_rows(target.body, spec.design.shots)}"]
     if kind is not None:
         lines += [f"System: {spec.system.address} {KINDS[kind]}"]
+        if labels and kind == "text":
+            lines += ["Not used: --labels, because the system does not answer with labels alone"]
     elif spec.system.model in BUNDLED:
         lines += [f"Model: {spec.system.model}, bundled with leakbound: it is not your model"]
     else:
