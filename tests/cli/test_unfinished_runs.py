@@ -120,6 +120,25 @@ def test_a_finished_run_whose_record_was_removed_was_edited(runs: Path, tmp_path
     assert "was finished, and" not in said
 
 
+def test_no_result_of_a_folder_is_passed_over(runs: Path, tmp_path: Path) -> None:
+    """A violation stays one without its trials, and a record of something else is named."""
+    mixed = shutil.copytree(runs, tmp_path / "runs")
+    (record,) = [p for p in mixed.glob("*/record.json") if "leaky" in p.parent.name]
+    for other in record.parent.iterdir():
+        if other != record:
+            other.unlink()
+    sound = [p for p in mixed.iterdir() if "sound" in p.name or p == record.parent]
+    for unwanted in set(mixed.iterdir()) - set(sound):
+        shutil.rmtree(unwanted) if unwanted.is_dir() else unwanted.unlink()
+    done = cli("gate", "runs", "--max-epsilon", "1", cwd=tmp_path)
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    assert "GATE (1 violation, 1 passed)" in done.stdout
+    record.write_text("{}")
+    done = cli("gate", "runs", "--max-epsilon", "1", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert record.parent.name in done.stderr
+
+
 def test_an_edit_in_an_unfinished_run_is_found(runs: Path, tmp_path: Path) -> None:
     """What it has stored is verified; the same command then refuses it as well."""
     (name,) = [one for one in unfinished(runs) if "leaky" in one]

@@ -81,8 +81,8 @@ def make_folder(folder: Path, option: str = "--out") -> None:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run, whole or damaged."""
-    return any((folder / name).is_file() for name in (MANIFEST, TRIALS))
+    """Whether a folder holds a run, whole or damaged, or nothing of it but its result."""
+    return any((folder / name).is_file() for name in (MANIFEST, TRIALS, "record.json"))
 
 
 def read_manifest(folder: Path) -> Settings:
