@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -223,6 +224,23 @@ def test_a_channel_that_no_feature_was_written_for_needs_no_code() -> None:
         process.observe(reply(0.6), reply(0.1))
     assert process.rejected
     assert process.leaders(1)[0][1] > 0.5
+
+
+def test_what_leads_is_told_by_counts_where_an_average_says_nothing() -> None:
+    """One number of thirty digits would make up the whole average."""
+    rng = np.random.default_rng(9)
+    process, higher = WitnessProcess(ApproxDP(0.25, DELTA), horizon=80, scan=()), 0
+    for pair in range(80):
+        one, other = (int(rng.integers(20, 25)) + 30 * (rng.random() < rate) for rate in (0.8, 0.1))
+        one = 10**30 if pair == 40 else one
+        higher += one > other
+        process.observe(ReplyFacts(f"see {one} of it"), ReplyFacts(f"see {other} of it"))
+    said = process.leads()
+    assert re.fullmatch(
+        r"With the canary, [a-z_ 0-9]+ is higher in \d+ of 80 pairs of replies\.", said
+    )
+    assert f" {higher} of 80" in said
+    assert "e+" not in said
 
 
 def test_a_process_over_masked_replies_repeats_from_the_store() -> None:

@@ -200,7 +200,7 @@ FIRST = 12  # number of pairs before the first stake; fewer pairs show nothing
 # claims whose rejection gives a lower bound on epsilon, in addition to the tested claim
 SCAN = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 LARGEST_EPSILON = 700.0  # e^700 is about the largest float
-# what a number counts, and that a reply has more of it, and less
+# what a number counts, and that a reply has more of it, and less; averages of others say nothing
 UNITS = {
     "chars": ("characters", "longer", "shorter"), "words": ("words", "longer", "shorter"),
     "sentences": ("sentences", "longer", "shorter"), "tokens": ("tokens", "longer", "shorter"),
@@ -294,9 +294,17 @@ class WitnessProcess(EValueTest):
         measure, _, threshold = name.partition(" > ")
         if measure in SCALARS:
             values = np.array([r.scalars[SCALARS.index(measure)] for r in self._corpus.replies])
-            pairs = values.reshape(-1, 2)
-            more = float((pairs[:, 0] - pairs[:, 1])[np.isfinite(pairs).all(1)].mean())
-            unit, higher, lower = UNITS.get(measure, (measure.replace("_", " "), "more", "less"))
+            pairs = values.reshape(-1, 2)[np.isfinite(values.reshape(-1, 2)).all(1)]
+            if measure not in UNITS:
+                larger, smaller = (
+                    (pairs[:, 0] > pairs[:, 1]).sum(),
+                    (pairs[:, 0] < pairs[:, 1]).sum(),
+                )
+                how, of = ("higher", larger) if larger >= smaller else ("lower", smaller)
+                what = measure.replace("_", " ")
+                return f"With the canary, {what} is {how} in {of} of {len(pairs)} pairs of replies."
+            more = float((pairs[:, 0] - pairs[:, 1]).mean())
+            unit, higher, lower = UNITS[measure]
             how = higher if more > 0 else lower
             size = f"{abs(more):.3g}"
             unit = unit.removesuffix("s") if size == "1" else unit
