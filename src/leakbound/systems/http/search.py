@@ -70,9 +70,10 @@ def _complaints(reply: JsonValue) -> Iterator[tuple[tuple[str | int, ...], str]]
         place = one.get("loc") if isinstance(one, dict) else None
         if not isinstance(one, dict) or not isinstance(place, list) or place[:1] != ["body"]:
             continue
-        names = [step for step in place[1:] if not isinstance(step, int)]
-        if names and all(isinstance(step, str) and NAME.fullmatch(step) for step in names):
-            yield tuple(place[1:]), str(one.get("type"))
+        steps = tuple(step for step in place[1:] if isinstance(step, int | str))
+        names = [step for step in steps if isinstance(step, str)]
+        if names and len(steps) == len(place) - 1 and all(map(NAME.fullmatch, names)):
+            yield steps, str(one.get("type"))
 
 
 def bodies_for(reply: JsonValue, sent: JsonValue) -> list[JsonValue]:
@@ -81,10 +82,10 @@ def bodies_for(reply: JsonValue, sent: JsonValue) -> list[JsonValue]:
         return []
     found = dict(_complaints(reply))
     needed = {place for place, kind in found.items() if "missing" in kind}
-    items = {place[2] for place in needed if len(place) == 3 and isinstance(place[1], int)}
+    items = {(str(place[0]), str(place[2])) for place in needed if len(place) == 3}
     if len(items) == 1 and len({place[0] for place in needed}) == 1:  # of objects in a list
-        [context], [field] = {place[0] for place in needed}, items
-        return [{**sent, context: [{field: "{text}"}]}] if context in sent else []
+        [(name, item)] = items
+        return [{**sent, name: [{item: "{text}"}]}] if name in sent else []
     complaints = {str(place[0]): kind for place, kind in found.items()}
     if not complaints:
         return []
