@@ -143,7 +143,12 @@ def test_tasks_of_one_name_are_told_apart(rows: Context) -> None:
 
 
 def test_tune_takes_objects(rows: Context, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"pairs": 4, "max_calls": 60, "reflection": "none", "out": tmp_path}
+    given: dict[str, Any] = {
+        "pilot_pairs": 4,
+        "max_calls": 60,
+        "reflection": "none",
+        "out": tmp_path,
+    }
     model = Scripted(complete=lambda prompt: "yes", name="says-yes")
     found = tune(rows=rows, model=model, canary=Short(8), shots=4, **given)
     assert found.prepared.attack.canary == Short(8)

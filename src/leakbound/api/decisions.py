@@ -12,7 +12,7 @@ from typing import Unpack
 from leakbound._catalogue import Component
 from leakbound.api.audits import describe_call, require_known, require_relation, system_name
 from leakbound.api.kinds import require_path
-from leakbound.api.parameters import Rows, SweepParameters
+from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import Attack
 from leakbound.attribution import (
     InfluenceComparison,
@@ -179,12 +179,13 @@ def sweep(
     settings: Mapping[str, object] | None = None,
     *,
     rows: Rows | None = None,
+    system: UserSystem | None = None,
     repeats: int = 1,
     queries: int = 0,
     skip_invalid: bool = False,
     calls: CallOptions | None = None,
     out: str | Path = "sweep",
-    **parameters: Unpack[SweepParameters],
+    **parameters: Unpack[AuditParameters],
 ) -> SweepRecord:
     """Audit every combination of a grid; points that differ only in noise share model calls.
 
@@ -194,6 +195,7 @@ def sweep(
             its kind and options.
         settings: Any other key that all points share, as in a configuration file.
         rows: As in `audit`.
+        system: As in `audit`.
         repeats: Seeds of each combination.
         queries: Held-out queries that measure utility; 0: none.
         skip_invalid: Skip points that cannot be run, instead of refusing the sweep.
@@ -222,8 +224,9 @@ def sweep(
     """
     folder = require_path("out", out, "the folder of the runs, such as 'sweep'")
     opens, claim = CachingOpener(open_models), parameters.get("claim")
-    base, shared = shared_keys("sweep", rows, of_all_points(grid, parameters), settings)
-    objects = describe_grid(grid, shared, parameters, base)
+    given = {**parameters, "system": system}
+    base, shared = shared_keys("sweep", rows, of_all_points(grid, given), settings)
+    objects = describe_grid(grid, shared, given, base)
     planned = plan_sweep(
         base, merge_grids(name_objects(grid)), opens, repeats, queries, skip_invalid,
         lambda spec: require_relation(claim, spec.attack.insertion), objects,

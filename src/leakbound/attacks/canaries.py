@@ -140,13 +140,12 @@ class Given(Canary):
         blank = isinstance(self.text, str) and not self.text.strip()
         if self.image and not blank:
             raise UsageError(
-                "the canary 'given' has a text and an image; leave out --canary-text or "
-                "--canary-image."
+                "the canary 'given' has a text and an image; leave one of its options out."
             )
         if blank and not self.image:
             raise UsageError(
-                "the canary 'given' has no text; name it with --canary-text, or an image with "
-                "--canary-image."
+                "the canary 'given' has no text; write it as given:text=TEXT, or an image as "
+                "given:image=FILE."
             )
         content = as_image(Path(self.image), "the canary") if self.image else self.text
         object.__setattr__(self, "content", content)

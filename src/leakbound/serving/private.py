@@ -290,7 +290,7 @@ class PrivateICL:
         reason = ""
         advice = (
             "leave long rows out, show fewer examples (--shots) or more and so smaller groups of "
-            "them (--partitions), "
+            "them (the option partitions), "
         )
         try:
             self.model.check(self._public_requests(query))
@@ -298,6 +298,6 @@ class PrivateICL:
             reason, advice = f" Even with blank examples, {error}", ""
         return (
             f"beside some of the examples, a query of {self.longest} bytes and all new tokens may "
-            f"not fit the model; {advice}allow fewer new tokens (--tokens) or shorter queries only "
-            f"(--longest-query), or use a model with a longer window.{reason}"
+            f"not fit the model; {advice}allow fewer new tokens (the option tokens) or shorter "
+            f"queries only (--longest-query), or use a model with a longer window.{reason}"
         )

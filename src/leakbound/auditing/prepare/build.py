@@ -143,7 +143,7 @@ def _require_examples(mechanism: Mechanism, shots: int) -> None:
     if isinstance(parts, int) and parts > shots:
         raise UsageError(
             f"{parts} partitions need at least as many examples, and shots is {shots}; use "
-            f"--partitions {shots} or fewer, or --shots {parts} or more."
+            f"partitions={shots} or fewer, or --shots {parts} or more."
         )
 
 
@@ -227,7 +227,7 @@ def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
         return replace(mechanism, channels=channels)
     raise UsageError(
         f"channels are those of an application, and {mechanism.name} is a mechanism, which has its "
-        "answer alone; give an application with --system, or leave --channel out."
+        "answer alone; give an application with --system, or leave --channels out."
     )
 
 
@@ -239,7 +239,7 @@ def estimator_of(estimator: Estimator, channels: tuple[str, ...], controls: int)
     if found is None:
         raise UsageError(
             f"channels are tested by e-processes, and the estimator is {estimator.name}; use "
-            "--estimator e_process, or leave --channel out."
+            "--estimator e_process, or leave --channels out."
         )
     if ALL in channels and not controls:
         raise UsageError(

@@ -358,7 +358,7 @@ def require_alone(spec: AuditSpec, handed: Handed) -> None:
     if spec.attack.channels:
         raise UsageError(
             f"channels are tested against an epsilon, and the claim is {RANDOM_GUESSING}; leave "
-            "--channel out, or state --epsilon in place of --claim."
+            "--channels out, or state --epsilon in place of --claim."
         )
     if (decision.assume_hit, decision.assume_false_alarm) != (1.0, 0.0):
         raise UsageError(

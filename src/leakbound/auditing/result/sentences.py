@@ -227,7 +227,7 @@ def attack_classes(result: AuditRecord) -> tuple[AttackClass, ...]:
         AttackClass("Records of a store or memory that many queries share",
                     "a shared store or memory", shared, "--design one_run"),
         AttackClass("Channels beside the answer: tools, memory, logs, time",
-                    "channels beside the answer", bool(result.channels), "--channel all"),
+                    "channels beside the answer", bool(result.channels), "--channels all"),
         AttackClass("A query that was searched for this system", "a tuned query",
                     attack["query"] == "given", "leakbound tune"),
     )  # fmt: skip

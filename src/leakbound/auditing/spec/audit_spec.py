@@ -1,22 +1,25 @@
 """AuditSpec: everything that decides an audit, in four frozen values.
 
 A file may group its keys by these four or write them flat; each key stands once. Keys of one
-component are written `canary: {kind: hex, digits: 8}` or `canary.digits: 8`.
+component are written `canary: {kind: hex, digits: 8}`, `canary.digits: 8` or
+`canary: hex:digits=8`.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
+import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from leakbound._catalogue import Catalogue, Component
+from leakbound._catalogue import Catalogue, Component, option_types
 from leakbound.attacks import CANARIES, QUERIES, SCORES, DocumentAttack
-from leakbound.auditing.spec.config_file import read_config
+from leakbound.auditing.spec.config_file import read_config, yaml_value
 from leakbound.auditing.spec.groups import MOST, AttackSpec, Design, FrozenSpec, SystemSpec
 from leakbound.errors import UsageError, unknown_name
 from leakbound.estimators import ESTIMATORS, threshold_rule
@@ -138,7 +141,7 @@ class AuditSpec(FrozenSpec):
         if self.attack.channels and self.design.layout == "one_run":
             raise UsageError(
                 "channels are tested on paired trials, and a one_run design has none; use --design "
-                "paired or session, or leave --channel out."
+                "paired or session, or leave --channels out."
             )
         for key, catalogue in COMPONENTS.items():
             named: Component | None = getattr(getattr(self, KEYS[key]), key)
@@ -268,7 +271,27 @@ def _component(name: str, value: Any) -> Settings | None:
         raise UsageError(
             f"{name} is {value!r}; it must be a name or {{kind: NAME, option: value}}."
         )
-    return {"kind": value}
+    return _written(name, value)
+
+
+def _written(name: str, text: str) -> Settings:
+    """`NAME:option=value,option=value`; what is no text in the class is read as in a file."""
+    kind, colon, rest = text.partition(":")
+    options = [one.partition("=") for one in re.split(r",(?=\w+=)", rest)] if colon else []
+    known = COMPONENTS[name]
+    types = option_types(known[kind]) if kind in known else {}
+    texts = {key for key, one in types.items() if str in (one, *get_args(one))}
+    texts -= {key for key, one in types.items() if get_origin(one) is tuple}
+    try:
+        found = {key: value if key in texts else yaml_value(value) for key, _, value in options}
+    except yaml.YAMLError:
+        found = {}
+    if len(found) < len(options) or not all(equals for _, equals, _ in options):
+        raise UsageError(
+            f"{name} is {text!r}; it must be NAME:option=value,option=value, such as hex:digits=8, "
+            "each option once and its value as in YAML."
+        )
+    return {"kind": kind, **found}
 
 
 def merge_keys(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:

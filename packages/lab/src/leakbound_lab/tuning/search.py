@@ -18,7 +18,7 @@ from leakbound._version import __version__
 from leakbound.api.audits import require_relation
 from leakbound.api.decisions import shared_keys
 from leakbound.api.kinds import require_path
-from leakbound.api.parameters import Rows, SharedOptions, UserSystem
+from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import QUERIES, AuditQuery, GivenQuery, IfThenExplicit, templates
 from leakbound.auditing.collect.runners import pace
 from leakbound.auditing.prepare.build import Handed, open_models
@@ -49,12 +49,6 @@ IRRELEVANT = {
     "assume_false_alarm",
     "store_text",
 }  # what changes neither a question nor what the pilot reads of a release
-
-
-class TuneParameters(SharedOptions, total=False):
-    """Parameters of `leakbound.audit` that `tune` takes; its own `pairs` are those of the pilot."""
-
-    system: UserSystem | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,27 +191,29 @@ def tune(
     settings: Mapping[str, object] | None = None,
     *,
     rows: Rows | None = None,
+    system: UserSystem | None = None,
     max_calls: int = 2000,
-    pairs: int = 20,
+    pilot_pairs: int = 20,
     start: str = "",
     reflection: str | Model | None = None,
     calls: CallOptions | None = None,
     out: str | Path = "runs",
-    **parameters: Unpack[TuneParameters],
+    **parameters: Unpack[AuditParameters],
 ) -> Tuned:
     """Search for a better wording of the query, on paired trials that the audit never uses.
 
     Args:
         settings: Any other key of a configuration file.
         rows: As in `audit`.
+        system: As in `audit`.
         max_calls: Budget of model calls.
-        pairs: Paired trials that score a wording.
+        pilot_pairs: Paired trials that score a wording.
         start: Wording to start from, with {canary} in it; empty: that of the audit.
         reflection: Model that proposes wordings and reads the canaries of the pilot, or its
             address; "none" tries a list of rewrites; None: the audited model.
         calls: How a system is called, as in `audit`.
         out: Where tried wordings are kept.
-        **parameters: Those of `audit`, except `pairs`.
+        **parameters: Those of `audit`.
 
     Returns:
         The best wording, and its accuracy on the pilot before and after.
@@ -229,7 +225,7 @@ def tune(
         CL, section on query optimisation.
     """
     folder = require_path("out", out, "the folder of the runs, such as 'runs'")
-    keys, handed = shared_keys("tune", rows, parameters, settings)
+    keys, handed = shared_keys("tune", rows, {**parameters, "system": system}, settings)
     spec = make_spec(keys)
     require_relation(parameters.get("claim"), spec.attack.insertion)
     if handed.query is not None and not start:
@@ -238,8 +234,8 @@ def tune(
             "text that holds {canary}."
         )
     return tune_spec(
-        spec, max_calls=max_calls, pairs=pairs, start=start, reflection=reflection, out=folder,
-        handed=replace(handed, query=None), calls=calls,
+        spec, max_calls=max_calls, pairs=pilot_pairs, start=start, reflection=reflection,
+        out=folder, handed=replace(handed, query=None), calls=calls,
     )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Task
 
 ANSWER_KEYS = {
-    "config", "assignments", "address", "mechanism", "mechanism_options", "model", "embedder",
+    "config", "assignments", "address", "mechanism", "model", "embedder",
     "trust_remote_code", "data", "data_dir", "input_field", "input_template", "label_field",
     "delimiter", "encoding", "task", "labels", "system_message", "shots", "seed", "epsilon",
     "delta",
@@ -63,21 +63,16 @@ BUDGET_OPTIONS = together(
 def answering_options(function: Function) -> Function:
     """The options of a spec that decide an answer, of an endpoint, and of the budget."""
     function = endpoint_options(local_options(accounts_options(function)))
-    function = spec_options(function, ("--budget", "--ledger", "--longest-query"))
+    function = spec_options(function)
     options = function.__click_params__  # type: ignore[attr-defined]
-    options[:] = [one for one in options if isinstance(one, click.Argument) or _answers(one.name)]
+    others = KEYS.keys() - ANSWER_KEYS
+    options[:] = [
+        one for one in options if isinstance(one, click.Argument) or one.name not in others
+    ]
     for one in options:
         if isinstance(one, click.Option):
             one.help = MEANINGS.get(str(one.name), one.help)
     return BUDGET_OPTIONS(function)
-
-
-def _answers(name: str) -> bool:
-    """Does an option decide an answer? All do but those that say what an audit asks."""
-    component, dunder, _ = name.partition("__")
-    if dunder:
-        return component == "mechanism"
-    return name in ANSWER_KEYS or name not in KEYS
 
 
 def read_private(

@@ -252,17 +252,16 @@ def _banner(private: PrivateICL, tenants: Tenants | None) -> None:
     say(f"One answer of {private.mechanism.name} costs ε = {one:g} at δ = {ledger.delta:g}. "
         f"{ledger.describe(price, private.dataset)}", err=True)  # fmt: skip
     if groups := _groups(private.mechanism):
-        say(f"To audit what is served: leakbound audit --mechanism {private.mechanism.name} "
+        say(f"To audit what is served: leakbound audit --mechanism {private.mechanism.name}:"
             f"{groups}, and the same --shots and --epsilon.", err=True)  # fmt: skip
     for tenant in () if tenants is None else tenants.all:
         say(_limits(tenant), err=True)
 
 
 def _groups(mechanism: Mechanism) -> str:
-    """How examples are grouped, as flags; an audit does not use the rule of services."""
+    """How examples are grouped; an audit does not use the rule of services."""
     options = options_of(mechanism) or {}
-    shown = {f"--{name.replace('_', '-')}": options[name] for name in GROUPS if name in options}
-    return " ".join(f"{flag} {value}" for flag, value in shown.items())
+    return ",".join(f"{name}={options[name]}" for name in GROUPS if name in options)
 
 
 def _limits(tenant: Tenant) -> str:
