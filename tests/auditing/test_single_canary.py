@@ -31,7 +31,7 @@ from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare.build import Handed
 from leakbound.estimators import Bounds, Claim, EProcess, TrialDesign
 from leakbound.estimators.score_bounds import DecidingName, ScoreDesign, ScoredTrials, score_bounds
-from leakbound.gating.score_verdict import conclude_guessing, conclude_scores, seen_by
+from leakbound.gating.score_files import conclude_guessing, conclude_scores, seen_by
 from leakbound.stats import Estimate, Fixed
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Example, as_context

@@ -9,9 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from leakbound.auditing.spec.audit_spec import make_spec
-from leakbound.auditing.spec.presets import PRESETS
 from leakbound.cli.main import group
-from leakbound.cli.options.spec import spec_from
+from leakbound.cli.options.spec import PRESETS, spec_from
 from leakbound.errors import UsageError
 
 

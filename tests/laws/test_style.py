@@ -241,7 +241,7 @@ PAPER = re.compile("ContextLeak|contextleak/[a-z.]+|`contextleak`, `tight`")
 EXEMPT = (
     "packages/lab/src/leakbound_lab/reproduce/",  # the recipes of the paper
     "docs/map.md",  # names their file
-    "src/leakbound/auditing/spec/presets.py",  # an attack that is named after the paper
+    "src/leakbound/cli/options/spec.py",  # an attack that is named after the paper
     "tests/",  # of those recipes, and of names that are no longer there
     "CHANGELOG.md",  # says once what the old name was
     "bench/first_release.py",  # these compare with the first release, which had that name

@@ -23,6 +23,7 @@ from leakbound.attribution import (
 from leakbound.auditing import AuditResult, AuditSpec, Claim, load_result
 from leakbound.auditing.collect.runners import runner_of
 from leakbound.auditing.prepare.build import Handed, open_models
+from leakbound.auditing.receipts.verify import Verification, verify_run
 from leakbound.auditing.spec.audit_spec import COMPONENTS, flat_keys
 from leakbound.errors import UsageError, findable
 from leakbound.gating.compare import Comparison, compare_results
@@ -39,7 +40,7 @@ from leakbound.sweeping import (
     merge_grids,
     plan_sweep,
 )
-from leakbound.systems import CallOptions, SystemMechanism
+from leakbound.systems import CallOptions
 from leakbound.tasks import Task, as_context
 
 # keys whose values may be objects; an attack and a claim are several keys at once
@@ -110,7 +111,8 @@ def _require_one_answerer(
 ) -> None:
     """Refuse a system beside a mechanism, wherever the two are given."""
     named = {key.partition(".")[0] for key in (*map(str, grid), *base)}
-    system = isinstance(shared.mechanism, SystemMechanism) or named & {"system", "address"}
+    own = shared.mechanism is not None and shared.mechanism.is_application
+    system = own or named & {"system", "address"}
     if system and "mechanism" in named:
         raise UsageError("system is audited in place of a mechanism; leave one of them out.")
 
@@ -323,3 +325,31 @@ def _load(result: Result) -> AuditResult:
     if isinstance(result, AuditResult):
         return result
     return load_result(require_path("a result", result, "an AuditResult, or its run folder"))
+
+
+def verify(run: str | Path, *, anchors: Sequence[str] = ()) -> Verification:
+    """Compute every digest of a finished run again; no model is asked.
+
+    Whoever owns a run can rebuild its digests: against that, keep the commitment and the anchor
+    elsewhere. The command `leakbound verify` also computes the bounds again.
+
+    Args:
+        run: The run folder.
+        anchors: Digests that were kept elsewhere, of the commitment or of the finished run.
+
+    Returns:
+        What was found: `problems` is empty where everything is as the audit wrote it.
+
+    Raises:
+        StoreError: If the folder holds no trials, or they cannot be read.
+        UsageError: If an anchor is none.
+
+    Example:
+        >>> import tempfile, leakbound
+        >>> rows = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
+        >>> out = tempfile.mkdtemp()
+        >>> result = leakbound.audit(rows, system=lambda context, query: "no", pairs=4, out=out)
+        >>> leakbound.verify(f"{out}/{result.name}").problems
+        ()
+    """
+    return verify_run(require_path("run", run, "the folder of a run"), anchors)

@@ -131,6 +131,7 @@ class Given(Canary):
     """
 
     name: ClassVar[str] = "given"
+    fixed: ClassVar[bool] = True
     text: Content = ""
     label: str = ""
     image: str = ""

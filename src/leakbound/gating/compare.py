@@ -155,7 +155,10 @@ def compare_results(results: Sequence[AuditResult], together: int = 1) -> Compar
     together with the least confidence among the runs, also with those of other comparisons where
     `together` counts several.
     """
-    letters = [_letter(at) for at in range(len(results))]
+    letters = [
+        (ascii_uppercase[at] if at < len(ascii_uppercase) else str(at + 1))
+        for at in range(len(results))
+    ]
     confidence = min(result.spec["confidence"] for result in results)
     alpha = (1 - confidence) / (len(RATES) * len(results) * together)
     runs = [
@@ -185,10 +188,6 @@ class _Run:
     letter: str
     result: AuditResult
     rates: Mapping[str, Rate]
-
-
-def _letter(at: int) -> str:
-    return ascii_uppercase[at] if at < len(ascii_uppercase) else str(at + 1)
 
 
 def _summary(run: _Run) -> ComparedRun:

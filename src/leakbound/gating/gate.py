@@ -144,7 +144,7 @@ def _above(result: AuditResult, gate: Gate) -> str:
     if result.verdict == "violation":
         return _first(result)
     known = [e for e in result.estimates if e.method == "exact" and e.kind == "lower_bound"]
-    exact = known if _guarantees(result) else []
+    exact = known if (result.guarantee.epsilon < math.inf) else []
     if _of_another_claim(result, gate):
         return ""
     for bound in (result.bound, *exact):
@@ -306,10 +306,6 @@ def _factor(known: float, asked: float) -> str:
         f"{known:g} times as much as what is tested (the nearest below {asked:g} for which the "
         "result holds the power)"
     )
-
-
-def _guarantees(result: AuditResult) -> bool:
-    return result.guarantee.epsilon < math.inf
 
 
 def _pairs(result: AuditResult) -> str:

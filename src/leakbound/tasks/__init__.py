@@ -20,9 +20,10 @@ from leakbound.tasks.outputs import (
     Vector,
     Votes,
     channel_of,
+    packed,
     reply_of,
+    unpacked,
 )
-from leakbound.tasks.packing import packed, unpacked
 from leakbound.tasks.parse import parse_answer
 from leakbound.tasks.rows.manifest import PublicManifest
 from leakbound.tasks.task import Query, Task

@@ -1,20 +1,21 @@
-"""What passes through a mechanism: jobs, aggregates before noise, outputs.
+"""What passes through a mechanism: jobs, aggregates before noise, also as JSON, outputs.
 
 What is marked PRIVATE depends on the private context, and no repr shows it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.tasks.example import Context
 from leakbound.tasks.task import Query
-from leakbound.witness import ReplyFacts, StoredReply
+from leakbound.witness import ReplyFacts, StoredReply, reply_from_json, reply_to_json
 
 Floats = npt.NDArray[np.float64]
 ANSWER = "answer"  # the channel that every system has
@@ -138,3 +139,55 @@ class Outputs:
     points: Floats | None = None
     scale: float = 1.0
     picked: npt.NDArray[np.int64] | None = None
+
+
+Json: TypeAlias = dict[str, Any]
+
+
+def packed(aggregate: Aggregate) -> str:
+    """An aggregate (PRIVATE) as JSON, which `unpacked` reads.
+
+    Examples:
+        >>> packed(Votes((3, 1, 0)))
+        '[3, 1, 0]'
+    """
+    if isinstance(aggregate, Votes) and aggregate.reply is None and not aggregate.channels:
+        return json.dumps(aggregate.counts)
+    return json.dumps(_object(aggregate))
+
+
+def _object(aggregate: Aggregate) -> Json:
+    reply = {} if aggregate.reply is None else {"reply": reply_to_json(aggregate.reply)}
+    channels = {name: _object(one) for name, one in aggregate.channels.items()}
+    return {**_values(aggregate), **reply, **({"channels": channels} if channels else {})}
+
+
+def _values(aggregate: Aggregate) -> Json:
+    if isinstance(aggregate, Votes):
+        return {"votes": aggregate.counts}
+    if isinstance(aggregate, GeneratedText):
+        return {"text": aggregate.text}
+    return {"values": aggregate.values, "choices": aggregate.choices, "points": aggregate.points}
+
+
+def unpacked(text: str) -> Aggregate:
+    """The aggregate (PRIVATE) of a text that `packed` made, in this version or an earlier one."""
+    found = json.loads(text)
+    if isinstance(found, list):
+        return Votes(tuple(found))
+    reply, channels = _reply(found), _channels(found)
+    if "votes" in found:
+        return Votes(tuple(found["votes"]), reply, channels)
+    if "text" in found:
+        return GeneratedText(found["text"], reply, channels)
+    points = tuple(map(tuple, found["points"]))
+    return Vector(tuple(found["values"]), tuple(found["choices"]), points, reply, channels)
+
+
+def _channels(found: Json) -> dict[str, GeneratedText]:
+    texts = found.get("channels", {}).items()
+    return {name: GeneratedText(one["text"], _reply(one)) for name, one in texts}
+
+
+def _reply(found: Json) -> StoredReply | None:
+    return reply_from_json(found["reply"]) if "reply" in found else None

@@ -30,7 +30,8 @@ from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Model, Unopened
-from leakbound.systems import CallOptions, HttpStore, HttpSystem, SharedStore, SystemMechanism
+from leakbound.systems import CallOptions, HttpStore, HttpSystem, SharedStore
+from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Mechanism, Task
 
 T = TypeVar("T")
@@ -272,7 +273,8 @@ def on_cluster(
 
 def _require_divisible(mechanism: Mechanism) -> None:
     """Refuse what several workers would ask at the same time about what one of them put there."""
-    system = mechanism.system if isinstance(mechanism, SystemMechanism) else None
+    application = application_of(mechanism)
+    system = None if application is None else application.system
     if isinstance(system, SharedStore):
         raise UsageError(
             "a session design puts the canary of each trial into one store and takes it out, and a "
@@ -308,8 +310,8 @@ def _tool(
             "files at the same place, and models and systems must have an address."
         )
     task, pairs, size, keep_text, controls, late = asked
-    if isinstance(mechanism, SystemMechanism):
-        mechanism = mechanism.called(calls)
+    if application := application_of(mechanism):
+        mechanism = application.called(calls)
     return CollectionPlan(task, mechanism, pairs, size, keep_text, controls, late), model
 
 

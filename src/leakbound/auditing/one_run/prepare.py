@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from leakbound.attacks import Attack, Given, RenderedQuery, ScoredAttack
+from leakbound.attacks import Attack, RenderedQuery, ScoredAttack
 from leakbound.auditing.design.pairs import FILLER, label_order, relation_of
 from leakbound.auditing.design.seeds import generator
 from leakbound.auditing.prepare.build import (
@@ -220,10 +220,10 @@ def prepare_one_run(
     data, task = documents_and_task(spec.design, given.rows, given.task)
     attack = build_attack(spec.attack, mechanism, given)
     attack = replace(attack, canary=attack.canary.fit(data, str.split))
-    if isinstance(attack.canary, Given):
+    if attack.canary.fixed:
         raise UsageError(
-            "the canary 'given' is one record, and a one_run design needs as many as it has "
-            "canaries; use --canary coded."
+            f"the canary {attack.canary.name!r} is one record, and a one_run design needs as many "
+            "as it has canaries; use --canary coded."
         )
     if spec.design.store_text == "none" and attack.query.free:
         raise UsageError(

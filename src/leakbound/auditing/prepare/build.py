@@ -37,8 +37,9 @@ from leakbound.models import (
     open_embedder,
 )
 from leakbound.models.address import is_address, open_shared
-from leakbound.systems import SystemMechanism, load_system
+from leakbound.systems import load_system
 from leakbound.systems.channels import ALL
+from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Context, Mechanism, Task
 
 
@@ -223,8 +224,8 @@ def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
     """A system that keeps what goes through its channels."""
     if not channels:
         return mechanism
-    if isinstance(mechanism, SystemMechanism):
-        return replace(mechanism, channels=channels)
+    if application := application_of(mechanism):
+        return replace(application, channels=channels)
     raise UsageError(
         f"channels are those of an application, and {mechanism.name} is a mechanism, which has its "
         "answer alone; give an application with --system, or leave --channels out."
@@ -263,8 +264,8 @@ def repeat_share(share: float | None, mechanism: Mechanism) -> float:
         return 0.0
     if share is not None:
         return share
-    known = isinstance(mechanism, SystemMechanism) and mechanism.stateless
-    return STATELESS_SHARE if known else 1.0
+    application = application_of(mechanism)
+    return STATELESS_SHARE if application and application.stateless else 1.0
 
 
 def model_of_run(spec: AuditSpec, manifest: Settings) -> Unopened:

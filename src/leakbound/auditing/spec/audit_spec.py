@@ -18,7 +18,7 @@ import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from leakbound._catalogue import Catalogue, Component, option_types
-from leakbound.attacks import CANARIES, QUERIES, SCORES, DocumentAttack
+from leakbound.attacks import CANARIES, QUERIES, SCORES
 from leakbound.auditing.spec.config_file import read_config, yaml_value
 from leakbound.auditing.spec.groups import MOST, AttackSpec, Design, FrozenSpec, SystemSpec
 from leakbound.errors import UsageError, unknown_name
@@ -221,10 +221,8 @@ def _usual(given: Settings) -> Settings:
     kind = query.kind if isinstance(query, Component) else str((query or {}).get("kind"))
     if kind not in QUERIES:
         return found
-    attack = QUERIES[kind]
-    if issubclass(attack, DocumentAttack):
-        found["canary"] = {"kind": attack.canary}
-    return found
+    canary = QUERIES[kind].canary
+    return found | {"canary": {"kind": canary}} if canary else found
 
 
 def flat_keys(values: Mapping[str, Any], source: str = "the configuration") -> Settings:

@@ -16,9 +16,8 @@ from typing import Any
 
 from leakbound.errors import DataError, LeakboundError, findable, why_no_file
 from leakbound.models.address import hub_host, is_reachable
+from leakbound.tasks.images import SUFFIXES
 from leakbound.tasks.rows.delimited import csv_rows
-from leakbound.tasks.rows.image_folders import folder_rows
-from leakbound.tasks.rows.json_files import json_rows, jsonl_rows
 from leakbound.tasks.rows.row_files import (
     FORMS,
     HUB,
@@ -26,9 +25,36 @@ from leakbound.tasks.rows.row_files import (
     SourceRow,
     all_rows,
     at_least_one,
+    json_rows,
+    jsonl_rows,
     missing_package,
     numbered,
 )
+
+
+def folder_rows(folder: Path) -> list[tuple[str, dict[str, object]]]:
+    """The files of a folder of images; hidden files are left out."""
+    classes = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if not classes:
+        raise DataError(
+            f"the data folder {str(folder)!r} holds no folders; it must hold one folder of images "
+            "per class (for a folder of a Hugging Face dataset, write hf: before it)."
+        )
+    return [row for label in classes for row in _rows_of_images(folder, label)]
+
+
+def _rows_of_images(folder: Path, label: Path) -> list[tuple[str, dict[str, object]]]:
+    files = sorted(p for p in label.iterdir() if not p.name.startswith("."))
+    strange = next((p for p in files if p.suffix.lower() not in SUFFIXES), None)
+    if strange is not None:
+        raise DataError(
+            f"the class folder {str(label)!r} holds {strange.name!r}, which is not an image by its "
+            f"name; take it out (images end in {', '.join(SUFFIXES)})."
+        )
+    return [
+        (repr(str(p)), {"image": str(p.relative_to(folder)), "label": label.name}) for p in files
+    ]
+
 
 MEDIA = ("Image", "Audio", "Video", "Pdf")  # never decoded
 TYPED = ("arrow", "parquet", "text")  # kinds of files that declare the types of their columns

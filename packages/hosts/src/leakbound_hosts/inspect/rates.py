@@ -124,7 +124,7 @@ class RunningRate:
     def _take(self, score: float | None) -> None:
         self.scores.append(score)
         for test in self._tests:
-            test.observe([_against(test) if score is None else score])
+            test.observe([(0.0 if test.side == "above" else 1.0) if score is None else score])
             if test.rejected:
                 after = f"after {test.rejected_at} samples"
                 self.ended = f"the rate is {test.side} {test.limit:g}, {after}"
@@ -209,10 +209,6 @@ def _number(score: Score) -> float | None:
     if not 0 <= found <= 1:
         raise DataError(f"a score is {found:g}; a rate needs scores between 0 and 1.")
     return found
-
-
-def _against(test: AnyRateTest) -> float:
-    return 0.0 if test.side == "above" else 1.0
 
 
 def _bounds(scores: Sequence[float | None], confidence: float) -> RateBounds:

@@ -33,8 +33,14 @@ from leakbound.estimators.score_bounds import (
     ScoreRule,
     score_bounds,
 )
-from leakbound.gating.score_files import Columns, read_scores
-from leakbound.gating.score_verdict import Seen, conclude_guessing, conclude_scores, seen_by
+from leakbound.gating.score_files import (
+    Columns,
+    Seen,
+    conclude_guessing,
+    conclude_scores,
+    read_scores,
+    seen_by,
+)
 from leakbound.report.words import KINDS, verdict_text
 from leakbound.stats import Bonferroni, Power, Split, cut
 from leakbound.stats.counts.ranked import Ranked
@@ -124,7 +130,13 @@ def command(
         emit({"exit_code": 0, "bounds": found})
         return 0
     seen = seen_by(trials, known, stated == random_guessing()) if check is None else check
-    return _decide(made, found, stated, _decider(estimator, trials), seen)
+    return _decide(
+        made,
+        found,
+        stated,
+        (estimator or ("one_run" if trials.design == "one_run" else "e_process")),
+        seen,
+    )
 
 
 def _require_others(files: tuple[Path, ...]) -> None:
@@ -199,10 +211,6 @@ def _rule(text: str | None) -> ScoreRule | None:
         return Bonferroni(tuple(float(one) for one in text.split(",")))
     except ValueError:
         raise UsageError(f"the threshold is {text!r}; it must be numbers with commas.") from None
-
-
-def _decider(estimator: DecidingName | None, trials: ScoredTrials) -> DecidingName:
-    return estimator or ("one_run" if trials.design == "one_run" else "e_process")
 
 
 def _decide(

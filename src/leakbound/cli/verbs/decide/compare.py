@@ -50,7 +50,7 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
 
 def _show(found: Comparison | SweepComparison | InfluenceComparison, html: Path | None) -> int:
     """Print a comparison of sweeps or of influence."""
-    from leakbound.report.decisions.side_by_side import influences_text, sweeps_text
+    from leakbound.report.decisions.comparison import influences_text, sweeps_text
 
     if html is not None:
         raise UsageError("--html is for runs; use --json for sweeps and influence.")

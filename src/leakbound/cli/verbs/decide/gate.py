@@ -14,8 +14,7 @@ from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
 from leakbound.gating.gate import MAX_DELTA, Gate, check_gate, unfinished_result
-from leakbound.report.export.junit import junit
-from leakbound.report.export.sarif import sarif
+from leakbound.report.export.gate_files import junit, sarif
 
 EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any run has is the answer
 

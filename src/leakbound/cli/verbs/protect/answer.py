@@ -25,7 +25,7 @@ from leakbound.models.address import BUNDLED
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.private import require_unlimited
-from leakbound.systems import SystemMechanism
+from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Context, Task
 
 ANSWER_KEYS = {
@@ -153,8 +153,8 @@ def open_private(
     spec, rows, task = read_private(config, assignments, endpoint, flags)
     _tell_bundled(spec)
     mechanism = build_served(spec, task)
-    if isinstance(mechanism, SystemMechanism):
-        mechanism = mechanism.called(call_options(endpoint, config, None, disposable=False))
+    if application := application_of(mechanism):
+        mechanism = application.called(call_options(endpoint, config, None, disposable=False))
     model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
     total = spec.decision.epsilon if budget is None else budget
     ids = accounts.ids(spec.design, len(rows))
