@@ -9,7 +9,7 @@ import pytest
 from leakbound_lab.tuning import tune
 
 import leakbound
-from leakbound.api.decisions import describe_grid, name_objects, shared_keys
+from leakbound.api.decisions import describe_grid, keys_and_objects, name_objects
 from leakbound.attacks import Attack, Hex, Membership
 from leakbound.auditing import Claim
 from leakbound.errors import UsageError
@@ -76,7 +76,7 @@ def test_a_guarantee_is_that_of_the_systems_of_a_grid(rows: Context, tmp_path: P
 
 
 def point(grid: Any, parameters: dict[str, Any], changes: dict[str, Any]) -> Any:
-    base, shared = shared_keys("sweep", None, parameters, {})
+    base, shared = keys_and_objects("sweep", None, parameters, {})
     return describe_grid(grid, shared, parameters, base).point(base, changes, seed=3)
 
 

@@ -164,7 +164,7 @@ def audit(
         'violation'
     """
     folder = require_path("out", out, "the folder of the runs, such as 'runs'")
-    spec, handed, context = _described(rows, system, settings, parameters)
+    spec, handed, context = _describe(rows, system, settings, parameters)
     if spec.design.layout == "one_run":
         asked = prepare_one_run(spec, rows=context, handed=handed)
         asked = replace(asked, mechanism=asked.mechanism.called(calls or CallOptions()))
@@ -194,7 +194,7 @@ def plan(
     Raises:
         LeakboundError: As `audit` does.
     """
-    spec, handed, context = _described(rows, system, settings, parameters)
+    spec, handed, context = _describe(rows, system, settings, parameters)
     if spec.design.layout == "one_run":
         return plan_one_run(prepare_one_run(spec, rows=context, handed=handed))
     return plan_prepared(prepare(spec, rows=context, handed=handed))
@@ -210,11 +210,11 @@ def prepare_call(
     **parameters: Unpack[AuditParameters],
 ) -> Prepared:
     """Prepare the audit of a call, without starting it."""
-    spec, handed, context = _described(rows, system, settings, parameters, source)
+    spec, handed, context = _describe(rows, system, settings, parameters, source)
     return prepare(spec, rows=context, handed=handed, opener=opener)
 
 
-def _described(
+def _describe(
     rows: Rows | None,
     system: UserSystem | None,
     settings: Mapping[str, object] | None,

@@ -53,7 +53,7 @@ CLEARED: dict[str, dict[str, object]] = {  # keys of the base that an object of 
 _Keys = dict[str, object]
 
 
-def shared_keys(
+def keys_and_objects(
     what: str, rows: Rows | None, parameters: Mapping[str, object], settings: object
 ) -> tuple[_Keys, Handed]:
     """Keys and objects of a call that may give any key in `settings`."""
@@ -227,7 +227,7 @@ def sweep(
     folder = require_path("out", out, "the folder of the runs, such as 'sweep'")
     opens, claim = CachingOpener(open_models), parameters.get("claim")
     given = {**parameters, "system": system}
-    base, shared = shared_keys("sweep", rows, of_all_points(grid, given), settings)
+    base, shared = keys_and_objects("sweep", rows, of_all_points(grid, given), settings)
     objects = describe_grid(grid, shared, given, base)
     planned = plan_sweep(
         base, merge_grids(name_objects(grid)), opens, repeats, queries, skip_invalid,

@@ -36,7 +36,7 @@ def require_model(model: object) -> Model:
     return model
 
 
-def opened_model(model: object) -> Model:
+def as_model(model: object) -> Model:
     """The model at an address, or the one that is handed over."""
     return open_model(model) if isinstance(model, str) else require_model(model)
 

@@ -18,7 +18,7 @@ from leakbound.errors import DataError, UsageError, reason_of
 from leakbound.models.content import Content, images_in, text_only
 from leakbound.tasks import Context, Example
 from leakbound.tasks.images import as_image, pixels
-from leakbound.tasks.synthetic_images import marked, patchwork
+from leakbound.tasks.synthetic_images import mark, patchwork
 
 THINGS = (
     "The moon", "Lake Geneva", "The Eiffel Tower", "A honeybee", "The Danube", "Mount Kenya",
@@ -284,7 +284,7 @@ class Marked(Canary):
             raise UsageError(
                 "the canary marked is a marked image, and the rows hold texts; use hex or natural."
             )
-        return Example(as_image(marked(pixels(images[0]), rng)), held_out.label)
+        return Example(as_image(mark(pixels(images[0]), rng)), held_out.label)
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ def compare_results(results: Sequence[AuditResult], together: int = 1) -> Compar
     return Comparison(
         confidence=confidence,
         runs=tuple(map(_summary, runs)),
-        differing_settings=_differing(results),
+        differing_settings=_unequal(results),
         contrasts=tuple(
             contrast
             for one, other, why in reasons
@@ -202,7 +202,7 @@ def _summary(run: _Run) -> ComparedRun:
     )  # fmt: skip
 
 
-def _differing(results: Sequence[AuditResult]) -> dict[str, tuple[JsonValue, ...]]:
+def _unequal(results: Sequence[AuditResult]) -> dict[str, tuple[JsonValue, ...]]:
     """Settings, and sources of the answers, that are not the same in all runs."""
     flat = [{**flat_settings(_name_of(result)), **_sources(result)} for result in results]
     values = {

@@ -51,7 +51,7 @@ class Columns:
             )
 
 
-def read_scores(
+def load_scores(
     files: Sequence[Path],
     design: ScoreDesign | None = None,
     in_order: bool = False,
@@ -166,7 +166,7 @@ class Seen:
     controls: bool = False
 
 
-def seen_by(
+def sees_leak(
     trials: ScoredTrials, controls: ScoredTrials | None = None, two_sided: bool = False
 ) -> Seen:
     """Test whether an attack sees anything."""

@@ -409,7 +409,7 @@ class Sweep:
         """What is known so far, in the order of the grid."""
         plan, done = self.plan, self._done
         missing = [self._missing(point) for point in plan.points if point.number not in done]
-        missing += [_missing_point(one, "not_reached", ELSEWHERE) for one in plan.elsewhere]
+        missing += [_absent_point(one, "not_reached", ELSEWHERE) for one in plan.elsewhere]
         # what all points share, with defaults
         every = (*self.plan.points, *self.plan.elsewhere)
         first = flat_settings(min(every, key=lambda point: point.number).spec.flat())
@@ -426,11 +426,11 @@ class Sweep:
 
     def _missing(self, point: PlannedPoint) -> MissingPoint:
         if (reason := self._failed.get(point.number)) is not None:
-            return _missing_point(point, "failed", reason)
-        return _missing_point(point, "not_reached", "the sweep has not come to it.")
+            return _absent_point(point, "failed", reason)
+        return _absent_point(point, "not_reached", "the sweep has not come to it.")
 
 
-def _missing_point(
+def _absent_point(
     point: PlannedPoint, cause: Literal["failed", "not_reached"], reason: str
 ) -> MissingPoint:
     seed = point.spec.design.seed

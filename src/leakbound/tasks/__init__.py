@@ -20,9 +20,9 @@ from leakbound.tasks.outputs import (
     Vector,
     Votes,
     channel_of,
-    packed,
+    pack,
     reply_of,
-    unpacked,
+    unpack,
 )
 from leakbound.tasks.parse import parse_answer
 from leakbound.tasks.rows.manifest import PublicManifest
@@ -51,11 +51,11 @@ __all__ = [
     "Votes",
     "as_context",
     "channel_of",
-    "packed",
+    "pack",
     "parse_answer",
     "present",
     "reply_of",
     "require_mechanism",
-    "unpacked",
+    "unpack",
     "VoteNoise",
 ]

@@ -144,8 +144,8 @@ class Outputs:
 Json: TypeAlias = dict[str, Any]
 
 
-def packed(aggregate: Aggregate) -> str:
-    """An aggregate (PRIVATE) as JSON, which `unpacked` reads.
+def pack(aggregate: Aggregate) -> str:
+    """An aggregate (PRIVATE) as JSON, which `unpack` reads.
 
     Examples:
         >>> packed(Votes((3, 1, 0)))
@@ -170,8 +170,8 @@ def _values(aggregate: Aggregate) -> Json:
     return {"values": aggregate.values, "choices": aggregate.choices, "points": aggregate.points}
 
 
-def unpacked(text: str) -> Aggregate:
-    """The aggregate (PRIVATE) of a text that `packed` made, in this version or an earlier one."""
+def unpack(text: str) -> Aggregate:
+    """The aggregate (PRIVATE) of a text that `pack` made, in this version or an earlier one."""
     found = json.loads(text)
     if isinstance(found, list):
         return Votes(tuple(found))

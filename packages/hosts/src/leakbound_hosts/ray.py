@@ -79,7 +79,7 @@ class RayCluster:
         items: Sequence[Item],
     ) -> Generator[tuple[Item, R], None, None]:  # fmt: skip
         """Work on each item, with the model at an address opened in every worker."""
-        return spread(self, partial(opened, rooted(address)), work, items)
+        return spread(self, partial(opened, from_root(address)), work, items)
 
 
 def spread(
@@ -113,7 +113,7 @@ def spread(
                 tasks[crew[worker].do.remote(items[then])] = (then, worker)
 
 
-def rooted(address: str, plain: bool = False) -> str:
+def from_root(address: str, plain: bool = False) -> str:
     """An address that workers in other folders can open."""
     match = ADDRESS.fullmatch(address)
     if match and (match[1] or plain) and Path(match[2]).exists():
@@ -328,5 +328,5 @@ def _absolute(spec: AuditSpec) -> AuditSpec:
     """Workers have folders of their own: local files are named from the root."""
     places = ("model", "embedder", "judge_model", "address")
     named = {name: getattr(spec.system, name) for name in places}
-    update = {name: rooted(to, name == "embedder") for name, to in named.items() if to}
+    update = {name: from_root(to, name == "embedder") for name, to in named.items() if to}
     return spec.model_copy(update={"system": spec.system.model_copy(update=update)})

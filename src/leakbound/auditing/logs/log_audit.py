@@ -33,13 +33,13 @@ from leakbound.tasks.rows.sources import SourceRow, source_rows
 USUAL = ("output", "answer", "response", "completion", "reply", "text")
 
 
-def read_records(file: Path, fields: Sequence[str] = ()) -> list[tuple[str, ...]]:
+def load_texts(file: Path, fields: Sequence[str] = ()) -> list[tuple[str, ...]]:
     """The texts of each row."""
     rows = source_rows(str(file))
     return [tuple(_texts_of(row, fields or tuple(row.fields))) for row in rows]
 
 
-def read_outputs(file: Path, field: str | None = None) -> list[str]:
+def load_outputs(file: Path, field: str | None = None) -> list[str]:
     """The outputs of an application."""
     rows = source_rows(str(file))
     name = field or _output_field(str(file), rows[0])

@@ -55,7 +55,7 @@ from leakbound.stats.counts.ranked import Ranked
 from leakbound.systems import (
     OneSession,
     SystemMechanism,
-    filled_store,
+    fill_store,
     require_store,
 )
 from leakbound.tasks import Aggregate, Outputs, Vector
@@ -519,7 +519,7 @@ def _open(prepared: PreparedOneRun) -> Iterator[SystemMechanism]:
     mechanism, design = prepared.mechanism, prepared.design
     store = require_store(mechanism.system, mechanism.name)
     try:
-        with filled_store(
+        with fill_store(
             store, design.records, design.documents, mechanism.calls, mechanism.name
         ) as session:
             yield replace(mechanism, system=OneSession(session))

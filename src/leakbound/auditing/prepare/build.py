@@ -25,7 +25,7 @@ from leakbound.auditing.spec.groups import AttackSpec, SystemSpec
 from leakbound.auditing.store.folder import Settings
 from leakbound.errors import UsageError
 from leakbound.estimators import ESTIMATORS, Estimator
-from leakbound.mechanisms import PublicFacts, served_options
+from leakbound.mechanisms import PublicFacts, service_options
 from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import (
     Endpoint,
@@ -109,7 +109,7 @@ def build_served(spec: AuditSpec, task: Task) -> Mechanism:
         return build_mechanism(spec)
     named, claim = spec.system.mechanism, spec.decision
     facts = PublicFacts(spec.design.shots, len(task.labels), claim.epsilon, claim.delta)
-    grouped = Component(kind=named.kind, **served_options(named.kind, named.options, facts))
+    grouped = Component(kind=named.kind, **service_options(named.kind, named.options, facts))
     system = spec.system.model_copy(update={"mechanism": grouped})
     return build_mechanism(spec.model_copy(update={"system": system}))
 

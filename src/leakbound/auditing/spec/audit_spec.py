@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from leakbound._catalogue import Catalogue, Component, option_types
 from leakbound.attacks import CANARIES, QUERIES, SCORES
-from leakbound.auditing.spec.config_file import read_config, yaml_value
+from leakbound.auditing.spec.config_file import load_config, yaml_value
 from leakbound.auditing.spec.groups import MOST, AttackSpec, Design, FrozenSpec, SystemSpec
 from leakbound.errors import UsageError, unknown_name
 from leakbound.estimators import ESTIMATORS, threshold_rule
@@ -231,9 +231,9 @@ def flat_keys(values: Mapping[str, Any], source: str = "the configuration") -> S
     for key, value in values.items():
         if key in GROUPS and isinstance(value, Mapping):
             for inner, one in value.items():
-                _put(found, _inner(key, str(inner)), one, source)
+                _enter(found, _inner(key, str(inner)), one, source)
         else:
-            _put(found, ALIASES.get(str(key), str(key)), value, source)
+            _enter(found, ALIASES.get(str(key), str(key)), value, source)
     return found
 
 
@@ -245,7 +245,7 @@ def _inner(group: str, key: str) -> str:
     return key
 
 
-def _put(found: Settings, key: str, value: Any, source: str) -> None:
+def _enter(found: Settings, key: str, value: Any, source: str) -> None:
     name, dot, option = key.partition(".")
     if name in COMPONENTS and (dot or not isinstance(value, Component)):
         given = {option: value} if dot else _component(name, value)
@@ -269,10 +269,10 @@ def _component(name: str, value: Any) -> Settings | None:
         raise UsageError(
             f"{name} is {value!r}; it must be a name or {{kind: NAME, option: value}}."
         )
-    return _written(name, value)
+    return _parse(name, value)
 
 
-def _written(name: str, text: str) -> Settings:
+def _parse(name: str, text: str) -> Settings:
     """`NAME:option=value,option=value`; what is no text in the class is read as in a file."""
     kind, colon, rest = text.partition(":")
     options = [one.partition("=") for one in re.split(r",(?=\w+=)", rest)] if colon else []
@@ -372,5 +372,5 @@ def load_spec(path: str | None, overrides: Mapping[str, Any]) -> AuditSpec:
     Raises:
         UsageError: With a sentence for whatever is wrong with file or values.
     """
-    base = flat_keys(read_config(Path(path)), f"the file {path}") if path else {}
+    base = flat_keys(load_config(Path(path)), f"the file {path}") if path else {}
     return make_spec(merge_keys(base, flat_keys(overrides, "the command line")))

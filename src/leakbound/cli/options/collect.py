@@ -134,7 +134,7 @@ class CollectOptions:
         return run_ahead
 
 
-def read_shard(
+def parse_shard(
     ctx: click.Context, param: click.Parameter, text: str | None
 ) -> tuple[int, int] | None:
     """The numbers of --shard i/N. Raises UsageError for anything else."""
@@ -166,7 +166,7 @@ OPTIONS = together(
     run(
         "--shard",
         "collect only every Nth batch; `merge` joins the shards",
-        callback=read_shard,
+        callback=parse_shard,
         metavar="i/N",
     ),
     run(

@@ -15,7 +15,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from leakbound.auditing.spec.config_file import read_endpoint
+from leakbound.auditing.spec.config_file import load_endpoint
 from leakbound.cli.screen.help_pages import Function, names_of, option, together
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Capabilities, Dialect, Endpoint
@@ -115,7 +115,7 @@ def endpoint_options(function: Function) -> Function:
 
 def _of_file(config: str | None) -> dict[str, object]:
     """What a configuration file says and the command line does not."""
-    found = read_endpoint(Path(config)) if config else {}
+    found = load_endpoint(Path(config)) if config else {}
     values = {KEYS.get(name, name): value for name, value in found.items()}
     known = [name for name in NAMES if name not in KEYS.values()] + [*KEYS]
     for name in found:
@@ -156,7 +156,7 @@ def _endpoint(
             "--base-url is empty; name the address of your server, such as "
             "http://127.0.0.1:8000/v1, or leave it out for api.openai.com."
         )
-    can, probed = _probed(capabilities)
+    can, probed = _capabilities_at(capabilities)
     dialect = Dialect.parse(params, omitted, renamed).over(probed)
     listed = _price_list(prices)
     return Endpoint(urls, capabilities=can, dialect=dialect, prices=listed, **rest)
@@ -174,7 +174,7 @@ def _price_list(name: str | None) -> PriceList:
         ) from None
 
 
-def _probed(text: str) -> tuple[Capabilities, Dialect]:
+def _capabilities_at(text: str) -> tuple[Capabilities, Dialect]:
     """As stated, or as a probe found them."""
     if not text.endswith(".json"):
         return Capabilities.parse(text), Dialect()

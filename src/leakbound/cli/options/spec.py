@@ -21,7 +21,7 @@ from leakbound.auditing.spec.audit_spec import (
     make_spec,
     merge_keys,
 )
-from leakbound.auditing.spec.config_file import read_config, yaml_value
+from leakbound.auditing.spec.config_file import load_config, yaml_value
 from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import PATH, Decorating, Function, OptionType, option, together
 from leakbound.errors import UsageError, unknown_name
@@ -195,7 +195,7 @@ def spec_from(
     """The spec of a command: flags over --set over environment (click's) over file."""
     if config == "":
         raise UsageError("--config is empty; name a YAML file, or leave it out.")
-    file = flat_keys(read_config(Path(config)), f"the file {config}") if config else {}
+    file = flat_keys(load_config(Path(config)), f"the file {config}") if config else {}
     given = merge_keys(file, overrides(assignments, flags, merge_keys(defaults, file)))
     own = given.get("address") is not None  # a system has no mechanism to choose
     spec = make_spec(given if own else merge_keys(defaults, given))
@@ -203,11 +203,11 @@ def spec_from(
     if click.get_current_context(silent=True) is not None:
         system = spec.system
         models = (system.model, system.judge_model)
-        require_taken(models, system.address, config, assigned(assignments))
+        require_taken(models, system.address, config, keys_of_set(assignments))
     return spec
 
 
-def assigned(assignments: tuple[str, ...]) -> list[str]:
+def keys_of_set(assignments: tuple[str, ...]) -> list[str]:
     """The keys of --set."""
     flat = flat_keys(dict(_assignment(text, "--set") for text in assignments), "--set")
     return list(flat)

@@ -55,7 +55,7 @@ class GivenRuns:
             say(f"leakbound: {number} unfinished: {', '.join(self.names)}", err=True)
 
 
-def given_runs(paths: Iterable[Path]) -> GivenRuns:
+def runs_at(paths: Iterable[Path]) -> GivenRuns:
     """The runs at the paths and in them; those that --fresh has set aside are none."""
     paths = list(paths)
     found = tuple(run for path in paths for run in _runs_in(path))
@@ -66,7 +66,7 @@ def given_runs(paths: Iterable[Path]) -> GivenRuns:
 
 def one_result(path: Path, flag: str = "") -> AuditResult:
     """That of the one finished run at a path."""
-    found = given_runs([path]).all
+    found = runs_at([path]).all
     if len(found) > 1:
         raise UsageError(f"{flag}{str(path)!r} holds {len(found)} runs; name the folder of one.")
     return load_result(found[0])

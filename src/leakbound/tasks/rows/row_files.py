@@ -78,7 +78,7 @@ def at_least_one(address: str, rows: list[SourceRow]) -> list[SourceRow]:
     return rows
 
 
-def missing_package(what: str, package: str) -> DataError:
+def package_error(what: str, package: str) -> DataError:
     """The error where an optional package is not installed."""
     return DataError(f"{what} need {package}; install it with: {install_hint('data')}.")
 
@@ -119,7 +119,7 @@ def _pack(file: Path, content: bytes) -> str:
     )
 
 
-def numbered(where: str, rows: Sequence[Fields]) -> Iterator[SourceRow]:
+def number_rows(where: str, rows: Sequence[Fields]) -> Iterator[SourceRow]:
     """Rows of a table, with their numbers as places."""
     for number, row in enumerate(rows, 1):
         yield SourceRow(f"row {number} of {where!r}", row)

@@ -200,6 +200,6 @@ def run_names(context: RecipeContext) -> dict[str, str]:
     return found
 
 
-def filled(setting: str, names: Mapping[str, str]) -> str:
+def fill(setting: str, names: Mapping[str, str]) -> str:
     """A setting with its names replaced."""
     return GAP.sub(lambda found: names.get(found[1], found[0]), setting)

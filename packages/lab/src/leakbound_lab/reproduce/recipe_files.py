@@ -83,7 +83,7 @@ class RecipeFile(_Strict):
 @functools.cache
 def load_recipes() -> Mapping[str, Recipe]:
     """Load all recipes of all papers."""
-    return {one.name: one for paper in PAPERS for one in recipes_of(_read(paper))}
+    return {one.name: one for paper in PAPERS for one in recipes_of(_load(paper))}
 
 
 def recipes_of(file: RecipeFile) -> Iterator[Recipe]:
@@ -93,16 +93,16 @@ def recipes_of(file: RecipeFile) -> Iterator[Recipe]:
 
 
 def paper_tables(paper: str) -> Mapping[str, PaperTable]:
-    return _read(paper).tables
+    return _load(paper).tables
 
 
 @functools.cache
-def _read(paper: str) -> RecipeFile:
+def _load(paper: str) -> RecipeFile:
     file = importlib.resources.files("leakbound_lab.reproduce") / "recipes" / f"{paper}.yaml"
-    return read_file(file)
+    return load_file(file)
 
 
-def read_file(file: Traversable) -> RecipeFile:
+def load_file(file: Traversable) -> RecipeFile:
     """Read and check a recipe file."""
     try:
         return RecipeFile.model_validate(Loader(file.read_text(encoding="utf-8")).get_single_data())

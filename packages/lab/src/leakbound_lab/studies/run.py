@@ -141,7 +141,7 @@ def _check_tokens(values: Sequence[float]) -> None:
             )
 
 
-def truncated(
+def truncate(
     cases: Sequence[Case], tokens: int | None, model: Model, template: str, system: str = ""
 ) -> list[Case]:
     """Shorten contexts to their first tokens, cut in the text where a token ends."""

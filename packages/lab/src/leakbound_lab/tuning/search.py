@@ -16,7 +16,7 @@ import yaml
 from leakbound._check import whole
 from leakbound._version import __version__
 from leakbound.api.audits import require_relation
-from leakbound.api.decisions import shared_keys
+from leakbound.api.decisions import keys_and_objects
 from leakbound.api.kinds import require_path
 from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import QUERIES, AuditQuery, GivenQuery, IfThenExplicit, templates
@@ -80,7 +80,7 @@ class Tuned:
         return "unknown"
 
 
-def starting_text(spec: AuditSpec) -> str:
+def first_text(spec: AuditSpec) -> str:
     """The query that a spec asks, as a wording to start from; else the membership query."""
     wording = spec.attack.query.options.get("text", "")
     if _asks(spec, GivenQuery) and wording:
@@ -140,10 +140,10 @@ def open_pilot(
 
 def _give(spec: AuditSpec, text: str) -> dict[str, object]:
     """The query 'given' with this wording; whose answers it asks for stays as it was."""
-    return {"kind": "given", "text": text, "labelled": labelled(spec)}
+    return {"kind": "given", "text": text, "labelled": asks_labels(spec)}
 
 
-def labelled(spec: AuditSpec) -> bool:
+def asks_labels(spec: AuditSpec) -> bool:
     """Does the spec's query ask for labels of the data, not for yes and no?"""
     return bool(spec.attack.query.options.get("labelled", False))
 
@@ -174,12 +174,12 @@ def tune_spec(
     name = reflection if isinstance(reflection, str) else getattr(reflection, "name", "")
     if name != NONE:
         require_gepa()
-    text = start or starting_text(spec)
+    text = start or first_text(spec)
     pilot = open_pilot(
         spec, text, pairs, max_calls, out, name, model, system, rows, endpoint, handed, calls
     )
     reflector = _reflector(reflection, pilot.prepared, endpoint)
-    tell(_heading(pilot, reflector))
+    tell(_title(pilot, reflector))
     try:
         ended = _search(pilot, text, reflector, tell)
         return _result(pilot, text, ended, reflector)
@@ -225,7 +225,7 @@ def tune(
         CL, section on query optimisation.
     """
     folder = require_path("out", out, "the folder of the runs, such as 'runs'")
-    keys, handed = shared_keys("tune", rows, {**parameters, "system": system}, settings)
+    keys, handed = keys_and_objects("tune", rows, {**parameters, "system": system}, settings)
     spec = make_spec(keys)
     require_relation(parameters.get("claim"), spec.attack.insertion)
     if handed.query is not None and not start:
@@ -256,7 +256,7 @@ def _reflector(
     return found
 
 
-def _heading(pilot: Pilot, reflector: Model | None) -> str:
+def _title(pilot: Pilot, reflector: Model | None) -> str:
     who = (
         f"{reflector.name} reflects and reads the canaries of the pilot"
         if reflector
@@ -325,7 +325,9 @@ def attack_file(tuned: Tuned) -> str:
     """The tuned query as configuration of an audit, under a header that says how it was found."""
     spec = tuned.prepared.spec
     query: dict[str, object] = {"kind": "given", "text": tuned.best}
-    values: dict[str, object] = {"query": {**query, "labelled": True} if labelled(spec) else query}
+    values: dict[str, object] = {
+        "query": {**query, "labelled": True} if asks_labels(spec) else query
+    }
     header = [
         (
             f"A query tuned by leakbound {__version__} on {tuned.prepared.mechanism.name} "

@@ -9,7 +9,7 @@ import click
 
 from leakbound.api.decisions import compare, kind_of_record
 from leakbound.attribution import InfluenceComparison
-from leakbound.cli.screen.finished_runs import given_runs
+from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.terminal import say
@@ -34,7 +34,7 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
     kinds = {kind_of_record(run) for run in runs}
     if "influence" in kinds or (kinds == {"sweep"} and len(runs) == 2):
         return _show(compare(runs), html)
-    given = given_runs(runs)
+    given = runs_at(runs)
     records = given.results(least=2)
     if len(records) < 2:
         raise UsageError(

@@ -60,7 +60,7 @@ BUDGET_OPTIONS = together(
 )
 
 
-def answering_options(function: Function) -> Function:
+def answer_options(function: Function) -> Function:
     """The options of a spec that decide an answer, of an endpoint, and of the budget."""
     function = endpoint_options(local_options(accounts_options(function)))
     function = spec_options(function)
@@ -75,7 +75,7 @@ def answering_options(function: Function) -> Function:
     return BUDGET_OPTIONS(function)
 
 
-def read_private(
+def load_private(
     config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, flags: dict[str, Any]
 ) -> tuple[AuditSpec, Context, Task]:
     """The spec of a command, with the number of its examples; the examples; their task.
@@ -150,7 +150,7 @@ def open_private(
 
     Raises LeakboundError with a sentence for whatever cannot be used.
     """
-    spec, rows, task = read_private(config, assignments, endpoint, flags)
+    spec, rows, task = load_private(config, assignments, endpoint, flags)
     _tell_bundled(spec)
     mechanism = build_served(spec, task)
     if application := application_of(mechanism):
@@ -173,7 +173,7 @@ def open_private(
     '--data private.jsonl --labels urgent,normal --epsilon 2 "my card was charged"',
     first="--data --labels --model --mechanism --epsilon --shots --budget --ledger",
 )
-@answering_options
+@answer_options
 @click.argument("query")
 def command(
     config: str | None,

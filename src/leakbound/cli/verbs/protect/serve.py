@@ -19,7 +19,7 @@ from leakbound.cli.options.ledger import Accounts
 from leakbound.cli.screen.help_pages import COUNT, PATH, RealRange, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet
 from leakbound.cli.screen.terminal import say
-from leakbound.cli.verbs.protect.answer import answering_options, open_private, read_private
+from leakbound.cli.verbs.protect.answer import answer_options, load_private, open_private
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.privacy import Guarantee
@@ -117,7 +117,7 @@ _serving_options = together(
     "--data private.jsonl --mechanism report_noisy_max --epsilon 0.5 --budget 4",
     first="--data --labels --model --mechanism --epsilon --budget --port --tenants",
 )
-@answering_options
+@answer_options
 @_serving_options
 def command(
     config: str | None,
@@ -211,7 +211,7 @@ def _price(
     flags: dict[str, object],
 ) -> tuple[Mechanism, Guarantee, float]:
     """What one answer costs, before a model is opened or a ledger made; and its delta."""
-    spec, _, task = read_private(config, assignments, endpoint, flags)
+    spec, _, task = load_private(config, assignments, endpoint, flags)
     mechanism = build_served(spec, task)
     return mechanism, mechanism.cost(task, Query("-")), spec.decision.delta
 

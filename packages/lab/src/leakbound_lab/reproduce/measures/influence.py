@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attribute, read_cases
+from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attribute, load_cases
 from leakbound.errors import UsageError
 from leakbound_lab.reproduce.context import RecipeContext
 from leakbound_lab.reproduce.values import MeasuredValue, Quantity, Sample
 from leakbound_lab.studies.bundled import notes, notes_to_summarize
 from leakbound_lab.studies.record import Mean, StudyRecord, StudyRow, Utility
-from leakbound_lab.studies.run import Run, run_study, runs_of, truncated
+from leakbound_lab.studies.run import Run, run_study, runs_of, truncate
 from leakbound_lab.studies.utility import Judges
 
 TEMPERATURE = 0.8  # the paper's
@@ -53,7 +53,7 @@ def cases_of(context: RecipeContext, summaries: bool = False) -> list[Case]:
             "without --labels and --task."
         )
     if context.source:
-        return list(islice(read_cases(Path(context.source["data"])), context.scale.contexts))
+        return list(islice(load_cases(Path(context.source["data"])), context.scale.contexts))
     return (notes_to_summarize if summaries else notes)(context.scale.contexts)
 
 
@@ -72,7 +72,7 @@ def run_factor_study(
         context.report(f"{study}: {run.name}, {len(cases)} contexts")
         model = context.model(run.model)
         template = run.settings.template
-        found = attribute(truncated(cases, run.tokens, model, template), model, run.settings)
+        found = attribute(truncate(cases, run.tokens, model, template), model, run.settings)
         if responses is not None:
             responses[run.name] = ResponseLimits.of(found)
         return found
