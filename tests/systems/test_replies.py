@@ -155,9 +155,9 @@ REPLIES = [ReplyFacts(**{**RICH, "tool_calls": tuple(RICH["tool_calls"])}), Repl
 @pytest.mark.parametrize(
     "make",
     [
-        lambda reply: Votes((1, 0, 0), reply),
-        lambda reply: Vector((0.1, 2.0), ("x", "y"), ((1.0,), (2.0,)), reply),
-        lambda reply: GeneratedText("a", reply),
+        lambda reply: Votes((1, 0, 0), reply=reply),
+        lambda reply: Vector((0.1, 2.0), ("x", "y"), ((1.0,), (2.0,)), reply=reply),
+        lambda reply: GeneratedText("a", reply=reply),
     ],
 )
 def test_stored_replies_read_back_as_they_were(make: Any, reply: Any) -> None:
@@ -191,7 +191,7 @@ def test_a_masked_reply_keeps_every_number_and_no_private_word() -> None:
         scores={"a": 0.5, "kestrel": 0.1},
     )
     kept = mask_reply(whole, "kestrel 7", ("a", "b"))
-    text = pack(GeneratedText("", kept)).casefold()
+    text = pack(GeneratedText("", reply=kept)).casefold()
     assert "kestrel" not in text
     assert "\\u" not in text
     numbers = dict(zip(SCALARS, kept.scalars, strict=True))

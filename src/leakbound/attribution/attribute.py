@@ -176,7 +176,7 @@ def floats(values: npt.ArrayLike) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class UnitMeter:
+class _UnitMeter:
     """Measures the units of one context for one response."""
 
     reader: Callable[[], ResponseReader]  # a new one for each kind asks for the prior anew
@@ -372,7 +372,7 @@ def attribution(
                 f"--max-tokens to {len(ids)}."
             )
         reader = partial(ResponseReader, model, located.parts, ids, distributions)
-        meter = UnitMeter(reader, case, located.bounds, settings, number)
+        meter = _UnitMeter(reader, case, located.bounds, settings, number)
         readings += _readings(tokens, meter, sampled=False)
     for at, distribution in enumerate(distributions if located.response is None else ()):
         rng = np.random.default_rng([settings.seed, number, at])
@@ -380,7 +380,7 @@ def attribution(
             model, tokens, located.parts, distribution, settings.max_tokens, rng, settings.stop
         )
         reader = partial(ResponseReader, model, located.parts, ids, (distribution,))
-        meter = UnitMeter(reader, case, located.bounds, settings, number)
+        meter = _UnitMeter(reader, case, located.bounds, settings, number)
         readings += _readings(tokens, meter, sampled=True)
     return Attribution(
         context=case.context, query=case.query, bounds=located.bounds, readings=tuple(readings)
@@ -398,7 +398,7 @@ def token_model(model: Model) -> TokenModel:
         ) from None
 
 
-def _readings(tokens: TokenModel, meter: UnitMeter, sampled: bool) -> list[Reading]:
+def _readings(tokens: TokenModel, meter: _UnitMeter, sampled: bool) -> list[Reading]:
     """One reading for each distribution of a response."""
     settings, reader = meter.settings, meter.reader()
     model, parts, ids = reader.model, reader.parts, reader.response

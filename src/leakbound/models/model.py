@@ -53,7 +53,7 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class GivesReasons(Protocol):
+class _GivesReasons(Protocol):
     """A model that can say why it does not answer a kind of request."""
 
     def why(self, kind: type[Request[object]]) -> str:
@@ -102,7 +102,7 @@ class Limited(Protocol):
 
 
 @runtime_checkable
-class Changeable(Protocol):
+class _Changeable(Protocol):
     """A model that knows whether it may change during an audit."""
 
     @property
@@ -120,7 +120,7 @@ def may_change(model: Model) -> bool:
         What the model says; True if it does not say. If a model may change, an audit repeats
         control contexts at its end.
     """
-    return model.may_change if isinstance(model, Changeable) else True
+    return model.may_change if isinstance(model, _Changeable) else True
 
 
 def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> None:
@@ -132,12 +132,12 @@ def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> N
         who: What needs them; begins the message.
 
     Raises:
-        TargetError: If a kind is missing, with the reason if the model `GivesReasons`.
+        TargetError: If a kind is missing, with the reason if the model `_GivesReasons`.
     """
     missing = sorted(set(needs) - model.supports, key=lambda kind: kind.__name__)
     if missing:
         why = "choose another mechanism or model."
-        if isinstance(model, GivesReasons):
+        if isinstance(model, _GivesReasons):
             why = model.why(missing[0])
         names = ", ".join(sorted(kind.__name__ for kind in model.supports))
         raise TargetError(
@@ -188,7 +188,7 @@ def innermost(model: Model) -> Model:
 
 def concurrent_model(model: Model) -> Concurrent | None:
     """The model that several threads may call at once."""
-    while isinstance(model, Wrapper) and not isinstance(model, TwoModels):
+    while isinstance(model, Wrapper) and not isinstance(model, _TwoModels):
         model = model.model
     return model if isinstance(model, Concurrent) else None
 
@@ -202,7 +202,7 @@ def computation_of(model: Model, prompt: Prompt = "", labels: Sequence[str] = ()
     return {"computation": inner.computation} | ({"label_ids": json.dumps(ids)} if ids else {})
 
 
-class TwoModels(Wrapper):
+class _TwoModels(Wrapper):
     """Base of models that send the requests for which `is_beside` is true to another model."""
 
     def __init__(self, model: Model, beside: Model) -> None:
@@ -247,7 +247,7 @@ class TwoModels(Wrapper):
         return [next(beside if one else answers) for one in routed]
 
 
-class WithEmbedder(TwoModels):
+class WithEmbedder(_TwoModels):
     """A model whose requests for `Embed` the model `beside` it answers."""
 
     @property
@@ -258,7 +258,7 @@ class WithEmbedder(TwoModels):
         return isinstance(request, Embed)
 
 
-class WithJudge(TwoModels):
+class WithJudge(_TwoModels):
     """A model with another model, `beside` it, as judge: it answers every `Complete` with `judge`.
 
     Examples:

@@ -54,7 +54,7 @@ class AnswerLost(TargetError):
     """
 
 
-class AnswerInterrupted(AnswerLost, Interrupted):
+class _AnswerInterrupted(AnswerLost, Interrupted):
     """An answer was paid for, and an interruption stopped it before it was made."""
 
     exit_code = Interrupted.exit_code
@@ -229,7 +229,7 @@ class PrivateICL:
             # the slot of a record that has spent its budget is empty
             text = self._made(checked, tuple(one if there else EMPTY_SLOT for one, there in each))
         except Interrupted as error:
-            raise AnswerInterrupted(
+            raise _AnswerInterrupted(
                 "the answer was paid for, and was interrupted before it was made; what was spent "
                 "stays spent."
             ) from error

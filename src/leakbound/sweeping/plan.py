@@ -110,7 +110,7 @@ Opener = Callable[[AuditSpec], Model]
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedPoint:
+class _PlannedPoint:
     """A point that has passed every check."""
 
     number: int
@@ -147,9 +147,9 @@ class SweepPlan:
     grid: Grid
     repeats: int
     queries: int
-    points: tuple[PlannedPoint, ...]
+    points: tuple[_PlannedPoint, ...]
     refused: tuple[MissingPoint, ...]
-    elsewhere: tuple[PlannedPoint, ...] = ()
+    elsewhere: tuple[_PlannedPoint, ...] = ()
 
     def shard(self, number: int, total: int) -> SweepPlan:
         """A part of the points; those that ask the model the same stay together.
@@ -251,7 +251,7 @@ def plan_sweep(
         (number, changes, _seed(changes, first + repeat))
         for number, (changes, repeat) in enumerate(product(settings_of(grid), range(repeats)))
     ]
-    points: list[PlannedPoint] = []
+    points: list[_PlannedPoint] = []
     refused: list[MissingPoint] = []
     errors: list[LeakboundError] = []
     for number, changes, seed in sorted(wanted, key=lambda one: str(one[1].get("model", ""))):
@@ -274,7 +274,7 @@ def plan_sweep(
             # of a system that asks its own model, every run is its own
             evidence = prepared.evidence or prepared.name
             points.append(
-                PlannedPoint(number, changes, prepared.spec, evidence, collection, handed)
+                _PlannedPoint(number, changes, prepared.spec, evidence, collection, handed)
             )
     if refused and not (skip_invalid and points):
         raise _joint_error(refused, errors, len(wanted))
@@ -367,7 +367,7 @@ class Sweep:
             write_private(self.out / self.file, self.record.to_json())
         return self.record
 
-    def _run(self, point: PlannedPoint, meter: UtilityMeter) -> SweepPoint:
+    def _run(self, point: _PlannedPoint, meter: UtilityMeter) -> SweepPoint:
         prepared = prepare(point.spec, handed=point.handed, opener=self.opener)
         result, folder = run_audit(
             prepared,
@@ -379,7 +379,7 @@ class Sweep:
         utility = self._utility(prepared, folder, meter) if meter.queries else None
         return point_of(result, point.changes, point.evidence, utility)
 
-    def _report(self, point: PlannedPoint, done: int) -> None:
+    def _report(self, point: _PlannedPoint, done: int) -> None:
         """Pairs of points with the same evidence are asked about once, so they count once."""
         self._pairs[point.evidence] = max(self._pairs.get(point.evidence, 0), done)
         self.progress(sum(self._pairs.values()), self.plan.pairs)
@@ -424,14 +424,14 @@ class Sweep:
             provenance={"leakbound": __version__},
         )
 
-    def _missing(self, point: PlannedPoint) -> MissingPoint:
+    def _missing(self, point: _PlannedPoint) -> MissingPoint:
         if (reason := self._failed.get(point.number)) is not None:
             return _absent_point(point, "failed", reason)
         return _absent_point(point, "not_reached", "the sweep has not come to it.")
 
 
 def _absent_point(
-    point: PlannedPoint, cause: Literal["failed", "not_reached"], reason: str
+    point: _PlannedPoint, cause: Literal["failed", "not_reached"], reason: str
 ) -> MissingPoint:
     seed = point.spec.design.seed
     return MissingPoint(changes=point.changes, seed=seed, cause=cause, reason=reason)

@@ -63,7 +63,7 @@ class PairAnswers:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PairSample:
+class _PairSample:
     """A paired trial, or a control pair, as a sample."""
 
     name: str
@@ -84,7 +84,7 @@ def prepare_audit(settings: str, model: str) -> Prepared:
     return prepare(spec, Unopened(f"inspect/{model}", fingerprint_of(model), True))
 
 
-def pair_samples(settings: str, model: str) -> list[PairSample]:
+def pair_samples(settings: str, model: str) -> list[_PairSample]:
     """Control pairs, then paired trials, then late control pairs: one sample each."""
     prepared = prepare_audit(settings, model)
     plan = CollectionPlan.of(prepared)
@@ -93,11 +93,11 @@ def pair_samples(settings: str, model: str) -> list[PairSample]:
     ]
 
 
-def _sample(prepared: Prepared, plan: CollectionPlan, settings: str, number: int) -> PairSample:
+def _sample(prepared: Prepared, plan: CollectionPlan, settings: str, number: int) -> _PairSample:
     (pair,) = plan.pairs_of(number)
     query = readable(prepared.task.prompt((), pair.asked.query))
     about = {"audit": json.loads(settings), "data": prepared.data, "pair": number}
-    return PairSample(_name(number, prepared.controls.number), query, {KEY: about})
+    return _PairSample(_name(number, prepared.controls.number), query, {KEY: about})
 
 
 def _name(number: int, full: int) -> str:

@@ -53,7 +53,7 @@ WIDTH = 20_000  # characters to which prompts are padded: more than any prompt o
 
 
 @dataclass(frozen=True, slots=True)
-class PureVotes(HiddenMajority):
+class _PureVotes(HiddenMajority):
     """A choice by votes that is calibrated to epsilon alone."""
 
     epsilon: float = 1.0
@@ -72,7 +72,7 @@ class PureVotes(HiddenMajority):
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceVotes(PureVotes):
+class LaplaceVotes(_PureVotes):
     """Counts with Laplace noise of scale 2/epsilon, released whole; no distribution is declared.
 
     A vote that moves changes two counts by one.
@@ -86,7 +86,7 @@ class LaplaceVotes(PureVotes):
 
 
 @dataclass(frozen=True, slots=True)
-class RandomBallot(PureVotes):
+class RandomBallot(_PureVotes):
     """The vote of a random voter, or with some probability any answer, as if it had one vote."""
 
     def _p(self, votes: Votes) -> Floats:

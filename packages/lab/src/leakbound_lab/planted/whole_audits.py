@@ -87,24 +87,21 @@ def semantic_cache() -> Planted:
 
 def drift(calls: int = 120) -> Planted:
     """Ignores its context, and changes its answer for good after some calls."""
-    seen = 0
-
-    def answer(context: Context, query: str) -> str:
-        nonlocal seen
-        seen += 1
-        return YES if seen > calls else NO
-
-    return answer
+    return _change(calls, NO, YES)
 
 
 def warm_up(calls: int = 10) -> Planted:
     """Ignores its context; its first answers differ from all later ones."""
+    return _change(calls, YES, NO)
+
+
+def _change(calls: int, first: str, then: str) -> Planted:
     seen = 0
 
     def answer(context: Context, query: str) -> str:
         nonlocal seen
         seen += 1
-        return YES if seen <= calls else NO
+        return first if seen <= calls else then
 
     return answer
 

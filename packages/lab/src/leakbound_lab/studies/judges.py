@@ -83,7 +83,7 @@ def _config(folder: Path) -> dict[str, int]:
 BATCH = 8  # pairs per pass: on a CPU, a full window of each needs a few hundred MB
 
 
-class Classifier:
+class _Classifier:
     """Probabilities of classes for pairs of texts; of a long pair, the longer text is truncated."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: Tokenizer, name: str) -> None:
@@ -106,7 +106,7 @@ class Classifier:
         return np.asarray(torch.softmax(logits.double(), -1).cpu().numpy())
 
 
-def load_classifier(address: str) -> Classifier:
+def load_classifier(address: str) -> _Classifier:
     local = Path(address).exists()
     if not local and address.startswith((".", "/", "~")):
         raise TargetError(
@@ -124,7 +124,7 @@ def load_classifier(address: str) -> Classifier:
             "folder with config.json, tokenizer and weights of a classifier."
         ) from None
     model.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    return Classifier(model.eval(), cast(Tokenizer, tokenizer), address)
+    return _Classifier(model.eval(), cast(Tokenizer, tokenizer), address)
 
 
 def factkb(folder: str, contexts: Sequence[str], responses: Sequence[str]) -> list[float]:
@@ -144,7 +144,7 @@ def factkb(folder: str, contexts: Sequence[str], responses: Sequence[str]) -> li
 
 
 @functools.cache
-def _classifier(folder: str) -> Classifier:
+def _classifier(folder: str) -> _Classifier:
     if (
         importlib.util.find_spec("torch") is None
         or importlib.util.find_spec("transformers") is None

@@ -48,7 +48,7 @@ TOKEN = "LEAKBOUND_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
-class ClientAccess:
+class _ClientAccess:
     """Who may ask, and over which connection."""
 
     host: str
@@ -150,7 +150,7 @@ def command(
     """
     listening = _listener(host, port, tls_cert, tls_key, request_timeout)
     token = os.environ.get(TOKEN) or None
-    allowed = ClientAccess(host, token, tenants, tls_cert, behind_proxy).allowed()
+    allowed = _ClientAccess(host, token, tenants, tls_cert, behind_proxy).allowed()
     _require_budget(budget, *_price(config, assignments, endpoint, flags))
     private = open_private(
         config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags

@@ -23,14 +23,14 @@ REPEATED_WORDS = 25  # the authors' program counts a response as repeated above 
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseLimits:
+class _ResponseLimits:
     """The largest values that responses allow, whatever the context did to them."""
 
     influence: float
     long: int
 
     @classmethod
-    def of(cls, record: InfluenceRecord) -> ResponseLimits:
+    def of(cls, record: InfluenceRecord) -> _ResponseLimits:
         """The limits from the responses of a run."""
         readings = [one.readings[0] for one in record.attributions]
         words = [len(set(reading.text.split())) for reading in readings]
@@ -62,7 +62,7 @@ def run_factor_study(
     study: str,
     values: Sequence[float] = (),
     models: Sequence[str] = (),
-    responses: dict[str, ResponseLimits] | None = None,
+    responses: dict[str, _ResponseLimits] | None = None,
     summaries: bool = False,
 ) -> StudyRecord:
     cases = cases_of(context, summaries)
@@ -74,7 +74,7 @@ def run_factor_study(
         template = run.settings.template
         found = attribute(truncate(cases, run.tokens, model, template), model, run.settings)
         if responses is not None:
-            responses[run.name] = ResponseLimits.of(found)
+            responses[run.name] = _ResponseLimits.of(found)
         return found
 
     return run_study(study, runs, cases, attributed, Judges())
@@ -83,7 +83,7 @@ def run_factor_study(
 def study_values(
     rows: Iterable[StudyRow],
     prefix: str = "",
-    responses: Mapping[str, ResponseLimits] | None = None,
+    responses: Mapping[str, _ResponseLimits] | None = None,
 ) -> Iterator[MeasuredValue]:
     """Influence of each row, and utility for settings."""
     for row in rows:
@@ -104,7 +104,7 @@ def _sample(mean: Mean, scale: float = 1.0, ceiling: float | None = None) -> Sam
 
 
 def _utility_values(
-    setting: str, utility: Utility, contexts: int, limits: ResponseLimits | None
+    setting: str, utility: Utility, contexts: int, limits: _ResponseLimits | None
 ) -> Iterator[MeasuredValue]:
     if (score := utility.rouge_l) is not None:
         shown, sample = _with_interval(score, 1, 100), _sample(score, 100, 100.0)
@@ -183,7 +183,7 @@ def settings_of_study(
     Yields:
         Influence and utility of each setting.
     """
-    limits: dict[str, ResponseLimits] = {}
+    limits: dict[str, _ResponseLimits] = {}
     record = run_factor_study(context, study, values, responses=limits, summaries=summaries)
     yield from study_values(
         (row for row in record.rows if row.utility is not None), responses=limits

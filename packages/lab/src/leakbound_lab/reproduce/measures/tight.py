@@ -24,7 +24,7 @@ PARTITIONS, PER_PARTITION = 4, 2  # if a figure varies something else; the paper
 TRIALS = 200_000  # per context: half of the paper's 400,000
 
 
-class AtTemperature(Wrapper):
+class _AtTemperature(Wrapper):
     """A model that samples all completions at one temperature."""
 
     def __init__(self, model: Model, temperature: float) -> None:
@@ -200,7 +200,7 @@ def temperatures(
         Leakage for each.
     """
     for heat in values:
-        warm = context.wrapped(lambda model, heat=heat: AtTemperature(model, heat))  # type: ignore[misc]
+        warm = context.wrapped(lambda model, heat=heat: _AtTemperature(model, heat))  # type: ignore[misc]
         yield from _both_views(warm, f"temperature {heat:g}", audit, black_box, {"epsilon": 4})
 
 
