@@ -189,7 +189,7 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         {"head_dim", "max_position_embeddings", "num_attention_heads", "num_key_value_heads"},
         CONFIG,
     ),
-    "leakbound_lab/studies/classifier.py": ({"max_position_embeddings"}, CONFIG),
+    "leakbound_lab/studies/judges.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/loading.py": ({"*", "_commit_hash", "tokenizer"}, CONFIG),
     "models/local/hugging_face.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/engine/prefixes.py": (
