@@ -56,6 +56,11 @@ class Decoding(MechanismBase):
 
     # --- what a mechanism defines
 
+    @property
+    def _token_guarantee(self) -> Guarantee:
+        """Guarantee of one token of a free answer."""
+        return self.guarantee
+
     @abstractmethod
     def _parts(self, context: Context) -> list[Context]:
         """The contexts that are read, one for each prompt (PRIVATE)."""
@@ -78,7 +83,7 @@ class Decoding(MechanismBase):
         """Guarantee of one choice among answers, or the composition over a free answer's tokens."""
         if task.answers(query):
             return self.guarantee
-        return compose([self.guarantee] * self.tokens)
+        return compose([self._token_guarantee] * self.tokens)
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
         """Whether the answer is free: its tokens are drawn while collecting."""
