@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -20,7 +19,7 @@ from leakbound.attribution import (
     compare_influences,
     load_influence,
 )
-from leakbound.auditing import AuditResult, AuditSpec, Claim, load_result
+from leakbound.auditing import AuditResult, Claim, load_result
 from leakbound.auditing.collect.runners import runner_of
 from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.receipts.verify import Verification, verify_run
@@ -122,12 +121,8 @@ def _describe(key: str, thing: object, parameters: Mapping[str, object]) -> Desc
     keys, handed = describe_call({key: thing, **beside})
     found = Described({**CLEARED.get(key, {}), **_mergeable(keys)}, handed)
     if isinstance(thing, Claim):
-        return replace(found, check=partial(_check_relation, thing))
+        return replace(found, check=lambda spec: require_relation(thing, spec.attack.insertion))
     return found
-
-
-def _check_relation(claim: Claim, spec: AuditSpec) -> None:
-    require_relation(claim, spec.attack.insertion)
 
 
 def _mergeable(keys: Mapping[str, object]) -> _Keys:

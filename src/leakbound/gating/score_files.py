@@ -15,7 +15,7 @@ from leakbound.auditing.decide.verdict import (
     Conclusion,
     Obstacle,
     above_zero,
-    sees_something,
+    blind_unless,
     unshown_sentence,
 )
 from leakbound.auditing.observe.controls import LEVEL
@@ -242,17 +242,14 @@ def _few(most: float, claim: Claim, found: ScoreBounds) -> Iterator[Obstacle]:
 def _blind(seen: Seen, bound: Estimate | None) -> Iterator[Obstacle]:
     if seen.p_value <= LEVEL:
         return
-    if bound is not None:
-        yield sees_something(bound)
-        return
     advice = (
         "The controls do not differ either: use another attack."
         if seen.controls
         else "Give the scores of a positive control, a system that leaks for certain, with "
         "--controls."
     )
-    yield (
-        "attack_blind",
+    why = (
         "nothing shows that this attack sees anything: members and non-members do not clearly "
-        f"differ (p = {seen.p_value:.2g}). {advice}",
+        f"differ (p = {seen.p_value:.2g}). {advice}"
     )
+    yield blind_unless(bound, why)

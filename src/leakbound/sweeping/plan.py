@@ -408,7 +408,13 @@ class Sweep:
     def record(self) -> SweepRecord:
         """What is known so far, in the order of the grid."""
         plan, done = self.plan, self._done
-        missing = [self._missing(point) for point in plan.points if point.number not in done]
+        missing = [
+            _absent_point(point, "failed", self._failed[point.number])
+            if point.number in self._failed
+            else _absent_point(point, "not_reached", "the sweep has not come to it.")
+            for point in plan.points
+            if point.number not in done
+        ]
         missing += [_absent_point(one, "not_reached", ELSEWHERE) for one in plan.elsewhere]
         # what all points share, with defaults
         every = (*self.plan.points, *self.plan.elsewhere)
@@ -423,11 +429,6 @@ class Sweep:
             missing=(*plan.refused, *missing),
             provenance={"leakbound": __version__},
         )
-
-    def _missing(self, point: _PlannedPoint) -> MissingPoint:
-        if (reason := self._failed.get(point.number)) is not None:
-            return _absent_point(point, "failed", reason)
-        return _absent_point(point, "not_reached", "the sweep has not come to it.")
 
 
 def _absent_point(

@@ -18,8 +18,8 @@ from leakbound.auditing.decide.verdict import (
     Conclusion,
     Obstacle,
     above_zero,
+    blind_unless,
     score_reading,
-    sees_something,
     unshown_sentence,
     without_blindness,
 )
@@ -164,24 +164,19 @@ def _blind(
                 "more.",
             )
         return
-    if bound is not None:
-        yield sees_something(bound)
-        return
-    if controls.p_value is None:
-        yield (
-            "attack_blind",
-            "no control canary was asked about, so nothing shows that this attack sees anything; "
-            "leave controls=0 out.",
-        )
-        return
-    other = "lookup" if prepared.attack.query.free else "recall"
-    yield (
-        "attack_blind",
-        "nothing shows that this attack sees a canary: control canaries that were planted did not "
-        f"clearly score higher than those that were not ({controls.pairs} of each, p = "
-        f"{controls.p_value:.2g}). Ask about more --controls; where they show no more, try --query "
-        f"{other}.",
+    why = (
+        "no control canary was asked about, so nothing shows that this attack sees anything; leave "
+        "controls=0 out."
     )
+    if controls.p_value is not None:
+        other = "lookup" if prepared.attack.query.free else "recall"
+        why = (
+            "nothing shows that this attack sees a canary: control canaries that were planted did "
+            f"not clearly score higher than those that were not ({controls.pairs} of each, p = "
+            f"{controls.p_value:.2g}). Ask about more --controls; where they show no more, try "
+            f"--query {other}."
+        )
+    yield blind_unless(bound, why)
 
 
 Floats = npt.NDArray[np.float64]

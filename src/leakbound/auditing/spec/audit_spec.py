@@ -166,13 +166,9 @@ class AuditSpec(FrozenSpec):
             found.update(
                 {k: _plain(getattr(part, k)) for k in type(part).model_fields if k != "rows"}
             )
-        return found | self._unclaimed()
-
-    def _unclaimed(self) -> Settings:
-        """Epsilon and delta where a claim by its name takes their place."""
-        if self.decision.claim is None:
-            return {}
-        return dict.fromkeys({"epsilon", "delta"} - self.decision.model_fields_set)
+        if self.decision.claim is not None:  # it takes the place of epsilon and delta
+            found |= dict.fromkeys({"epsilon", "delta"} - self.decision.model_fields_set)
+        return found
 
     def nested(self) -> Settings:
         """The same in their groups, without keys at None and empty ones, as in a file."""

@@ -40,14 +40,10 @@ class PlantedSystem:
     canary: CanaryName = "hex"
 
 
-def _asked_about(query: str) -> str:
-    """The text that a query quotes."""
-    found = QUOTED.search(query)
-    return found.group(1) if found else query
-
-
 def _holds(context: Context, query: str) -> bool:
-    return any(_asked_about(query) == row.input for row in context)
+    quoted = QUOTED.search(query)
+    about = quoted.group(1) if quoted else query
+    return any(about == row.input for row in context)
 
 
 def round_robin(replicas: int = 2) -> Planted:

@@ -36,12 +36,13 @@ class _AtTemperature(Wrapper):
         return f"{self.model.fingerprint}@{self.temperature:g}"
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        return self.model.answer([self._warmed(request) for request in requests])
-
-    def _warmed(self, request: Request[R]) -> Request[R]:
-        if isinstance(request, Complete):
-            return cast("Request[R]", replace(request, temperature=self.temperature))
-        return request
+        warmed = [
+            cast("Request[R]", replace(one, temperature=self.temperature))
+            if isinstance(one, Complete)
+            else one
+            for one in requests
+        ]
+        return self.model.answer(warmed)
 
 
 def _size(parts: int = PARTITIONS, per_partition: int = PER_PARTITION) -> AuditKeys:
