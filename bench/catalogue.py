@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.attacks import CANARIES, QUERIES, SCORES
-from leakbound.auditing.spec.audit_spec import KEYS
 from leakbound.estimators import ESTIMATORS
 from leakbound.mechanisms import MECHANISMS, option_names
 
@@ -36,56 +35,58 @@ Learning*; PoE is *Private PoEtry: Private In-Context Learning via Product of Ex
 """
 PARTS = (
     (
-        "Mechanisms", MECHANISMS, "",
-        "How an answer is made from a private context: `--mechanism NAME`. Noise is calibrated to "
-        "`--epsilon` and `--delta`. Each option is a flag, and a key such as "
+        "Mechanisms", MECHANISMS,
+        "How an answer is made from a private context: `--mechanism NAME:option=value`. Noise is "
+        "calibrated to `--epsilon` and `--delta`. Each option is a key, too, such as "
         "`mechanism.partitions`."
     ),
     (
-        "Canaries", CANARIES, "canary-",
-        "The record that is inserted or left out: `--canary NAME`. Each option is a flag, and a "
-        "key such as `canary.digits`."
+        "Canaries", CANARIES,
+        "The record that is inserted or left out: `--canary NAME:option=value`. Each option is a "
+        "key, too, such as `canary.digits`."
     ),
     (
-        "Queries", QUERIES, "query-",
-        "What the attacker sends: `--query NAME`. Each option is a flag, and a key such as "
-        "`query.repeats`."
+        "Queries", QUERIES,
+        "What the attacker sends: `--query NAME:option=value`. Each option is a key, too, such "
+        "as `query.repeats`."
     ),
     (
-        "Scores", SCORES, "score-",
+        "Scores", SCORES,
         "How an output becomes a number, higher for members: `--score NAME`."
     ),
     (
-        "Estimators", ESTIMATORS, "estimator-",
+        "Estimators", ESTIMATORS,
         "How paired trials become bounds: `--estimator NAME`. These may decide a verdict."
     ),
 )  # fmt: skip
 HEADING = re.compile(r"(Args|Attributes|Returns|Raises|Guarantee|Reference|Examples):\s*(.*)")
 FIELD = re.compile(r" {4}(\w+): (.*)")
-SHOWN = ("Guarantee", "Reference")  # sections of a docstring; options are shown with their flags
+SHOWN = ("Guarantee", "Reference")  # sections of a docstring; options are shown by themselves
 CHOICES = ("access", "tasks", "reads")  # attributes that a reader chooses by
 
 
 def page() -> str:
     """The whole page, as Markdown."""
-    parts = [f"## {title}\n\n{about}\n\n" + _entries(*rest) for title, *rest, about in PARTS]
+    parts = [
+        f"## {title}\n\n{about}\n\n" + _entries(catalogue) for title, catalogue, about in PARTS
+    ]
     return HEAD + "\n" + "\n\n".join(parts) + "\n"
 
 
-def _entries(catalogue: Mapping[str, Any], prefix: str) -> str:
+def _entries(catalogue: Mapping[str, Any]) -> str:
     return "\n\n".join(
-        _entry(name, kind, prefix)
+        _entry(name, kind)
         for name, kind in catalogue.items()
         if kind.__module__.startswith("leakbound.")
     )
 
 
-def _entry(name: str, kind: Any, prefix: str) -> str:
+def _entry(name: str, kind: Any) -> str:
     found = _sections(inspect.getdoc(kind) or "")
     notes = [
         *(f"{title}: {_line(found[title])}" for title in SHOWN if title in found),
         *(f"{title.capitalize()}: {text}." for title in CHOICES if (text := _choice(kind, title))),
-        *_options(kind, found.get("Attributes", []), prefix),
+        *_options(kind, found.get("Attributes", [])),
     ]
     text = "\n".join(_escaped(line) for line in found[""]).strip()
     listed = "\n".join(f"- {note}" for note in notes)
@@ -117,25 +118,17 @@ def _choice(kind: Any, name: str) -> str:
     return value if isinstance(value, str) else ", ".join(sorted(value))
 
 
-def _options(kind: Any, attributes: list[str], prefix: str) -> list[str]:
-    """A line for each option that has a flag: its default, and what it means."""
+def _options(kind: Any, attributes: list[str]) -> list[str]:
+    """A line for each option: its default, and what it means."""
     mechanism = kind in MECHANISMS.values()
     make = getattr(kind, "calibrated", kind) if mechanism else kind
     known = inspect.signature(make).parameters
     arguments = _sections(inspect.getdoc(make) or "").get("Args", [])
     texts = {**_fields(attributes), **_fields(arguments)}
     return [
-        f"`{_flag(name, prefix, mechanism)}`{_default(known[name].default)}: "
-        f"{_escaped(texts[name])}"
+        f"`{name}`{_default(known[name].default)}: {_escaped(texts[name])}"
         for name in (option_names(kind) if mechanism else known)
     ]
-
-
-def _flag(name: str, prefix: str, mechanism: bool) -> str:
-    """A key of the audit itself keeps its flag."""
-    if mechanism and name in KEYS:
-        return f"--option {name}=VALUE"
-    return f"--{prefix}{name.replace('_', '-')}"
 
 
 def _default(default: Any) -> str:

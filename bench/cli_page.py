@@ -46,8 +46,8 @@ _LEAKBOUND_COMPLETE=fish_source leakbound | source           # ~/.config/fish/co
 """
 SHARED = """## Shared options
 
-A [configuration file](audit.md#settings) takes the same settings as keys: `--canary-digits 8` is
-`canary.digits: 8`. The [catalogue](catalogue.md) explains the options of each component.
+A [configuration file](audit.md#settings) takes the same settings as keys: `--shots 8` is
+`shots: 8`. The [catalogue](catalogue.md) explains the options of each component.
 """
 EVERYWHERE = {"--json", "--quiet", "--verbose", "--help", "--help-all"}
 FLAG = re.compile(r"(?<![\w`/-])(--?[a-z][a-z-]*)")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from leakbound_lab.planted.channels import CHANNELS, ChannelSystem
-from leakbound_lab.planted.planted_systems import leaks
+from leakbound_lab.planted.whole_audits import leaks
 
 import leakbound
 from leakbound.auditing import AuditResult

@@ -32,12 +32,12 @@ from leakbound_lab.reproduce import (
     Reproduction,
     Sample,
     judge,
-    kept_file,
     load_recipes,
+    values_file,
     what_decides,
 )
 from leakbound_lab.reproduce.context import QUICK, Scale
-from leakbound_lab.reproduce.kept import SCHEMA_VERSION, read_measured
+from leakbound_lab.reproduce.kept import SCHEMA_VERSION, load_values
 from leakbound_lab.reproduce.outcomes import OUTCOMES
 
 RESULTS = Path(__file__).parent / "results" / "recipe-outcomes.json"
@@ -117,13 +117,13 @@ def rows(folders: Sequence[Path]) -> dict[str, Any]:
         if not files:
             continue
         made_with, out = json.loads(files[-1].read_text())["made_with"], files[-1].parents[1]
-        if not kept_file(out, recipe).exists():
+        if not values_file(out, recipe).exists():
             print(f"{name}: not measured to its end", flush=True)
             continue
         found[name] = row = {"made_with": made_with, "outcome": "no_claim", "reason": ""}
-        row["key"] = json.loads(kept_file(out, recipe).read_text())["key"]
+        row["key"] = json.loads(values_file(out, recipe).read_text())["key"]
         row["claim"] = claim_key(recipe)
-        measured, names = read_measured(kept_file(out, recipe)), names_of(made_with)
+        measured, names = load_values(values_file(out, recipe)), names_of(made_with)
         claim = Reproduction(recipe, measured, made_with, names).outcome
         if claim is None:
             continue

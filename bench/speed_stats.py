@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from leakbound_lab.studies.resampled import resampled
+from leakbound_lab.studies.resampled import bootstrap_estimate
 
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.privacy import Gaussian
@@ -59,7 +59,7 @@ def estimators(rng: np.random.Generator) -> dict[str, Callable[[], object]]:
         "bonferroni, 3 thresholds": lambda: bonferroni(
             gdp, member, nonmember, (0.0, 0.5, 1.0), DELTA
         ),
-        "resampled": lambda: resampled(*votes, SIGMA, rng, DELTA),
+        "resampled": lambda: bootstrap_estimate(*votes, SIGMA, rng, DELTA),
         "auroc": lambda: auroc(member, nonmember),
         "tpr_at_fpr": lambda: tpr_at_fpr(member, nonmember, 0.01),
         "roc": lambda: roc(member, nonmember),

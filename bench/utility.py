@@ -45,7 +45,7 @@ from leakbound.mechanisms import FewShot, SubsampleAverage, ZeroShot
 from leakbound.mechanisms.parts.exponential import clip_log_probabilities
 from leakbound.models import Model, ScoreLabels, open_model
 from leakbound.tasks import Context, Job, Query, Task
-from leakbound.tasks.rows.datasets import infer_task, read_rows
+from leakbound.tasks.rows.datasets import infer_task, load_rows
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.utility import HeldOut
 
@@ -132,7 +132,7 @@ def synthetic(seed: int, shots: int, queries: int) -> Round:
 
 def real(train: Path) -> Callable[[int, int, int], Round]:
     pool, tests = (
-        read_rows(str(file), None, None) for file in (train, train.with_name("test.jsonl"))
+        load_rows(str(file), None, None) for file in (train, train.with_name("test.jsonl"))
     )
     task = infer_task(pool, None)
     return lambda seed, shots, queries: round_of(task, pool, tests, shots, queries, seed)

@@ -20,7 +20,7 @@ from leakbound.mechanisms import (
     ReportNoisyMax,
     SubsampleAverage,
     build_mechanism,
-    served_options,
+    service_options,
 )
 from leakbound.models import NextLogits, Request
 from leakbound.models.model import Wrapper
@@ -164,7 +164,7 @@ class Remembering(Wrapper):
 def grouped(name: str, epsilon: float, shots: int, labels: int, **options: Any) -> Any:
     """A mechanism as `answer` makes it: calibrated to epsilon, grouped by the public rule."""
     facts = PublicFacts(shots, labels, epsilon, DELTA)
-    return build_mechanism(name, served_options(name, options, facts), epsilon, DELTA)
+    return build_mechanism(name, service_options(name, options, facts), epsilon, DELTA)
 
 
 def without_noise(mechanism: Any) -> Any:

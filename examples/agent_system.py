@@ -1,7 +1,7 @@
 """An agent over private documents: a planner, a retriever, a writer and a memory, in plain Python.
 
     leakbound audit --system python:examples/agent_system.py:AgentSystem --canary coded \
-        --query recall --channel all --system-option leak=logs
+        --query recall --channels all --system-option leak=logs
 
 The agent is told to quote no document, and no answer does. But its work leaves texts in other
 places, and whoever reads one of them reads the documents that went through it. `leak` plants a

@@ -17,7 +17,7 @@ from episodes import message, sentence
 from leakbound.attacks import Hex, IfThenExplicit, Membership, templates
 from leakbound.models import Complete, Model, open_model
 from leakbound.tasks import Example, Query, Task, parse_answer
-from leakbound.tasks.rows.datasets import infer_task, read_rows
+from leakbound.tasks.rows.datasets import infer_task, load_rows
 from leakbound.tasks.synthetic import HELP_DESK, TOPICS, help_desk
 
 SHOTS = 4
@@ -279,7 +279,7 @@ def main() -> None:
 
 
 def real(model: Model, folder: Path, n: int) -> str:
-    rows = read_rows(folder / "train.jsonl", *FIELDS.get(folder.name, (None, None)))
+    rows = load_rows(folder / "train.jsonl", *FIELDS.get(folder.name, (None, None)))
     task = infer_task(rows)
     if sum(len(model.encode(task.block(r))) < 240 for r in rows[:100]) < 20:  # type: ignore[attr-defined]
         return f"| {folder.name} | four examples do not fit 1,024 tokens | | | | | | | 0 |"

@@ -16,7 +16,7 @@ from leakbound.attacks import IfThenExplicit, Membership, templates
 from leakbound.mechanisms.parts.wording import JUDGE, L1, L2
 from leakbound.models import Model
 from leakbound.tasks import Example, Query, Task, parse_answer
-from leakbound.tasks.rows.datasets import infer_task, read_rows
+from leakbound.tasks.rows.datasets import infer_task, load_rows
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 
 Rng = np.random.Generator
@@ -134,7 +134,7 @@ def leads(model: Model, n: int) -> list[str]:
 def few_shot(model: Model, folder: Path, n: int, shots: int = 16) -> str:
     """Real rows: 16 examples drawn at random, a test row; beside it the nearest centroid of word
     vectors on the same contexts."""
-    rows, asked = read_rows(folder / "train.jsonl"), read_rows(folder / "test.jsonl")
+    rows, asked = load_rows(folder / "train.jsonl"), load_rows(folder / "test.jsonl")
     task, rng = infer_task(rows), np.random.default_rng([99, 28])
     prompts, want, near = [], [], 0
     while len(prompts) < n:
@@ -178,7 +178,7 @@ def centroid(context: tuple[Example, ...], query: str) -> str:
 def summaries(model: Model, folder: Path, n: int, shots: int = 2) -> str:
     """Real documents: how many summaries have 20 to 40 words, and their words' F1 with the
     reference."""
-    rows, rng = read_rows(folder / "train.jsonl", "document", "summary"), np.random.default_rng(29)
+    rows, rng = load_rows(folder / "train.jsonl", "document", "summary"), np.random.default_rng(29)
     rows = tuple(r for r in rows if 20 <= len(r.label.split()) <= 40)
     task, prompts, want = infer_task(rows), [], []
     for _ in range(50 * n):

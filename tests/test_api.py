@@ -16,6 +16,7 @@ from leakbound._catalogue import Component
 from leakbound.api.audits import prepare_call
 from leakbound.api.parameters import AuditParameters
 from leakbound.attacks import Attack, Hex, Membership, PredictedMember
+from leakbound.auditing.spec.audit_spec import ALIASES, KEYS
 from leakbound.errors import UsageError
 from leakbound.mechanisms import ReportNoisyMax, ZeroShot
 from leakbound.tasks import Context
@@ -128,9 +129,11 @@ def test_a_component_has_the_name_of_its_object() -> None:
     assert Component.of(Renamed(1.0), {}).kind == "renamed"
 
 
-def test_the_type_of_the_parameters_names_those_of_audit() -> None:
-    parameters = set(inspect.signature(leakbound.audit).parameters)
-    assert set(AuditParameters.__annotations__) == parameters - {"rows", "out", "calls"}
+def test_every_parameter_is_a_key_or_stands_for_several_and_is_described() -> None:
+    several = {"attack", "guarantee", *ALIASES}
+    assert {*AuditParameters.__annotations__} <= {*KEYS, *several}
+    about = inspect.getdoc(leakbound.audit) or ""
+    assert [one for one in AuditParameters.__annotations__ if f"\n    {one}: " not in about] == []
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ CASES = {
     "run_audit": ("leakbound/auditing/audit.py:run_audit", audit),
     "rows": ("leakbound/api/audits.py:audit", audit),
     "influence": ("leakbound/api/influences.py:influence", influence),
-    "sweep": ("leakbound/sweeping/run.py:run", sweep),
+    "sweep": ("leakbound/sweeping/plan.py:run", sweep),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from leakbound_lab.planted.mechanism_audits import finds_canaries
-from leakbound_lab.planted.planted_systems import leaks
+from leakbound_lab.planted.whole_audits import leaks
 
 import leakbound
 from leakbound.mechanisms import ReportNoisyMax

@@ -21,7 +21,7 @@ from leakbound.tasks.synthetic_images import (
     Look,
     Pixels,
     draw,
-    marked,
+    mark,
     patchwork,
 )
 from leakbound.tasks.task import Task
@@ -123,7 +123,7 @@ class Maker:
         known = [bool(i in order[:at]) for at, i in enumerate(order)]
         if count and rng.random() < 0.35:  # a canary in the place of a row
             at = int(rng.integers(count))
-            images[at] = patchwork(rng) if rng.random() < 0.5 else marked(images[at], rng)
+            images[at] = patchwork(rng) if rng.random() < 0.5 else mark(images[at], rng)
             names[at], known[at] = pick(rng, labels), False
             special = at
         else:
@@ -166,8 +166,8 @@ class Maker:
     def absent(self, ep: Episode, looks: np.ndarray, rng: Rng) -> Pixels:
         if rng.random() < self.hard:
             near = (
-                marked(pick(rng, ep.images), rng),
-                marked(self.bank.one(pick(rng, looks), rng), rng),
+                mark(pick(rng, ep.images), rng),
+                mark(self.bank.one(pick(rng, looks), rng), rng),
                 self.bank.one(pick(rng, looks), rng),
             )
             return near[int(rng.integers(len(near)))]

@@ -43,7 +43,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )  # fmt: skip
 
-from leakbound.tasks.synthetic_images import COLOURS, SHAPES, SIDE, TEXTURES, marked, patchwork
+from leakbound.tasks.synthetic_images import COLOURS, SHAPES, SIDE, TEXTURES, mark, patchwork
 
 POSITIONS = 1024
 PATCH = 16
@@ -127,7 +127,7 @@ def eye_batch(
         if at % 8 == 0:
             images[at], targets[at] = patchwork(rng), -1
         elif at % 8 == 1:
-            images[at] = marked(images[at], rng)
+            images[at] = mark(images[at], rng)
     return images, torch.from_numpy(targets)
 
 

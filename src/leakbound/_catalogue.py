@@ -183,7 +183,7 @@ def construct(make: Callable[..., T], options: Mapping[str, object], name: str) 
         if option not in known:
             raise _unknown_option(name, option, known)
         if not _fits(value, known[option]):
-            must = _described(known[option])
+            must = _type_words(known[option])
             raise UsageError(f"the option {option} of {name} is {value!r}; it must be {must}.")
     missing = [
         p.name
@@ -192,7 +192,7 @@ def construct(make: Callable[..., T], options: Mapping[str, object], name: str) 
     ]
     if missing:
         raise UsageError(f"{name} needs the option {missing[0]}; add it.")
-    return make(**{option: _tupled(value) for option, value in options.items()})
+    return make(**{option: _as_tuple(value) for option, value in options.items()})
 
 
 def _unknown_option(name: str, option: str, known: Mapping[str, object]) -> UsageError:
@@ -223,8 +223,8 @@ def _lists(catalogue: Mapping[str, type[object]], name: str, kind: type[object])
         return False
 
 
-def _tupled(value: object) -> object:
-    return tuple(map(_tupled, value)) if isinstance(value, list) else value
+def _as_tuple(value: object) -> object:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 def _fits(value: object, kind: object) -> bool:
@@ -246,14 +246,14 @@ def _fits(value: object, kind: object) -> bool:
     return True
 
 
-def _described(kind: object) -> str:
+def _type_words(kind: object) -> str:
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return " or ".join(_described(one) for one in inner)
+        return " or ".join(_type_words(one) for one in inner)
     if origin is Literal:
         return "one of " + ", ".join(map(repr, inner))
     if origin is tuple:
-        return f"a list, each {_described(inner[0])}" if inner else "a list"
+        return f"a list, each {_type_words(inner[0])}" if inner else "a list"
     named: dict[object, str] = {
         float: "a number",
         int: "a whole number",

@@ -40,7 +40,7 @@ def test_natural_and_given() -> None:
     assert Natural().make(HELD, "a", rng()) == HELD
     assert Given("mine").make(HELD, "a", rng()) == Example("mine", "a")
     assert Given("mine", "b").make(HELD, "a", rng()) == Example("mine", "b")
-    with pytest.raises(UsageError, match="--canary-text"):
+    with pytest.raises(UsageError, match="given:text=TEXT"):
         Given()
 
 

@@ -210,7 +210,7 @@ def test_mislabeled_canaries_never_carry_their_own_label() -> None:
         ({"query": "repeat", "mechanism": "report_noisy_max", "mechanism.partitions": 6},
          "use a classification task, or keyword_mean"),
         ({"query": "injection", "store_text": "none"}, "use --store-text canary_only"),
-        ({"query": "given"}, "give it with --query-text"),
+        ({"query": "given"}, "write it as given:text=TEXT"),
     ],
 )  # fmt: skip
 def test_combinations_that_make_no_sense_name_one_that_does(

@@ -27,7 +27,7 @@ from leakbound.tasks.synthetic_images import (
     SIDE,
     TRAINED,
     draw,
-    marked,
+    mark,
     patchwork,
     pseudo_names,
 )
@@ -65,7 +65,7 @@ def test_a_patchwork_is_fresh_and_a_mark_changes_a_corner_only() -> None:
 @pytest.mark.parametrize("shape", [(1, 1, 3), (3, 40, 3), (224, 200, 3)])
 def test_any_image_can_be_marked(shape: tuple[int, ...]) -> None:
     grey = np.full(shape, 7, np.uint8)
-    assert marked(grey, rng()).shape == shape
+    assert mark(grey, rng()).shape == shape
     assert (grey == 7).all()
     assert patchwork(rng()).dtype == np.uint8
 

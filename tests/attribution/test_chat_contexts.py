@@ -13,7 +13,7 @@ from chat_templates import CHATML, GEMMA, LLAMA_3, TAKE_SYSTEM
 from click.testing import CliRunner
 
 import leakbound
-from leakbound.attribution import Case, case_of_messages, load_influence, locate, read_cases
+from leakbound.attribution import Case, case_of_messages, load_cases, load_influence, locate
 from leakbound.attribution.spans import TEMPLATE
 from leakbound.cli.verbs.attribute.influence import command
 from leakbound.errors import DataError, LeakboundError, TargetError, UsageError
@@ -144,7 +144,7 @@ def test_rows_of_messages_are_read(tmp_path: Path) -> None:
         {"context": TURNS[:3], "query": QUERY, "answer": "48213"},
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    cases = read_cases(file)
+    cases = load_cases(file)
     assert len(set(cases)) == 1
     assert (cases[0].query, cases[0].response) == (QUERY, "48213")
     for row, reason in (
@@ -154,7 +154,7 @@ def test_rows_of_messages_are_read(tmp_path: Path) -> None:
     ):
         file.write_text(json.dumps(row) + "\n")
         with pytest.raises(DataError, match=reason):
-            read_cases(file)
+            load_cases(file)
 
 
 @pytest.mark.parametrize(
@@ -221,6 +221,6 @@ def test_a_given_response_serves_rows_without_their_own(tmp_path: Path) -> None:
     turns = [TURNS[0], TURNS[3], {"role": "assistant", "content": "It is 48213."}]
     file = tmp_path / "chats.jsonl"
     file.write_text("".join(json.dumps({"messages": m}) + "\n" for m in (turns, turns[:2])))
-    whole, short = read_cases(file, "And who?", "given")
+    whole, short = load_cases(file, "And who?", "given")
     assert (whole.query, whole.response, whole.roles) == (QUERY, "It is 48213.", ("system",))
     assert (short.query, short.response) == (QUERY, "given")

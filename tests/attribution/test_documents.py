@@ -23,9 +23,9 @@ from leakbound.attribution import (
     case_of_documents,
     csv_text,
     limit_shares,
+    load_cases,
     load_influence,
     npz_bytes,
-    read_cases,
 )
 from leakbound.cli.verbs.attribute.influence import command
 from leakbound.errors import DataError, UsageError
@@ -66,7 +66,7 @@ def trace(tmp_path: Path) -> Path:
 def test_every_usual_form_of_a_trace_is_read(tmp_path: Path, row: dict[str, Any]) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps(row) + "\n")
-    (case,) = read_cases(file, response="48213")
+    (case,) = load_cases(file, response="48213")
     assert (case.query, case.response) == (QUERY, "48213")
     texts = [case.context[first:end] for _, first, end in case.sources]
     assert texts == list(DOCUMENTS.values())
@@ -78,10 +78,10 @@ def test_a_text_context_is_no_trace(tmp_path: Path) -> None:
     """Its `answer` stays the reference, and its list of sources is no text of the prompt."""
     file = tmp_path / "rows.jsonl"
     file.write_text('{"context": "a b", "sources": ["kb-1"], "answer": "a"}\n')
-    assert read_cases(file) == [Case("a b", "", None, "a")]
+    assert load_cases(file) == [Case("a b", "", None, "a")]
     file.write_text('{"question": "q", "chunks": [{"id": 1}]}\n')
     with pytest.raises(DataError, match=r"line 1 .* is not a RAG trace; it must have chunks"):
-        read_cases(file)
+        load_cases(file)
 
 
 def test_sentences_inside_the_top_document(pocket: Model) -> None:

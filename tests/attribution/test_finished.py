@@ -28,7 +28,7 @@ COUNT = 3  # contexts
 # The command, but Ctrl-C comes once it has kept two contexts.
 INTERRUPTED = """
 import signal, sys
-from leakbound.attribution.finished import Finished
+from leakbound.attribution.attribute import Finished
 from leakbound.cli import main
 
 def interrupted(self, *args, add=Finished.add):

@@ -23,12 +23,12 @@ import transformers
 from leakbound_lab.studies.bundled import notes
 from leakbound_lab.studies.page import study_page, study_table
 from leakbound_lab.studies.record import StudyRecord, study_csv
-from leakbound_lab.studies.run import STUDIES, Run, run_study, runs_of, truncated
+from leakbound_lab.studies.run import STUDIES, Run, run_study, runs_of, truncate
 from leakbound_lab.studies.utility import Judges
 from leakbound_lab.verbs.influence_study import command
 from tokenizers.pre_tokenizers import ByteLevel
 
-from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attribute, read_cases
+from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attribute, load_cases
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Model, Scripted
 
@@ -43,7 +43,7 @@ def made(
     def attributed(run: Run) -> InfluenceRecord:
         records.append(
             attribute(
-                truncated(cases, run.tokens, pocket, run.settings.template), pocket, run.settings
+                truncate(cases, run.tokens, pocket, run.settings.template), pocket, run.settings
             )
         )
         return records[-1]
@@ -119,14 +119,14 @@ def test_span_positions_are_those_of_whole_spans(pocket: Model) -> None:
 
 def test_contexts_are_cut_where_a_token_ends(pocket: Any) -> None:
     cases = notes(2)
-    short = truncated(cases, 20, pocket, SHORT.template)
+    short = truncate(cases, 20, pocket, SHORT.template)
     for case, cut in zip(cases, short, strict=True):
         assert case.context.startswith(cut.context)
         assert abs(len(pocket.encode_response(cut.context)) - 20) <= 2
         assert cut.reference == case.reference
-    assert truncated(cases, 10**6, pocket, SHORT.template) == cases
+    assert truncate(cases, 10**6, pocket, SHORT.template) == cases
     with pytest.raises(TargetError, match="influence takes spans out of the token ids"):
-        truncated(cases, 4, Scripted(complete=lambda prompt: "x", name="plain"), SHORT.template)
+        truncate(cases, 4, Scripted(complete=lambda prompt: "x", name="plain"), SHORT.template)
 
 
 def test_a_response_that_ends_at_once_has_no_influence(pocket: Any) -> None:
@@ -240,7 +240,7 @@ def test_cases_come_from_files_with_the_usual_names(suffix: str, tmp_path: Path)
     file.write_text(
         buffer.getvalue() if suffix == ".csv" else json.dumps(row, ensure_ascii=False) + "\n"
     )
-    assert read_cases(file, "other?", None) == [Case(row["document"], "q?", None, "s")]
+    assert load_cases(file, "other?", None) == [Case(row["document"], "q?", None, "s")]
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_pilot_is_given_by_its_folder(out: Path, tmp_path: Path) -> None:
     [
         ({"model": "openai/other"}, r"model is pocket there and openai/other here"),
         ({"address": "python:app.py:answer"}, "system is not given there and python:app.py:ans"),
-        ({"query": "membership", "query__repeats": 3}, "query is "),
+        ({"query": "membership:repeats=3"}, "query is "),
         ({"canary": "natural"}, "canary is hex there and natural here"),
         ({"score": "score_margin"}, "score is not given there and score_margin here"),
         ({"insertion": "append"}, "insertion is replace there and append here"),
@@ -133,7 +133,7 @@ def test_a_pilot_of_another_audit_is_refused(
 
 def test_a_pilot_that_is_alike_is_taken(out: Path) -> None:
     given = {"pilot": out, "pairs": 60, "epsilon": 4.0}
-    parts = {"mechanism": "report_noisy_max", "mechanism_options": ("partitions=3",)}
+    parts = {"mechanism": "report_noisy_max:partitions=3"}
     for options in ({"shots": 10}, {"shots": 29, **parts}, {"shots": 30, **parts}):
         assert spec_from(None, (), {**given, **options}).decision.assume_hit == 0.911
     with pytest.raises(UsageError, match="here has 11 examples"):

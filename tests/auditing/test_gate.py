@@ -23,7 +23,7 @@ from leakbound.errors import UsageError
 from leakbound.estimators import Bounds
 from leakbound.gating.gate import Gate, GateResult, check_gate, power
 from leakbound.models import Scripted
-from leakbound.report.export.junit import junit
+from leakbound.report.export.gate_files import junit
 from leakbound.stats import cut
 from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Example

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from leakbound_lab.planted.planted_systems import PLANTED, PlantedSystem
+from leakbound_lab.planted.whole_audits import PLANTED, PlantedSystem
 
 import leakbound
 from leakbound.tasks import Context

@@ -171,7 +171,7 @@ def test_flags_state_the_claim(tmp_path: Path) -> None:
         ({"delta": 0.0}, "delta is given too"),
         ({"estimator": Exact()}, "use --estimator e_process, clopper_pearson"),
         ({"assume_hit": 0.9}, "assume_hit"),
-        ({"channels": ("answer",)}, "leave --channel out"),
+        ({"channels": ("answer",)}, "leave --channels out"),
         ({"claim": "guessing"}, "'random-guessing'"),
     ],
     ids=["epsilon", "delta", "estimator", "assumption", "channels", "name"],

@@ -22,7 +22,7 @@ from leakbound.auditing import load_result, make_spec, prepare, run_audit
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.receipts.verify import verify_run
 from leakbound.auditing.store import chain
-from leakbound.auditing.store.commitments import COMMITMENT, Commitment, read_commitment
+from leakbound.auditing.store.commitments import COMMITMENT, Commitment, load_commitment
 from leakbound.auditing.store.commitments import commit as commit_to
 from leakbound.auditing.store.folder import key_hash
 from leakbound.errors import StoreError, UsageError
@@ -275,7 +275,7 @@ def test_another_commitment_after_the_fact_shows_against_the_first(
 
 
 def test_the_result_carries_its_commitment_and_earlier_ones(done: Path, rows: Context) -> None:
-    made, result = read_commitment(done), load_result(done)
+    made, result = load_commitment(done), load_result(done)
     assert made is not None
     assert result.provenance["commitment"] == made.digest
     ((_, earlier),) = made.earlier.items()

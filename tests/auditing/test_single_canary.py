@@ -31,7 +31,7 @@ from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare.build import Handed
 from leakbound.estimators import Bounds, Claim, EProcess, TrialDesign
 from leakbound.estimators.score_bounds import DecidingName, ScoreDesign, ScoredTrials, score_bounds
-from leakbound.gating.score_verdict import conclude_guessing, conclude_scores, seen_by
+from leakbound.gating.score_files import conclude_guessing, conclude_scores, sees_leak
 from leakbound.stats import Estimate, Fixed
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Example, as_context
@@ -272,9 +272,11 @@ def test_no_scores_are_of_a_blind_attack_beside_a_bound(method: DecidingName) ->
     bound = found.estimate(method).epsilon or 0.0
     assert bound > 0
     for claim in Claim(bound + 0.1, 1e-5), Claim(9.0, 1e-5):
-        said = conclude_scores(found, method, claim, seen_by(trials, alike))
+        said = conclude_scores(found, method, claim, sees_leak(trials, alike))
         assert (said.verdict, said.reason) == ("inconclusive", "too_few_trials")
-    said = conclude_guessing((found, found), method, seen_by(trials, alike))
+    said = conclude_guessing((found, found), method, sees_leak(trials, alike))
     assert said.verdict == "violation"
     none = score_bounds(replace(alike, design=design), 1e-5, rule=Fixed(0.5))
-    assert conclude_scores(none, method, Claim(0.0, 1e-5), seen_by(alike)).reason == "attack_blind"
+    assert (
+        conclude_scores(none, method, Claim(0.0, 1e-5), sees_leak(alike)).reason == "attack_blind"
+    )

@@ -60,7 +60,7 @@ def test_a_sweep_calls_its_systems_as_it_is_told(tmp_path: Path, sleeps: Any) ->
 
 def test_tuning_calls_its_system_as_it_is_told(tmp_path: Path, sleeps: Any) -> None:
     with pytest.raises(TargetError, match="None of 2 calls"):
-        tune(rows=ROWS, system=sleeps, pairs=1, reflection="none", calls=SLOW,
+        tune(rows=ROWS, system=sleeps, pilot_pairs=1, reflection="none", calls=SLOW,
                        out=tmp_path)  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_calls_are_refused_where_a_model_is_asked(tmp_path: Path) -> None:
 
 def test_tuning_leaves_a_shared_store_as_it_was(tmp_path: Path) -> None:
     store = Closing()
-    tune({"design": "session"}, rows=documents(40), system=store, pairs=1, max_calls=40,
+    tune({"design": "session"}, rows=documents(40), system=store, pilot_pairs=1, max_calls=40,
                    reflection="none", shots=2, out=tmp_path, calls=DISPOSABLE)  # fmt: skip
     assert store.open_sessions == 0
     assert not store.records

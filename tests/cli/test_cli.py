@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import ClassVar
 
 import click
 import pytest
 from commands import cli
 from in_process import run
 
-from leakbound._catalogue import Catalogue
-from leakbound.auditing.spec import audit_spec as spec
 from leakbound.auditing.spec.audit_spec import GROUPS
-from leakbound.cli.options import spec as options
 
 pytest.importorskip("torch")
 
@@ -76,14 +71,10 @@ MISTAKES = [
             "--query",
             "input_output",
             "--canary",
-            "given",
-            "--canary-text",
-            "x",
-            "--canary-label",
-            "y",
+            "given:text=x,label=y",
         ),
         2,
-        "--canary-label",
+        "one of these labels (its option label)",
     ),
     (("report", "nowhere"), 2, "'nowhere' does not exist; give the folder"),
     (("list", "querys"), 2, "Did you mean 'queries'"),
@@ -128,11 +119,10 @@ def test_mistakes_get_a_sentence(
 def test_help_names_every_option_and_the_exit_codes(tmp_path: Path) -> None:
     shown = cli("audit", "--help-all", cwd=tmp_path).stdout
     fields = [field for kind in GROUPS.values() for field in kind.model_fields.items()]
-    others = {"address": "system", "layout": "design", "system_options": "system_option",
-              "channels": "channel"}  # fmt: skip
+    others = {"address": "system", "layout": "design", "system_options": "system_option"}
     names = [others.get(name, name) for name, info in fields if not info.exclude]
     flags = [f"--{name.replace('_', '-')}" for name in names]
-    assert [flag for flag in [*flags, "--option"] if f"  {flag} " not in shown] == []
+    assert [flag for flag in flags if f"  {flag} " not in shown] == []
     assert "130 interrupted" in " ".join(cli("--help", cwd=tmp_path).stdout.split())
 
 
@@ -174,7 +164,7 @@ def test_fresh_sets_the_old_run_aside(tmp_path: Path) -> None:
     [
         ("--threshold", "split:0.5"),
         ("--threshold", "bonferroni", "--estimator", "clopper_pearson"),
-        ("--canary", "false_fact", "--canary-facts", "[Lemons are square., Rain falls upwards.]"),
+        ("--canary", "false_fact:facts=[Lemons are square., Rain falls upwards.]"),
     ],
 )
 def test_flags_take_values_that_are_texts_or_lists(tmp_path: Path, flags: tuple[str, ...]) -> None:
@@ -187,21 +177,6 @@ def test_an_answer_takes_its_query_as_an_argument(tmp_path: Path) -> None:
     done = cli(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
-
-
-@dataclass(frozen=True)
-class WithoutBase:
-    """A registered mechanism that writes every member itself."""
-
-    name: ClassVar[str] = "without_base"
-    pace: int = 3
-
-
-def test_a_mechanism_without_our_base_has_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    only: Catalogue[object] = Catalogue("the mechanism", "no.group", (WithoutBase,))
-    monkeypatch.setitem(spec.COMPONENTS, "mechanism", only)
-    command = click.command()(options.spec_options(lambda **_: None))
-    assert "--pace" in {flag for option in command.params for flag in option.opts}
 
 
 def test_another_package_adds_a_verb_and_replaces_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,111 +1,37 @@
-"""Flags of options that components of several packages share with each other and with commands."""
+"""NAME:option=value: a component with its options, in flags, files and Python alike."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import click
 import pytest
-from click.testing import CliRunner
 
-from leakbound._catalogue import Catalogue
-from leakbound.auditing.spec import audit_spec as spec
-from leakbound.cli.options import spec as options
-from leakbound.cli.verbs.audit.plan import command as plan_command
-
-
-@dataclass(frozen=True)
-class Counted:
-    """A mechanism with a level that is a number."""
-
-    name: ClassVar[str] = "counted"
-    level: int = 3
-
-
-@dataclass(frozen=True)
-class Worded:
-    """A mechanism with a level that is a text, and names that commands have flags of."""
-
-    name: ClassVar[str] = "worded"
-    level: str = "low"
-    timeout: float = 3.0
-    epsilon: float = 1.0
-    help: str = ""
-    longest_query: int = 1
-
-
-Run = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> click.Command:
-    """A command with a flag --timeout of its own; it gives what `overrides` makes of its flags."""
-    two: Catalogue[object] = Catalogue("the mechanism", "no.group", (Counted, Worded))
-    monkeypatch.setitem(spec.COMPONENTS, "mechanism", two)
-
-    @click.option("--timeout", type=float)
-    def function(timeout: float | None, config: None, assignments: Any, **flags: Any) -> Any:
-        return {"own": timeout, **options.overrides(assignments, flags)}
-
-    return click.command()(options.spec_options(function, ("--longest-query",)))
-
-
-@pytest.fixture
-def run(command: click.Command) -> Run:
-    """Runs that command; warnings of click are errors."""
-
-    def ran(*flags: str) -> dict[str, Any]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            found: dict[str, Any] = command.main([*flags], standalone_mode=False)
-        return found
-
-    return ran
+from leakbound.auditing.spec.audit_spec import make_spec
+from leakbound.cli.options.spec import overrides
+from leakbound.errors import UsageError
 
 
 @pytest.mark.parametrize(
-    ("flags", "level"),
+    ("text", "options"),
     [
-        (("--mechanism", "worded", "--level", "5"), "5"),
-        (("--mechanism", "counted", "--level", "5"), 5),
-        (("--set", "mechanism=worded", "--level", "low"), "low"),
+        ("given:text=4711", {"text": "4711"}),  # what the class takes as a text stays one
+        ("given:text=yes, or no: {canary}?", {"text": "yes, or no: {canary}?"}),
+        ("given:text=a=b,label=work", {"text": "a=b", "label": "work"}),
+        ("hex:digits=8", {"digits": 8}),
+        ("false_fact:facts=[Rain falls., Ice burns.]", {"facts": ["Rain falls.", "Ice burns."]}),
+        ("false_fact:file=facts.txt", {"file": "facts.txt"}),
     ],
 )
-def test_the_chosen_component_says_how_a_flag_is_read(
-    run: Run, flags: tuple[str, ...], level: object
-) -> None:
-    assert run(*flags)["mechanism"]["level"] == level
+def test_the_class_says_how_an_option_is_read(text: str, options: dict[str, object]) -> None:
+    assert make_spec({"canary": text}).attack.canary.options == options
+    assert overrides((), {"canary": text}) == {"canary": {"kind": text.split(":")[0], **options}}
 
 
-def test_a_configuration_file_may_choose_the_component(command: click.Command) -> None:
-    text = options.FlagText("5")
-    base = {"mechanism": {"kind": "worded"}}
-    read = options.read_flags({"mechanism": {"level": text}}, base)
-    assert read == {"mechanism": {"level": "5"}}
+@pytest.mark.parametrize("text", ["hex:", "hex:digits", "hex:digits=8,digits=9", "hex:digits=[8"])
+def test_what_names_no_option_or_one_twice_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="it must be NAME:option=value,option=value"):
+        make_spec({"canary": text})
 
 
-def test_a_value_of_another_type_is_refused_with_the_component(run: Run) -> None:
-    with pytest.raises(click.BadParameter, match="not a valid integer, which counted needs"):
-        run("--mechanism", "counted", "--level", "low")
-
-
-def test_a_flag_of_the_command_wins_and_the_help_says_how_else(
-    command: click.Command, run: Run
-) -> None:
-    found = run("--mechanism", "worded", "--timeout", "65", "--option", "timeout=67")
-    assert (found["own"], found["mechanism"]["timeout"]) == (65.0, 67)
-    shown = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
-    assert (
-        "also those whose flag means something else here: timeout of worded; epsilon of worded; "
-        "help of worded; longest_query of worded"
-    ) in shown
-
-
-def test_noise_in_place_of_a_claim_has_no_flag() -> None:
-    """It is given as `--option sigma=2`; the flags are those of noise that is calibrated."""
-    names = {one.name for one in plan_command.params}
-    assert "mechanism__partitions" in names
-    assert "mechanism__sigma" not in names
+def test_a_flag_with_its_name_wins_over_options_that_are_set() -> None:
+    found = overrides(("canary.digits=4", "query.words=3"), {"canary": "hex:digits=8"})
+    assert found["canary"] == {"kind": "hex", "digits": 8}
+    assert found["query"] == {"words": 3}

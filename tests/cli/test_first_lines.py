@@ -32,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-VOTES = ("--mechanism", "report_noisy_max", "--partitions", "2", "--threshold", "0")
+VOTES = ("--mechanism", "report_noisy_max:partitions=2", "--threshold", "0")
 OWN = ("--system", "python:app.py:answer", "--epsilon", "2")
 OF_OWN = "python:app.py:answer on the system's own model; claim: ε = 2" + STATED
 LINES = {

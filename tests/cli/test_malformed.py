@@ -76,16 +76,18 @@ FILES: dict[str, str | bytes] = {
 }
 SYSTEM = ("--data", "rows.jsonl", "--shots", "6", "--pairs", "6", "--system")
 LEAKY = (*SYSTEM, "python:app.py:leaky")
-SERVED = ("--data", "rows.jsonl", "--labels", "a,b", "--mechanism", "report_noisy_max", "--shots",
-          "20", "--partitions", "5")  # fmt: skip
+SERVED = ("--data", "rows.jsonl", "--labels", "a,b", "--mechanism", "report_noisy_max:partitions=5",
+          "--shots", "20")  # fmt: skip
 OPENAI = ("plan", "--model", "openai/x")
 MISTAKES: list[tuple[tuple[str, ...], int, str]] = [
     # values of options
     (("plan", "--set", "pairs=["), 2, "--set got 'pairs=[', whose value is not YAML; close its"),
-    (("plan", "--option", "partitions={"), 2, "--option got 'partitions={', whose value is not"),
+    (("plan", "--mechanism", "few_shot:a={"), 2, "mechanism is 'few_shot:a={'; it must be NAME"),
+    (("plan", "--canary", "hex:digits=8,digits=9"), 2, "each option once and its value as in YAML"),
     (("plan", "--set", "seed=!!python/name:os.system x"), 2, "whose value is not YAML"),
     (("plan", "--set", "seed=2024-01-01"), 2, "seed is 2024-01-01; it must be a whole number."),
-    (("plan", "--option", "foo"), 2, "--option got 'foo'; it must be KEY=VALUE"),
+    (("plan", "--canary", "hex:foo"), 2, "canary is 'hex:foo'; it must be NAME:option"),
+    (("plan", "--canary", "hex:digits=x"), 2, "the option digits of hex is 'x'; it must be a w"),
     (("plan", "--confidence", "95"), 2, "at least 0.5 and below 1. Did you mean 0.95?"),
     (("plan", "--set", "epsilon=one"), 2, "epsilon is 'one'; it must be a number."),
     (("plan", "--set", "design.pairs=3"), 2, "Did you mean 'pairs'?"),
@@ -101,7 +103,7 @@ MISTAKES: list[tuple[tuple[str, ...], int, str]] = [
     (("plan", "--labels", "a,b"), 2, "the bundled help-desk rows have labels of their own; name"),
     (("plan", "--input-field", "body"), 2, "--input-field says how your rows are read, and none"),
     (("plan", "--delimiter", ";"), 2, "--delimiter says how your rows are read, and none are"),
-    (("plan", "--partitions", "5"), 2, "few_shot has no option 'partitions'; it has none. It is"),
+    (("plan", "--set", "mechanism.partitions=5"), 2, "few_shot has no option 'partitions'; it has"),
     (("plan", "--canaries", "40"), 2, "canaries is 40, and a paired design has one canary for eac"),
     (("plan", "--documents", "5"), 2, "documents is 5, and a paired design has no store to put do"),
     (("plan", "--config", "documents.yaml"), 2, "leave --documents out, or use --design session o"),
@@ -142,7 +144,7 @@ MISTAKES: list[tuple[tuple[str, ...], int, str]] = [
     (("influence", "--context", "not-text"), 2, "cannot be read (it is not UTF-8 text); name a fi"),
     (("influence-study", "temperature", "--data", "folder"), 2, "cannot be read (is a directory)"),
     (("score-generations", "none.csv"), 2, "cannot be read (no such file or directory); name a CS"),
-    (("audit", *LEAKY, "--canary", "false_fact", "--canary-file", "not-text"), 2,
+    (("audit", *LEAKY, "--canary", "false_fact:file=not-text"), 2,
      "cannot be read (it is not UTF-8 text); give a UTF-8 text file"),
     # systems
     (("audit", *SYSTEM, "app.py:leaky"), 2, "Did you mean 'python:app.py:leaky'?"),
@@ -152,7 +154,7 @@ MISTAKES: list[tuple[tuple[str, ...], int, str]] = [
     (("audit", *SYSTEM, "python:folder:f"), 2, "'folder' is a folder; name a file.py or a module."),
     (("audit", *SYSTEM, "python:app.py:TEXT"), 4, "is an object of the class str, which cannot be"),
     (("audit", *SYSTEM, "python:app.py:nothing", "--retries", "0"), 4, "returned None; it must re"),
-    (("audit", *LEAKY, "--partitions", "5"), 2, "partitions is an option of a mechanism, and the"),
+    (("audit", *LEAKY, "--set", "mechanism.partitions=5"), 2, "the key mechanism is given besi"),
     # outputs that cannot be written
     (("audit", *LEAKY, "--out", "app.py"), 2, "cannot be used (not a directory); choose another"),
     (("sweep", *LEAKY, "--grid", "epsilon=1,2", "--out", "app.py"), 2, "cannot be made (file exis"),

@@ -126,10 +126,10 @@ FIELDS: list[tuple[tuple[str, ...], str]] = [
     (("--delimiter", "ab"), "delimiter is 'ab'; it must be comma, semicolon, tab, pipe, or one"),
     (("--encoding", "utf-99"), "encoding is 'utf-99'; it must be one such as cp1252"),
     (("--task", "sst2"), "the task 'sst2' is not known; it must be one of agnews,"),
-    (("--canary", "given"), "the canary 'given' has no text; name it with --canary-text"),
-    (("--canary", "given", "--canary-image", "no.png"), "'no.png' is not a file; give the path of"),
-    (("--canary", "false_fact", "--canary-file", "empty.jsonl"), "holds no sentence; write one"),
-    (("--canary", "false_fact", "--canary-file", "folder"), "cannot be read (is a directory)"),
+    (("--canary", "given"), "the canary 'given' has no text; write it as given:text=TEXT"),
+    (("--canary", "given:image=no.png"), "'no.png' is not a file; give the path of"),
+    (("--canary", "false_fact:file=empty.jsonl"), "holds no sentence; write one"),
+    (("--canary", "false_fact:file=folder"), "cannot be read (is a directory)"),
     (("--canary", "patchwork"), "the canary patchwork is an image, and the rows hold texts"),
     (("--mechanism", "zero_shot"), "zero_shot gives a guarantee, and the labels are not named"),
 ]  # fmt: skip
@@ -180,8 +180,8 @@ def test_rows_that_are_asked_for_what_they_lack(
 WINDOW = "the window of pocket is 2048; nothing was sent. Put less into the prompt"
 TOO_LONG: list[tuple[tuple[str, ...], int, str]] = [
     (("long.csv",), 4, WINDOW),
-    (("rows.jsonl", "--canary-digits", "5000"), 4, WINDOW),
-    (("rows.jsonl", "--canary", "unigram", "--canary-length", "5000"), 2, "different words, and"),
+    (("rows.jsonl", "--canary", "hex:digits=5000"), 4, WINDOW),
+    (("rows.jsonl", "--canary", "unigram:length=5000"), 2, "different words, and"),
     (("rows.jsonl", "--shots", "40"), 2, "40 examples a context and one held-out row need 41 rows"),
 ]
 

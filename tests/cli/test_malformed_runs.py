@@ -50,8 +50,8 @@ FILES: dict[str, str | bytes] = {
     "tenants.toml": "[[",
 }
 AUDIT = ("audit", "--data", "rows.jsonl", "--shots", "4", "--pairs", "4", "--controls", "0")
-SERVE = ("serve", "--data", "rows.jsonl", "--labels", "a,b", "--mechanism", "report_noisy_max",
-         "--partitions", "4", "--shots", "8", "--budget", "4")  # fmt: skip
+SERVE = ("serve", "--data", "rows.jsonl", "--labels", "a,b", "--mechanism",
+         "report_noisy_max:partitions=4", "--shots", "8", "--budget", "4")  # fmt: skip
 OPENAI = ("plan", "--model", "openai/x")
 FORM = "is not of the form python:file.py:object, python:package.module:object or http:file.yaml."
 COMMANDS: list[tuple[tuple[str, ...], int, str]] = [

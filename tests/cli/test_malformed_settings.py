@@ -98,10 +98,13 @@ VALUES: list[tuple[tuple[str, ...], str]] = [
     ),
     (("--insertion", "ADD"), "insertion is 'ADD'; it must be 'replace', 'append' or 'add'."),
     (("--background-copies", "1.5"), "background_copies is 1.5; it must be a whole number from 0"),
-    (("--query-template", "{canary"), "it must hold {canary}. Write it with {canary}."),
-    (("--query-template", "{canary!r}"), "it must hold {canary}. Write it with {canary}."),
+    (("--query", "membership:template={canary"), "it must hold {canary}. Write it with {canary}."),
     (
-        ("--query-template", ""),
+        ("--query", "membership:template={canary!r}"),
+        "it must hold {canary}. Write it with {canary}.",
+    ),
+    (
+        ("--query", "membership:template="),
         "the template of the query membership is empty; it must hold a text",
     ),
     (("--set", "pairs="), "pairs is empty; it must be a whole number."),

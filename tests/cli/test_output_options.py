@@ -18,7 +18,7 @@ from limits import PATIENCE
 
 import leakbound
 from leakbound.cli.main import group
-from leakbound.cli.screen.terminal import escaped
+from leakbound.cli.screen.terminal import escape
 from leakbound.models import Scripted
 from leakbound.serving.ledger import Ledger
 
@@ -278,6 +278,6 @@ def test_a_server_leaves_log_handlers_and_their_streams_open(
 
 def test_no_character_of_json_commands_a_terminal() -> None:
     text = json.dumps({"name": "a\u009bb\u202ec\ud800 ü\n"}, ensure_ascii=False, indent=1)
-    assert escaped(text).isprintable() or "\n" in escaped(text)
-    assert not {"\u009b", "\u202e", "\ud800"} & set(escaped(text))
-    assert json.loads(escaped(text)) == json.loads(text)
+    assert escape(text).isprintable() or "\n" in escape(text)
+    assert not {"\u009b", "\u202e", "\ud800"} & set(escape(text))
+    assert json.loads(escape(text)) == json.loads(text)

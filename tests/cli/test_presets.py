@@ -9,9 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from leakbound.auditing.spec.audit_spec import make_spec
-from leakbound.auditing.spec.presets import PRESETS
 from leakbound.cli.main import group
-from leakbound.cli.options.spec import spec_from
+from leakbound.cli.options.spec import PRESETS, spec_from
 from leakbound.errors import UsageError
 
 
@@ -27,7 +26,7 @@ def test_a_preset_is_the_options_it_stands_for(name: str) -> None:
     [
         ({"query": "gap"}, "means query input_output, and query gap is given"),
         ({"shots": 4}, "means shots 20, and shots 4 is given"),
-        ({"query__exact": False}, "means query exact True, and query exact False"),
+        ({"query": "input_output:exact=false"}, "means query exact True, and query exact False"),
         ({"preset": "contextlake"}, "Did you mean 'contextleak'"),
     ],
 )
@@ -37,7 +36,7 @@ def test_what_contradicts_a_preset_is_refused(flags: dict[str, object], sentence
 
 
 def test_what_a_preset_does_not_say_may_be_said_beside_it() -> None:
-    spec = spec_from(None, ("pairs=200",), {"preset": "contextleak", "canary__digits": 64})
+    spec = spec_from(None, ("pairs=200",), {"preset": "contextleak", "canary": "hex:digits=64"})
     assert spec.attack.canary.options == {"digits": 64}
     assert spec.attack.query.options == {"exact": True}
 

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from leakbound_hosts.exports.cyclonedx import cyclonedx
-from leakbound_hosts.exports.in_toto import PREDICATE, in_toto
+from leakbound_hosts.exports.statements import PREDICATE, cyclonedx, in_toto
 
 import leakbound
 

@@ -16,7 +16,7 @@ from leakbound_hosts.inspect.pairs import (
     RunningAudit,
     ask_pair,
     pair_samples,
-    prepared_audit,
+    prepare_audit,
 )
 
 import leakbound
@@ -35,7 +35,7 @@ def leaking(prompt: str) -> str:
 
 def answered() -> list[PairAnswers]:
     """All samples, each asked by itself, and brought through plain values."""
-    prepared, model = prepared_audit(SETTINGS, "a/b"), Scripted(complete=leaking)
+    prepared, model = prepare_audit(SETTINGS, "a/b"), Scripted(complete=leaking)
     numbers = [one.metadata["leakbound"]["pair"] for one in pair_samples(SETTINGS, "a/b")]
     found = [ask_pair(prepared, number, model).to_json() for number in numbers]
     return [PairAnswers.of_json(json.loads(json.dumps(one))) for one in found]
@@ -99,7 +99,7 @@ def test_two_evaluations_do_not_share_a_run_folder(tmp_path: Path) -> None:
 
 def test_a_store_has_no_samples() -> None:
     with pytest.raises(UsageError, match="the design is session"):
-        prepared_audit(json.dumps({"design": "session"}), "a/b")
+        prepare_audit(json.dumps({"design": "session"}), "a/b")
 
 
 async def written(request: Complete) -> str:

@@ -189,7 +189,7 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         {"head_dim", "max_position_embeddings", "num_attention_heads", "num_key_value_heads"},
         CONFIG,
     ),
-    "leakbound_lab/studies/classifier.py": ({"max_position_embeddings"}, CONFIG),
+    "leakbound_lab/studies/judges.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/loading.py": ({"*", "_commit_hash", "tokenizer"}, CONFIG),
     "models/local/hugging_face.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/engine/prefixes.py": (
@@ -241,7 +241,7 @@ PAPER = re.compile("ContextLeak|contextleak/[a-z.]+|`contextleak`, `tight`")
 EXEMPT = (
     "packages/lab/src/leakbound_lab/reproduce/",  # the recipes of the paper
     "docs/map.md",  # names their file
-    "src/leakbound/auditing/spec/presets.py",  # an attack that is named after the paper
+    "src/leakbound/cli/options/spec.py",  # an attack that is named after the paper
     "tests/",  # of those recipes, and of names that are no longer there
     "CHANGELOG.md",  # says once what the old name was
     "bench/first_release.py",  # these compare with the first release, which had that name

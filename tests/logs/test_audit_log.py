@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import leakbound
-from leakbound.auditing.logs import read_outputs
+from leakbound.auditing.logs import load_outputs
 from leakbound.auditing.logs.log_audit import longest_passages, words_of
 from leakbound.cli import main
 from leakbound.errors import DataError, UsageError
@@ -211,4 +211,4 @@ def test_an_output_that_is_json_is_read_without_its_escapes(tmp_path: Path) -> N
         "{Lê: à}",
     ):
         (tmp_path / "o.jsonl").write_text(json.dumps({"text": text}) + "\n")
-        assert {"lê", "à"} <= {*words_of(read_outputs(tmp_path / "o.jsonl")[0])}
+        assert {"lê", "à"} <= {*words_of(load_outputs(tmp_path / "o.jsonl")[0])}

@@ -16,7 +16,7 @@ from leakbound.mechanisms import (
     PublicFacts,
     ReportNoisyMax,
     option_names,
-    served_options,
+    service_options,
 )
 from leakbound.models import Counted, Scripted
 from leakbound.tasks import PublicManifest, Task
@@ -55,7 +55,7 @@ GROUPS: dict[str, tuple[dict[str, int], dict[str, int]]] = {  # of 20 examples: 
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_each_mechanism_groups_as_its_paper_does(name: str) -> None:
-    found = served_options(name, {}, facts(20)), served_options(name, {}, facts(20, labels=0))
+    found = service_options(name, {}, facts(20)), service_options(name, {}, facts(20, labels=0))
     assert found == GROUPS.get(name, ({}, {}))
 
 
@@ -76,7 +76,7 @@ def test_each_mechanism_groups_as_its_paper_does(name: str) -> None:
 def test_what_the_operator_says_wins(
     name: str, given: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
-    assert served_options(name, given, facts(20)) == wanted
+    assert service_options(name, given, facts(20)) == wanted
     spec = make_spec({"mechanism": {"kind": name, **given}, "shots": 20, "epsilon": 4.0})
     config = build_served(spec, HELP_DESK).to_config()
     assert wanted.items() <= config.items()
@@ -88,9 +88,11 @@ def test_a_rule_may_not_count_examples_where_their_number_is_private() -> None:
         ("invisible_ink", {"relation": "add_remove"}),
         ("product_of_experts", {"calibration": "add_remove"}),
     ):
-        one, other = (served_options(name, given, facts(shots)) for shots in (20, 21))
+        one, other = (service_options(name, given, facts(shots)) for shots in (20, 21))
         assert one == other
-    assert "partitions" not in served_options("invisible_ink", {"relation": "add_remove"}, facts(9))
+    assert "partitions" not in service_options(
+        "invisible_ink", {"relation": "add_remove"}, facts(9)
+    )
 
 
 def test_too_many_partitions_of_the_operator_are_still_refused() -> None:
@@ -123,7 +125,7 @@ def test_under_add_remove_a_service_starts_with_any_number_of_examples(rows: int
 def test_a_pure_claim_needs_no_gaussian_noise_to_group_examples() -> None:
     given = {"partitions": 5, "selection": "joint_exponential"}
     pure = PublicFacts(20, 2, 4.0, 0.0)
-    assert served_options("keyword_mean", given, pure)["partitions"] == 5
+    assert service_options("keyword_mean", given, pure)["partitions"] == 5
     assert pure.partitions(4) == 5
 
 
@@ -131,5 +133,5 @@ def test_no_class_counts_examples_whose_number_is_private() -> None:
     for name in MECHANISMS:
         if "relation" in option_names(MECHANISMS[name]):
             given = {"relation": "add_remove"}
-            few, many = (served_options(name, given, facts(shots)) for shots in (11, 40))
+            few, many = (service_options(name, given, facts(shots)) for shots in (11, 40))
             assert few == many, name

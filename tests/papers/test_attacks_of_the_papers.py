@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from leakbound_lab.reproduce import RecipeContext, load_recipes
 from leakbound_lab.reproduce.context import Scale
-from leakbound_lab.reproduce.measures.tight_bootstrap import bootstrap_audits
+from leakbound_lab.reproduce.measures.tight_exact import bootstrap_audits
 
 from leakbound.attacks import IfThenExplicit, InputOutput, ZeroShotSignals
 from leakbound.attacks.templates import SIGNAL_MEMBER, SIGNAL_NONMEMBER

@@ -62,10 +62,10 @@ pairs: 60
 
 
 def test_flags_reach_options_of_the_package(installed: Path, tmp_path: Path) -> None:
-    plain = ("audit", "--mechanism", "coin_flip", "--pairs", "20", "--canary", "dated")
-    done = leakbound(installed, tmp_path, *plain, "--heads", "0.25", "--canary-year", "1901")
+    plain = ("audit", "--pairs", "20", "--canary", "dated:year=1901")
+    done = leakbound(installed, tmp_path, *plain, "--mechanism", "coin_flip:heads=0.25")
     assert done.returncode in (0, 3), done.stderr
-    wrong = leakbound(installed, tmp_path, *plain, "--option", "tails=1")
+    wrong = leakbound(installed, tmp_path, *plain, "--mechanism", "coin_flip:tails=1")
     assert wrong.returncode == 2
     assert "coin_flip has no option 'tails'" in wrong.stderr
 

@@ -14,9 +14,8 @@ import pytest
 import yaml
 from commands import cli
 from conftest import said
-from leakbound_hosts.exports.cyclonedx import cyclonedx
-from leakbound_hosts.exports.in_toto import in_toto
 from leakbound_hosts.exports.opendp import GAP, Publication, registry_entry
+from leakbound_hosts.exports.statements import cyclonedx, in_toto
 
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.auditing.decide.verdict import Verdict

@@ -13,7 +13,7 @@ from conftest import said
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
 from leakbound.gating.gate import Gate, GateResult, check_gate
 from leakbound.models import Scripted
-from leakbound.report.export.sarif import sarif
+from leakbound.report.export.gate_files import sarif
 from leakbound.tasks import Context
 
 SCHEMA = Path(__file__).with_name("sarif-2.1.0.json")

@@ -25,8 +25,8 @@ from leakbound_lab.reproduce import (
     run_every,
 )
 from leakbound_lab.reproduce.claim_tests import compare, compare_with_number
-from leakbound_lab.reproduce.claims import Inequality, Side, cell_names, filled
-from leakbound_lab.reproduce.recipe_files import read_file, recipes_of
+from leakbound_lab.reproduce.claims import Inequality, Side, cell_names, fill
+from leakbound_lab.reproduce.recipe_files import load_file, recipes_of
 from leakbound_lab.reproduce.sections import figures_of_recipe
 
 from leakbound.errors import DataError, UsageError
@@ -215,7 +215,7 @@ def test_what_a_claim_needs_is_the_reason_where_it_does_not_hold(name: str, at: 
     names = {"model": "small", "model 2": "large"}
     met, unmet = (
         Reproduction(RECIPES[name], tuple(
-            MeasuredValue(filled(setting, names), of, v, f"{v}", exact=True)
+            MeasuredValue(fill(setting, names), of, v, f"{v}", exact=True)
             for (setting, of), v in those.items()
         ), "made up", names)
         for those in (cells, broken)
@@ -350,7 +350,7 @@ def test_what_limits_a_claim_that_is_shown_stands_beside_it() -> None:
              for epsilon in (1, 2, 4, 8) for box in ("black", "white")]  # fmt: skip
     recipe = RECIPES["tight/fig11"]
     names = {"model": "small", "model 2": "large"}
-    named = tuple(replace(one, setting=filled(one.setting, names)) for one in cells)
+    named = tuple(replace(one, setting=fill(one.setting, names)) for one in cells)
     found = Reproduction(recipe, named, "made up", names)
     assert found.outcome is not None
     assert found.outcome.status == "shown"
@@ -433,7 +433,7 @@ def test_claims_about_cells_that_do_not_exist_are_refused(
 ) -> None:
     (tmp_path / "x.yaml").write_text(BROKEN.format(holds=holds))
     with pytest.raises(UsageError, match=sentence):
-        list(recipes_of(read_file(tmp_path / "x.yaml")))
+        list(recipes_of(load_file(tmp_path / "x.yaml")))
 
 
 # --- all recipes on one page

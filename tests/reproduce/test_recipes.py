@@ -26,9 +26,9 @@ from leakbound_lab.reproduce import (
     run_names,
 )
 from leakbound_lab.reproduce import QUICK as QUICK_SCALE
-from leakbound_lab.reproduce.claims import cell_names, filled
+from leakbound_lab.reproduce.claims import cell_names, fill
 from leakbound_lab.reproduce.measures import MEASURES
-from leakbound_lab.reproduce.recipe_files import read_file
+from leakbound_lab.reproduce.recipe_files import load_file
 from leakbound_lab.reproduce.utility import NoiseGroup, repeats_of, utility
 from leakbound_lab.studies.bundled import notes_to_summarize
 
@@ -141,7 +141,7 @@ def test_a_damaged_file_is_refused_with_a_sentence(
 ) -> None:
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(DataError, match=sentence):
-        read_file(tmp_path / "x.yaml")
+        load_file(tmp_path / "x.yaml")
 
 
 QUICK = {
@@ -219,7 +219,7 @@ def test_every_recipe_runs_to_its_end(name: str, tmp_path: Path) -> None:
     kept = json.loads((tmp_path / f"{name}.json").read_text())
     measured = {(row["setting"], row["quantity"]) for row in kept["measured"]}
     names = run_names(RecipeContext(tmp_path, models=RECIPES[name].models, scale=QUICK_SCALE))
-    cells = {(filled(setting, names), of) for setting, of in cell_names(RECIPES[name].cells)}
+    cells = {(fill(setting, names), of) for setting, of in cell_names(RECIPES[name].cells)}
     assert cells <= measured
 
 

@@ -18,14 +18,14 @@ from leakbound_lab.reproduce import (
     Scale,
     every_json,
     every_page,
-    kept_file,
     load_measured,
     load_recipes,
     run_every,
     save_measured,
+    values_file,
     what_decides,
 )
-from leakbound_lab.reproduce.recipe_files import read_file, recipes_of
+from leakbound_lab.reproduce.recipe_files import load_file, recipes_of
 
 from leakbound.cli.main import group
 from leakbound.errors import UsageError
@@ -84,7 +84,7 @@ def test_a_refused_recipe_is_on_the_page_and_in_the_exit_code(tmp_path: Path) ->
 def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert reproduce(tmp_path, *EXACT, "--html", str(page)).return_value == 0
-    kept = kept_file(tmp_path, RECIPES[EXACT[0]])
+    kept = values_file(tmp_path, RECIPES[EXACT[0]])
     assert kept.stat().st_mode & 0o077 == 0
     stored = json.loads(kept.read_text())
     stored["measured"][0]["shown"] = "from the store"
@@ -137,8 +137,8 @@ recipes:
 
 def test_a_recipe_may_have_sizes_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(SIZED.format(usual="pairs: 48, queries: 60"))
-    (recipe,) = recipes_of(read_file(tmp_path / "x.yaml"))
+    (recipe,) = recipes_of(load_file(tmp_path / "x.yaml"))
     assert recipe.scale == replace(Scale(), pairs=48, queries=60)
     (tmp_path / "x.yaml").write_text(SIZED.format(usual="pears: 48"))
     with pytest.raises(UsageError, match="pears"):
-        list(recipes_of(read_file(tmp_path / "x.yaml")))
+        list(recipes_of(load_file(tmp_path / "x.yaml")))

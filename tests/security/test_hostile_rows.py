@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from leakbound.cli.screen.terminal import printable
 from leakbound.errors import DataError
-from leakbound.tasks.rows.datasets import read_rows
+from leakbound.tasks.rows.datasets import load_rows
 
 EVIL = (
     "<script>document.title='owned'</script>", '"><img src=x onerror="document.title=\'owned\'">',
@@ -98,4 +98,4 @@ def test_plain_text_of_any_language_is_shown_as_it_is() -> None:
 def test_half_a_character_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "a \\ud800", "label": "b"}\n')
     with pytest.raises(DataError, match=r"line 1 of .* has half a character"):
-        read_rows(tmp_path / "a.jsonl")
+        load_rows(tmp_path / "a.jsonl")

@@ -9,7 +9,7 @@ import pytest
 from leakbound_lab.tuning import tune
 
 import leakbound
-from leakbound.api.decisions import describe_grid, name_objects, shared_keys
+from leakbound.api.decisions import describe_grid, keys_and_objects, name_objects
 from leakbound.attacks import Attack, Hex, Membership
 from leakbound.auditing import Claim
 from leakbound.errors import UsageError
@@ -76,7 +76,7 @@ def test_a_guarantee_is_that_of_the_systems_of_a_grid(rows: Context, tmp_path: P
 
 
 def point(grid: Any, parameters: dict[str, Any], changes: dict[str, Any]) -> Any:
-    base, shared = shared_keys("sweep", None, parameters, {})
+    base, shared = keys_and_objects("sweep", None, parameters, {})
     return describe_grid(grid, shared, parameters, base).point(base, changes, seed=3)
 
 
@@ -143,7 +143,12 @@ def test_tasks_of_one_name_are_told_apart(rows: Context) -> None:
 
 
 def test_tune_takes_objects(rows: Context, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"pairs": 4, "max_calls": 60, "reflection": "none", "out": tmp_path}
+    given: dict[str, Any] = {
+        "pilot_pairs": 4,
+        "max_calls": 60,
+        "reflection": "none",
+        "out": tmp_path,
+    }
     model = Scripted(complete=lambda prompt: "yes", name="says-yes")
     found = tune(rows=rows, model=model, canary=Short(8), shots=4, **given)
     assert found.prepared.attack.canary == Short(8)

@@ -14,7 +14,7 @@ from leakbound.models import Scripted
 from leakbound.systems import Reply, SystemMechanism, load_http_system, traced
 from leakbound.systems.channels import channels_of
 from leakbound.systems.replies import as_reply
-from leakbound.tasks import GeneratedText, Job, Query, Task, channel_of, packed, unpacked
+from leakbound.tasks import GeneratedText, Job, Query, Task, channel_of, pack, unpack
 from leakbound.witness import ReplyFacts
 
 SECRET = "the gate code is 4711"
@@ -55,7 +55,7 @@ def test_channels_that_cannot_be_used_are_refused_without_their_text(wrong: obje
 def test_only_what_is_tested_is_kept_and_each_apart() -> None:
     plain = kept(())
     assert not plain.channels
-    assert "4711" in packed(plain)  # the tool call, as part of the reply
+    assert "4711" in pack(plain)  # the tool call, as part of the reply
     some = kept(("answer", "logs"))
     assert [*some.channels] == ["logs"]
     assert isinstance(some.reply, ReplyFacts)
@@ -71,7 +71,7 @@ def test_only_what_is_tested_is_kept_and_each_apart() -> None:
 
 def test_channels_are_stored_and_read_again() -> None:
     every = kept(("all",))
-    again = unpacked(packed(every))
+    again = unpack(pack(every))
     assert again.channels == every.channels
     assert reply_texts(again) == reply_texts(every)
     assert channel_of(again, "answer") is again

@@ -19,7 +19,7 @@ from stores import DISPOSABLE, documents
 
 import leakbound
 from leakbound.errors import TargetError, UsageError
-from leakbound.systems import CallOptions, filled_store, load_system, require_store
+from leakbound.systems import CallOptions, fill_store, load_system, require_store
 from leakbound.systems.stores import SharedStore
 from leakbound.tasks import as_context
 
@@ -178,7 +178,7 @@ def test_the_service_may_take_ids_and_all_documents_at_once(notes: Notes, tmp_pa
     setup = {"url": f"{notes.url}/begin", "body": {"all": "{rows}"}}
     found = store(notes, tmp_path, plant=plant, setup=setup)
     record, *context = as_context(ROWS[:4])
-    with filled_store(found, [record], tuple(context), DISPOSABLE) as session:
+    with fill_store(found, [record], tuple(context), DISPOSABLE) as session:
         (key,) = set(notes.notes) - {"owner"}
         assert key.startswith("leakbound-")
         assert session.ask(str(record.input)).text == record.input
@@ -200,7 +200,7 @@ def test_requests_that_gave_no_output_are_sent_again(notes: Notes, tmp_path: Pat
 def test_records_that_stay_are_named_by_their_ids(notes: Notes, tmp_path: Path) -> None:
     found, records = store(notes, tmp_path), as_context(ROWS[:5])
     told = pytest.raises(TargetError)
-    with told as error, filled_store(found, records, (), DISPOSABLE):
+    with told as error, fill_store(found, records, (), DISPOSABLE):
         notes.stuck = {"2", "4"}
     sentence = str(error.value)
     assert "2 of 5 records that were planted in the store could not be removed" in sentence
@@ -275,7 +275,7 @@ def test_ids_that_may_be_texts_are_not_shown() -> None:
 
     with (
         pytest.raises(TargetError) as error,
-        filled_store(Sticky(), as_context(ROWS[:2]), (), DISPOSABLE),
+        fill_store(Sticky(), as_context(ROWS[:2]), (), DISPOSABLE),
     ):
         pass
     assert "2 with ids that may hold text of the record" in str(error.value)
@@ -304,7 +304,7 @@ def test_equal_records_that_a_store_knows_by_one_id_are_removed_once() -> None:
 
     store = ByText()
     row = as_context(ROWS)[0]
-    with filled_store(store, [row, row, *as_context(ROWS[:3])], (), DISPOSABLE):
+    with fill_store(store, [row, row, *as_context(ROWS[:3])], (), DISPOSABLE):
         assert len(store.texts) == 3
     assert not store.texts
 
@@ -327,7 +327,7 @@ def test_an_interrupt_leaves_nothing_at_the_service(
     said to be there still."""
     notes.interrupted = [*pressed]
     found, rows = with_own_ids(notes, tmp_path), as_context(ROWS[:16])
-    with pytest.raises(KeyboardInterrupt), filled_store(found, rows[12:], rows[:12], DISPOSABLE):
+    with pytest.raises(KeyboardInterrupt), fill_store(found, rows[12:], rows[:12], DISPOSABLE):
         pass
     assert list(notes.notes) == ["owner"]
     assert notes.asked["POST /end"] == 1

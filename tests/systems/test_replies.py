@@ -30,9 +30,9 @@ from leakbound.tasks import (
     Task,
     Vector,
     Votes,
-    packed,
+    pack,
     reply_of,
-    unpacked,
+    unpack,
 )
 from leakbound.witness import ReplyFacts, ReplyFeatures, WitnessProcess, mask_reply
 from leakbound.witness.features import SCALARS
@@ -155,17 +155,17 @@ REPLIES = [ReplyFacts(**{**RICH, "tool_calls": tuple(RICH["tool_calls"])}), Repl
 @pytest.mark.parametrize(
     "make",
     [
-        lambda reply: Votes((1, 0, 0), reply),
-        lambda reply: Vector((0.1, 2.0), ("x", "y"), ((1.0,), (2.0,)), reply),
-        lambda reply: GeneratedText("a", reply),
+        lambda reply: Votes((1, 0, 0), reply=reply),
+        lambda reply: Vector((0.1, 2.0), ("x", "y"), ((1.0,), (2.0,)), reply=reply),
+        lambda reply: GeneratedText("a", reply=reply),
     ],
 )
 def test_stored_replies_read_back_as_they_were(make: Any, reply: Any) -> None:
     aggregate = make(reply)
-    again = unpacked(packed(aggregate))
+    again = unpack(pack(aggregate))
     assert again == aggregate
     assert same(reply_of(again), reply)
-    assert packed(again) == packed(aggregate)
+    assert pack(again) == pack(aggregate)
 
 
 def test_evidence_of_earlier_versions_reads_as_before() -> None:
@@ -175,10 +175,10 @@ def test_evidence_of_earlier_versions_reads_as_before() -> None:
         '{"values": [0.5], "choices": ["x"], "points": [[1.0]]}': Vector((0.5,), ("x",), ((1.0,),)),
     }
     for text, aggregate in old.items():
-        assert unpacked(text) == aggregate
-        assert packed(aggregate) == text
-    assert reply_of(unpacked('{"text": "yes"}')) == ReplyFacts("yes")
-    assert reply_of(unpacked("[3, 1, 0]")) is None
+        assert unpack(text) == aggregate
+        assert pack(aggregate) == text
+    assert reply_of(unpack('{"text": "yes"}')) == ReplyFacts("yes")
+    assert reply_of(unpack("[3, 1, 0]")) is None
 
 
 def test_a_masked_reply_keeps_every_number_and_no_private_word() -> None:
@@ -191,7 +191,7 @@ def test_a_masked_reply_keeps_every_number_and_no_private_word() -> None:
         scores={"a": 0.5, "kestrel": 0.1},
     )
     kept = mask_reply(whole, "kestrel 7", ("a", "b"))
-    text = packed(GeneratedText("", kept)).casefold()
+    text = pack(GeneratedText("", reply=kept)).casefold()
     assert "kestrel" not in text
     assert "\\u" not in text
     numbers = dict(zip(SCALARS, kept.scalars, strict=True))
@@ -214,7 +214,7 @@ def test_metadata_of_free_answers_is_kept_and_the_text_released_as_before() -> N
 
 
 def test_json_of_a_reply_holds_plain_values() -> None:
-    assert isinstance(json.loads(packed(one(RICH)))["reply"], Mapping)
+    assert isinstance(json.loads(pack(one(RICH)))["reply"], Mapping)
 
 
 class Talkative:

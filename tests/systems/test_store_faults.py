@@ -16,7 +16,7 @@ from stores import DISPOSABLE, NearestStore, documents
 
 import leakbound
 from leakbound.errors import TargetError, UsageError
-from leakbound.systems import SharedStore, filled_store
+from leakbound.systems import SharedStore, fill_store
 from leakbound.systems.planted import PlantedRecord
 from leakbound.systems.stores import IndexStore
 from leakbound.systems.threads import ThreadedSystem
@@ -189,7 +189,7 @@ def test_a_store_of_the_user_that_does_not_remove_is_told() -> None:
             return False
 
     told = pytest.raises(TargetError, match="6 of 6 records")
-    with told, filled_store(Keeps(), CONTEXT, (), DISPOSABLE):
+    with told, fill_store(Keeps(), CONTEXT, (), DISPOSABLE):
         pass
 
 
@@ -210,7 +210,7 @@ def test_a_store_whose_methods_are_coroutines_is_emptied(shared: bool) -> None:
         assert len(store.records) == len(CONTEXT)
         visit.close()
     else:
-        with filled_store(store, CONTEXT, (), DISPOSABLE):
+        with fill_store(store, CONTEXT, (), DISPOSABLE):
             assert len(store.records) == len(CONTEXT)
     assert not store.records
 
@@ -226,7 +226,7 @@ def test_a_removal_whose_reply_was_lost_may_find_nothing_the_second_time() -> No
             return gone
 
     store = Lossy()
-    with filled_store(store, CONTEXT, (), DISPOSABLE):
+    with fill_store(store, CONTEXT, (), DISPOSABLE):
         pass
     assert not store.records
 
@@ -395,7 +395,7 @@ def test_an_interrupt_while_records_are_taken_out_ends_the_audit_after_that() ->
             super().remove(record_id)
 
     store = Hasty()
-    with pytest.raises(KeyboardInterrupt), filled_store(store, CONTEXT, (), DISPOSABLE):
+    with pytest.raises(KeyboardInterrupt), fill_store(store, CONTEXT, (), DISPOSABLE):
         pass
     assert not store.records
 
@@ -429,7 +429,7 @@ def test_one_failing_call_leaves_nothing_behind(fail: tuple[str, int]) -> None:
     """Before, one failing call left 48 to 92 records in the store."""
     memory = Memory(fail)
     documents_, records = CONTEXT, as_context(ROWS[10:20])
-    with filled_store(store_of(memory), records, documents_, DISPOSABLE):
+    with fill_store(store_of(memory), records, documents_, DISPOSABLE):
         assert len(memory.notes) == len(documents_) + len(records)
     assert not memory.notes
 
@@ -486,7 +486,7 @@ def test_ids_may_stand_in_what_add_returns(made: Callable[[object], object]) -> 
             return made(super().add(text))
 
     memory = Wrapped()
-    with filled_store(store_of(memory), as_context(ROWS[10:14]), CONTEXT, DISPOSABLE) as session:
+    with fill_store(store_of(memory), as_context(ROWS[10:14]), CONTEXT, DISPOSABLE) as session:
         assert ROWS[0][0] in session.ask(ROWS[0][0]).text
     assert not memory.notes
 
@@ -516,7 +516,7 @@ def test_plant_without_an_id_is_refused_at_the_first_record() -> None:
 
     store = Silent()
     told = pytest.raises(TargetError, match="plant returned NoneType")
-    with told, filled_store(store, CONTEXT, (), DISPOSABLE):
+    with told, fill_store(store, CONTEXT, (), DISPOSABLE):
         pass
     assert store.planted == 1
 

@@ -9,7 +9,7 @@ import pytest
 from leakbound.errors import DataError
 from leakbound.tasks import Example, Task
 from leakbound.tasks.partition import split_by_position
-from leakbound.tasks.rows.datasets import fingerprint, infer_task, read_rows, require_classes
+from leakbound.tasks.rows.datasets import fingerprint, infer_task, load_rows, require_classes
 from leakbound.tasks.synthetic import HELP_DESK, TOPICS, help_desk
 
 
@@ -19,15 +19,15 @@ def test_jsonl_and_csv_give_the_same_rows(tmp_path: Path) -> None:
     )
     (tmp_path / "a.csv").write_text('text,label\n"one, two",x\nnaïve,y\n')
     assert (
-        read_rows(tmp_path / "a.jsonl")
-        == read_rows(tmp_path / "a.csv")
+        load_rows(tmp_path / "a.jsonl")
+        == load_rows(tmp_path / "a.csv")
         == (Example("one, two", "x"), Example("naïve", "y"))
     )
 
 
 def test_field_map(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"body": "b", "kind": "k", "text": "t"}) + "\n")
-    assert read_rows(tmp_path / "a.jsonl", "body", "kind") == (Example("b", "k"),)
+    assert load_rows(tmp_path / "a.jsonl", "body", "kind") == (Example("b", "k"),)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_field_map(tmp_path: Path) -> None:
 def test_bad_files_get_a_sentence(tmp_path: Path, name: str, content: str, sentence: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(DataError, match=sentence):
-        read_rows(tmp_path / name)
+        load_rows(tmp_path / name)
 
 
 USUAL = [{"text": f"text {i}", "sentence": f"sentence {i}", "label": "ab"[i % 2]} for i in range(4)]
@@ -71,22 +71,22 @@ def test_no_row_decides_which_fields_are_read(tmp_path: Path, lost: str, at: int
         rows = [*USUAL[:at], row, *USUAL[at + 1 :]]
         (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
         with pytest.raises(DataError, match="rows whose usual fields differ") as refused:
-            read_rows(tmp_path / "a.jsonl")
+            load_rows(tmp_path / "a.jsonl")
         said = str(refused.value).replace(repr(str(tmp_path / "a.jsonl")), "")
         assert not any(piece in said for piece in ("context", "image", "answer", "line"))
     named = tuple(Example(row["text"], row["label"]) for row in USUAL)
     rows[at] = {name: USUAL[at][name] for name in ("text", "label")} | {"message": "m"}
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert read_rows(tmp_path / "a.jsonl", "text", "label") == named
-    assert read_rows(tmp_path / "a.jsonl") == named  # `text` and `label` come first in every row
+    assert load_rows(tmp_path / "a.jsonl", "text", "label") == named
+    assert load_rows(tmp_path / "a.jsonl") == named  # `text` and `label` come first in every row
 
 
 def test_missing_and_binary_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does not exist"):
-        read_rows(tmp_path / "none.jsonl")
+        load_rows(tmp_path / "none.jsonl")
     (tmp_path / "b.jsonl").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="not UTF-8"):
-        read_rows(tmp_path / "b.jsonl")
+        load_rows(tmp_path / "b.jsonl")
 
 
 def test_tasks_are_inferred(rows: tuple[Example, ...]) -> None:

@@ -21,7 +21,7 @@ from leakbound.errors import DataError  # noqa: E402
 from leakbound.models.content import Image, Parts, images_in  # noqa: E402
 from leakbound.tasks import images  # noqa: E402
 from leakbound.tasks.images import MAX_PIXELS, as_image, pixels  # noqa: E402
-from leakbound.tasks.rows.datasets import fingerprint, read_rows  # noqa: E402
+from leakbound.tasks.rows.datasets import fingerprint, load_rows  # noqa: E402
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_used_gets_a_sentence(name: str, tmp_path: Path) -> None:
     (tmp_path / "dax").mkdir()
     (tmp_path / "dax" / "a.png").write_bytes(make())
     with pytest.raises(DataError, match=why) as refused:
-        read_rows(tmp_path)
+        load_rows(tmp_path)
     assert "a.png" in str(refused.value)
 
 
@@ -145,7 +145,7 @@ def tree(folder: Path) -> Path:
 
 
 def test_a_folder_of_folders_is_a_data_set(tmp_path: Path) -> None:
-    rows = read_rows(tree(tmp_path / "data"))
+    rows = load_rows(tree(tmp_path / "data"))
     assert [row.label for row in rows] == ["dax"] * 3 + ["wug"] * 3
     assert [int(pixels(images_in(row.input)[0])[0, 0, 0]) for row in rows] == [
         10,
@@ -161,10 +161,10 @@ def test_a_folder_of_folders_is_a_data_set(tmp_path: Path) -> None:
 
 def test_a_folder_must_hold_folders_of_images(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no folders"):
-        read_rows(tmp_path)
+        load_rows(tmp_path)
     (tree(tmp_path) / "dax" / "notes.txt").write_text("x")
     with pytest.raises(DataError, match=r"'notes\.txt', which is not an image"):
-        read_rows(tmp_path)
+        load_rows(tmp_path)
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
@@ -177,12 +177,12 @@ def test_a_column_image_holds_paths_below_the_file(suffix: str, tmp_path: Path) 
     file = tmp_path / f"rows{suffix}"
     table = ["image,text,label", *(",".join(row.values()) for row in rows)]
     file.write_text("\n".join(map(json.dumps, rows) if suffix == ".jsonl" else table))
-    both = read_rows(file)
+    both = load_rows(file)
     assert [type(row.input) for row in both] == [Parts, Parts]
     assert both[1].input.parts[1] == "\nseen wug"  # type: ignore[union-attr]
-    assert [type(row.input) for row in read_rows(file, input_field="image")] == [Image, Image]
-    assert [row.input for row in read_rows(file, input_field="text")] == ["seen dax", "seen wug"]
-    (mixed, _) = read_rows(file, input_template="{text}: {image}")
+    assert [type(row.input) for row in load_rows(file, input_field="image")] == [Image, Image]
+    assert [row.input for row in load_rows(file, input_field="text")] == ["seen dax", "seen wug"]
+    (mixed, _) = load_rows(file, input_template="{text}: {image}")
     assert mixed.input.parts[0] == "seen dax: "  # type: ignore[union-attr]
 
 
@@ -194,9 +194,9 @@ def test_paths_do_not_lead_out_of_the_folder(tmp_path: Path) -> None:
         (inside / "dax" / "link.png").symlink_to(tmp_path / "secret.png")
         (inside / "rows.jsonl").write_text(json.dumps({"image": escape, "label": "dax"}) + "\n")
         with pytest.raises(DataError, match="is not below"):
-            read_rows(inside / "rows.jsonl")
+            load_rows(inside / "rows.jsonl")
     with pytest.raises(DataError, match="is not below"):
-        read_rows(inside)
+        load_rows(inside)
 
 
 def test_a_row_without_its_image_gets_a_sentence(tmp_path: Path) -> None:
@@ -209,4 +209,4 @@ def test_a_row_without_its_image_gets_a_sentence(tmp_path: Path) -> None:
     ):
         file.write_text(json.dumps({"image": value, "label": "dax"}) + "\n")
         with pytest.raises(DataError, match=why):
-            read_rows(file)
+            load_rows(file)

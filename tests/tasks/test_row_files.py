@@ -22,11 +22,11 @@ from leakbound.auditing import make_spec
 from leakbound.auditing.prepare.rows import load_data, rows_and_task
 from leakbound.cli.main import main
 from leakbound.cli.options.ledger import Accounts
-from leakbound.cli.verbs.protect.answer import read_private
+from leakbound.cli.verbs.protect.answer import load_private
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Endpoint
 from leakbound.tasks import Example, Task
-from leakbound.tasks.rows.datasets import as_examples, infer_task, inline_rows, read_rows
+from leakbound.tasks.rows.datasets import as_examples, infer_task, inline_rows, load_rows
 from leakbound.tasks.rows.row_checks import row_warnings
 
 ROWS = [{"text": f"no. {i}; a, b | naïve", "label": "xy"[i % 2]} for i in range(6)]
@@ -86,7 +86,7 @@ SAME: dict[str, tuple[str, bytes]] = {
 def test_what_a_file_is_saved_as_changes_no_row(tmp_path: Path, form: str) -> None:
     name, content = SAME[form]
     (tmp_path / name).write_bytes(content)
-    assert read_rows(tmp_path / name) == EXPECTED
+    assert load_rows(tmp_path / name) == EXPECTED
 
 
 @settings(max_examples=30)
@@ -98,7 +98,7 @@ def test_the_first_line_alone_decides_how_a_csv_file_is_read(texts: list[str]) -
         file = Path(folder) / "a.csv"
         for delimiter in ",;|\t":
             file.write_text(table(delimiter, rows=rows), "utf-8", newline="")
-            assert [row.input for row in read_rows(file)] == [row["text"] for row in rows]
+            assert [row.input for row in load_rows(file)] == [row["text"] for row in rows]
 
 
 REFUSED: list[tuple[str, str | bytes, str]] = [
@@ -137,7 +137,7 @@ def test_what_cannot_be_read_gets_a_sentence(
 ) -> None:
     (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(DataError, match=sentence):
-        read_rows(tmp_path / name)
+        load_rows(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.csv.gz"])
@@ -146,10 +146,10 @@ def test_a_named_encoding_is_used(tmp_path: Path, name: str) -> None:
     content = text.encode("cp1252")
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     with pytest.raises(DataError, match="--encoding cp1252"):
-        read_rows(tmp_path / name)
-    assert read_rows(tmp_path / name, encoding="cp1252") == (Example("café – 5 €", "a"),)
+        load_rows(tmp_path / name)
+    assert load_rows(tmp_path / name, encoding="cp1252") == (Example("café – 5 €", "a"),)
     with pytest.raises(DataError, match="is not ascii text; name its own encoding with --encoding"):
-        read_rows(tmp_path / name, encoding="ascii")
+        load_rows(tmp_path / name, encoding="ascii")
 
 
 def test_a_named_delimiter_is_used(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_named_delimiter_is_used(tmp_path: Path) -> None:
     found, _ = load_data(make_spec({**spec, "label_field": "label,b", "task": "generation"}).design)
     assert found == (Example("x,y", "z,w"),)
     with pytest.raises(DataError, match="is no CSV file"):
-        read_rows(tmp_path / "a.jsonl", delimiter=";")
+        load_rows(tmp_path / "a.jsonl", delimiter=";")
     with pytest.raises(UsageError, match="delimiter is 'dot'; it must be comma, semicolon"):
         make_spec({"delimiter": "dot"})
 
@@ -268,8 +268,8 @@ def test_empty_rows_are_left_out_where_that_is_asked_for(
 ) -> None:
     (tmp_path / "a.csv").write_text(table(rows=[{"text": "", "label": "", **r} for r in GAPS]))
     with pytest.raises(DataError, match=r"line 8 of .* has an empty field 'text'; .*--drop-empty"):
-        read_rows(tmp_path / "a.csv")
-    assert read_rows(tmp_path / "a.csv", drop_empty=True) == EXPECTED
+        load_rows(tmp_path / "a.csv")
+    assert load_rows(tmp_path / "a.csv", drop_empty=True) == EXPECTED
     (said,) = caplog.messages
     assert said.endswith(
         "4 of 10 rows are left out: 1 with an empty field 'text', 2 with an empty field 'label', 1 "
@@ -282,7 +282,7 @@ def test_empty_rows_are_left_out_where_that_is_asked_for(
 
 def private(values: dict[str, object], tmp_path: Path) -> Any:
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(values))
-    return read_private(str(tmp_path / "c.yaml"), (), Endpoint(), {})
+    return load_private(str(tmp_path / "c.yaml"), (), Endpoint(), {})
 
 
 def test_private_answers_rest_on_no_count_and_leave_no_row_out(
@@ -334,16 +334,16 @@ def test_a_table_without_a_header_shows_nothing_of_its_first_row(
     rows = [("KITE0", "x", "a"), ("KITE1", "y", "b")]
     (tmp_path / name).write_text("".join(f"{mark.join(row)}\n" for row in rows))
     with pytest.raises(DataError, match=r"3 fields.* The first line .* must name") as told:
-        read_rows(tmp_path / name, field)
+        load_rows(tmp_path / name, field)
     assert "KITE" not in str(told.value)
     (tmp_path / name).write_text(f"KITE{mark}KITE\nb{mark}c\n")
     with pytest.raises(DataError, match="several columns one name") as told:
-        read_rows(tmp_path / name)
+        load_rows(tmp_path / name)
     assert "KITE" not in str(told.value)
 
 
 def test_a_field_of_a_table_may_hold_a_long_document(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"text,label\n{'a' * 200_000},x\n")
     limit = csv.field_size_limit()
-    assert len(str(read_rows(tmp_path / "a.csv")[0].input)) == 200_000
+    assert len(str(load_rows(tmp_path / "a.csv")[0].input)) == 200_000
     assert csv.field_size_limit() == limit

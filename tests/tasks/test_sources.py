@@ -24,7 +24,7 @@ from leakbound.auditing import make_spec
 from leakbound.auditing.prepare.rows import load_data
 from leakbound.errors import DataError, UsageError
 from leakbound.tasks import Example
-from leakbound.tasks.rows.datasets import as_examples, inline_rows, read_rows
+from leakbound.tasks.rows.datasets import as_examples, inline_rows, load_rows
 from leakbound.tasks.rows.fields import FieldMap
 from leakbound.tasks.rows.sources import hub_rows, source_rows
 
@@ -63,22 +63,22 @@ def places(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "folder", "one", "both"])
 def test_every_form_gives_the_same_rows(places: dict[str, str], form: str) -> None:
-    assert read_rows(places[form], None, "kind", TEMPLATE) == EXPECTED
+    assert load_rows(places[form], None, "kind", TEMPLATE) == EXPECTED
 
 
 def test_splits_have_names(places: dict[str, str]) -> None:
-    assert read_rows(places["both"] + ":test", None, "kind", TEMPLATE) == EXPECTED[:2]
+    assert load_rows(places["both"] + ":test", None, "kind", TEMPLATE) == EXPECTED[:2]
     for place, known in (("both", "train, test"), ("one", "train")):
         with pytest.raises(DataError, match=f"has no split 'dev'; it has {known}: write"):
-            read_rows(places[place] + ":dev")
+            load_rows(places[place] + ":dev")
 
 
 def test_the_library_keeps_no_copy_of_private_rows(places: dict[str, str], tmp_path: Path) -> None:
     csv_folder = _folder(tmp_path / "csv", "train.csv", Path(places["csv"]).read_text("utf-8"))
     code = (
-        "from leakbound.tasks.rows.datasets import read_rows\n"
-        f"read_rows({places['folder']!r}, 'text', 'kind')\n"
-        f"read_rows({csv_folder!r}, 'text', 'kind')"
+        "from leakbound.tasks.rows.datasets import load_rows\n"
+        f"load_rows({places['folder']!r}, 'text', 'kind')\n"
+        f"load_rows({csv_folder!r}, 'text', 'kind')"
     )
     home = tmp_path / "home"
     home.mkdir()
@@ -175,7 +175,7 @@ def test_bad_sources_get_a_sentence(
     Path("long.jsonl").write_text(f'{{"text": {"9" * 5000}, "label": "a"}}\n')
     Path("deep.jsonl").write_text(f'{{"text": {"[" * 100_000}\n')
     with pytest.raises(DataError, match=sentence):
-        read_rows(name)
+        load_rows(name)
 
 
 @pytest.mark.parametrize(("package", "address"), [("pyarrow", "a.parquet"), ("datasets", "hf:one")])
@@ -193,7 +193,7 @@ def test_a_missing_package_says_how_to_install_it(
     Path("a.parquet").touch()
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(DataError, match=re.escape(install_hint("data"))):
-        read_rows(address)
+        load_rows(address)
 
 
 @given(
@@ -210,11 +210,11 @@ def test_a_template_is_filled_once_with_the_fields_as_they_are(fields: dict[str,
 
 def test_templates_name_fields_that_rows_have(places: dict[str, str]) -> None:
     with pytest.raises(DataError, match="has no field 'titel'; it has title, text, kind"):
-        read_rows(places["jsonl"], None, "kind", "{titel}")
+        load_rows(places["jsonl"], None, "kind", "{titel}")
     with pytest.raises(DataError, match="must name fields in braces"):
-        read_rows(places["jsonl"], None, "kind", "no slots")
+        load_rows(places["jsonl"], None, "kind", "no slots")
     with pytest.raises(DataError, match="both say what the input is; leave one of them out"):
-        read_rows(places["jsonl"], "text", "kind", "{text}")
+        load_rows(places["jsonl"], "text", "kind", "{text}")
 
 
 def test_rows_stand_in_the_configuration() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from commands import cli
-from leakbound_lab.planted import DEFECTS, passed, selftest
+from leakbound_lab.planted import DEFECTS, passes, selftest
 from leakbound_lab.planted.defects import EVENTS
 
 pytest.importorskip("torch")
@@ -43,6 +43,6 @@ def test_faults_of_whole_systems_are_audited_too() -> None:
 
 def test_a_miss_fails_the_self_test() -> None:
     rows = list(selftest(defects=tuple(d for d in DEFECTS if d.id == "delta-once")))
-    assert passed(rows)
+    assert passes(rows)
     broken = [type(rows[0])(rows[0].id, rows[0].what, type(rows[0].finding)(False, 0, ""), 0, 1)]
-    assert not passed(broken)
+    assert not passes(broken)

@@ -11,7 +11,7 @@ from leakbound.errors import DataError, TargetError
 from leakbound.mechanisms import FewShot, ReportNoisyMax, ZeroShot
 from leakbound.models import Counted, Scripted
 from leakbound.tasks import Example, Task, Votes
-from leakbound.utility import HeldOut, held_out, rouge
+from leakbound.utility import HeldOut, draw_held_out, rouge
 
 ROWS = tuple(Example(f"secret row {i}", "ab"[i % 2]) for i in range(30))
 TASK = Task("letters", ("a", "b"))
@@ -19,7 +19,7 @@ FREE = Task("notes")
 
 
 def held_out_test(shots: int = 6, queries: int = 8, task: Task = TASK, seed: int = 0) -> HeldOut:
-    return held_out(ROWS, task, shots, queries, np.random.default_rng(seed))
+    return draw_held_out(ROWS, task, shots, queries, np.random.default_rng(seed))
 
 
 def test_queries_are_about_rows_that_the_context_does_not_hold() -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from leakbound_lab.studies.bertscore import bertscore_f1
-from leakbound_lab.studies.factkb import factkb
+from leakbound_lab.studies.judges import bertscore_f1, factkb
 
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError

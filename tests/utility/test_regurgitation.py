@@ -15,7 +15,7 @@ pytest.importorskip("rouge_score")
 from leakbound_lab.studies.regurgitation import (
     Generation,
     count_generations,
-    read_generations,
+    load_generations,
     repeats_half,
     shares_words,
 )
@@ -92,14 +92,14 @@ def test_a_file_without_the_columns_gets_a_sentence(file: Path, tmp_path: Path) 
     with pytest.raises(
         DataError, match="no column holds the response; the file has id, Document, my output"
     ):
-        read_generations(file)
+        load_generations(file)
     with pytest.raises(DataError, match="no column 'x'"):
-        read_generations(file, context="x")
+        load_generations(file, context="x")
     with pytest.raises(DataError, match="cannot be read"):
-        read_generations(tmp_path / "missing.csv")
+        load_generations(tmp_path / "missing.csv")
     (tmp_path / "empty.csv").write_text("context,response\n")
     with pytest.raises(DataError, match="no row"):
-        read_generations(tmp_path / "empty.csv")
+        load_generations(tmp_path / "empty.csv")
 
 
 def test_published_generations_take_their_contexts_from_another_file(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_published_generations_take_their_contexts_from_another_file(tmp_path: P
     file.write_text(',generations,privacy_loss\n0," w1 w2 w3 w4",464.1\n1, nothing of it,3.5\n')
     rows = [{"document": LONG, "summary": "w1 w2"}, {"document": LONG, "summary": "w3"}]
     contexts.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = read_generations(file, contexts)
+    found = load_generations(file, contexts)
     assert [(row.context, row.response, row.reference) for row in found] == [
         (LONG, " w1 w2 w3 w4", "w1 w2"), (LONG, " nothing of it", "w3"),
     ]  # fmt: skip
@@ -121,7 +121,7 @@ def test_published_generations_take_their_contexts_from_another_file(tmp_path: P
     assert "by the program: repeat 0, rouge 1" in done.output
     contexts.write_text(json.dumps(rows[0]) + "\n")
     with pytest.raises(DataError, match=r"2 generations, and .* has 1 rows"):
-        read_generations(file, contexts)
+        load_generations(file, contexts)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -139,7 +139,7 @@ def test_a_context_in_parts_is_joined_as_the_paper_does(tmp_path: Path, form: st
         with contexts.open("w", newline="") as opened:
             csv.writer(opened).writerows([["context"], [str(context)]])
     file.write_text(f",generations\n0,{' '.join([*words[:19], *words[-7:]])}\n")
-    row = read_generations(file, contexts)[0]
+    row = load_generations(file, contexts)[0]
     assert row.context == "".join(context["contexts"])
     assert count_generations([row]).repeat["program"] == 1  # 26 words; without w0 and w59, 24
     assert not shares_words(str(context), row.response)
@@ -149,4 +149,4 @@ def test_a_context_that_is_no_text_gets_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text('{"context": {"pages": ["a"]}, "response": "b"}\n')
     with pytest.raises(DataError, match="dict in 'context'; it must be a text, a list of texts"):
-        read_generations(file)
+        load_generations(file)

@@ -6,11 +6,10 @@ Importing this registers the cards that show their results in notebooks.
 import leakbound.report.notebook.cards as _cards  # noqa: F401
 from leakbound.api.answers import answer
 from leakbound.api.audits import audit, plan
-from leakbound.api.decisions import compare, gate, sweep
+from leakbound.api.decisions import compare, gate, sweep, verify
 from leakbound.api.influences import influence
 from leakbound.api.logs import audit_log
 from leakbound.api.probes import probe
-from leakbound.api.verifications import verify
 from leakbound.auditing import AuditResult, load_result
 
 __all__ = [

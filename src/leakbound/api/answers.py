@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from leakbound.api.kinds import opened_model, require_numbers
+from leakbound.api.kinds import as_model, require_numbers
 from leakbound.api.parameters import MechanismName
 from leakbound.auditing.prepare.rows import public_task, require_public, task_of
 from leakbound.auditing.spec.audit_spec import make_spec
 from leakbound.errors import UsageError
-from leakbound.mechanisms import MECHANISMS, PublicFacts, served_options
+from leakbound.mechanisms import MECHANISMS, PublicFacts, service_options
 from leakbound.models import Model, Scripted
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import DATASET, Ledger
@@ -63,7 +63,7 @@ def answer(
     require_numbers({"epsilon": epsilon, "delta": delta, "budget": budget})
     made = build(mechanism, epsilon, delta) if isinstance(mechanism, str) else mechanism
     require_mechanism(made)
-    fixed = _fixed(task, labels)
+    fixed = _public_task(task, labels)
     require_public(fixed, made)
     context = as_context(rows)
     found = task if isinstance(task, Task) else task_of(context, task, fixed)
@@ -71,14 +71,14 @@ def answer(
         facts = PublicFacts(len(context), len(found.labels), epsilon, delta)
         made = build(mechanism, epsilon, delta, facts)
     opened = Scripted(name=made.name) if not made.needs else model
-    opened = opened_model(opened)
+    opened = as_model(opened)
     total = epsilon if budget is None else budget
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger, total, delta)
     return PrivateICL(made, context, found, opened, book,
                       dataset=dataset, record_ids=record_ids).answer(query)  # fmt: skip
 
 
-def _fixed(task: Task | str | None, labels: Sequence[str] | None) -> Task | None:
+def _public_task(task: Task | str | None, labels: Sequence[str] | None) -> Task | None:
     """The task of a name or of labels; None where it would have to be inferred."""
     if isinstance(task, Task):
         if labels is None:
@@ -92,6 +92,6 @@ def _fixed(task: Task | str | None, labels: Sequence[str] | None) -> Task | None
 
 def build(name: str, epsilon: float, delta: float, facts: PublicFacts | None = None) -> Mechanism:
     """A mechanism by name, calibrated for one answer, with examples grouped by public facts."""
-    options = {} if facts is None else served_options(name, {}, facts)
+    options = {} if facts is None else service_options(name, {}, facts)
     made: Mechanism = MECHANISMS[name].for_claim(epsilon, delta, **options)
     return made

@@ -6,26 +6,21 @@ import hashlib
 import inspect
 import marshal
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import FunctionType
-from typing import Literal, Unpack, cast
+from typing import Unpack, cast
 
 from leakbound._catalogue import Component
 from leakbound._members import require_members
 from leakbound.api.kinds import require_model, require_numbers, require_path
 from leakbound.api.parameters import (
     AuditParameters,
-    CanaryName,
-    EstimatorName,
-    MechanismName,
-    QueryName,
     Rows,
-    ScoreName,
     UserSystem,
 )
-from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
+from leakbound.attacks import Attack, AuditQuery, Canary, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
 from leakbound.auditing.collect.runners import runner_of
 from leakbound.auditing.design.pairs import relation_of
@@ -43,7 +38,7 @@ from leakbound.estimators.random_guessing import RANDOM_GUESSING, is_random_gues
 from leakbound.models import Model
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.systems import CallOptions, SystemMechanism, as_system
-from leakbound.tasks import Context, Mechanism, Task, as_context, require_mechanism
+from leakbound.tasks import Context, Task, as_context, require_mechanism
 
 
 def code_of(system: object) -> str:
@@ -80,41 +75,10 @@ def audit(
     rows: Rows | None = None,
     *,
     system: UserSystem | None = None,
-    mechanism: Mechanism | MechanismName | None = None,
-    model: Model | str | None = None,
-    attack: Attack | None = None,
-    query: AuditQuery | QueryName | None = None,
-    canary: Canary | CanaryName | None = None,
-    score: Score | ScoreName | None = None,
-    insertion: Insertion | None = None,
-    access: Literal["black_box", "white_box"] | None = None,
-    channels: Sequence[str] = (),
-    task: Task | str | None = None,
-    data: str | None = None,
-    claim: Claim | Literal["random-guessing"] | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    guarantee: Guarantee | None = None,
-    estimator: Estimator | EstimatorName | None = None,
-    threshold: str | float | None = None,
-    confidence: float = 0.95,
-    stop_when_rejected: bool = False,
-    design: Literal["paired", "session", "one_run"] = "paired",
-    pairs: int = 100,
-    canaries: int = 100,
-    shots: int = 20,
-    answers: int = 1,
-    controls: int = 8,
-    state_check: float | None = None,
-    seed: int = 0,
-    store_text: Literal["none", "canary_only", "all"] = "canary_only",
-    simulations: int = 400_000,
-    assume_hit: float = 1.0,
-    assume_false_alarm: float = 0.0,
-    batch_pairs: int = 8,
     settings: Mapping[str, object] | None = None,
     calls: CallOptions | None = None,
     out: str | Path = "runs",
+    **parameters: Unpack[AuditParameters],
 ) -> AuditResult:
     """Audit a system over private rows; the run is kept under `out` and resumed from there.
 
@@ -199,10 +163,8 @@ def audit(
         >>> result.verdict
         'violation'
     """
-    how = ("out", "rows", "calls")
-    given = {key: value for key, value in locals().items() if key not in how and key != "how"}
     folder = require_path("out", out, "the folder of the runs, such as 'runs'")
-    spec, handed, context = _described(rows, cast(AuditParameters, given), "")
+    spec, handed, context = _describe(rows, system, settings, parameters)
     if spec.design.layout == "one_run":
         asked = prepare_one_run(spec, rows=context, handed=handed)
         asked = replace(asked, mechanism=asked.mechanism.called(calls or CallOptions()))
@@ -211,12 +173,20 @@ def audit(
     return run_audit(prepared, folder, ask=runner_of(prepared, calls))[0]
 
 
-def plan(rows: Rows | None = None, **parameters: Unpack[AuditParameters]) -> Plan:
+def plan(
+    rows: Rows | None = None,
+    *,
+    system: UserSystem | None = None,
+    settings: Mapping[str, object] | None = None,
+    **parameters: Unpack[AuditParameters],
+) -> Plan:
     """Compute what an audit will cost and can show, without a model call.
 
     Args:
         rows: As in `audit`.
-        **parameters: Those of `audit`, except `out`.
+        system: As in `audit`.
+        settings: As in `audit`.
+        **parameters: Those of `audit`.
 
     Returns:
         Model calls, the largest certifiable epsilon, the power against true leakages.
@@ -224,7 +194,7 @@ def plan(rows: Rows | None = None, **parameters: Unpack[AuditParameters]) -> Pla
     Raises:
         LeakboundError: As `audit` does.
     """
-    spec, handed, context = _described(rows, parameters, "")
+    spec, handed, context = _describe(rows, system, settings, parameters)
     if spec.design.layout == "one_run":
         return plan_one_run(prepare_one_run(spec, rows=context, handed=handed))
     return plan_prepared(prepare(spec, rows=context, handed=handed))
@@ -233,22 +203,28 @@ def plan(rows: Rows | None = None, **parameters: Unpack[AuditParameters]) -> Pla
 def prepare_call(
     rows: Rows | None = None,
     *,
+    system: UserSystem | None = None,
+    settings: Mapping[str, object] | None = None,
     source: str = "",
     opener: Callable[[AuditSpec], Model] = open_models,
     **parameters: Unpack[AuditParameters],
 ) -> Prepared:
     """Prepare the audit of a call, without starting it."""
-    spec, handed, context = _described(rows, parameters, source)
+    spec, handed, context = _describe(rows, system, settings, parameters, source)
     return prepare(spec, rows=context, handed=handed, opener=opener)
 
 
-def _described(
-    rows: Rows | None, parameters: AuditParameters, source: str
+def _describe(
+    rows: Rows | None,
+    system: UserSystem | None,
+    settings: Mapping[str, object] | None,
+    parameters: AuditParameters,
+    source: str = "",
 ) -> tuple[AuditSpec, Handed, Context | None]:
     """Spec, objects and rows of a call."""
     require_known(parameters)
-    keys, handed = describe_call(parameters, source)
-    spec = make_spec({**_other_keys(parameters.get("settings")), **keys})
+    keys, handed = describe_call({**parameters, "system": system}, source)
+    spec = make_spec({**_other_keys(settings), **keys})
     require_relation(parameters.get("claim"), spec.attack.insertion)
     if rows is not None and not (handed.task or public_task(spec.design, own_rows=True)):
         require_public(None, handed.mechanism or build_mechanism(spec))
@@ -259,24 +235,19 @@ def describe_call(
     parameters: Mapping[str, object], source: str = ""
 ) -> tuple[dict[str, object], Handed]:
     """The keys and the objects of a call."""
-    given: _Values = {**_DEFAULTS, **parameters}
+    given: _Values = {**dict.fromkeys(PARAMETERS), **parameters}
     require_numbers(given)
     guarantee = cast("Guarantee | None", given.pop("guarantee"))
-    del given["settings"]
     _open_attack(given)
     handed, address = _open_system(given, guarantee, source)
     _open_claim(given)
     handed, named = _components(given, handed)
-    rest = {key: value for key, value in given.items() if value != _DEFAULTS.get(key)}
+    rest = {key: value for key, value in given.items() if value is not None}
     return {**address, **named, **rest}, handed
 
 
 _Values = dict[str, object]  # of parameters, or of keys of a spec
-_DEFAULTS: _Values = {
-    name: parameter.default
-    for name, parameter in inspect.signature(audit).parameters.items()
-    if name not in ("rows", "out")
-}
+PARAMETERS = ("system", *AuditParameters.__annotations__)
 
 
 def require_known(parameters: Mapping[str, object], what: str = "audit") -> None:
@@ -284,8 +255,8 @@ def require_known(parameters: Mapping[str, object], what: str = "audit") -> None
     from difflib import get_close_matches
 
     for name in parameters:
-        if name not in _DEFAULTS:
-            near = get_close_matches(name, _DEFAULTS, n=1)
+        if name not in PARAMETERS:
+            near = get_close_matches(name, PARAMETERS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else " Other keys go into settings={...}."
             raise UsageError(f"{what} has no parameter {name!r}.{hint}")
 
@@ -302,7 +273,7 @@ def _other_keys(settings: object) -> _Values:
         raise _wrong("settings", settings, 'a mapping of keys, such as {"canary.digits": 8}')
     found = {str(key): value for key, value in (settings or {}).items()}
     for key in found:
-        if key in _DEFAULTS:
+        if key in PARAMETERS:
             raise UsageError(
                 f"settings has {key}, which is a parameter of its own; give it as {key}=..."
             )

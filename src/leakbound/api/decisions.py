@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
 from leakbound._catalogue import Component
 from leakbound.api.audits import describe_call, require_known, require_relation, system_name
 from leakbound.api.kinds import require_path
-from leakbound.api.parameters import Rows, SweepParameters
+from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import Attack
 from leakbound.attribution import (
     InfluenceComparison,
@@ -20,9 +19,10 @@ from leakbound.attribution import (
     compare_influences,
     load_influence,
 )
-from leakbound.auditing import AuditResult, AuditSpec, Claim, load_result
+from leakbound.auditing import AuditResult, Claim, load_result
 from leakbound.auditing.collect.runners import runner_of
 from leakbound.auditing.prepare.build import Handed, open_models
+from leakbound.auditing.receipts.verify import Verification, verify_run
 from leakbound.auditing.spec.audit_spec import COMPONENTS, flat_keys
 from leakbound.errors import UsageError, findable
 from leakbound.gating.compare import Comparison, compare_results
@@ -39,7 +39,7 @@ from leakbound.sweeping import (
     merge_grids,
     plan_sweep,
 )
-from leakbound.systems import CallOptions, SystemMechanism
+from leakbound.systems import CallOptions
 from leakbound.tasks import Task, as_context
 
 # keys whose values may be objects; an attack and a claim are several keys at once
@@ -52,7 +52,7 @@ CLEARED: dict[str, dict[str, object]] = {  # keys of the base that an object of 
 _Keys = dict[str, object]
 
 
-def shared_keys(
+def keys_and_objects(
     what: str, rows: Rows | None, parameters: Mapping[str, object], settings: object
 ) -> tuple[_Keys, Handed]:
     """Keys and objects of a call that may give any key in `settings`."""
@@ -110,7 +110,8 @@ def _require_one_answerer(
 ) -> None:
     """Refuse a system beside a mechanism, wherever the two are given."""
     named = {key.partition(".")[0] for key in (*map(str, grid), *base)}
-    system = isinstance(shared.mechanism, SystemMechanism) or named & {"system", "address"}
+    own = shared.mechanism is not None and shared.mechanism.is_application
+    system = own or named & {"system", "address"}
     if system and "mechanism" in named:
         raise UsageError("system is audited in place of a mechanism; leave one of them out.")
 
@@ -120,12 +121,8 @@ def _describe(key: str, thing: object, parameters: Mapping[str, object]) -> Desc
     keys, handed = describe_call({key: thing, **beside})
     found = Described({**CLEARED.get(key, {}), **_mergeable(keys)}, handed)
     if isinstance(thing, Claim):
-        return replace(found, check=partial(_check_relation, thing))
+        return replace(found, check=lambda spec: require_relation(thing, spec.attack.insertion))
     return found
-
-
-def _check_relation(claim: Claim, spec: AuditSpec) -> None:
-    require_relation(claim, spec.attack.insertion)
 
 
 def _mergeable(keys: Mapping[str, object]) -> _Keys:
@@ -179,12 +176,13 @@ def sweep(
     settings: Mapping[str, object] | None = None,
     *,
     rows: Rows | None = None,
+    system: UserSystem | None = None,
     repeats: int = 1,
     queries: int = 0,
     skip_invalid: bool = False,
     calls: CallOptions | None = None,
     out: str | Path = "sweep",
-    **parameters: Unpack[SweepParameters],
+    **parameters: Unpack[AuditParameters],
 ) -> SweepRecord:
     """Audit every combination of a grid; points that differ only in noise share model calls.
 
@@ -194,6 +192,7 @@ def sweep(
             its kind and options.
         settings: Any other key that all points share, as in a configuration file.
         rows: As in `audit`.
+        system: As in `audit`.
         repeats: Seeds of each combination.
         queries: Held-out queries that measure utility; 0: none.
         skip_invalid: Skip points that cannot be run, instead of refusing the sweep.
@@ -222,8 +221,9 @@ def sweep(
     """
     folder = require_path("out", out, "the folder of the runs, such as 'sweep'")
     opens, claim = CachingOpener(open_models), parameters.get("claim")
-    base, shared = shared_keys("sweep", rows, of_all_points(grid, parameters), settings)
-    objects = describe_grid(grid, shared, parameters, base)
+    given = {**parameters, "system": system}
+    base, shared = keys_and_objects("sweep", rows, of_all_points(grid, given), settings)
+    objects = describe_grid(grid, shared, given, base)
     planned = plan_sweep(
         base, merge_grids(name_objects(grid)), opens, repeats, queries, skip_invalid,
         lambda spec: require_relation(claim, spec.attack.insertion), objects,
@@ -320,3 +320,31 @@ def _load(result: Result) -> AuditResult:
     if isinstance(result, AuditResult):
         return result
     return load_result(require_path("a result", result, "an AuditResult, or its run folder"))
+
+
+def verify(run: str | Path, *, anchors: Sequence[str] = ()) -> Verification:
+    """Compute every digest of a finished run again; no model is asked.
+
+    Whoever owns a run can rebuild its digests: against that, keep the commitment and the anchor
+    elsewhere. The command `leakbound verify` also computes the bounds again.
+
+    Args:
+        run: The run folder.
+        anchors: Digests that were kept elsewhere, of the commitment or of the finished run.
+
+    Returns:
+        What was found: `problems` is empty where everything is as the audit wrote it.
+
+    Raises:
+        StoreError: If the folder holds no trials, or they cannot be read.
+        UsageError: If an anchor is none.
+
+    Example:
+        >>> import tempfile, leakbound
+        >>> rows = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
+        >>> out = tempfile.mkdtemp()
+        >>> result = leakbound.audit(rows, system=lambda context, query: "no", pairs=4, out=out)
+        >>> leakbound.verify(f"{out}/{result.name}").problems
+        ()
+    """
+    return verify_run(require_path("run", run, "the folder of a run"), anchors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from leakbound.api.kinds import opened_model
+from leakbound.api.kinds import as_model
 from leakbound.attribution import (
     Case,
     InfluenceRecord,
@@ -93,7 +93,7 @@ def influence(
     Reference:
         CI, Definitions 3.3 and 3.4.
     """
-    opened = opened_model(model)
+    opened = as_model(model)
     kinds = _kinds(by)
     sources = "document" if isinstance(context, Mapping) else "message"
     if max_share is not None and sources not in kinds and not isinstance(context, str):

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 
+from leakbound.auditing.spec.audit_spec import GROUPS
 from leakbound.errors import UsageError, findable
 from leakbound.models import Model, open_model
 
+_KINDS: dict[object, str] = {int: "a whole number", float: "a number", float | None: "a number"}
 _NUMBERS = {
-    **dict.fromkeys(("epsilon", "delta", "confidence", "state_check"), "a number"),
-    **dict.fromkeys(("assume_hit", "assume_false_alarm", "budget"), "a number"),
-    **dict.fromkeys(("pairs", "shots", "answers", "controls", "seed"), "a whole number"),
-    "canaries": "a whole number",
-    **dict.fromkeys(("simulations", "batch_pairs"), "a whole number"),
-}
+    name: _KINDS[field.annotation]
+    for group in GROUPS.values()
+    for name, field in group.model_fields.items()
+    if field.annotation in _KINDS
+} | {"budget": "a number"}
 
 
 def require_numbers(given: Mapping[str, object]) -> None:
@@ -36,7 +37,7 @@ def require_model(model: object) -> Model:
     return model
 
 
-def opened_model(model: object) -> Model:
+def as_model(model: object) -> Model:
     """The model at an address, or the one that is handed over."""
     return open_model(model) if isinstance(model, str) else require_model(model)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from leakbound.auditing.logs import LogAudit, audit_logs, read_outputs, read_records
+from leakbound.auditing.logs import LogAudit, audit_logs, load_outputs, load_texts
 from leakbound.errors import UsageError
 
 TextSource = str | Path | Iterable[str]
@@ -57,13 +57,13 @@ def audit_log(
 
 def _records(given: TextSource, name: str, fields: Sequence[str]) -> list[tuple[str, ...]]:
     if isinstance(given, str | Path):
-        return read_records(Path(given), fields)
+        return load_texts(Path(given), fields)
     return [(text,) for text in _texts(given, name)]
 
 
 def _outputs(given: TextSource, field: str | None) -> list[str]:
     if isinstance(given, str | Path):
-        return read_outputs(Path(given), field)
+        return load_outputs(Path(given), field)
     return _texts(given, "outputs")
 
 

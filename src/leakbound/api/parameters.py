@@ -1,8 +1,8 @@
-"""The parameters of `audit`, as a type: what `plan` and the pytest fixture take by keyword."""
+"""The parameters of `audit`, as a type: what every function over audits takes by keyword."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, Protocol, TypedDict
 
 from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
@@ -60,8 +60,8 @@ class HasOpen(Protocol):
 UserSystem = Callable[..., object] | HasAnswer | HasOpen | AsyncSystem | str
 
 
-class SharedOptions(TypedDict, total=False):
-    """Parameters of `leakbound.audit` that every function over audits takes."""
+class AuditParameters(TypedDict, total=False):
+    """Parameters of every function over audits, by keyword; `leakbound.audit` describes each."""
 
     mechanism: Mechanism | MechanismName | None
     model: Model | str | None
@@ -71,6 +71,7 @@ class SharedOptions(TypedDict, total=False):
     score: Score | ScoreName | None
     insertion: Insertion | None
     access: Literal["black_box", "white_box"] | None
+    channels: Sequence[str]
     task: Task | str | None
     data: str | None
     claim: Claim | Literal["random-guessing"] | None
@@ -81,6 +82,9 @@ class SharedOptions(TypedDict, total=False):
     threshold: str | float | None
     confidence: float
     stop_when_rejected: bool
+    design: Literal["paired", "session", "one_run"]
+    pairs: int
+    canaries: int
     shots: int
     answers: int
     controls: int
@@ -91,26 +95,3 @@ class SharedOptions(TypedDict, total=False):
     assume_hit: float
     assume_false_alarm: float
     batch_pairs: int
-
-
-class AuditOptions(SharedOptions, total=False):
-    """Parameters of `leakbound.audit` except rows, system and out; `audit` describes each."""
-
-    design: Literal["paired", "session", "one_run"]
-    channels: Sequence[str]
-    pairs: int
-    canaries: int
-    settings: Mapping[str, object] | None
-
-
-class SweepParameters(SharedOptions, total=False):
-    """Parameters of `leakbound.audit` that `sweep` takes for all points."""
-
-    pairs: int
-    system: UserSystem | None
-
-
-class AuditParameters(AuditOptions, total=False):
-    """Parameters of `leakbound.audit` except `rows` and `out`."""
-
-    system: UserSystem | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leakbound.api.kinds import opened_model
+from leakbound.api.kinds import as_model
 from leakbound.models import Endpoint, Model
 from leakbound.models.openai.endpoint import key_from_environment
 from leakbound.models.probe.endpoint_probe import ProbeRecord
@@ -27,5 +27,5 @@ def probe(model: Model | str, *, base_url: str | None = None) -> ProbeRecord:
         endpoint = Endpoint((base_url,)) if base_url else Endpoint()
         key = key_from_environment(endpoint)
         return probe_endpoint(model.removeprefix("openai/"), endpoint, key)
-    opened = opened_model(model)
+    opened = as_model(model)
     return probe_model(opened, opened.name)

@@ -4,7 +4,6 @@ A class that inherits from `Canary`, `AuditQuery` or `Score` gets the defaults s
 not must have every member.
 """
 
-from leakbound.attacks.attack import Attack, Insertion, ScoredAttack
 from leakbound.attacks.canaries import (
     CANARIES,
     Coded,
@@ -17,7 +16,15 @@ from leakbound.attacks.canaries import (
     Patchwork,
     Unigram,
 )
-from leakbound.attacks.protocols import AuditQuery, Canary, RenderedQuery, Score
+from leakbound.attacks.protocols import (
+    Attack,
+    AuditQuery,
+    Canary,
+    Insertion,
+    RenderedQuery,
+    Score,
+    ScoredAttack,
+)
 from leakbound.attacks.queries import (
     QUERIES,
     Brainwash,

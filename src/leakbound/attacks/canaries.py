@@ -18,7 +18,7 @@ from leakbound.errors import DataError, UsageError, reason_of
 from leakbound.models.content import Content, images_in, text_only
 from leakbound.tasks import Context, Example
 from leakbound.tasks.images import as_image, pixels
-from leakbound.tasks.synthetic_images import marked, patchwork
+from leakbound.tasks.synthetic_images import mark, patchwork
 
 THINGS = (
     "The moon", "Lake Geneva", "The Eiffel Tower", "A honeybee", "The Danube", "Mount Kenya",
@@ -131,6 +131,7 @@ class Given(Canary):
     """
 
     name: ClassVar[str] = "given"
+    fixed: ClassVar[bool] = True
     text: Content = ""
     label: str = ""
     image: str = ""
@@ -140,13 +141,12 @@ class Given(Canary):
         blank = isinstance(self.text, str) and not self.text.strip()
         if self.image and not blank:
             raise UsageError(
-                "the canary 'given' has a text and an image; leave out --canary-text or "
-                "--canary-image."
+                "the canary 'given' has a text and an image; leave one of its options out."
             )
         if blank and not self.image:
             raise UsageError(
-                "the canary 'given' has no text; name it with --canary-text, or an image with "
-                "--canary-image."
+                "the canary 'given' has no text; write it as given:text=TEXT, or an image as "
+                "given:image=FILE."
             )
         content = as_image(Path(self.image), "the canary") if self.image else self.text
         object.__setattr__(self, "content", content)
@@ -284,7 +284,7 @@ class Marked(Canary):
             raise UsageError(
                 "the canary marked is a marked image, and the rows hold texts; use hex or natural."
             )
-        return Example(as_image(marked(pixels(images[0]), rng)), held_out.label)
+        return Example(as_image(mark(pixels(images[0]), rng)), held_out.label)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class EitherText(TemplateQuery):
         if not self.other.strip():
             raise UsageError(
                 "the query either_text needs a second text, which stands in about half of the "
-                "partitions; give it with --query-other."
+                "partitions; write it as either_text:other=TEXT."
             )
 
     @property
@@ -290,7 +290,7 @@ class GivenQuery(AuditQuery):
     def __post_init__(self) -> None:
         if "{canary}" not in self.text:
             raise UsageError(
-                "the query 'given' needs a text that holds {canary}; give it with --query-text."
+                "the query 'given' needs a text that holds {canary}; write it as given:text=TEXT."
             )
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:

@@ -1,13 +1,12 @@
 """Which parts of its context a response comes from, by ablation of spans."""
 
-from leakbound.attribution.attribute import attribute, context_influence
-from leakbound.attribution.cases import Case, case_of_documents, case_of_messages, read_cases
+from leakbound.attribution.attribute import Finished, attribute, context_influence
+from leakbound.attribution.cases import Case, case_of_documents, case_of_messages, load_cases
 from leakbound.attribution.compare import (
     InfluenceComparison,
     InfluenceDifference,
     compare_influences,
 )
-from leakbound.attribution.finished import Finished
 from leakbound.attribution.measure import (
     BoundedTokenDistribution,
     ResponseLogProbs,
@@ -61,6 +60,6 @@ __all__ = [
     "locate",
     "measure",
     "npz_bytes",
-    "read_cases",
+    "load_cases",
     "sample",
 ]

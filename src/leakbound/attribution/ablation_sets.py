@@ -27,7 +27,7 @@ CLOSE = 1e-7  # nats: the fit has converged if no coefficient moves by more
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class _Solved:
     """Influence of units on a response."""
 
     signed: Floats
@@ -36,14 +36,14 @@ class Solved:
     parts: int = 0
 
 
-class SetPlan(Protocol):
+class _SetPlan(Protocol):
     """The sets to measure, and how to compute influence from their values."""
 
     @property
     def kept(self) -> Bools:
         """(sets, units) the units that each set keeps."""
 
-    def solve(self, values: Floats) -> Solved:
+    def solve(self, values: Floats) -> _Solved:
         """Compute influence from (sets, tokens) ln p of each set."""
 
 
@@ -61,9 +61,9 @@ class LeaveOneOut:
         """All units, then all but one, for each unit."""
         return np.vstack([np.ones((1, self.units), bool), ~np.eye(self.units, dtype=bool)])
 
-    def solve(self, values: Floats) -> Solved:
+    def solve(self, values: Floats) -> _Solved:
         """The change of ln p by each ablation."""
-        return Solved(values[0] - values[1:])
+        return _Solved(values[0] - values[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class ExactShapley:
         numbers = np.arange(1 << self.units)
         return (numbers[:, None] >> np.arange(self.units) & 1).astype(bool)
 
-    def solve(self, values: Floats) -> Solved:
+    def solve(self, values: Floats) -> _Solved:
         """Shapley values."""
         kept = self.kept
         size = kept.sum(1)
@@ -91,7 +91,7 @@ class ExactShapley:
             without = np.flatnonzero(~kept[:, unit])
             gains = values[without | 1 << unit] - values[without]
             signed.append((weights[size[without], None] * gains).sum(0))
-        return Solved(np.array(signed))
+        return _Solved(np.array(signed))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +119,7 @@ class SampledShapley:
         grown: Bools = rank[:, None, :] < np.arange(orders.shape[1] + 1)[None, :, None]
         return grown.reshape(-1, orders.shape[1])
 
-    def solve(self, values: Floats) -> Solved:
+    def solve(self, values: Floats) -> _Solved:
         """Mean gains, with jackknife errors over pairs of orders."""
         pairs, units = self.orders.shape
         grown = values.reshape(pairs, 2, units + 1, values.shape[-1])
@@ -127,7 +127,7 @@ class SampledShapley:
         np.put_along_axis(gains, self._every[..., None], np.diff(grown, axis=2), 2)
         each = gains.mean(1)
         signed = each.mean(0)
-        return Solved(signed, *jackknife((pairs * signed - each) / (pairs - 1)), pairs)
+        return _Solved(signed, *jackknife((pairs * signed - each) / (pairs - 1)), pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,19 +141,19 @@ class Lasso:
 
     kept: Bools
 
-    def solve(self, values: Floats) -> Solved:
+    def solve(self, values: Floats) -> _Solved:
         """Fit with the penalty that has the smallest error in cross-validation."""
         x = self.kept.astype(float)
         penalty = _best_penalty(x, values)
         rows = np.arange(len(x)) % GROUPS
         fewer = [_fit(x[rows != g], values[rows != g], [penalty])[0] for g in range(GROUPS)]
-        return Solved(_fit(x, values, [penalty])[0], *jackknife(np.array(fewer)), GROUPS)
+        return _Solved(_fit(x, values, [penalty])[0], *jackknife(np.array(fewer)), GROUPS)
 
 
 METHODS = ("leave-one-out", "shapley", "lasso")
 
 
-def plan_sets(method: str, units: int, sets: int, rng: np.random.Generator) -> SetPlan:
+def plan_sets(method: str, units: int, sets: int, rng: np.random.Generator) -> _SetPlan:
     """Plan the sets that a method measures."""
     if method not in METHODS:
         raise unknown_name("the method", method, METHODS)

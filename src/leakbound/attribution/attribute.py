@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ValidationError
 
+from leakbound._version import __version__
 from leakbound.attribution.ablation_sets import plan_sets
 from leakbound.attribution.cases import Case
 from leakbound.attribution.measure import (
@@ -52,10 +58,110 @@ from leakbound.attribution.units import (
     find_units,
     unit_spans,
 )
-from leakbound.errors import TargetError, UsageError
+from leakbound.errors import StoreError, TargetError, UsageError, reason_of
 from leakbound.mechanisms.parts.tokens import find_tokenizer, finite
 from leakbound.models import Model, NextLogits
 from leakbound.models.model import computation_of
+
+
+class Finished:
+    """A file with one line for each finished context, after a line that identifies the inputs.
+
+    The file is PRIVATE and readable only by its owner. Lines from another model, version, settings
+    or contexts are not used. Each line is on disk before the next context begins, and a context
+    whose line was cut off is measured again.
+
+    Args:
+        path: The file.
+        model: The model.
+        settings: What to measure.
+        cases: The contexts (PRIVATE).
+        redact: Store no letter of the contexts, like the record.
+
+    Attributes:
+        found: Attributions in the file, by number.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        model: Model,
+        settings: InfluenceSettings,
+        cases: Sequence[Case],
+        redact: bool,
+    ) -> None:
+        self.path, self.redact = path, redact
+        known = [
+            __version__,
+            model.name,
+            model.fingerprint,
+            astuple(settings),
+            [astuple(case) for case in cases],
+            redact,
+        ]
+        self._name = json.dumps({"inputs": hashlib.sha256(json.dumps(known).encode()).hexdigest()})
+        self.found = self._read()
+        self._whole = False  # whether the file holds complete lines of these inputs and no others
+
+    def _read(self) -> dict[int, Attribution]:
+        try:
+            text = self.path.read_text(encoding="utf-8")
+            lines = text.split("\n")[:-1]  # text after the last line break was cut off
+        except (OSError, UnicodeDecodeError):
+            lines = []
+        found: dict[int, Attribution] = {}
+        for line in lines[1:] if lines[:1] == [self._name] else []:
+            try:
+                number, _, one = line.partition(" ")
+                found[int(number)] = Attribution.model_validate_json(one)
+            except (ValueError, ValidationError):
+                break
+        return found
+
+    def add(self, number: int, one: Attribution) -> None:
+        """Store a finished context.
+
+        The first call rewrites the file, which drops incomplete and foreign lines.
+
+        Args:
+            number: Index of the case.
+            one: Its attribution (PRIVATE).
+
+        Raises:
+            StoreError: If the file cannot be written.
+        """
+        self.found[number] = one.redacted() if self.redact else one
+        try:
+            if self._whole:
+                self._append(self.path, [_line(number, self.found[number])])
+            else:
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                new = self.path.with_name(f".{self.path.name}")
+                new.unlink(missing_ok=True)
+                self._append(new, [self._name, *(_line(*item) for item in self.found.items())])
+                new.replace(self.path)
+                self._whole = True
+        except OSError as error:
+            raise StoreError(
+                f"{str(self.path)!r} cannot be written ({reason_of(error)}); choose another folder."
+            ) from None
+
+    def _append(self, path: Path, lines: Sequence[str]) -> None:
+        with os.fdopen(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8"
+        ) as file:
+            file.write("".join(f"{line}\n" for line in lines))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def drop(self) -> None:
+        """Delete the file once its contexts are in a record."""
+        self.path.unlink(missing_ok=True)
+
+
+def _line(number: int, one: Attribution) -> str:
+    return f"{number} {one.model_dump_json()}"
+
 
 Floats = npt.NDArray[np.float64]
 Located = tuple[TextUnit, Span]
@@ -70,7 +176,7 @@ def floats(values: npt.ArrayLike) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class UnitMeter:
+class _UnitMeter:
     """Measures the units of one context for one response."""
 
     reader: Callable[[], ResponseReader]  # a new one for each kind asks for the prior anew
@@ -266,7 +372,7 @@ def attribution(
                 f"--max-tokens to {len(ids)}."
             )
         reader = partial(ResponseReader, model, located.parts, ids, distributions)
-        meter = UnitMeter(reader, case, located.bounds, settings, number)
+        meter = _UnitMeter(reader, case, located.bounds, settings, number)
         readings += _readings(tokens, meter, sampled=False)
     for at, distribution in enumerate(distributions if located.response is None else ()):
         rng = np.random.default_rng([settings.seed, number, at])
@@ -274,7 +380,7 @@ def attribution(
             model, tokens, located.parts, distribution, settings.max_tokens, rng, settings.stop
         )
         reader = partial(ResponseReader, model, located.parts, ids, (distribution,))
-        meter = UnitMeter(reader, case, located.bounds, settings, number)
+        meter = _UnitMeter(reader, case, located.bounds, settings, number)
         readings += _readings(tokens, meter, sampled=True)
     return Attribution(
         context=case.context, query=case.query, bounds=located.bounds, readings=tuple(readings)
@@ -292,7 +398,7 @@ def token_model(model: Model) -> TokenModel:
         ) from None
 
 
-def _readings(tokens: TokenModel, meter: UnitMeter, sampled: bool) -> list[Reading]:
+def _readings(tokens: TokenModel, meter: _UnitMeter, sampled: bool) -> list[Reading]:
     """One reading for each distribution of a response."""
     settings, reader = meter.settings, meter.reader()
     model, parts, ids = reader.model, reader.parts, reader.response

@@ -124,7 +124,7 @@ def case_of_messages(
     )
 
 
-def read_cases(file: Path, query: str = "", response: str | None = None) -> list[Case]:
+def load_cases(file: Path, query: str = "", response: str | None = None) -> list[Case]:
     """Read cases from a file: one from a text file, or one per row of a .jsonl or .csv file.
 
     Columns are `context`, `query`, `response` and `reference`, or common other names such as

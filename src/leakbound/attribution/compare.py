@@ -130,7 +130,7 @@ def compare_influences(
     alpha = (1 - confidence) / len(measures)
     return InfluenceComparison(
         confidence=confidence, models=(first.model, second.model),
-        differing_settings=_differing(first.settings, second.settings),
+        differing_settings=_unequal(first.settings, second.settings),
         differences=tuple(
             _difference(key, np.array([b[key] - a[key] for a, b in pairs]), alpha)
             for key in measures
@@ -179,7 +179,7 @@ def _difference(key: _Measure, values: Floats, alpha: float) -> InfluenceDiffere
     )  # fmt: skip
 
 
-def _differing(
+def _unequal(
     one: Mapping[str, object], other: Mapping[str, object]
 ) -> dict[str, tuple[JsonValue, JsonValue]]:
     return {

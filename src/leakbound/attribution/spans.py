@@ -16,7 +16,7 @@ Ids = tuple[int, ...]
 Span = tuple[int, int]  # first token and end (exclusive)
 
 
-class PromptTexts(Protocol):
+class _PromptTexts(Protocol):
     """Turns texts and messages into what a local model reads."""
 
     @property
@@ -26,14 +26,14 @@ class PromptTexts(Protocol):
     def shown(self, prompt: str | Chat, /) -> str:
         """A prompt as the model reads it."""
 
-    def places(self, chat: Chat, /) -> Sequence[PlacedMessage]:
+    def places(self, chat: Chat, /) -> Sequence[_PlacedMessage]:
         """The position of each message in it."""
 
-    def encoded(self, shown: str, response: str = "", /) -> Encoded:
+    def encoded(self, shown: str, response: str = "", /) -> _Encoded:
         """Token ids of a shown prompt and of the response after it."""
 
 
-class PlacedMessage(Protocol):
+class _PlacedMessage(Protocol):
     """The position of a message in the text that the model reads."""
 
     @property
@@ -49,7 +49,7 @@ class PlacedMessage(Protocol):
         """How many blanks at its beginning are left out."""
 
 
-class Encoded(Protocol):
+class _Encoded(Protocol):
     """A prompt and a response, tokenized together."""
 
     @property
@@ -69,7 +69,7 @@ class TokenModel(Protocol):
     """A local model that shows its tokens."""
 
     @property
-    def texts(self) -> PromptTexts:
+    def texts(self) -> _PromptTexts:
         """Makes token ids of texts and messages."""
 
     def text(self, ids: Sequence[int], /) -> str:
@@ -203,7 +203,7 @@ def span_sizes(length: int, ngrams: Sequence[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextPiece:
+class _ContextPiece:
     """A piece of a context."""
 
     message: int
@@ -213,15 +213,15 @@ class ContextPiece:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ContextPrompt:
+class _ContextPrompt:
     """A prompt, and the pieces of the context in it (PRIVATE)."""
 
     prompt: Chat
-    pieces: tuple[ContextPiece, ...]
+    pieces: tuple[_ContextPiece, ...]
     messages: bool
 
 
-def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> ContextPrompt:
+def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> _ContextPrompt:
     """The prompt of a case."""
     if case.roles:
         return _of_messages(case, template, system)
@@ -236,8 +236,8 @@ def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> Context
     messages = tuple(ChatMessage(role, _fill(text, case)) for role, text in forms)
     at = next(n for n, (_, text) in enumerate(forms) if "{context}" in text)
     begin = len(forms[at][1].partition("{context}")[0].replace("{query}", case.query))
-    piece = ContextPiece(at, begin, 0, len(case.context))
-    return ContextPrompt(Chat(messages), (piece,), bool(system))
+    piece = _ContextPiece(at, begin, 0, len(case.context))
+    return _ContextPrompt(Chat(messages), (piece,), bool(system))
 
 
 def user_template(template: str, system: str) -> str:
@@ -251,7 +251,7 @@ def _fill(template: str, case: Case) -> str:
     return (case.context if slot else "").join(parts)
 
 
-def _of_messages(case: Case, template: str, system: str) -> ContextPrompt:
+def _of_messages(case: Case, template: str, system: str) -> _ContextPrompt:
     if system or template != TEMPLATE:
         raise UsageError(
             "the context is chat messages, which are shown as they are; leave out the template "
@@ -263,8 +263,8 @@ def _of_messages(case: Case, template: str, system: str) -> ContextPrompt:
         for role, (first, end) in zip(case.roles, spans, strict=True)
     ]
     asked = [ChatMessage("user", case.query)] * bool(case.query)
-    pieces = (ContextPiece(n, 0, a, b - a) for n, (a, b) in enumerate(spans))
-    return ContextPrompt(Chat((*messages, *asked)), tuple(pieces), True)
+    pieces = (_ContextPiece(n, 0, a, b - a) for n, (a, b) in enumerate(spans))
+    return _ContextPrompt(Chat((*messages, *asked)), tuple(pieces), True)
 
 
 def locate(
@@ -334,7 +334,7 @@ class _Shown:
     shift: int
 
 
-def _show(texts: PromptTexts, asked: ContextPrompt) -> tuple[str, list[_Shown]]:
+def _show(texts: _PromptTexts, asked: _ContextPrompt) -> tuple[str, list[_Shown]]:
     """The text that the model reads, and the positions of the context's pieces in it."""
     if not texts.chat and not asked.messages:
         (message,), (piece,) = asked.prompt.messages, asked.pieces
@@ -346,7 +346,7 @@ def _show(texts: PromptTexts, asked: ContextPrompt) -> tuple[str, list[_Shown]]:
     ]
 
 
-def _within(place: PlacedMessage, piece: ContextPiece) -> _Shown:
+def _within(place: _PlacedMessage, piece: _ContextPiece) -> _Shown:
     """Leave out blanks of a message that the template leaves out."""
     begin = place.first - place.skipped + piece.begin
     first, end = max(begin, place.first), min(begin + piece.length, place.end)

@@ -22,7 +22,7 @@ from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.audit_result import AuditResult
 from leakbound.auditing.spec.audit_spec import AuditSpec, make_spec
-from leakbound.auditing.store.folder import VERSION, Settings, read_manifest, require_current
+from leakbound.auditing.store.folder import VERSION, Settings, load_manifest, require_current
 from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model
@@ -38,7 +38,7 @@ def merge(
     folders = [_run_in(folder) for folder in folders]
     manifests = []
     for folder in folders:
-        manifest = read_manifest(folder)
+        manifest = load_manifest(folder)
         require_current(manifest, folder)
         if "beside" not in manifest or not (folder / "trials.sqlite").is_file():
             raise StoreError(
@@ -103,7 +103,7 @@ def replay_model(spec: AuditSpec, out: Path) -> Model:
     address = [getattr(spec.system, key) for key in asked]
     runs = {
         folder: run
-        for folder, run in ((folder, read_manifest(folder)) for folder in folders)
+        for folder, run in ((folder, load_manifest(folder)) for folder in folders)
         if run and [run["spec"].get(key) for key in asked] == address
     }
     found = {run["model"]: run for run in runs.values() if run["schema_version"] == VERSION}
@@ -129,8 +129,8 @@ def _run_in(folder: Path) -> Path:
         )
     inside = (
         []
-        if read_manifest(folder)
-        else [one for one in sorted(folder.iterdir()) if read_manifest(one)]
+        if load_manifest(folder)
+        else [one for one in sorted(folder.iterdir()) if load_manifest(one)]
     )
     if len(inside) > 1:
         raise StoreError(

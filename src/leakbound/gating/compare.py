@@ -155,7 +155,10 @@ def compare_results(results: Sequence[AuditResult], together: int = 1) -> Compar
     together with the least confidence among the runs, also with those of other comparisons where
     `together` counts several.
     """
-    letters = [_letter(at) for at in range(len(results))]
+    letters = [
+        (ascii_uppercase[at] if at < len(ascii_uppercase) else str(at + 1))
+        for at in range(len(results))
+    ]
     confidence = min(result.spec["confidence"] for result in results)
     alpha = (1 - confidence) / (len(RATES) * len(results) * together)
     runs = [
@@ -167,7 +170,7 @@ def compare_results(results: Sequence[AuditResult], together: int = 1) -> Compar
     return Comparison(
         confidence=confidence,
         runs=tuple(map(_summary, runs)),
-        differing_settings=_differing(results),
+        differing_settings=_unequal(results),
         contrasts=tuple(
             contrast
             for one, other, why in reasons
@@ -187,10 +190,6 @@ class _Run:
     rates: Mapping[str, Rate]
 
 
-def _letter(at: int) -> str:
-    return ascii_uppercase[at] if at < len(ascii_uppercase) else str(at + 1)
-
-
 def _summary(run: _Run) -> ComparedRun:
     result, bound, subject = run.result, run.result.bound, subject_of(run.result)
     return ComparedRun(
@@ -203,7 +202,7 @@ def _summary(run: _Run) -> ComparedRun:
     )  # fmt: skip
 
 
-def _differing(results: Sequence[AuditResult]) -> dict[str, tuple[JsonValue, ...]]:
+def _unequal(results: Sequence[AuditResult]) -> dict[str, tuple[JsonValue, ...]]:
     """Settings, and sources of the answers, that are not the same in all runs."""
     flat = [{**flat_settings(_name_of(result)), **_sources(result)} for result in results]
     values = {

@@ -20,7 +20,7 @@ from leakbound.stats import Assumption, beside, cut
 from leakbound.stats.power import PERFECT
 
 __all__ = ["MAX_DELTA", "Gate", "GateResult", "accuracy_power_of", "check_gate", "power",
-           "unfinished_result"]  # fmt: skip
+           "result_without_record"]  # fmt: skip
 
 # A mechanism may give every hundredth record away at this delta, whatever its epsilon.
 MAX_DELTA = 0.01
@@ -113,7 +113,7 @@ def check_gate(result: AuditResult, gate: Gate) -> GateResult:
     guessing = is_random_guessing(result.claim)
     open_ = unshown_sentence(result.guessing_power) if guessing else "Another attack might."
     could = "rejected what it tests" if _by_claim(result, gate) else "shown more"
-    shown = "" if gate.min_power is None else f": they {_rejecting(result, gate)}"
+    shown = "" if gate.min_power is None else f": they {_power_words(result, gate)}"
     found = "".join(f" Found: {sentence}" for sentence in result.beside)
     return GateResult(
         result.name,
@@ -133,7 +133,7 @@ def power(result: AuditResult, factor: float) -> tuple[float, float] | None:
     return max((row for row in result.power if row[0] <= factor * (1 + 1e-9)), default=None)
 
 
-def unfinished_result(run: str) -> GateResult:
+def result_without_record(run: str) -> GateResult:
     """What a gate says of a run without a result, by its name: it cannot pass."""
     why = "The run is unfinished. Run its command again to finish it; it reuses what is stored."
     return GateResult(run, "inconclusive", why)
@@ -144,7 +144,7 @@ def _above(result: AuditResult, gate: Gate) -> str:
     if result.verdict == "violation":
         return _first(result)
     known = [e for e in result.estimates if e.method == "exact" and e.kind == "lower_bound"]
-    exact = known if _guarantees(result) else []
+    exact = known if (result.guarantee.epsilon < math.inf) else []
     if _of_another_claim(result, gate):
         return ""
     for bound in (result.bound, *exact):
@@ -236,7 +236,7 @@ def _weak(result: AuditResult, gate: Gate, least: float) -> str:
     if found[1] >= least:
         return ""
     pairs = _pairs(result)
-    return f"{pairs} {_rejecting(result, gate)}; the gate asks for {least:g}. Use more pairs."
+    return f"{pairs} {_power_words(result, gate)}; the gate asks for {least:g}. Use more pairs."
 
 
 def _weak_test_of_guessing(result: AuditResult, gate: Gate, least: float) -> str:
@@ -257,7 +257,7 @@ def _weak_test_of_guessing(result: AuditResult, gate: Gate, least: float) -> str
     if found[1] >= least:
         return ""
     return (
-        f"{_pairs(result)} {_rejecting_attack(found)}; the gate asks for {least:g}. Use more pairs."
+        f"{_pairs(result)} {_power_of_attack(found)}; the gate asks for {least:g}. Use more pairs."
     )
 
 
@@ -271,17 +271,17 @@ def accuracy_power_of(result: AuditResult, accuracy: float) -> tuple[float, floa
     return max(known, default=None)
 
 
-def _rejecting_attack(found: tuple[float, float]) -> str:
+def _power_of_attack(found: tuple[float, float]) -> str:
     return (
         f"reject an attack that is right {found[0]:.0%} of the time with a probability of at "
         f"least {cut(found[1])}"
     )
 
 
-def _rejecting(result: AuditResult, gate: Gate) -> str:
+def _power_words(result: AuditResult, gate: Gate) -> str:
     """Which leak is rejected, how probably, and with what model; empty where that is unknown."""
     if gate.accuracy is not None and (row := accuracy_power_of(result, gate.accuracy)):
-        return _rejecting_attack(row)
+        return _power_of_attack(row)
     found, assumed = power(result, gate.factor), _assume(result)
     if found is None:
         return ""
@@ -306,10 +306,6 @@ def _factor(known: float, asked: float) -> str:
         f"{known:g} times as much as what is tested (the nearest below {asked:g} for which the "
         "result holds the power)"
     )
-
-
-def _guarantees(result: AuditResult) -> bool:
-    return result.guarantee.epsilon < math.inf
 
 
 def _pairs(result: AuditResult) -> str:

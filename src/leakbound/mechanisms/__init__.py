@@ -8,7 +8,7 @@ from leakbound.mechanisms.catalogue import (
     MECHANISMS,
     build_mechanism,
     option_names,
-    served_options,
+    service_options,
 )
 from leakbound.mechanisms.dp_fusion import DPFusion
 from leakbound.mechanisms.embedding_mean import EmbeddingMean
@@ -28,5 +28,5 @@ __all__ = [
     "EmbeddingMean", "FewShot", "InvisibleInk", "JudgeDefense", "KeywordMean", "Mechanism",
     "MechanismBase", "ProductOfExperts", "PromptDefense", "PublicFacts", "ReportNoisyMax",
     "SubsampleAverage", "SyntheticShots", "ZeroShot", "answer_total", "build_mechanism",
-    "option_names", "served_options",
+    "option_names", "service_options",
 ]  # fmt: skip

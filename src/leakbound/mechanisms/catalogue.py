@@ -87,7 +87,7 @@ def build_mechanism(
     return require_mechanism(construct(kind, options, name))
 
 
-def served_options(name: str, options: Mapping[str, Any], facts: PublicFacts) -> dict[str, Any]:
+def service_options(name: str, options: Mapping[str, Any], facts: PublicFacts) -> dict[str, Any]:
     """Options of a service for `build_mechanism`: those that its operator set, else those of the
     public grouping rule.
 
@@ -97,9 +97,9 @@ def served_options(name: str, options: Mapping[str, Any], facts: PublicFacts) ->
         facts: Public facts; never rows.
 
     Examples:
-        >>> served_options("report_noisy_max", {}, PublicFacts(20, 4, 4.0, 1e-5))
+        >>> service_options("report_noisy_max", {}, PublicFacts(20, 4, 4.0, 1e-5))
         {'partitions': 5}
-        >>> served_options("report_noisy_max", {"partitions": 10}, PublicFacts(20, 4, 4.0, 1e-5))
+        >>> service_options("report_noisy_max", {"partitions": 10}, PublicFacts(20, 4, 4.0, 1e-5))
         {'partitions': 10}
     """
     kind = MECHANISMS[name]

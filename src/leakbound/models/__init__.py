@@ -9,6 +9,7 @@ from leakbound.models.model import (
     Limited,
     Model,
     Priced,
+    Scripted,
     WithEmbedder,
     WithJudge,
     may_change,
@@ -16,7 +17,6 @@ from leakbound.models.model import (
 )
 from leakbound.models.openai import Capabilities, Dialect, Endpoint
 from leakbound.models.request import Complete, Embed, NextLogits, Request, ScoreLabels, ScoreTokens
-from leakbound.models.scripted import Scripted
 
 __all__ = [
     "Answers", "Cached", "Capabilities", "Chat", "ChatMessage", "Complete", "Counted", "Dialect",

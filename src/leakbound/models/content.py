@@ -81,7 +81,7 @@ class Chat:
         Raises:
             UsageError: If an item is not a message.
         """
-        return cls(tuple(_read_message(number, one) for number, one in enumerate(messages, 1)))
+        return cls(tuple(_as_message(number, one) for number, one in enumerate(messages, 1)))
 
     def plain(self) -> list[dict[str, str]]:
         """The messages in the form that APIs use."""
@@ -92,7 +92,7 @@ class Chat:
         return tuple(one.role for one in self.messages)
 
 
-def _read_message(number: int, one: object) -> ChatMessage:
+def _as_message(number: int, one: object) -> ChatMessage:
     fields = sorted(map(str, one)) if isinstance(one, Mapping) else []
     if not isinstance(one, Mapping) or fields != ["content", "role"]:
         got = f"fields {', '.join(fields) or 'none'}" if isinstance(one, Mapping) else "no object"

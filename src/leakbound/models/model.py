@@ -1,13 +1,26 @@
-"""A model: one verb, the kinds of requests that it answers, and a check that costs nothing."""
+"""A model: one verb, the kinds of requests that it answers, a free check; and one of functions."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, Protocol, TypeVar, cast, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from leakbound.errors import TargetError
-from leakbound.models.request import Complete, Embed, Prompt, Request
+from leakbound.models.content import readable
+from leakbound.models.request import (
+    Complete,
+    Embed,
+    NextLogits,
+    Prompt,
+    Request,
+    ScoreLabels,
+    ScoreTokens,
+)
 
 R = TypeVar("R")
 
@@ -40,7 +53,7 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class GivesReasons(Protocol):
+class _GivesReasons(Protocol):
     """A model that can say why it does not answer a kind of request."""
 
     def why(self, kind: type[Request[object]]) -> str:
@@ -89,7 +102,7 @@ class Limited(Protocol):
 
 
 @runtime_checkable
-class Changeable(Protocol):
+class _Changeable(Protocol):
     """A model that knows whether it may change during an audit."""
 
     @property
@@ -107,7 +120,7 @@ def may_change(model: Model) -> bool:
         What the model says; True if it does not say. If a model may change, an audit repeats
         control contexts at its end.
     """
-    return model.may_change if isinstance(model, Changeable) else True
+    return model.may_change if isinstance(model, _Changeable) else True
 
 
 def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> None:
@@ -119,12 +132,12 @@ def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> N
         who: What needs them; begins the message.
 
     Raises:
-        TargetError: If a kind is missing, with the reason if the model `GivesReasons`.
+        TargetError: If a kind is missing, with the reason if the model `_GivesReasons`.
     """
     missing = sorted(set(needs) - model.supports, key=lambda kind: kind.__name__)
     if missing:
         why = "choose another mechanism or model."
-        if isinstance(model, GivesReasons):
+        if isinstance(model, _GivesReasons):
             why = model.why(missing[0])
         names = ", ".join(sorted(kind.__name__ for kind in model.supports))
         raise TargetError(
@@ -175,7 +188,7 @@ def innermost(model: Model) -> Model:
 
 def concurrent_model(model: Model) -> Concurrent | None:
     """The model that several threads may call at once."""
-    while isinstance(model, Wrapper) and not isinstance(model, TwoModels):
+    while isinstance(model, Wrapper) and not isinstance(model, _TwoModels):
         model = model.model
     return model if isinstance(model, Concurrent) else None
 
@@ -189,7 +202,7 @@ def computation_of(model: Model, prompt: Prompt = "", labels: Sequence[str] = ()
     return {"computation": inner.computation} | ({"label_ids": json.dumps(ids)} if ids else {})
 
 
-class TwoModels(Wrapper):
+class _TwoModels(Wrapper):
     """Base of models that send the requests for which `is_beside` is true to another model."""
 
     def __init__(self, model: Model, beside: Model) -> None:
@@ -234,7 +247,7 @@ class TwoModels(Wrapper):
         return [next(beside if one else answers) for one in routed]
 
 
-class WithEmbedder(TwoModels):
+class WithEmbedder(_TwoModels):
     """A model whose requests for `Embed` the model `beside` it answers."""
 
     @property
@@ -245,11 +258,11 @@ class WithEmbedder(TwoModels):
         return isinstance(request, Embed)
 
 
-class WithJudge(TwoModels):
+class WithJudge(_TwoModels):
     """A model with another model, `beside` it, as judge: it answers every `Complete` with `judge`.
 
     Examples:
-        >>> from leakbound.models.scripted import Scripted
+        >>> from leakbound.models.model import Scripted
         >>> both = WithJudge(Scripted(lambda p: "yes"), Scripted(lambda p: "safe"))
         >>> both.answer([Complete("there?"), Complete("a leak?", judge=True)])
         ['yes', 'safe']
@@ -278,3 +291,86 @@ class Counted(Wrapper):
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
         self.calls += len(requests)
         return self.model.answer(requests)
+
+
+class Scripted:
+    """Answers each kind of request with a plain function.
+
+    Args:
+        complete: (prompt) to a text.
+        label_scores: (prompt, labels) to a natural log-probability for each label.
+        token_scores: (prompt, response) to a natural log-probability for each token.
+        next_logits: (prompt, response) to (tokens + 1, vocabulary) logits.
+        embed: (text) to a vector.
+        name: Name of the model. The fingerprint depends on it alone.
+        window: The most words of a prompt, including the tokens that `NextLogits` reserves; None
+            for no limit.
+    """
+
+    may_change: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        complete: Callable[[str], str] | None = None,
+        label_scores: Callable[[str, tuple[str, ...]], Sequence[float]] | None = None,
+        token_scores: Callable[..., Sequence[float]] | None = None,
+        next_logits: Callable[..., npt.ArrayLike] | None = None,
+        embed: Callable[[str], Sequence[float]] | None = None,
+        name: str = "scripted",
+        window: int | None = None,
+    ) -> None:
+        self._scripts: dict[type[Request[object]], Callable[..., object] | None] = {
+            Complete: complete,
+            ScoreLabels: label_scores,
+            ScoreTokens: token_scores,
+            NextLogits: next_logits,
+            Embed: embed,
+        }
+        self.name, self.window = name, window
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the name alone, so give different scripts different names."""
+        return hashlib.sha256(self.name.encode()).hexdigest()[:16]
+
+    @property
+    def supports(self) -> frozenset[type[Request[object]]]:
+        return frozenset(kind for kind, script in self._scripts.items() if script)
+
+    def check(self, requests: Sequence[Request[object]], /) -> None:
+        if self.window is None:
+            return
+        for request in requests:
+            words = (
+                0 if isinstance(request, Embed) else len(readable(_arguments(request)[0]).split())
+            )
+            words += request.reserve if isinstance(request, NextLogits) else 0
+            if words > self.window:
+                raise TargetError(
+                    f"a prompt of {words} words does not fit the window of {self.window} of "
+                    f"{self.name}."
+                )
+
+    def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
+        self.check(requests)
+        return [cast(R, self._one(request)) for request in requests]
+
+    def _one(self, request: Request[object]) -> object:
+        script = self._scripts.get(type(request))
+        if script is None:
+            raise TargetError(f"{self.name} has no script for {type(request).__name__}.")
+        answer = script(*_arguments(request))
+        return answer if isinstance(request, Complete) else np.asarray(answer, np.float32)
+
+
+def _arguments(request: Request[object]) -> tuple[Prompt | tuple[str, ...], ...]:
+    """The arguments of a script, the prompt first."""
+    if isinstance(request, Complete):
+        return (request.prompt,)
+    if isinstance(request, ScoreLabels):
+        return (request.prompt, request.labels)
+    if isinstance(request, ScoreTokens | NextLogits):
+        return (request.prompt, request.response)
+    if isinstance(request, Embed):
+        return (request.text,)
+    raise TargetError(f"a scripted model has no script for {type(request).__name__}.")

@@ -54,7 +54,7 @@ class AnswerLost(TargetError):
     """
 
 
-class AnswerInterrupted(AnswerLost, Interrupted):
+class _AnswerInterrupted(AnswerLost, Interrupted):
     """An answer was paid for, and an interruption stopped it before it was made."""
 
     exit_code = Interrupted.exit_code
@@ -229,7 +229,7 @@ class PrivateICL:
             # the slot of a record that has spent its budget is empty
             text = self._made(checked, tuple(one if there else EMPTY_SLOT for one, there in each))
         except Interrupted as error:
-            raise AnswerInterrupted(
+            raise _AnswerInterrupted(
                 "the answer was paid for, and was interrupted before it was made; what was spent "
                 "stays spent."
             ) from error
@@ -290,7 +290,7 @@ class PrivateICL:
         reason = ""
         advice = (
             "leave long rows out, show fewer examples (--shots) or more and so smaller groups of "
-            "them (--partitions), "
+            "them (the option partitions), "
         )
         try:
             self.model.check(self._public_requests(query))
@@ -298,6 +298,6 @@ class PrivateICL:
             reason, advice = f" Even with blank examples, {error}", ""
         return (
             f"beside some of the examples, a query of {self.longest} bytes and all new tokens may "
-            f"not fit the model; {advice}allow fewer new tokens (--tokens) or shorter queries only "
-            f"(--longest-query), or use a model with a longer window.{reason}"
+            f"not fit the model; {advice}allow fewer new tokens (the option tokens) or shorter "
+            f"queries only (--longest-query), or use a model with a longer window.{reason}"
         )

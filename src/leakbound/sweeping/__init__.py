@@ -3,7 +3,14 @@
 from leakbound.sweeping.compare import ComparedPoint, SweepComparison, compare_sweeps
 from leakbound.sweeping.grid import Grid, describe, merge_grids, parse_grid
 from leakbound.sweeping.merge import has_shards, merge_sweeps, shard_file
-from leakbound.sweeping.plan import CachingOpener, Described, SweepObjects, SweepPlan, plan_sweep
+from leakbound.sweeping.plan import (
+    CachingOpener,
+    Described,
+    Sweep,
+    SweepObjects,
+    SweepPlan,
+    plan_sweep,
+)
 from leakbound.sweeping.record import (
     MissingPoint,
     SweepPoint,
@@ -12,7 +19,6 @@ from leakbound.sweeping.record import (
     load_sweep,
     sweep_csv,
 )
-from leakbound.sweeping.run import Sweep
 
 __all__ = [
     "CachingOpener", "ComparedPoint", "Described", "Grid", "MissingPoint", "Sweep",

@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from leakbound.auditing.store.folder import (
     Settings,
     is_run,
+    load_manifest,
     make_folder,
-    read_manifest,
     write_private,
 )
 from leakbound.errors import StoreError
@@ -157,7 +157,7 @@ def _identity(shard: _Shard) -> dict[str, JsonValue]:
 def _sources(shard: _Shard) -> Iterator[tuple[str, str, Path]]:
     """What was read and asked, under names that are the same in all shards."""
     for folder in _runs(shard):
-        manifest = read_manifest(folder)
+        manifest = load_manifest(folder)
         own = any(manifest.get("beside", {}).get(key) for key in PLACES)
         places = ("model", "embedder", "judge_model", "address")
         yield _name_of("model", manifest, places), manifest["model"], folder

@@ -1,20 +1,37 @@
-"""From a grid to points that may start: every refusal that needs no model call."""
+"""From a grid to points that may start, refused without a model call, and to their audits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Literal, cast
 
+from leakbound._version import __version__
+from leakbound.auditing.audit import run_audit
+from leakbound.auditing.collect.collect import Batches, BatchRunner, CollectionPlan, run_serial
 from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.prepare.prepare import prepare
+from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.spec.audit_spec import AuditSpec, flat_keys, make_spec, merge_keys
-from leakbound.errors import LeakboundError, UsageError
+from leakbound.auditing.store.folder import make_folder, write_private
+from leakbound.errors import Interrupted, LeakboundError, UsageError
+from leakbound.gating.compare import flat_settings
 from leakbound.models import Model
 from leakbound.sweeping.grid import Changes, Grid, describe, settings_of
-from leakbound.sweeping.record import MissingPoint
-from leakbound.sweeping.utility_meter import check_utility, collection_id
+from leakbound.sweeping.record import (
+    ELSEWHERE,
+    FILE,
+    MissingPoint,
+    SweepPoint,
+    SweepRecord,
+    SweepUtility,
+    load_utility,
+    point_of,
+)
+from leakbound.sweeping.utility_meter import UtilityMeter, check_utility, collection_id
 
 FIELDS = {"address": "mechanism"}  # the object that a key replaces, where names differ
 
@@ -93,7 +110,7 @@ Opener = Callable[[AuditSpec], Model]
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedPoint:
+class _PlannedPoint:
     """A point that has passed every check."""
 
     number: int
@@ -130,9 +147,9 @@ class SweepPlan:
     grid: Grid
     repeats: int
     queries: int
-    points: tuple[PlannedPoint, ...]
+    points: tuple[_PlannedPoint, ...]
     refused: tuple[MissingPoint, ...]
-    elsewhere: tuple[PlannedPoint, ...] = ()
+    elsewhere: tuple[_PlannedPoint, ...] = ()
 
     def shard(self, number: int, total: int) -> SweepPlan:
         """A part of the points; those that ask the model the same stay together.
@@ -234,7 +251,7 @@ def plan_sweep(
         (number, changes, _seed(changes, first + repeat))
         for number, (changes, repeat) in enumerate(product(settings_of(grid), range(repeats)))
     ]
-    points: list[PlannedPoint] = []
+    points: list[_PlannedPoint] = []
     refused: list[MissingPoint] = []
     errors: list[LeakboundError] = []
     for number, changes, seed in sorted(wanted, key=lambda one: str(one[1].get("model", ""))):
@@ -257,7 +274,7 @@ def plan_sweep(
             # of a system that asks its own model, every run is its own
             evidence = prepared.evidence or prepared.name
             points.append(
-                PlannedPoint(number, changes, prepared.spec, evidence, collection, handed)
+                _PlannedPoint(number, changes, prepared.spec, evidence, collection, handed)
             )
     if refused and not (skip_invalid and points):
         raise _joint_error(refused, errors, len(wanted))
@@ -292,3 +309,130 @@ def _joint_error(
         lines.append(f"- {'; '.join(places[:3])}{more}: {sentence}")
     kind = type(errors[0]) if len(set(map(type, errors))) == 1 else UsageError
     return kind("\n".join(lines))
+
+
+@dataclass
+class Sweep:
+    """Runs the points of a plan; the same sweep again resumes where it stopped.
+
+    A point that fails is noted, and the others are run; an interruption or a limit ends the sweep.
+    After every point the record so far is in `sweep.json`, or in the file of the shard.
+
+    Attributes:
+        plan: What to run.
+        out: Folder of the runs.
+        opener: Opens the model of a spec.
+        runner_of: How the model is asked for a point; the results do not depend on it.
+        progress: Called with (pairs done, pairs in all) while the model is asked.
+        model_calls: Calls that this object has made.
+        errors: Of points that failed.
+        file: Name of the file of the record.
+    """
+
+    plan: SweepPlan
+    out: Path
+    opener: Opener
+    runner_of: Callable[[Prepared], BatchRunner] = lambda prepared: run_serial
+    progress: Callable[[int, int], None] = lambda done, total: None
+    model_calls: int = 0
+    errors: list[LeakboundError] = field(default_factory=list)
+    file: str = FILE
+    _done: dict[int, SweepPoint] = field(default_factory=dict)
+    _failed: dict[int, str] = field(default_factory=dict)
+    _pairs: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Where the sweep stands, for a progress line."""
+        reached, points = len(self._done) + len(self._failed), len(self.plan.points)
+        return f"point {min(reached + 1, points)} of {points}, {self.model_calls} calls"
+
+    def run(self) -> SweepRecord:
+        """Run all points; neighbours that share a model or outputs follow each other.
+
+        Raises:
+            StoreError: If the folder cannot be made.
+            Interrupted: If the sweep is ended from outside, or a limit is reached.
+        """
+        meter = UtilityMeter(self.plan.queries)
+        make_folder(self.out)
+        for point in sorted(self.plan.points, key=lambda point: point.order):
+            try:
+                self._done[point.number] = self._run(point, meter)
+            except Interrupted:
+                raise
+            except LeakboundError as error:
+                self._failed[point.number] = str(error)
+                self.errors.append(error)
+            write_private(self.out / self.file, self.record.to_json())
+        return self.record
+
+    def _run(self, point: _PlannedPoint, meter: UtilityMeter) -> SweepPoint:
+        prepared = prepare(point.spec, handed=point.handed, opener=self.opener)
+        result, folder = run_audit(
+            prepared,
+            self.out,
+            lambda done, total: self._report(point, done),
+            ask=self._counted(self.runner_of(prepared)),
+            own_test=True,
+        )
+        utility = self._utility(prepared, folder, meter) if meter.queries else None
+        return point_of(result, point.changes, point.evidence, utility)
+
+    def _report(self, point: _PlannedPoint, done: int) -> None:
+        """Pairs of points with the same evidence are asked about once, so they count once."""
+        self._pairs[point.evidence] = max(self._pairs.get(point.evidence, 0), done)
+        self.progress(sum(self._pairs.values()), self.plan.pairs)
+
+    def _counted(self, ask: BatchRunner) -> BatchRunner:
+        def counting(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+            with closing(ask(plan, model, batches)) as found:
+                for batch in found:
+                    self.model_calls += batch.calls
+                    yield batch
+
+        return counting
+
+    def _utility(self, prepared: Prepared, folder: Path, meter: UtilityMeter) -> SweepUtility:
+        """Kept beside the run, as numbers only, and found there again."""
+        file = folder / f"utility-{meter.queries}.json"
+        if file.is_file():
+            return load_utility(file)
+        before = meter.model_calls
+        found = meter.measure(prepared)
+        self.model_calls += meter.model_calls - before
+        write_private(file, found.model_dump_json(indent=2) + "\n")
+        return found
+
+    @property
+    def record(self) -> SweepRecord:
+        """What is known so far, in the order of the grid."""
+        plan, done = self.plan, self._done
+        missing = [
+            _absent_point(point, "failed", self._failed[point.number])
+            if point.number in self._failed
+            else _absent_point(point, "not_reached", "the sweep has not come to it.")
+            for point in plan.points
+            if point.number not in done
+        ]
+        missing += [_absent_point(one, "not_reached", ELSEWHERE) for one in plan.elsewhere]
+        # what all points share, with defaults
+        every = (*self.plan.points, *self.plan.elsewhere)
+        first = flat_settings(min(every, key=lambda point: point.number).spec.flat())
+        changed = set(self.plan.grid)
+        shared = {key: first[key] for key in first if not {key, key.partition(".")[0]} & changed}
+        return SweepRecord(
+            base={**shared, "seed": self.plan.first_seed},
+            grid=plan.grid,
+            repeats=plan.repeats,
+            points=tuple(done[point.number] for point in plan.points if point.number in done),
+            missing=(*plan.refused, *missing),
+            provenance={"leakbound": __version__},
+        )
+
+
+def _absent_point(
+    point: _PlannedPoint, cause: Literal["failed", "not_reached"], reason: str
+) -> MissingPoint:
+    seed = point.spec.design.seed
+    return MissingPoint(changes=point.changes, seed=seed, cause=cause, reason=reason)

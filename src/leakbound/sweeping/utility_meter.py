@@ -15,7 +15,7 @@ from leakbound.mechanisms import FewShot, ZeroShot
 from leakbound.models import Counted, Model, require
 from leakbound.sweeping.record import SweepUtility
 from leakbound.tasks import Aggregate, Mechanism
-from leakbound.utility import HeldOut, held_out, rouge
+from leakbound.utility import HeldOut, draw_held_out, rouge
 
 COLLECTION_KEYS = frozenset({"mechanism", "epsilon", "delta", "shots", "seed", "task", "address"})
 REFERENCE_KEYS = frozenset({"shots", "seed", "task"})
@@ -50,7 +50,7 @@ def _only(prepared: Prepared, keys: frozenset[str]) -> dict[str, JsonValue]:
 def _test_queries(prepared: Prepared, queries: int) -> HeldOut:
     design = prepared.spec.design
     rng = generator(design.seed, "utility")
-    return held_out(prepared.pairs.rows, prepared.task, design.shots, queries, rng)
+    return draw_held_out(prepared.pairs.rows, prepared.task, design.shots, queries, rng)
 
 
 def _name_of(what: str, prepared: Prepared, settings: dict[str, JsonValue], queries: int) -> str:

@@ -9,12 +9,12 @@ from leakbound.systems.http.system import HttpSystem
 from leakbound.systems.load import load_system
 from leakbound.systems.mechanism import SystemMechanism
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, Store, System
-from leakbound.systems.stores import OneSession, SharedStore, filled_store, require_store
+from leakbound.systems.stores import OneSession, SharedStore, fill_store, require_store
 
 __all__ = [
     "AsyncCallableSystem", "AsyncSession", "AsyncSystem", "CallMeter", "CallOptions",
     "CallableSystem", "Caller", "HttpStore", "HttpSystem", "HttpSystemConfig", "NoAnswer",
     "OneSession", "Reply", "Session", "SharedStore", "Store", "System", "SystemFailed",
-    "SystemMechanism", "Trace", "answerer", "as_system", "filled_store", "load_http_system",
+    "SystemMechanism", "Trace", "answerer", "as_system", "fill_store", "load_http_system",
     "load_system", "require_store", "traced",
 ]  # fmt: skip

@@ -75,12 +75,12 @@ def require_channels(names: Sequence[str]) -> None:
 
 def channels_of(reply: Reply, wanted: Sequence[str]) -> dict[str, GeneratedText]:
     """What went through each channel but the answer."""
-    found = {SECONDS: GeneratedText("", ReplyFacts("", seconds=reply.seconds))}
+    found = {SECONDS: GeneratedText("", reply=ReplyFacts("", seconds=reply.seconds))}
     if reply.tool_calls is not None:
         calls = ReplyFacts("", tool_calls=reply.tool_calls)
-        found[TOOL_CALLS] = GeneratedText(_text(list(reply.tool_calls)), calls)
+        found[TOOL_CALLS] = GeneratedText(_text(list(reply.tool_calls)), reply=calls)
     texts = (reply.channels or {}).items()
-    found |= {name: GeneratedText(text, ReplyFacts(text)) for name, text in texts}
+    found |= {name: GeneratedText(text, reply=ReplyFacts(text)) for name, text in texts}
     return {name: one for name, one in found.items() if name in wanted or ALL in wanted}
 
 

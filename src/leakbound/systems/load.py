@@ -110,14 +110,14 @@ _known: dict[Path, str] = {}  # user files that were imported here, with hashes 
 
 
 @dataclass(frozen=True, slots=True)
-class UserObject:
+class _UserObject:
     thing: object
     name: str
     file: Path
     roots: tuple[Path, ...]
 
 
-def find_object(place: str, attribute: str) -> UserObject:
+def find_object(place: str, attribute: str) -> _UserObject:
     """Import a file or module and read an object of it.
 
     The working directory is on the import path. A file that stands in a package is imported as a
@@ -137,7 +137,7 @@ def find_object(place: str, attribute: str) -> UserObject:
     roots = tuple(dict.fromkeys((found.parents[depth], Path.cwd())))
     for one in source_files(found, roots):
         _known[one] = _hash(one)
-    return UserObject(
+    return _UserObject(
         _attribute(module, attribute, name), f"python:{name}:{attribute}", found, roots
     )
 

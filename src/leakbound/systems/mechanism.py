@@ -43,6 +43,7 @@ from leakbound.tasks import (
     CategoricalLaw,
     GeneratedText,
     Job,
+    Mechanism,
     Outputs,
     Query,
     RequestKinds,
@@ -78,6 +79,8 @@ class SystemMechanism(MechanismBase):
     needs: ClassVar[RequestKinds] = frozenset()
     exactness: ClassVar[Exactness] = "none"
     white_box_score: ClassVar[str | None] = "score_margin"
+    is_application: ClassVar[bool] = True
+    answers_once: ClassVar[bool] = True
     system: System | Answerer = field(repr=False)
     name: str = "user_system"  # type: ignore[misc]  # a field here, of each system
     guarantee: Guarantee = field(default_factory=NonPrivate)
@@ -116,6 +119,11 @@ class SystemMechanism(MechanismBase):
         if isinstance(system, Paced):
             system = system.called(calls)
         return replace(self, system=system, calls=calls)
+
+    def close(self) -> None:
+        """Take the documents out of a store that was filled for the audit."""
+        if isinstance(self.system, SharedStore):
+            self.system.close()
 
     def recalibrated(self, epsilon: float, delta: float) -> Self:
         """The mechanism itself: nobody knows how to change the noise of a system."""
@@ -338,3 +346,8 @@ class SystemMechanism(MechanismBase):
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
         return None
+
+
+def application_of(mechanism: Mechanism) -> SystemMechanism | None:
+    """The application that a mechanism is; None for one over a model."""
+    return cast(SystemMechanism, mechanism) if mechanism.is_application else None

@@ -175,7 +175,7 @@ def require_store(system: object, name: str) -> Store:
 
 
 @contextmanager
-def filled_store(
+def fill_store(
     store: Store, records: Iterable[Example], documents: Context,
     calls: CallOptions = CallOptions(), name: str = "store",  # noqa: B008
 ) -> Iterator[Session]:  # fmt: skip

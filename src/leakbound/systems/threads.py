@@ -26,12 +26,12 @@ from leakbound.tasks import Context
 LOG = logging.getLogger("leakbound.systems")
 PATIENCE = 120.0  # seconds until nobody waits any more for a session that was left
 NOTICE = 2.0  # seconds of waiting in silence
-_LEFT: list[LeftSession] = []  # of this process; those that were closed are not in it
+_LEFT: list[_LeftSession] = []  # of this process; those that were closed are not in it
 _LOCK = threading.Lock()
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class LeftSession:
+class _LeftSession:
     """A session that its thread closes once a call of it has ended."""
 
     system: System
@@ -112,7 +112,7 @@ class LeftSession:
         )
 
 
-def orphan_sessions(system: System) -> list[LeftSession]:
+def orphan_sessions(system: System) -> list[_LeftSession]:
     """Sessions of a system that were left, and are not closed."""
     with _LOCK:
         return [one for one in _LEFT if one.system is system]
@@ -158,13 +158,13 @@ class ThreadedSystem(AsyncSystem):
     def concurrency(self) -> int:
         return self.connections
 
-    async def open_async(self, context: Context) -> ThreadedSession:
-        session = ThreadedSession(self, context)
+    async def open_async(self, context: Context) -> _ThreadedSession:
+        session = _ThreadedSession(self, context)
         await session.start()
         return session
 
 
-class ThreadedSession:
+class _ThreadedSession:
     def __init__(self, system: ThreadedSystem, context: Context) -> None:
         self._system, self._context = system, context
         self._worker: _Worker | None = None
@@ -216,12 +216,12 @@ class ThreadedSession:
         seconds = time.perf_counter() - began
         return as_reply(answer, self._system.name, seconds if self._system.timed else None)
 
-    def _leave(self, worker: _Worker, close: Callable[[], None]) -> LeftSession:
+    def _leave(self, worker: _Worker, close: Callable[[], None]) -> _LeftSession:
         """The thread closes the session after whatever it does, and ends."""
         closed = worker.do(close)
         worker.end()
         self._worker = self._session = None
-        return LeftSession(self._system.system, self._system.name, closed)  # type: ignore[arg-type]
+        return _LeftSession(self._system.system, self._system.name, closed)  # type: ignore[arg-type]
 
     async def close(self) -> None:
         if self._worker is None or self._session is None:

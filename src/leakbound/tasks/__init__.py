@@ -20,9 +20,10 @@ from leakbound.tasks.outputs import (
     Vector,
     Votes,
     channel_of,
+    pack,
     reply_of,
+    unpack,
 )
-from leakbound.tasks.packing import packed, unpacked
 from leakbound.tasks.parse import parse_answer
 from leakbound.tasks.rows.manifest import PublicManifest
 from leakbound.tasks.task import Query, Task
@@ -50,11 +51,11 @@ __all__ = [
     "Votes",
     "as_context",
     "channel_of",
-    "packed",
+    "pack",
     "parse_answer",
     "present",
     "reply_of",
     "require_mechanism",
-    "unpacked",
+    "unpack",
     "VoteNoise",
 ]

@@ -65,10 +65,8 @@ def _text(content: object) -> str | None:
     """The text of a message; one that only calls a tool has none."""
     if content is None:
         return ""
-    if isinstance(content, list) and all(_is_text(part) for part in content):
+    if isinstance(content, list) and all(
+        (isinstance(part, dict) and isinstance(part.get("text"), str)) for part in content
+    ):
         return "\n".join(part["text"] for part in content)
     return content if isinstance(content, str) else None
-
-
-def _is_text(part: object) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("text"), str)

@@ -105,6 +105,18 @@ class Mechanism(Protocol):
 
     @property
     @abstractmethod
+    def is_application(self) -> bool:
+        """Whether it is an application, which makes its own calls, in a session for each trial, and
+        whose inside nobody knows. It then has every member of `leakbound.systems.SystemMechanism`.
+        """
+
+    @property
+    @abstractmethod
+    def answers_once(self) -> bool:
+        """Whether an aggregate is one answer, so that further outputs of it are copies."""
+
+    @property
+    @abstractmethod
     def source(self) -> str:
         """Fingerprint of the code, so that changed code is another run; "" in this package."""
 

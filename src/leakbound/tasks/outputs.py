@@ -1,20 +1,21 @@
-"""What passes through a mechanism: jobs, aggregates before noise, outputs.
+"""What passes through a mechanism: jobs, aggregates before noise, also as JSON, outputs.
 
 What is marked PRIVATE depends on the private context, and no repr shows it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.tasks.example import Context
 from leakbound.tasks.task import Query
-from leakbound.witness import ReplyFacts, StoredReply
+from leakbound.witness import ReplyFacts, StoredReply, reply_from_json, reply_to_json
 
 Floats = npt.NDArray[np.float64]
 ANSWER = "answer"  # the channel that every system has
@@ -31,26 +32,36 @@ class Job:
         return "Job(<private>)"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Votes:
-    """Aggregate before noise (PRIVATE): votes for each answer.
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class _Aggregate:
+    """What every aggregate before noise (PRIVATE) may hold.
 
     Attributes:
-        counts: One count for each answer, and a last one for "none of them" (unparsable).
-        reply: The reply that was counted, where a user sees it, or what was kept of it.
-        channels: What went through the other channels of a system, where the audit reads them.
+        reply: The reply that it was made of, where a user sees it, or what was kept of it.
+        channels: What went through the other channels of a system, where the audit reads them;
+            what stands in a channel has none of its own.
     """
 
-    counts: tuple[int, ...]
     reply: StoredReply | None = field(default=None, compare=False)
     channels: Mapping[str, GeneratedText] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
-        return "Votes(<private>)"
+        return f"{type(self).__name__}(<private>)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Vector:
+class Votes(_Aggregate):
+    """Aggregate before noise (PRIVATE): votes for each answer.
+
+    Attributes:
+        counts: One count for each answer, and a last one for "none of them" (unparsable).
+    """
+
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Vector(_Aggregate):
     """Aggregate before noise (PRIVATE): a mean embedding, mean counts, probabilities or scores.
 
     Attributes:
@@ -58,37 +69,22 @@ class Vector:
         choices: Public texts that the release chooses from; none for the query's own answers.
         points: (choices, dim) public embeddings of the choices, where the values live in their
             space.
-        reply: The reply that the values are of, where a user sees it, or what was kept of it.
-        channels: As of `Votes`.
     """
 
     values: tuple[float, ...]
     choices: tuple[str, ...] = ()
     points: tuple[tuple[float, ...], ...] = ()
-    reply: StoredReply | None = field(default=None, compare=False)
-    channels: Mapping[str, GeneratedText] = field(default_factory=dict, compare=False)
-
-    def __repr__(self) -> str:
-        return "Vector(<private>)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class GeneratedText:
+class GeneratedText(_Aggregate):
     """Aggregate of a mechanism that generates token by token: its noise is drawn already.
 
     Attributes:
         text: What the release will give.
-        reply: The reply with its metadata, or what was kept of it; None where there is the text
-            alone.
-        channels: As of `Votes`; what stands in a channel has none of its own.
     """
 
     text: str
-    reply: StoredReply | None = field(default=None, compare=False)
-    channels: Mapping[str, GeneratedText] = field(default_factory=dict, compare=False)
-
-    def __repr__(self) -> str:
-        return "GeneratedText(<text>)"
 
 
 Aggregate: TypeAlias = Votes | Vector | GeneratedText
@@ -138,3 +134,55 @@ class Outputs:
     points: Floats | None = None
     scale: float = 1.0
     picked: npt.NDArray[np.int64] | None = None
+
+
+Json: TypeAlias = dict[str, Any]
+
+
+def pack(aggregate: Aggregate) -> str:
+    """An aggregate (PRIVATE) as JSON, which `unpack` reads.
+
+    Examples:
+        >>> packed(Votes((3, 1, 0)))
+        '[3, 1, 0]'
+    """
+    if isinstance(aggregate, Votes) and aggregate.reply is None and not aggregate.channels:
+        return json.dumps(aggregate.counts)
+    return json.dumps(_object(aggregate))
+
+
+def _object(aggregate: Aggregate) -> Json:
+    reply = {} if aggregate.reply is None else {"reply": reply_to_json(aggregate.reply)}
+    channels = {name: _object(one) for name, one in aggregate.channels.items()}
+    return {**_values(aggregate), **reply, **({"channels": channels} if channels else {})}
+
+
+def _values(aggregate: Aggregate) -> Json:
+    if isinstance(aggregate, Votes):
+        return {"votes": aggregate.counts}
+    if isinstance(aggregate, GeneratedText):
+        return {"text": aggregate.text}
+    return {"values": aggregate.values, "choices": aggregate.choices, "points": aggregate.points}
+
+
+def unpack(text: str) -> Aggregate:
+    """The aggregate (PRIVATE) of a text that `pack` made, in this version or an earlier one."""
+    found = json.loads(text)
+    if isinstance(found, list):
+        return Votes(tuple(found))
+    texts = found.get("channels", {}).items()
+    channels = {name: GeneratedText(one["text"], reply=_reply(one)) for name, one in texts}
+    return replace(_numbers(found), reply=_reply(found), channels=channels)
+
+
+def _numbers(found: Json) -> Aggregate:
+    if "votes" in found:
+        return Votes(tuple(found["votes"]))
+    if "text" in found:
+        return GeneratedText(found["text"])
+    points = tuple(map(tuple, found["points"]))
+    return Vector(tuple(found["values"]), tuple(found["choices"]), points)
+
+
+def _reply(found: Json) -> StoredReply | None:
+    return reply_from_json(found["reply"]) if "reply" in found else None

@@ -81,7 +81,7 @@ def patchwork(rng: np.random.Generator) -> Pixels:
     return patches.repeat(SIDE // side, 0).repeat(SIDE // side, 1)
 
 
-def marked(image: Pixels, rng: np.random.Generator) -> Pixels:
+def mark(image: Pixels, rng: np.random.Generator) -> Pixels:
     """An image with a small random pattern of two by two patches in one of its corners."""
     side = max(1, min(image.shape[:2]) // 10)
     pattern = rng.integers(0, 256, (2, 2, 3), dtype=np.uint8).repeat(side, 0).repeat(side, 1)

@@ -303,14 +303,14 @@ def decode(bench: Bench) -> str:
 SURE = np.log([0.6, 0.4, 1e-9])
 
 
-class Preferring(Puppet):
+class _Preferring(Puppet):
     """Prefers the first of three answers, with or without examples; the last is impossible."""
 
     def _scores(self, prompt: str, labels: Sequence[str]) -> Any:
         return np.resize(SURE, len(labels))
 
 
-class Filtering(Puppet):
+class _Filtering(Puppet):
     """Refuses every prompt that shows FLIP, as the content filter of a provider does."""
 
     def answer(self, requests: Sequence[Request[Any]], /) -> list[Any]:
@@ -321,7 +321,7 @@ class Filtering(Puppet):
 
 def agreement(bench: Bench) -> str:
     """What every voter prefers is likelier than what is as good as impossible for all of them."""
-    mechanism, puppet = bench.mechanism, Preferring("agree", bench.seed)
+    mechanism, puppet = bench.mechanism, _Preferring("agree", bench.seed)
     (aggregate,) = mechanism.collect(GIVEN[0], [bench.job(GIVEN[1])], [bench.seed], puppet)
     declared = mechanism.output_distribution(aggregate)
     if not isinstance(declared, CategoricalLaw):
@@ -340,7 +340,7 @@ def total(bench: Bench) -> str:
     bench.guaranteed()
     mechanism, count = bench.mechanism, 0
     for task, query in bench.queries():
-        job, model = bench.job(query, flip=True), Filtering("random", bench.seed)
+        job, model = bench.job(query, flip=True), _Filtering("random", bench.seed)
         try:
             found = mechanism.collect(task, [job], [bench.seed], model)
             out = mechanism.release(found[0], 1, np.random.default_rng(bench.seed))

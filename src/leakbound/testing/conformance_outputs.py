@@ -286,7 +286,7 @@ R = TypeVar("R")
 Rates = tuple[Floats, Floats]
 
 
-class Remembered(Wrapper):
+class _Remembered(Wrapper):
     """Answers a request as it did before: a puppet is a function of the prompt."""
 
     def __init__(self, model: Model) -> None:
@@ -342,7 +342,7 @@ def _relate(bench: Bench, one: Job, other: Job) -> tuple[Job, Job]:
 
 def samples(bench: Bench, task: Task, job: Job, pattern: str) -> Outputs:
     """Outputs of one context, with everything that is drawn on the way drawn afresh."""
-    mechanism, puppet = bench.mechanism, Remembered(bench.puppet(pattern, job.query))
+    mechanism, puppet = bench.mechanism, _Remembered(bench.puppet(pattern, job.query))
     rng = np.random.default_rng([bench.seed, 5])
     if isinstance(mechanism.guarantee, Subsampled) or mechanism.noise_in_collect(task, job.query):
         draws = [bench.seed + i for i in range(bench.scaled(TEXTS))]
@@ -453,7 +453,7 @@ def public_facts(bench: Bench) -> str:
 
 
 def _facts(bench: Bench, task: Task, job: Job, pattern: str) -> tuple[object, ...]:
-    mechanism, model = bench.mechanism, Remembered(bench.puppet(pattern, job.query))
+    mechanism, model = bench.mechanism, _Remembered(bench.puppet(pattern, job.query))
     asked = Counter(_shape(request) for request in mechanism.requests(task, job, bench.seed))
     (aggregate,) = mechanism.collect(task, [job], [bench.seed], model)
     if mechanism.noise_in_collect(task, job.query):
@@ -477,7 +477,7 @@ def state(bench: Bench) -> str:
     """An aggregate depends on its own job alone, and a text on its output, whatever came before."""
     mechanism = bench.mechanism
     for task, query in (*bench.queries(), TWO):
-        model = Remembered(bench.puppet("agree", query))
+        model = _Remembered(bench.puppet("agree", query))
         job, other = (bench.flipped(query, voters) for voters in (0, bench.crowd))
         first, between, again, last = (
             mechanism.collect(task, [one], [bench.seed], model)[0] for one in (job, other, job, job)

@@ -64,7 +64,7 @@ class RandomizedResponse:
 
 
 @dataclass(frozen=True)
-class GaussianVotes:
+class _GaussianVotes:
     """Votes under Gaussian noise; the canary moves one vote with a known probability."""
 
     voters: int = 3
@@ -160,8 +160,8 @@ MOST = 2**14  # pairs with which a claim up to 4 must be testable
 SLACK = 1e-6  # of a truth that is known from a grid of thresholds
 
 
-Scene = RandomizedResponse | GaussianVotes
-SCENES: tuple[Scene, ...] = (RandomizedResponse(1.0), GaussianVotes())
+Scene = RandomizedResponse | _GaussianVotes
+SCENES: tuple[Scene, ...] = (RandomizedResponse(1.0), _GaussianVotes())
 
 
 def _design(scene: Scene) -> TrialDesign:

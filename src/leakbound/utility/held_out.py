@@ -98,7 +98,7 @@ class HeldOut:
         )
 
 
-def held_out(
+def draw_held_out(
     rows: Context, task: Task, shots: int, queries: int, rng: np.random.Generator
 ) -> HeldOut:
     """Draw a context of all rows (PRIVATE), and rows outside of it whose inputs are the queries.

@@ -51,7 +51,7 @@ _WORD = re.compile(r"([^\W\d_]+)[^\w%]*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Numeral:
+class _Numeral:
     """A number as a text shows it."""
 
     value: float
@@ -60,7 +60,7 @@ class Numeral:
     of_code: bool
 
 
-def numerals_in(text: str) -> list[Numeral]:
+def numerals_in(text: str) -> list[_Numeral]:
     found = [*_NUMERAL.finditer(text)]
     ends = [0, *(one.end() for one in found)]
     gaps = [text[end : one.start()] for end, one in zip(ends, found, strict=False)]
@@ -110,17 +110,17 @@ def _rows(shares: Sequence[bool], gaps: Sequence[str]) -> list[bool]:
     return [sizes[one] >= ROW for one in rows]
 
 
-def _parse(found: re.Match[str], before: str, in_row: bool) -> Numeral:
+def _parse(found: re.Match[str], before: str, in_row: bool) -> _Numeral:
     parts = found.groupdict("")
     word = _WORD.search(before[-LONGEST_LABEL:])
     labelled = word is not None and word[1].lower() in LABELS
     if parts["of"]:
-        return Numeral(min(float(parts["share"]), MOST) / int(parts["of"]), True, labelled, in_row)
+        return _Numeral(min(float(parts["share"]), MOST) / int(parts["of"]), True, labelled, in_row)
     grouped = _GROUPED.fullmatch(parts["digits"]) is not None
     digits = parts["digits"].replace(",", "" if grouped else ".")
     size = min(float(f"{digits}{parts['power']}"), MOST) / (100 if parts["percent"] else 1)
     decimal = "." in digits or bool(parts["power"] or parts["percent"])
-    return Numeral(
+    return _Numeral(
         value=-size if parts["sign"] else size,
         decimal=decimal,
         labelled=labelled,

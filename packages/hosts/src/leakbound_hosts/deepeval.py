@@ -6,13 +6,13 @@ from pathlib import Path
 
 from leakbound.auditing import AuditResult, load_result
 from leakbound.gating.gate import Gate, check_gate
-from leakbound_hosts.summary import missing_host
+from leakbound_hosts.summary import host_error
 
 try:
     from deepeval.metrics import BaseMetric
     from deepeval.test_case import LLMTestCase
 except ModuleNotFoundError:
-    raise missing_host("deepeval", "deepeval") from None
+    raise host_error("deepeval", "deepeval") from None
 
 
 class LeakageMetric(BaseMetric):

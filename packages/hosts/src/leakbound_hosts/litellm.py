@@ -9,14 +9,14 @@ from typing import Any
 from leakbound.errors import BudgetExhausted, LeakboundError, StoreError, UsageError
 from leakbound.privacy import ApproxDP, Guarantee, PureDP
 from leakbound.serving.ledger import DATASET, Ledger
-from leakbound_hosts.summary import missing_host
+from leakbound_hosts.summary import host_error
 
 try:
     from fastapi import HTTPException
     from litellm.integrations.custom_guardrail import CustomGuardrail
     from litellm.types.guardrails import GuardrailEventHooks
 except ModuleNotFoundError:
-    raise missing_host("litellm[proxy]", "litellm") from None
+    raise host_error("litellm[proxy]", "litellm") from None
 
 CALLS = ("completion", "text_completion", "responses", "anthropic_messages")  # one answer each
 STATUS = ((BudgetExhausted, 403), (StoreError, 503))

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from leakbound.auditing import AuditResult
-from leakbound_hosts.summary import labels_of, missing_host, numbers_of, public_record
+from leakbound_hosts.summary import host_error, labels_of, numbers_of, public_record
 
 ARTIFACT = "leakbound/record.json"
 
@@ -21,7 +21,7 @@ def log_result(result: AuditResult, run_id: str | None = None) -> str:
     try:
         import mlflow
     except ModuleNotFoundError:
-        raise missing_host("mlflow", "mlflow") from None
+        raise host_error("mlflow", "mlflow") from None
     with _run(mlflow, run_id) as run:
         chosen: str = run.info.run_id
         mlflow.log_metrics(numbers_of(result), run_id=chosen)

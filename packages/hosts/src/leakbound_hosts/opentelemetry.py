@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leakbound._version import __version__
 from leakbound.auditing import AuditResult
-from leakbound_hosts.summary import missing_host
+from leakbound_hosts.summary import host_error
 
 EVENT = "gen_ai.evaluation.result"
 EVALUATION = "leakbound.epsilon"
@@ -20,7 +20,7 @@ def emit_result(result: AuditResult, response_id: str | None = None) -> None:
     try:
         from opentelemetry._logs import SeverityNumber, get_logger
     except ModuleNotFoundError:
-        raise missing_host("opentelemetry-api", "opentelemetry") from None
+        raise host_error("opentelemetry-api", "opentelemetry") from None
     violated = result.verdict == "violation"
     get_logger("leakbound", __version__).emit(
         event_name=EVENT,

@@ -17,7 +17,7 @@ from leakbound.systems import as_system
 from leakbound.systems.load import load_system
 from leakbound.systems.protocol import System
 from leakbound.tasks import Context
-from leakbound.tasks.rows.datasets import read_rows
+from leakbound.tasks.rows.datasets import load_rows
 
 _Fields = Mapping[str, object]
 
@@ -71,4 +71,4 @@ def _rows(config: _Fields) -> Context:
 
 @cache
 def _all_rows(data: str) -> Context:
-    return read_rows(data)
+    return load_rows(data)

@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Unpack
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn, Unpack
 import pytest
 
 if TYPE_CHECKING:
-    from leakbound.api.parameters import AuditOptions, Rows, UserSystem
+    from leakbound.api.parameters import AuditParameters, Rows, UserSystem
     from leakbound.auditing import AuditResult, AuditSpec
     from leakbound.auditing.collect.collect import CollectionPlan
     from leakbound.models import Model
@@ -71,8 +71,9 @@ class PrivacyAudit:
         rows: Rows | None = None,
         system: UserSystem | None = None,
         *,
+        settings: Mapping[str, object] | None = None,
         calls: CallOptions | None = None,
-        **options: Unpack[AuditOptions],
+        **options: Unpack[AuditParameters],
     ) -> AuditResult:
         """The record of an audit; it asserts nothing. Arguments are those of `leakbound.audit`,
         without `out`.
@@ -84,7 +85,7 @@ class PrivacyAudit:
         from leakbound.errors import LeakboundError
 
         try:
-            return self._record(rows, system, calls, options)
+            return self._record(rows, system, settings, calls, options)
         except (
             LeakboundError
         ) as error:  # a traceback of pytest's shows arguments, and these are private rows
@@ -94,8 +95,9 @@ class PrivacyAudit:
         self,
         rows: Rows | None,
         system: UserSystem | None,
+        settings: Mapping[str, object] | None,
         calls: CallOptions | None,
-        options: AuditOptions,
+        options: AuditParameters,
     ) -> AuditResult:
         from leakbound.api.audits import prepare_call
         from leakbound.auditing.audit import run_audit
@@ -106,6 +108,7 @@ class PrivacyAudit:
         prepared = prepare_call(
             rows,
             system=system,
+            settings=settings,
             source=source,
             opener=open_models if self.live else self._kept,
             **options,

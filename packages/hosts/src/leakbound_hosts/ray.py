@@ -30,7 +30,8 @@ from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Model, Unopened
-from leakbound.systems import CallOptions, HttpStore, HttpSystem, SharedStore, SystemMechanism
+from leakbound.systems import CallOptions, HttpStore, HttpSystem, SharedStore
+from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Mechanism, Task
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ class RayCluster:
         items: Sequence[Item],
     ) -> Generator[tuple[Item, R], None, None]:  # fmt: skip
         """Work on each item, with the model at an address opened in every worker."""
-        return spread(self, partial(opened, rooted(address)), work, items)
+        return spread(self, partial(opened, from_root(address)), work, items)
 
 
 def spread(
@@ -112,7 +113,7 @@ def spread(
                 tasks[crew[worker].do.remote(items[then])] = (then, worker)
 
 
-def rooted(address: str, plain: bool = False) -> str:
+def from_root(address: str, plain: bool = False) -> str:
     """An address that workers in other folders can open."""
     match = ADDRESS.fullmatch(address)
     if match and (match[1] or plain) and Path(match[2]).exists():
@@ -272,7 +273,8 @@ def on_cluster(
 
 def _require_divisible(mechanism: Mechanism) -> None:
     """Refuse what several workers would ask at the same time about what one of them put there."""
-    system = mechanism.system if isinstance(mechanism, SystemMechanism) else None
+    application = application_of(mechanism)
+    system = None if application is None else application.system
     if isinstance(system, SharedStore):
         raise UsageError(
             "a session design puts the canary of each trial into one store and takes it out, and a "
@@ -308,8 +310,8 @@ def _tool(
             "files at the same place, and models and systems must have an address."
         )
     task, pairs, size, keep_text, controls, late = asked
-    if isinstance(mechanism, SystemMechanism):
-        mechanism = mechanism.called(calls)
+    if application := application_of(mechanism):
+        mechanism = application.called(calls)
     return CollectionPlan(task, mechanism, pairs, size, keep_text, controls, late), model
 
 
@@ -326,5 +328,5 @@ def _absolute(spec: AuditSpec) -> AuditSpec:
     """Workers have folders of their own: local files are named from the root."""
     places = ("model", "embedder", "judge_model", "address")
     named = {name: getattr(spec.system, name) for name in places}
-    update = {name: rooted(to, name == "embedder") for name, to in named.items() if to}
+    update = {name: from_root(to, name == "embedder") for name, to in named.items() if to}
     return spec.model_copy(update={"system": spec.system.model_copy(update=update)})

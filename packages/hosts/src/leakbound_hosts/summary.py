@@ -10,7 +10,7 @@ from leakbound.auditing import AuditResult
 from leakbound.errors import UsageError
 
 
-def missing_host(package: str, extra: str) -> UsageError:
+def host_error(package: str, extra: str) -> UsageError:
     """The error for an integration whose package is not installed."""
     return UsageError(f"{package} is not installed; install it with: {install_hint(extra)}.")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from leakbound.auditing import AuditResult
 from leakbound.errors import UsageError
-from leakbound_hosts.summary import labels_of, missing_host, numbers_of, public_record
+from leakbound_hosts.summary import host_error, labels_of, numbers_of, public_record
 
 KIND = "leakbound-record"  # type of the artifact
 
@@ -21,7 +21,7 @@ def log_result(result: AuditResult, run: Any = None) -> None:
     try:
         import wandb
     except ModuleNotFoundError:
-        raise missing_host("wandb", "wandb") from None
+        raise host_error("wandb", "wandb") from None
     chosen = wandb.run if run is None else run
     if chosen is None:
         raise UsageError("no run of W&B is active; call wandb.init() first, or give run=...")

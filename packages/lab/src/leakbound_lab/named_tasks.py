@@ -22,7 +22,7 @@ from leakbound.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True)
-class PaperTask:
+class _PaperTask:
     """A task with its sources."""
 
     task: Task
@@ -96,7 +96,7 @@ def _classes(
     fields: tuple[FieldMap, ...],
     words: tuple[str, str, str],
     hub: tuple[str, str | None] | None = None,
-) -> PaperTask:
+) -> _PaperTask:
     """A classification task.
 
     labels: every spelling of a label in the data, with the word that the prompt uses. words: of
@@ -104,7 +104,7 @@ def _classes(
     """
     shown = tuple(dict.fromkeys(labels.values()))
     task = Task(name, shown, words[0], words[1], f"{words[2]} Choose one of: {', '.join(shown)}.")
-    return PaperTask(task, about, fields, labels.get, hub)
+    return _PaperTask(task, about, fields, labels.get, hub)
 
 
 def _texts(
@@ -113,8 +113,8 @@ def _texts(
     fields: tuple[FieldMap, ...],
     words: tuple[str, str, str],
     hub: tuple[str, str | None] | None = None,
-) -> PaperTask:
-    return PaperTask(
+) -> _PaperTask:
+    return _PaperTask(
         Task(name, (), words[0], words[1], words[2]),
         about,
         fields,
@@ -174,7 +174,7 @@ _ALL = (
         (PLAIN, FieldMap("{content}", "label")),
         ("Article", "About", "Say what each article is about."), ("fancyzhx/dbpedia_14", None),
     ),
-    PaperTask(
+    _PaperTask(
         Task(
             "gsm8k", tuple("0123456789"), "Problem", "First digit",
             "Solve each problem and give the first digit of the result.",
@@ -216,4 +216,4 @@ _ALL = (
         (QUESTION,), ("Document", "Answer", FROM_TEXT),
     ),
 )  # fmt: skip
-NAMED_TASKS: dict[str, PaperTask] = {one.task.name: one for one in _ALL}
+NAMED_TASKS: dict[str, _PaperTask] = {one.task.name: one for one in _ALL}

@@ -203,14 +203,13 @@ def hidden(aggregate: Aggregate, asked: RenderedQuery, answers: tuple[str, ...])
     seen = reply_of(aggregate)
     kept = None if seen is None else mask_reply(seen, asked.target, answers)
     channels = {name: _hidden_text(one, asked) for name, one in aggregate.channels.items()}
-    if not isinstance(aggregate, GeneratedText):
-        return replace(aggregate, reply=kept, channels=channels)
-    return GeneratedText(asked.kept(aggregate.text), kept, channels)
+    if isinstance(aggregate, GeneratedText):
+        aggregate = GeneratedText(asked.kept(aggregate.text))
+    return replace(aggregate, reply=kept, channels=channels)
 
 
 def _hidden_text(found: GeneratedText, asked: RenderedQuery) -> GeneratedText:
     """What may be kept of the text of a channel: what its one score reads, and the witness."""
     seen = reply_of(found)
-    return GeneratedText(
-        redact(found.text, asked.target), None if seen is None else mask_reply(seen, asked.target)
-    )
+    kept = None if seen is None else mask_reply(seen, asked.target)
+    return GeneratedText(redact(found.text, asked.target), reply=kept)

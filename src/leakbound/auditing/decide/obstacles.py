@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from leakbound.attacks import Attack
-from leakbound.auditing.decide.verdict import Obstacle, sees_something
+from leakbound.auditing.decide.verdict import Obstacle, blind_unless
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import Tally
 from leakbound.auditing.observe.rejections import rejections
@@ -93,22 +93,18 @@ def blind_sentence(
     if controls.seen:
         yield from controls_lost(controls)
         return
-    if bound is not None:
-        yield sees_something(bound)
-        return
-    if controls.p_value is None:
-        yield (
-            "attack_blind",
-            "no control was asked, so nothing shows that this attack sees anything; leave "
-            "controls=0 out.",
-        )
-        return
-    yield (
-        "attack_blind",
-        "nothing shows that this attack sees the canary: contexts in which it stands everywhere "
-        f"did not clearly score higher than contexts without it ({controls.pairs} of each, p = "
-        f"{controls.p_value:.2g}). Ask more --controls; where they show no more, {_advice(attack)}",
+    why = (
+        "no control was asked, so nothing shows that this attack sees anything; leave controls=0 "
+        "out."
     )
+    if controls.p_value is not None:
+        why = (
+            "nothing shows that this attack sees the canary: contexts in which it stands "
+            "everywhere did not clearly score higher than contexts without it "
+            f"({controls.pairs} of each, p = {controls.p_value:.2g}). Ask more --controls; where "
+            f"they show no more, {_advice(attack)}"
+        )
+    yield blind_unless(bound, why)
 
 
 def only_in_bulk(attack: Attack, controls: ControlCheck, shown: bool) -> Iterator[Obstacle]:

@@ -78,6 +78,11 @@ def sees_something(bound: Estimate) -> Obstacle:
     )
 
 
+def blind_unless(bound: Estimate | None, why: str) -> Obstacle:
+    """Nothing shows that an attack sees anything, unless a bound above 0 does."""
+    return ("attack_blind", why) if bound is None else sees_something(bound)
+
+
 def without_blindness(bound: Estimate | None, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
     """No attack is blind beside a bound above 0: what is said there is that trials are too few."""
     blind = [at for at, (code, _) in enumerate(against) if code == "attack_blind"]

@@ -260,7 +260,7 @@ def _draw(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, Ren
         raise UsageError(
             f"the answer {asked.member!r} that speaks for a member is not one of "
             f"{', '.join(allowed)}; give the canary "
-            "one of these labels (--canary-label), or use the query membership."
+            "one of these labels (its option label), or use the query membership."
         )
     drawn = tuple(rows[i] for i in chosen)
     return drawn if pairs.beside is None else pairs.beside, canary, asked

@@ -5,10 +5,10 @@ from leakbound.auditing.logs.log_audit import (
     LogAudit,
     LogVerdict,
     audit_logs,
-    read_outputs,
-    read_records,
+    load_outputs,
+    load_texts,
 )
 
 __all__ = [
-    "DisclosedRecord", "LogAudit", "LogVerdict", "audit_logs", "read_outputs", "read_records",
+    "DisclosedRecord", "LogAudit", "LogVerdict", "audit_logs", "load_outputs", "load_texts",
 ]  # fmt: skip

@@ -33,13 +33,13 @@ from leakbound.tasks.rows.sources import SourceRow, source_rows
 USUAL = ("output", "answer", "response", "completion", "reply", "text")
 
 
-def read_records(file: Path, fields: Sequence[str] = ()) -> list[tuple[str, ...]]:
+def load_texts(file: Path, fields: Sequence[str] = ()) -> list[tuple[str, ...]]:
     """The texts of each row."""
     rows = source_rows(str(file))
     return [tuple(_texts_of(row, fields or tuple(row.fields))) for row in rows]
 
 
-def read_outputs(file: Path, field: str | None = None) -> list[str]:
+def load_outputs(file: Path, field: str | None = None) -> list[str]:
     """The outputs of an application."""
     rows = source_rows(str(file))
     name = field or _output_field(str(file), rows[0])
@@ -92,7 +92,7 @@ END = -1  # between two texts, and in place of a word that no record has
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Passage:
+class _Passage:
     """Words of a record that stand side by side in an output, and in no other record."""
 
     words: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ def words_of(text: str) -> list[str]:
 
 def longest_passages(
     records: Sequence[Sequence[str]], outputs: Iterable[str], groups: Sequence[int] | None = None
-) -> list[Passage]:
+) -> list[_Passage]:
     """Find the longest passage of each record in the outputs.
 
     A passage that stands in two records says of neither that it was disclosed, so it counts for
@@ -143,7 +143,7 @@ def longest_passages(
         size += 1
     words = [*known]
     return [
-        Passage(tuple(words[word] for word in mine[at : at + many]))
+        _Passage(tuple(words[word] for word in mine[at : at + many]))
         for at, many in zip(start.tolist(), length.tolist(), strict=True)
     ]
 
@@ -310,7 +310,7 @@ def _rates(mine: Sequence[float], others: Sequence[float]) -> dict[int, tuple[fl
 
 
 def _disclose(
-    passages: Sequence[Passage], p_values: Floats, chosen: Sequence[int],
+    passages: Sequence[_Passage], p_values: Floats, chosen: Sequence[int],
     outputs: Sequence[str], show: bool,
 ) -> tuple[DisclosedRecord, ...]:  # fmt: skip
     """Longest first."""

@@ -167,7 +167,7 @@ def channels_shown(wanted: tuple[str, ...], controls: Sequence[EvidenceRow]) -> 
     if lacking and controls:
         raise TargetError(
             f"no control reply of the system has the channel {lacking[0]!r}; name another, or let "
-            "the system reply with an empty text where the channel is silent. --channel all tests "
+            "the system reply with an empty text where the channel is silent. --channels all tests "
             "those that there are."
         )
     return wanted

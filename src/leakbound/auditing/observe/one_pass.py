@@ -39,7 +39,6 @@ from leakbound.estimators import (
 )
 from leakbound.estimators.exact import Profile, ProfileSum
 from leakbound.stats import Estimate
-from leakbound.systems import SystemMechanism
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Vector, Votes, reply_of
 from leakbound.witness import shows_more
 from leakbound.witness.features import ReplyFeatures
@@ -167,7 +166,7 @@ class OnePass:
         return self.control_rows[self.prepared.controls.single :]
 
     def _controls_show_more(self) -> bool:
-        if self.design.replies or not isinstance(self.prepared.mechanism, SystemMechanism):
+        if self.design.replies or not self.prepared.mechanism.is_application:
             return False
         replies = (reply_of(one) for row in self._full_rows for one in row.both)
         answers = self.prepared.task.answers(self.prepared.pairs[0].asked.query)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from leakbound.attacks import Attack, Given, RenderedQuery, ScoredAttack
+from leakbound.attacks import Attack, RenderedQuery, ScoredAttack
 from leakbound.auditing.design.pairs import FILLER, label_order, relation_of
 from leakbound.auditing.design.seeds import generator
 from leakbound.auditing.prepare.build import (
@@ -53,7 +53,7 @@ class PlantedCanary:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OneRunDesign:
+class _OneRunDesign:
     """Everything that one run plants and asks (PRIVATE)."""
 
     documents: Context
@@ -110,7 +110,7 @@ class OneRunDesign:
 def design_one_run(
     rows: Context, task: Task, attack: Attack, canaries: int, controls: int,
     documents: int | None, seed: int,
-) -> OneRunDesign:  # fmt: skip
+) -> _OneRunDesign:  # fmt: skip
     """Draw held-out rows, canaries and coins."""
     held_out = canaries + 2 * controls
     _require_rows(len(rows), held_out, documents)
@@ -133,7 +133,7 @@ def design_one_run(
         PlantedCanary(at - 2 * controls, record, asked, coin)
         for at, ((record, asked), coin) in enumerate(zip(made, planted, strict=True))
     )
-    return OneRunDesign(
+    return _OneRunDesign(
         tuple(rows[i] for i in kept), every[: 2 * controls], every[2 * controls :],
         attack.insertion == "replace", 2 * _late(controls),
     )  # fmt: skip
@@ -180,7 +180,7 @@ class PreparedOneRun:
     task: Task
     mechanism: SystemMechanism
     attack: ScoredAttack
-    design: OneRunDesign
+    design: _OneRunDesign
     data: str
     handed: tuple[str, ...]
 
@@ -220,10 +220,10 @@ def prepare_one_run(
     data, task = documents_and_task(spec.design, given.rows, given.task)
     attack = build_attack(spec.attack, mechanism, given)
     attack = replace(attack, canary=attack.canary.fit(data, str.split))
-    if isinstance(attack.canary, Given):
+    if attack.canary.fixed:
         raise UsageError(
-            "the canary 'given' is one record, and a one_run design needs as many as it has "
-            "canaries; use --canary coded."
+            f"the canary {attack.canary.name!r} is one record, and a one_run design needs as many "
+            "as it has canaries; use --canary coded."
         )
     if spec.design.store_text == "none" and attack.query.free:
         raise UsageError(
@@ -259,7 +259,7 @@ def prepare_one_run(
     )  # fmt: skip
 
 
-def _warnings(design: OneRunDesign) -> tuple[str, ...]:
+def _warnings(design: _OneRunDesign) -> tuple[str, ...]:
     """What should be known of the canaries before any is planted."""
     documents = {row.input for row in design.documents}
     # they are there whatever their coins say

@@ -18,8 +18,8 @@ from leakbound.auditing.decide.verdict import (
     Conclusion,
     Obstacle,
     above_zero,
+    blind_unless,
     score_reading,
-    sees_something,
     unshown_sentence,
     without_blindness,
 )
@@ -55,7 +55,7 @@ from leakbound.stats.counts.ranked import Ranked
 from leakbound.systems import (
     OneSession,
     SystemMechanism,
-    filled_store,
+    fill_store,
     require_store,
 )
 from leakbound.tasks import Aggregate, Outputs, Vector
@@ -164,24 +164,19 @@ def _blind(
                 "more.",
             )
         return
-    if bound is not None:
-        yield sees_something(bound)
-        return
-    if controls.p_value is None:
-        yield (
-            "attack_blind",
-            "no control canary was asked about, so nothing shows that this attack sees anything; "
-            "leave controls=0 out.",
-        )
-        return
-    other = "lookup" if prepared.attack.query.free else "recall"
-    yield (
-        "attack_blind",
-        "nothing shows that this attack sees a canary: control canaries that were planted did not "
-        f"clearly score higher than those that were not ({controls.pairs} of each, p = "
-        f"{controls.p_value:.2g}). Ask about more --controls; where they show no more, try --query "
-        f"{other}.",
+    why = (
+        "no control canary was asked about, so nothing shows that this attack sees anything; leave "
+        "controls=0 out."
     )
+    if controls.p_value is not None:
+        other = "lookup" if prepared.attack.query.free else "recall"
+        why = (
+            "nothing shows that this attack sees a canary: control canaries that were planted did "
+            f"not clearly score higher than those that were not ({controls.pairs} of each, p = "
+            f"{controls.p_value:.2g}). Ask about more --controls; where they show no more, try "
+            f"--query {other}."
+        )
+    yield blind_unless(bound, why)
 
 
 Floats = npt.NDArray[np.float64]
@@ -519,7 +514,7 @@ def _open(prepared: PreparedOneRun) -> Iterator[SystemMechanism]:
     mechanism, design = prepared.mechanism, prepared.design
     store = require_store(mechanism.system, mechanism.name)
     try:
-        with filled_store(
+        with fill_store(
             store, design.records, design.documents, mechanism.calls, mechanism.name
         ) as session:
             yield replace(mechanism, system=OneSession(session))

@@ -25,7 +25,7 @@ from leakbound.auditing.spec.groups import AttackSpec, SystemSpec
 from leakbound.auditing.store.folder import Settings
 from leakbound.errors import UsageError
 from leakbound.estimators import ESTIMATORS, Estimator
-from leakbound.mechanisms import PublicFacts, served_options
+from leakbound.mechanisms import PublicFacts, service_options
 from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import (
     Endpoint,
@@ -37,8 +37,9 @@ from leakbound.models import (
     open_embedder,
 )
 from leakbound.models.address import is_address, open_shared
-from leakbound.systems import SystemMechanism, load_system
+from leakbound.systems import load_system
 from leakbound.systems.channels import ALL
+from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Context, Mechanism, Task
 
 
@@ -108,7 +109,7 @@ def build_served(spec: AuditSpec, task: Task) -> Mechanism:
         return build_mechanism(spec)
     named, claim = spec.system.mechanism, spec.decision
     facts = PublicFacts(spec.design.shots, len(task.labels), claim.epsilon, claim.delta)
-    grouped = Component(kind=named.kind, **served_options(named.kind, named.options, facts))
+    grouped = Component(kind=named.kind, **service_options(named.kind, named.options, facts))
     system = spec.system.model_copy(update={"mechanism": grouped})
     return build_mechanism(spec.model_copy(update={"system": system}))
 
@@ -143,7 +144,7 @@ def _require_examples(mechanism: Mechanism, shots: int) -> None:
     if isinstance(parts, int) and parts > shots:
         raise UsageError(
             f"{parts} partitions need at least as many examples, and shots is {shots}; use "
-            f"--partitions {shots} or fewer, or --shots {parts} or more."
+            f"partitions={shots} or fewer, or --shots {parts} or more."
         )
 
 
@@ -223,11 +224,11 @@ def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
     """A system that keeps what goes through its channels."""
     if not channels:
         return mechanism
-    if isinstance(mechanism, SystemMechanism):
-        return replace(mechanism, channels=channels)
+    if application := application_of(mechanism):
+        return replace(application, channels=channels)
     raise UsageError(
         f"channels are those of an application, and {mechanism.name} is a mechanism, which has its "
-        "answer alone; give an application with --system, or leave --channel out."
+        "answer alone; give an application with --system, or leave --channels out."
     )
 
 
@@ -239,7 +240,7 @@ def estimator_of(estimator: Estimator, channels: tuple[str, ...], controls: int)
     if found is None:
         raise UsageError(
             f"channels are tested by e-processes, and the estimator is {estimator.name}; use "
-            "--estimator e_process, or leave --channel out."
+            "--estimator e_process, or leave --channels out."
         )
     if ALL in channels and not controls:
         raise UsageError(
@@ -263,8 +264,8 @@ def repeat_share(share: float | None, mechanism: Mechanism) -> float:
         return 0.0
     if share is not None:
         return share
-    known = isinstance(mechanism, SystemMechanism) and mechanism.stateless
-    return STATELESS_SHARE if known else 1.0
+    application = application_of(mechanism)
+    return STATELESS_SHARE if application and application.stateless else 1.0
 
 
 def model_of_run(spec: AuditSpec, manifest: Settings) -> Unopened:

@@ -12,6 +12,7 @@ from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.systems import SharedStore, SystemMechanism, require_store
+from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Context, Example, Mechanism, Task
 from leakbound.tasks.rows.fields import (
     INPUT_FIELDS,
@@ -98,8 +99,9 @@ def share_store(
 
 def require_system(mechanism: Mechanism, layout: str) -> SystemMechanism:
     """Refuse what is not a system of a user."""
-    if isinstance(mechanism, SystemMechanism):
-        return mechanism
+    application = application_of(mechanism)
+    if application is not None:
+        return application
     raise UsageError(
         f"a {layout} design plants canaries in a store, and {mechanism.name} is a mechanism that "
         "is shown its examples anew for each answer; give a store with --system, or leave --design "

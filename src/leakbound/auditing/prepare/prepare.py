@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from itertools import chain
 
-from leakbound.attacks import Given
 from leakbound.attacks.background_copies import VoteContexts, edge_copies
 from leakbound.auditing.design.pairs import Copies, Pair, design, relation_of
 from leakbound.auditing.prepare.build import (
@@ -47,10 +46,8 @@ from leakbound.estimators import Estimator, TrialDesign, require_deciding
 from leakbound.estimators.base import ROUNDING
 from leakbound.estimators.random_guessing import RANDOM_GUESSING, two_sided
 from leakbound.mechanisms import build_mechanism as from_catalogue
-from leakbound.mechanisms.parts.single import Undefended
 from leakbound.models import Model, Scripted, may_change, require
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
-from leakbound.systems import SystemMechanism
 from leakbound.tasks import (
     Context,
     Example,
@@ -131,7 +128,7 @@ def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
     spec, task, mechanism, model = parts.spec, parts.task, parts.mechanism, parts.model
     cost, changes = cost_of(parts), may_change(model) if mechanism.needs else True
     # nobody looked into a system
-    ignores = not isinstance(mechanism, SystemMechanism) and cost.epsilon(0.0) == 0
+    ignores = not mechanism.is_application and cost.epsilon(0.0) == 0
     controls = parts.pairs.controls(0 if ignores else spec.design.controls)
     objects = repr(task) if "task" in parts.handed else ""
     sources = sources_of(mechanism, parts.data, model.fingerprint, objects)
@@ -289,7 +286,7 @@ def require_evidence(prepared: Prepared) -> None:
     shape = prepared.spec.design
     # a mechanism answers one query; a session of a system takes several questions
     asked = prepared.pairs[0].asked.query
-    if asked.calls > 1 and not isinstance(prepared.mechanism, SystemMechanism):
+    if asked.calls > 1 and not prepared.mechanism.is_application:
         raise UsageError(
             f"the query {prepared.attack.query.name} has {asked.calls} questions, which are asked "
             f"in one session of a system, and {prepared.mechanism.name} is a mechanism, which "
@@ -302,8 +299,7 @@ def require_evidence(prepared: Prepared) -> None:
             raise UsageError(
                 "a free answer is released once; use --answers 1, or a query with given answers."
             )
-        asked_once = isinstance(mechanism, SystemMechanism | Undefended)
-        if asked_once or mechanism.noise_in_collect(prepared.task, prepared.pairs[0].asked.query):
+        if mechanism.answers_once or mechanism.noise_in_collect(prepared.task, asked):
             raise UsageError(
                 f"answers is {count}, and {mechanism.name} is asked once in each trial: its "
                 f"further answers would be copies of the first, held against {count} times the "
@@ -320,7 +316,7 @@ def require_evidence(prepared: Prepared) -> None:
                 f"the answer to {prepared.attack.query.name} is a free text, and store_text is "
                 "none; use --store-text canary_only, which keeps the canary's words of it."
             )
-        if isinstance(prepared.attack.canary, Given):
+        if prepared.attack.canary.fixed:
             raise UsageError(
                 "a run keeps its configuration, which holds the text of the canary 'given', and "
                 "store_text is none; use --store-text canary_only, or another canary."
@@ -358,7 +354,7 @@ def require_alone(spec: AuditSpec, handed: Handed) -> None:
     if spec.attack.channels:
         raise UsageError(
             f"channels are tested against an epsilon, and the claim is {RANDOM_GUESSING}; leave "
-            "--channel out, or state --epsilon in place of --claim."
+            "--channels out, or state --epsilon in place of --claim."
         )
     if (decision.assume_hit, decision.assume_false_alarm) != (1.0, 0.0):
         raise UsageError(

@@ -14,7 +14,7 @@ from leakbound.tasks.rows.datasets import (
     as_examples,
     infer_task,
     inline_rows,
-    read_rows,
+    load_rows,
     require_classes,
 )
 from leakbound.tasks.rows.row_checks import warn_of_rows
@@ -42,7 +42,7 @@ def _load(design: Design) -> tuple[Context, Task]:
             drop_empty=design.drop_empty,
         )  # fmt: skip
     elif design.data is not None:
-        rows = read_rows(design.data, *_fields(design), design.drop_empty, design.delimiter,
+        rows = load_rows(design.data, *_fields(design), design.drop_empty, design.delimiter,
                          design.encoding)  # fmt: skip
     elif design.task in (None, "help_desk"):
         return help_desk(SYNTHETIC_ROWS, generator(design.seed, "data")), HELP_DESK

@@ -20,7 +20,7 @@ from leakbound.auditing.receipts.verify import load_result
 from leakbound.auditing.result.assemble import assemble
 from leakbound.auditing.result.audit_result import AuditResult
 from leakbound.auditing.spec.audit_spec import AuditSpec, make_spec
-from leakbound.auditing.store.folder import KEY, TRIALS, Settings, read_manifest
+from leakbound.auditing.store.folder import KEY, TRIALS, Settings, load_manifest
 from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import LeakboundError, StoreError, UsageError
 from leakbound.estimators import PairedScores
@@ -47,7 +47,7 @@ class Recomputed:
 def recompute(folder: Path) -> Recomputed:
     """Compute bounds and verdict of a run again, from its stored trials."""
     try:
-        kept, manifest = load_result(folder), read_manifest(folder)
+        kept, manifest = load_result(folder), load_manifest(folder)
         spec = _spec(kept, manifest)
         with TemporaryDirectory() as space:
             again = _compute(spec, _copy(folder, Path(space)), manifest)
@@ -59,7 +59,7 @@ def recompute(folder: Path) -> Recomputed:
 
 def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
     """Scores of the single outputs of a run's paired trials, and what its controls showed."""
-    kept, manifest = load_result(folder), read_manifest(folder)
+    kept, manifest = load_result(folder), load_manifest(folder)
     if not (folder / TRIALS).is_file():
         raise StoreError(f"{str(folder)!r} holds no {TRIALS}; give the folder of a whole run.")
     spec = _spec(kept, manifest)
@@ -114,7 +114,7 @@ def _pass_over(spec: AuditSpec, folder: Path, manifest: Settings) -> OnePass:
 
 
 def _identity(folder: Path) -> Settings:
-    return {key: value for key, value in read_manifest(folder).items() if key != "schema_version"}
+    return {key: value for key, value in load_manifest(folder).items() if key != "schema_version"}
 
 
 def _require_same(found: Settings, audited: Settings) -> None:

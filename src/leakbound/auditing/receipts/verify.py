@@ -15,7 +15,7 @@ from typing import Any
 
 from leakbound.auditing.result.audit_result import VERSION, AuditResult
 from leakbound.auditing.store import chain
-from leakbound.auditing.store.commitments import COMMITMENT, Commitment, read_commitment
+from leakbound.auditing.store.commitments import COMMITMENT, Commitment, load_commitment
 from leakbound.auditing.store.folder import (
     DIGITS,
     TRIALS,
@@ -23,7 +23,7 @@ from leakbound.auditing.store.folder import (
     is_keyed,
     is_run,
     key_hash,
-    read_manifest,
+    load_manifest,
     stable_json,
 )
 from leakbound.auditing.store.integrity import (
@@ -63,7 +63,7 @@ def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
     files = {name: _bytes(folder / name) for name in FILES[: 1 + finished]}
     made, unreadable, anchor = None, list[str](), ""
     try:
-        made = read_commitment(folder)
+        made = load_commitment(folder)
     except StoreError as error:
         unreadable = [str(error)]
     found = unreadable
@@ -198,7 +198,7 @@ def load_result(path: str | Path) -> AuditResult:
     found = _record(file)
     result = _validate(file, found)
     if file.name == "record.json":
-        version, manifest = found["schema_version"], read_manifest(file.parent)
+        version, manifest = found["schema_version"], load_manifest(file.parent)
         if manifest and manifest["schema_version"] != version:
             raise StoreError(
                 f"{str(file.parent)!r} holds a manifest.json of schema version "

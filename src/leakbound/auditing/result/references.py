@@ -156,5 +156,5 @@ def _answers(result: AuditRecord) -> str:
 
 def _channels(result: AuditRecord) -> Said:
     if not result.channels:
-        return "not_answered", "Audit an application with --channel all."
+        return "not_answered", "Audit an application with --channels all."
     return "answered", f"Tested channels: {', '.join(one.name for one in result.channels)}."

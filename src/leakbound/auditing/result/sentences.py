@@ -184,7 +184,7 @@ SEVERAL = ("interrogation", "differential", "prefix", "extraction")  # that ask 
 
 
 @dataclass(frozen=True, slots=True)
-class AttackClass:
+class _AttackClass:
     """A class of attack, and whether an audit tried it."""
 
     name: str
@@ -193,7 +193,7 @@ class AttackClass:
     how: str
 
 
-def attack_classes(result: AuditRecord) -> tuple[AttackClass, ...]:
+def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
     """The classes of attack that leakbound knows."""
     attack, spec = result.attack, result.spec
     white = attack["access"] == "white_box"
@@ -203,32 +203,32 @@ def attack_classes(result: AuditRecord) -> tuple[AttackClass, ...]:
     one_run = "builds" in result.counts
     shared = one_run or spec.get("layout") == "session"
     return (
-        AttackClass("Was a given record in the context? From the answers",
+        _AttackClass("Was a given record in the context? From the answers",
                     "membership from answers", not white and not texts, "--access black_box"),
-        AttackClass("The same from votes, scores or embeddings before the answer",
+        _AttackClass("The same from votes, scores or embeddings before the answer",
                     "votes or scores before the answer", white, "--access white_box"),
-        AttackClass("Is the text of a record repeated?", "repeated text", texts,
+        _AttackClass("Is the text of a record repeated?", "repeated text", texts,
                     "--query repeat --canary hex"),
-        *[AttackClass("Whole replies: what they say beside the answer to the query",
+        *[_AttackClass("Whole replies: what they say beside the answer to the query",
                       "what replies say beside their answer", False,
                       "--design session")] * (own and one_run),
-        *[AttackClass("What is not stored of replies: words and marks but about 800 common ones, "
+        *[_AttackClass("What is not stored of replies: words and marks but about 800 common ones, "
                       "their order, parts of dates and codes, more than two digits, names of tools",
                       "words and numbers that are not stored",
                       spec.get("store_text") == "all",
                       "--store-text all")] * ((texts or own) and not one_run),
-        *[AttackClass("Replies compared in other ways than by the words, marks, numbers and calls "
+        *[_AttackClass("Replies compared in other ways than by the words, marks, numbers and calls "
                       "that the witness reads (docs/systems.md), each reply by itself",
                       "other readings of whole replies", False,
                       "a score of your own (docs/extending.md)")]
         * ((texts or own) and not one_run),
-        AttackClass("Several answers about one context", "several answers", several,
+        _AttackClass("Several answers about one context", "several answers", several,
                     "--query interrogation" if own else "--answers 9, where answers draw noise"),
-        AttackClass("Records of a store or memory that many queries share",
+        _AttackClass("Records of a store or memory that many queries share",
                     "a shared store or memory", shared, "--design one_run"),
-        AttackClass("Channels beside the answer: tools, memory, logs, time",
-                    "channels beside the answer", bool(result.channels), "--channel all"),
-        AttackClass("A query that was searched for this system", "a tuned query",
+        _AttackClass("Channels beside the answer: tools, memory, logs, time",
+                    "channels beside the answer", bool(result.channels), "--channels all"),
+        _AttackClass("A query that was searched for this system", "a tuned query",
                     attack["query"] == "given", "leakbound tune"),
     )  # fmt: skip
 

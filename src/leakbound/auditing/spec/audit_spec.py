@@ -1,22 +1,25 @@
 """AuditSpec: everything that decides an audit, in four frozen values.
 
 A file may group its keys by these four or write them flat; each key stands once. Keys of one
-component are written `canary: {kind: hex, digits: 8}` or `canary.digits: 8`.
+component are written `canary: {kind: hex, digits: 8}`, `canary.digits: 8` or
+`canary: hex:digits=8`.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
+import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from leakbound._catalogue import Catalogue, Component
-from leakbound.attacks import CANARIES, QUERIES, SCORES, DocumentAttack
-from leakbound.auditing.spec.config_file import read_config
+from leakbound._catalogue import Catalogue, Component, option_types
+from leakbound.attacks import CANARIES, QUERIES, SCORES
+from leakbound.auditing.spec.config_file import load_config, yaml_value
 from leakbound.auditing.spec.groups import MOST, AttackSpec, Design, FrozenSpec, SystemSpec
 from leakbound.errors import UsageError, unknown_name
 from leakbound.estimators import ESTIMATORS, threshold_rule
@@ -138,7 +141,7 @@ class AuditSpec(FrozenSpec):
         if self.attack.channels and self.design.layout == "one_run":
             raise UsageError(
                 "channels are tested on paired trials, and a one_run design has none; use --design "
-                "paired or session, or leave --channel out."
+                "paired or session, or leave --channels out."
             )
         for key, catalogue in COMPONENTS.items():
             named: Component | None = getattr(getattr(self, KEYS[key]), key)
@@ -163,13 +166,9 @@ class AuditSpec(FrozenSpec):
             found.update(
                 {k: _plain(getattr(part, k)) for k in type(part).model_fields if k != "rows"}
             )
-        return found | self._unclaimed()
-
-    def _unclaimed(self) -> Settings:
-        """Epsilon and delta where a claim by its name takes their place."""
-        if self.decision.claim is None:
-            return {}
-        return dict.fromkeys({"epsilon", "delta"} - self.decision.model_fields_set)
+        if self.decision.claim is not None:  # it takes the place of epsilon and delta
+            found |= dict.fromkeys({"epsilon", "delta"} - self.decision.model_fields_set)
+        return found
 
     def nested(self) -> Settings:
         """The same in their groups, without keys at None and empty ones, as in a file."""
@@ -218,10 +217,8 @@ def _usual(given: Settings) -> Settings:
     kind = query.kind if isinstance(query, Component) else str((query or {}).get("kind"))
     if kind not in QUERIES:
         return found
-    attack = QUERIES[kind]
-    if issubclass(attack, DocumentAttack):
-        found["canary"] = {"kind": attack.canary}
-    return found
+    canary = QUERIES[kind].canary
+    return found | {"canary": {"kind": canary}} if canary else found
 
 
 def flat_keys(values: Mapping[str, Any], source: str = "the configuration") -> Settings:
@@ -230,9 +227,9 @@ def flat_keys(values: Mapping[str, Any], source: str = "the configuration") -> S
     for key, value in values.items():
         if key in GROUPS and isinstance(value, Mapping):
             for inner, one in value.items():
-                _put(found, _inner(key, str(inner)), one, source)
+                _enter(found, _inner(key, str(inner)), one, source)
         else:
-            _put(found, ALIASES.get(str(key), str(key)), value, source)
+            _enter(found, ALIASES.get(str(key), str(key)), value, source)
     return found
 
 
@@ -244,7 +241,7 @@ def _inner(group: str, key: str) -> str:
     return key
 
 
-def _put(found: Settings, key: str, value: Any, source: str) -> None:
+def _enter(found: Settings, key: str, value: Any, source: str) -> None:
     name, dot, option = key.partition(".")
     if name in COMPONENTS and (dot or not isinstance(value, Component)):
         given = {option: value} if dot else _component(name, value)
@@ -268,7 +265,27 @@ def _component(name: str, value: Any) -> Settings | None:
         raise UsageError(
             f"{name} is {value!r}; it must be a name or {{kind: NAME, option: value}}."
         )
-    return {"kind": value}
+    return _parse(name, value)
+
+
+def _parse(name: str, text: str) -> Settings:
+    """`NAME:option=value,option=value`; what is no text in the class is read as in a file."""
+    kind, colon, rest = text.partition(":")
+    options = [one.partition("=") for one in re.split(r",(?=\w+=)", rest)] if colon else []
+    known = COMPONENTS[name]
+    types = option_types(known[kind]) if kind in known else {}
+    texts = {key for key, one in types.items() if str in (one, *get_args(one))}
+    texts -= {key for key, one in types.items() if get_origin(one) is tuple}
+    try:
+        found = {key: value if key in texts else yaml_value(value) for key, _, value in options}
+    except yaml.YAMLError:
+        found = {}
+    if len(found) < len(options) or not all(equals for _, equals, _ in options):
+        raise UsageError(
+            f"{name} is {text!r}; it must be NAME:option=value,option=value, such as hex:digits=8, "
+            "each option once and its value as in YAML."
+        )
+    return {"kind": kind, **found}
 
 
 def merge_keys(base: Mapping[str, Any], over: Mapping[str, Any]) -> Settings:
@@ -351,5 +368,5 @@ def load_spec(path: str | None, overrides: Mapping[str, Any]) -> AuditSpec:
     Raises:
         UsageError: With a sentence for whatever is wrong with file or values.
     """
-    base = flat_keys(read_config(Path(path)), f"the file {path}") if path else {}
+    base = flat_keys(load_config(Path(path)), f"the file {path}") if path else {}
     return make_spec(merge_keys(base, flat_keys(overrides, "the command line")))

@@ -51,14 +51,14 @@ def yaml_value(text: str) -> Any:
         raise UsageError("a value is nested too deeply; write it with fewer brackets.") from None
 
 
-def read_config(path: Path) -> Settings:
+def load_config(path: Path) -> Settings:
     """The keys and values of a YAML file, unchecked."""
-    return {key: value for key, value in _mapping(path).items() if key != "endpoint"}
+    return {key: value for key, value in _load_mapping(path).items() if key != "endpoint"}
 
 
-def read_endpoint(path: Path) -> Settings:
+def load_endpoint(path: Path) -> Settings:
     """What a YAML file says under `endpoint`, unchecked."""
-    found = _mapping(path).get("endpoint", {})
+    found = _load_mapping(path).get("endpoint", {})
     if not isinstance(found, dict):
         raise UsageError(
             f"endpoint in the configuration file {str(path)!r} must hold keys and values, such as "
@@ -75,7 +75,7 @@ def _problem(error: yaml.YAMLError) -> str:
     return f"line {error.problem_mark.line + 1}: {what}"
 
 
-def _mapping(path: Path) -> Settings:
+def _load_mapping(path: Path) -> Settings:
     if not path.is_file():
         why = "is a folder; name a file" if path.is_dir() else why_no_file(path)
         raise UsageError(f"the configuration file {str(path)!r} {why}.")

@@ -56,7 +56,7 @@ class Commitment:
 
 def commit(folder: Path, manifest: Settings) -> Commitment:
     """Write down what the audit of a run folder will do, before it asks anything."""
-    if before := read_commitment(folder):
+    if before := load_commitment(folder):
         return before
     out, day = folder.parent, first_day(folder, manifest["evidence"])
     if day is not None:
@@ -69,7 +69,7 @@ def commit(folder: Path, manifest: Settings) -> Commitment:
     manifest = json.loads(json.dumps(manifest))
     system = text_digest(manifest["system"].encode())
     # commitments for the same system in the same folder of runs
-    known = {path.parent.name: read_commitment(path.parent) for path in out.glob(f"*/{COMMITMENT}")}
+    known = {path.parent.name: load_commitment(path.parent) for path in out.glob(f"*/{COMMITMENT}")}
     earlier = {
         name: one.digest for name, one in sorted(known.items())
         if one is not None and one.system == system
@@ -82,7 +82,7 @@ def commit(folder: Path, manifest: Settings) -> Commitment:
     return made
 
 
-def read_commitment(folder: Path) -> Commitment | None:
+def load_commitment(folder: Path) -> Commitment | None:
     """The commitment in a run folder."""
     path = folder / COMMITMENT
     if not path.is_file():
@@ -98,7 +98,7 @@ def read_commitment(folder: Path) -> Commitment | None:
 
 def commitment_of(folder: Path) -> dict[str, str]:
     """What the provenance of a result says of the commitment of its run."""
-    made = read_commitment(folder)
+    made = load_commitment(folder)
     if made is None:
         return {}
     earlier = {"earlier_commitments": " ".join(made.earlier.values())} if made.earlier else {}

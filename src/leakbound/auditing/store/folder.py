@@ -85,7 +85,7 @@ def is_run(folder: Path) -> bool:
     return any((folder / name).is_file() for name in (MANIFEST, TRIALS, "record.json"))
 
 
-def read_manifest(folder: Path) -> Settings:
+def load_manifest(folder: Path) -> Settings:
     """Read what a run folder says of itself."""
     path = findable(folder / MANIFEST)
     if not path.is_file():
@@ -122,7 +122,7 @@ def first_day(folder: Path, evidence: str) -> str | None:
 
 def _manifest_or_nothing(folder: Path) -> Settings:
     with suppress(StoreError):
-        return read_manifest(folder)
+        return load_manifest(folder)
     return {}
 
 

@@ -22,8 +22,8 @@ from leakbound.auditing.store.folder import (
     VERSION,
     Settings,
     damage_error,
+    load_manifest,
     make_key,
-    read_manifest,
     require_current,
     runs_beside,
     stable_json,
@@ -39,8 +39,8 @@ from leakbound.auditing.store.integrity import (
 )
 from leakbound.errors import StoreError, reason_of
 from leakbound.tasks import Aggregate
-from leakbound.tasks import packed as _packed
-from leakbound.tasks import unpacked as _unpacked
+from leakbound.tasks import pack as _packed
+from leakbound.tasks import unpack as _unpacked
 
 SCHEMA = f"""
 BEGIN IMMEDIATE;
@@ -149,7 +149,7 @@ class RunStore:
         path = self.folder / "manifest.json"
         text = stable_json({"schema_version": VERSION, **identity})
         if path.exists():
-            found = read_manifest(self.folder)
+            found = load_manifest(self.folder)
             require_current(found, self.folder)
             if key := _difference(json.loads(text), found):
                 raise damage_error(
@@ -191,7 +191,7 @@ class RunStore:
         """
         if self.batches():
             return
-        mine = read_manifest(self.folder)
+        mine = load_manifest(self.folder)
         spec = mine["spec"]
         size = "canaries" if spec["layout"] == "one_run" else "pairs"
         batch, pairs = spec["batch_pairs"], spec[size]

@@ -27,7 +27,8 @@ from leakbound.cli.options.system import call_options, rate_option
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, Function, option, together
 from leakbound.errors import UsageError
 from leakbound.models import Answers, Cached, Endpoint, Model
-from leakbound.systems import CallOptions, SystemMechanism
+from leakbound.systems import CallOptions
+from leakbound.systems.mechanism import application_of
 
 Opener = Callable[[AuditSpec], Model]
 R = TypeVar("R")
@@ -128,12 +129,12 @@ class CollectOptions:
             return self.cluster.runner(prepared, opener, self.calls)
         if self.replay and self.cache is None:
             return replay_only
-        if isinstance(prepared.mechanism, SystemMechanism):
-            return SystemRunner(prepared.mechanism, self.calls)
+        if application := application_of(prepared.mechanism):
+            return SystemRunner(application, self.calls)
         return run_ahead
 
 
-def read_shard(
+def parse_shard(
     ctx: click.Context, param: click.Parameter, text: str | None
 ) -> tuple[int, int] | None:
     """The numbers of --shard i/N. Raises UsageError for anything else."""
@@ -165,7 +166,7 @@ OPTIONS = together(
     run(
         "--shard",
         "collect only every Nth batch; `merge` joins the shards",
-        callback=read_shard,
+        callback=parse_shard,
         metavar="i/N",
     ),
     run(

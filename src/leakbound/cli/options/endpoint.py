@@ -15,7 +15,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from leakbound.auditing.spec.config_file import read_endpoint
+from leakbound.auditing.spec.config_file import load_endpoint
 from leakbound.cli.screen.help_pages import Function, names_of, option, together
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Capabilities, Dialect, Endpoint
@@ -28,7 +28,6 @@ OPTIONS = (
         "address of the server of an openai/<model>, such as http://127.0.0.1:8000/v1; "
         "several (repeat the option, or use commas) "
         "share the requests [default: api.openai.com]; Azure's may end in ?api-version=...",
-        name="base_urls",
         multiple=True,
         metavar="URL",
         envvar="LEAKBOUND_BASE_URL",
@@ -51,21 +50,18 @@ OPTIONS = (
     server(
         "--param",
         "parameter added to every request for text, such as max_completion_tokens=16",
-        name="params",
         multiple=True,
         metavar="NAME=VALUE",
     ),
     server(
         "--omit",
         "parameter left out of every request, such as temperature",
-        name="omitted",
         multiple=True,
         metavar="NAME",
     ),
     server(
         "--rename",
         "parameter under another name, such as max_tokens=max_completion_tokens",
-        name="renamed",
         multiple=True,
         metavar="NAME=NEW",
     ),
@@ -81,16 +77,10 @@ OPTIONS = (
     server(
         "--price",
         "JSON file with a date and prices of models [default: the bundled list]",
-        name="prices",
         metavar="FILE",
     ),
 )
 NAMES = names_of(*OPTIONS)
-# keys of `endpoint` in a configuration file that are not named as the parameters above
-KEYS = {
-    "base_url": "base_urls", "param": "params", "omit": "omitted", "rename": "renamed",
-    "price": "prices",
-}  # fmt: skip
 
 
 def endpoint_options(function: Function) -> Function:
@@ -115,50 +105,46 @@ def endpoint_options(function: Function) -> Function:
 
 def _of_file(config: str | None) -> dict[str, object]:
     """What a configuration file says and the command line does not."""
-    found = read_endpoint(Path(config)) if config else {}
-    values = {KEYS.get(name, name): value for name, value in found.items()}
-    known = [name for name in NAMES if name not in KEYS.values()] + [*KEYS]
+    found = load_endpoint(Path(config)) if config else {}
     for name in found:
-        if name not in known:
-            raise unknown_name("the key of endpoint", name, known)
+        if name not in NAMES:
+            raise unknown_name("the key of endpoint", name, NAMES)
     source = click.get_current_context().get_parameter_source
-    unsaid = {name for name in values if source(name) in (None, ParameterSource.DEFAULT)}
-    return {name: _texts(name, values[name]) for name in unsaid}
+    unsaid = {name for name in found if source(name) in (None, ParameterSource.DEFAULT)}
+    return {name: _texts(name, found[name]) for name in unsaid}
 
 
 def _texts(name: str, value: object) -> object:
     """A mapping as the command line writes it, and one text as a list of one."""
-    if name in ("params", "renamed"):
+    if name in ("param", "rename"):
         if not isinstance(value, Mapping):
-            raise UsageError(
-                f"endpoint.{name.rstrip('s')} is {value!r}; it must be names with values."
-            )
-        plain = name == "renamed"
+            raise UsageError(f"endpoint.{name} is {value!r}; it must be names with values.")
+        plain = name == "rename"
         return tuple(f"{key}={one if plain else json.dumps(one)}" for key, one in value.items())
-    if name in ("base_urls", "omitted"):
+    if name in ("base_url", "omit"):
         found = value if isinstance(value, list) else [value]
         return tuple(str(one) for one in found)
     return value
 
 
 def _endpoint(
-    base_urls: tuple[str, ...],
+    base_url: tuple[str, ...],
     capabilities: str,
-    params: tuple[str, ...],
-    omitted: tuple[str, ...],
-    renamed: tuple[str, ...],
-    prices: str | None,
+    param: tuple[str, ...],
+    omit: tuple[str, ...],
+    rename: tuple[str, ...],
+    price: str | None,
     **rest: Any,
 ) -> Endpoint:
-    urls = tuple(part.strip() for text in base_urls for part in text.split(",") if part.strip())
-    if base_urls and not urls:
+    urls = tuple(part.strip() for text in base_url for part in text.split(",") if part.strip())
+    if base_url and not urls:
         raise UsageError(
             "--base-url is empty; name the address of your server, such as "
             "http://127.0.0.1:8000/v1, or leave it out for api.openai.com."
         )
-    can, probed = _probed(capabilities)
-    dialect = Dialect.parse(params, omitted, renamed).over(probed)
-    listed = _price_list(prices)
+    can, probed = _capabilities_at(capabilities)
+    dialect = Dialect.parse(param, omit, rename).over(probed)
+    listed = _price_list(price)
     return Endpoint(urls, capabilities=can, dialect=dialect, prices=listed, **rest)
 
 
@@ -174,7 +160,7 @@ def _price_list(name: str | None) -> PriceList:
         ) from None
 
 
-def _probed(text: str) -> tuple[Capabilities, Dialect]:
+def _capabilities_at(text: str) -> tuple[Capabilities, Dialect]:
     """As stated, or as a probe found them."""
     if not text.endswith(".json"):
         return Capabilities.parse(text), Dialect()

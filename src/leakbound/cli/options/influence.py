@@ -137,7 +137,7 @@ def unit_settings(flags: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any
     }
 
 
-def sampling(flags: dict[str, Any]) -> dict[str, Any]:
+def draw_settings(flags: dict[str, Any]) -> dict[str, Any]:
     """The fields of InfluenceSettings that `draw_options` give."""
     return {
         "max_tokens": flags["max_tokens"],
@@ -172,7 +172,7 @@ def addresses(given: Sequence[str]) -> list[str]:
     return found
 
 
-def attributed(
+def attribute_cases(
     cases: Sequence[Case],
     model: Model,
     settings: InfluenceSettings,
@@ -200,7 +200,7 @@ def attributed(
 
 
 @contextmanager
-def stopping(folder: Path) -> Iterator[None]:
+def tell_partial(folder: Path) -> Iterator[None]:
     """Whatever stops the run early says how many finished contexts are kept."""
     before = _keep(folder)
     try:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -12,9 +11,9 @@ from typing import Any, Literal, get_args, get_origin
 import click
 import yaml
 
-from leakbound._catalogue import Component, option_types
 from leakbound.auditing import AuditSpec
 from leakbound.auditing.spec.audit_spec import (
+    ALIASES,
     COMPONENTS,
     GROUPS,
     KEYS,
@@ -22,62 +21,64 @@ from leakbound.auditing.spec.audit_spec import (
     make_spec,
     merge_keys,
 )
-from leakbound.auditing.spec.config_file import read_config, yaml_value
-from leakbound.auditing.spec.presets import PRESETS, with_preset
+from leakbound.auditing.spec.config_file import load_config, yaml_value
 from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import PATH, Decorating, Function, OptionType, option, together
-from leakbound.errors import UsageError
-from leakbound.mechanisms import MechanismBase
+from leakbound.errors import UsageError, unknown_name
+
+# flat keys of a spec; a paired trial stands for two of a paper's trials
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "contextleak": {  # Section 3 and Appendix A.6: the strongest attack of Figure 4, 400 queries
+        "query": {"kind": "input_output", "exact": True}, "canary": {"kind": "hex"},
+        "shots": 20, "pairs": 200, "background_copies": 0,
+    },
+    "tight": {  # Sections 3.2 and 4.1: Inquery over a real row, T = 4 with two examples each
+        "query": {"kind": "membership"}, "canary": {"kind": "natural"}, "shots": 8,
+        "pairs": 200, "background_copies": 0, "simulations": 400_000,
+    },
+    "poetry": {  # Appendix E.2: likelihood of a row's own label, 20 examples, epsilon 1
+        "query": {"kind": "gap"}, "canary": {"kind": "natural"}, "shots": 20, "pairs": 1000,
+        "epsilon": 1.0, "background_copies": 0,
+    },
+}  # fmt: skip
 
 
-class FlagText(str):
-    """The text of a flag whose type depends on the component that is chosen."""
+def with_preset(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a preset beneath those that are given.
 
-    __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Option:
-    """An option of some classes of a catalogue, and the flag that it would have."""
-
-    component: str
-    name: str
-    types: dict[str, object]
-
-    @property
-    def flag(self) -> str:
-        name = self.name if self.component == "mechanism" else f"{self.component}_{self.name}"
-        return f"--{name.replace('_', '-')}"
-
-    def described(self, name: str) -> str:
-        """How it is given, and the classes that have it."""
-        return f"{name} of {' and '.join(self.types)}"
-
-    def click_option(self) -> Decorating:
-        """The flag; a pair of flags for what is true or false in every class."""
-        kinds = [flag_type(annotation) for annotation in self.types.values()]
-        switch = all(kind is bool for kind in kinds)
-        flag = f"{self.flag}/--no-{self.flag[2:]}" if switch else self.flag
-        return option(
-            flag,
-            f"option of {', '.join(self.types)}",
-            None if switch else kinds[0] if all(one is kinds[0] for one in kinds) else _Chosen(),
-            None,
-            name=f"{self.component}__{self.name}",
-            section=f"Options of the {self.component}",
-        )
+    Examples:
+        >>> with_preset("tight", {"shots": 8})["canary"]
+        {'kind': 'natural'}
+        >>> with_preset("tight", {"shots": 9})
+        Traceback (most recent call last):
+        ...
+        leakbound.errors.UsageError: the preset tight means shots 8, and shots 9 is \
+given beside it; leave one of them out.
+    """
+    if name not in PRESETS:
+        raise unknown_name("the preset", name, PRESETS)
+    for key, value in PRESETS[name].items():
+        for one, wanted, found in _both(key, value, given.get(key)):
+            if found != wanted:
+                raise UsageError(
+                    f"the preset {name} means {one} {wanted}, and {one} {found} is given "
+                    "beside it; leave one of them out."
+                )
+    return {
+        key: value
+        for key, value in PRESETS[name].items()
+        if not (given.get(key) is not None and not isinstance(given[key], Mapping))
+    }
 
 
-class _Chosen(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """Text that is read once the component is known."""
-
-    name = "value"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> object:
-        """The text as it is."""
-        return FlagText(value)
+def _both(key: str, value: Any, given: Any) -> list[tuple[str, Any, Any]]:
+    """What a preset and the caller both say: (option, of the preset, of the caller)."""
+    if given is None:
+        return []
+    if not isinstance(value, Mapping):
+        return [(key, value, given)]
+    shared = [name for name in value if name in given]
+    return [(key if n == "kind" else f"{key} {n}", value[n], given[n]) for n in shared]
 
 
 class _YamlValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]
@@ -110,92 +111,6 @@ def flag_type(annotation: object) -> OptionType:
     return float if {int, float} <= set(kinds) else plain
 
 
-def component_options(taken: Collection[str]) -> list[Decorating]:
-    """--option, and a flag for each option of a component."""
-    flagged: list[_Option] = []
-    without: list[_Option] = []
-    used = {"--option", "--help", *taken}
-    for one in (each for component in COMPONENTS for each in _options_of(component)):
-        (without if one.flag in used else flagged).append(one)
-        used.add(one.flag)
-    first = option(
-        "--option",
-        "option of the mechanism, by name" + _only_way(without),
-        name="mechanism_options",
-        multiple=True,
-        metavar="NAME=VALUE",
-        section="Options of the mechanism",
-    )
-    return [first, *(one.click_option() for one in flagged)]
-
-
-def _only_way(without: list[_Option]) -> str:
-    """Which options have no flag of their own, and how they are given."""
-    by_name = [one.described(one.name) for one in without if one.component == "mechanism"]
-    by_key = [
-        one.described(f"--set {one.component}.{one.name}=VALUE")
-        for one in without
-        if one.component != "mechanism"
-    ]
-    start = "; also those whose flag means something else here: " if by_name else ""
-    return start + "; ".join(by_name) + "".join(f"; in its place {one}" for one in by_key)
-
-
-def _options_of(component: str) -> list[_Option]:
-    """Options of all classes of a catalogue that can be imported, with their type in each."""
-    found: dict[str, dict[str, object]] = {}
-    for name, kind in COMPONENTS[component].usable.items():
-        for key, annotation in _types_of(kind).items():
-            found.setdefault(key, {})[name] = annotation
-    return [_Option(component, key, types) for key, types in found.items()]
-
-
-def _types_of(kind: type[object]) -> dict[str, object]:
-    """Options that have a flag; noise that is given in place of a claim has none."""
-    return kind.option_types() if issubclass(kind, MechanismBase) else option_types(kind)
-
-
-def read_flags(values: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the flags whose type depends on the component that is chosen."""
-    return {
-        key: {option: _read(key, option, one, values, base) for option, one in value.items()}
-        if key in COMPONENTS and isinstance(value, Mapping)
-        else value
-        for key, value in values.items()
-    }
-
-
-def _read(
-    component: str, option: str, value: object, values: Mapping[str, Any], base: Mapping[str, Any]
-) -> object:
-    if not isinstance(value, FlagText):
-        return value
-    name = _choose(component, values, base)
-    catalogue = COMPONENTS[component]
-    types = _types_of(catalogue[name]) if name in catalogue else {}
-    kind = flag_type(types[option]) if option in types else YAML_VALUE
-    hint = _Option(component, option, {}).flag
-    try:
-        return click.types.convert_type(kind).convert(str(value), None, None)
-    except click.BadParameter as error:
-        raise click.BadParameter(
-            f"{error.message.rstrip('.')}, which {name} needs.", param_hint=hint
-        ) from None
-
-
-def _choose(component: str, values: Mapping[str, Any], base: Mapping[str, Any]) -> str:
-    """The name of a component: of the command line, else of the file, else the default."""
-    default: Component | None = GROUPS[KEYS[component]].model_fields[component].default
-    kinds = [
-        str(one["kind"])
-        for one in (values[component], base.get(component))
-        if isinstance(one, Mapping) and "kind" in one
-    ]
-    return (kinds or [default.kind if default else ""])[0]
-
-
-# flags that are not named as their key
-FLAGS = {"address": "--system", "layout": "--design", "channels": "--channel"}
 # the headings of --help-all
 SECTIONS = {
     "system": "System",
@@ -203,7 +118,7 @@ SECTIONS = {
     "design": "Data and design",
     "decision": "Decision",
 }
-EXAMPLES = {"--option": "partitions=5", "--system-option": "top_k=3", "--set": "pairs=200"}
+EXAMPLES = {"--system-option": "top_k=3", "--set": "pairs=200"}
 
 
 setting = partial(option, section="Configuration")
@@ -238,20 +153,14 @@ GENERAL = (
 )
 
 
-def spec_options(function: Function, reserved: Collection[str] = ()) -> Function:
-    """Add --config, --set, a flag for every key of AuditSpec and for each component's options."""
-    own = [*GENERAL, *_keys()]
-    function = together(*own)(function)
-    params: list[click.Parameter] = function.__click_params__  # type: ignore[attr-defined]
-    count = len(params)
-    taken = {flag for one in params for flag in (*one.opts, *one.secondary_opts)}
-    function = together(*component_options({*taken, *reserved}))(function)
-    params[:] = [*params[: count - len(own)], *params[count:], *params[count - len(own) : count]]
-    return function
+def spec_options(function: Function) -> Function:
+    """Add --config, --set, and a flag for every key of AuditSpec."""
+    return together(*GENERAL, *_keys())(function)
 
 
 def _keys() -> list[Decorating]:
     found: list[Decorating] = []
+    flags = {key: flag for flag, key in ALIASES.items()}
     for key, group in KEYS.items():
         info = GROUPS[group].model_fields[key]
         # private rows stay off the command line, which others can read
@@ -259,10 +168,8 @@ def _keys() -> list[Decorating]:
             continue
         default = getattr(info.default, "kind", info.default)
         shown = "" if default in (None, "", ()) else f" [default: {default}]"
-        flag, kind = FLAGS.get(key, f"--{key.replace('_', '-')}"), flag_type(info.annotation)
+        flag, kind = f"--{flags.get(key, key).replace('_', '-')}", flag_type(info.annotation)
         more = _values(key, info.annotation)
-        if info.annotation == tuple[str, ...] | None:  # given once for each name
-            kind, more = str, {"multiple": True, "metavar": "NAME"}
         if kind is bool:
             more["default"] = None  # not given, which is not false
         text = f"{info.description}{shown}"
@@ -273,7 +180,7 @@ def _keys() -> list[Decorating]:
 def _values(key: str, annotation: object) -> dict[str, Any]:
     """How the help shows what a flag takes: its few values, or the names of a catalogue."""
     if key in COMPONENTS:
-        return {"metavar": "NAME", "choices": COMPONENTS[key].usable}
+        return {"metavar": "NAME[:OPTION=VALUE,...]", "choices": COMPONENTS[key].usable}
     parts = [annotation, *get_args(annotation)]
     values = [one for part in parts if get_origin(part) is Literal for one in get_args(part)]
     return {"metavar": f"[{'|'.join(values)}]"} if values else {}
@@ -288,7 +195,7 @@ def spec_from(
     """The spec of a command: flags over --set over environment (click's) over file."""
     if config == "":
         raise UsageError("--config is empty; name a YAML file, or leave it out.")
-    file = flat_keys(read_config(Path(config)), f"the file {config}") if config else {}
+    file = flat_keys(load_config(Path(config)), f"the file {config}") if config else {}
     given = merge_keys(file, overrides(assignments, flags, merge_keys(defaults, file)))
     own = given.get("address") is not None  # a system has no mechanism to choose
     spec = make_spec(given if own else merge_keys(defaults, given))
@@ -296,11 +203,11 @@ def spec_from(
     if click.get_current_context(silent=True) is not None:
         system = spec.system
         models = (system.model, system.judge_model)
-        require_taken(models, system.address, config, assigned(assignments))
+        require_taken(models, system.address, config, keys_of_set(assignments))
     return spec
 
 
-def assigned(assignments: tuple[str, ...]) -> list[str]:
+def keys_of_set(assignments: tuple[str, ...]) -> list[str]:
     """The keys of --set."""
     flat = flat_keys(dict(_assignment(text, "--set") for text in assignments), "--set")
     return list(flat)
@@ -327,14 +234,9 @@ def overrides(
     preset = given.pop("preset", None)
     given |= _rates_of_pilot(given.pop("pilot", None), given)
     given |= _system_options(given.pop("system_arguments", ()))
-    dotted = {key.replace("__", ".", 1): given.pop(key) for key in list(given) if "__" in key}
-    options = [_assignment(text, "--option") for text in given.pop("mechanism_options", ())]
-    _require_once([*(f"mechanism.{name}" for name, _ in options), *dotted])
-    dotted.update({f"mechanism.{name}": value for name, value in options})
-    by_flag = flat_keys({**given, **dotted}, "the command line")
     pairs = [_assignment(text, "--set") for text in assignments]
     _require_once([key for key, _ in pairs])
-    found = read_flags(merge_keys(flat_keys(dict(pairs), "--set"), by_flag), base)
+    found = merge_keys(flat_keys(dict(pairs), "--set"), flat_keys(given, "the command line"))
     if preset is None:
         return found
     return merge_keys(with_preset(preset, merge_keys(base, found)), found)
@@ -366,8 +268,7 @@ def _rates_of_pilot(run: Path | None, given: Mapping[str, object]) -> dict[str, 
 def _require_once(keys: list[str]) -> None:
     twice = [key for at, key in enumerate(keys) if key in keys[:at]]
     if twice:
-        name = twice[0].removeprefix("mechanism.")
-        raise UsageError(f"the option {name} is given twice; give it once.")
+        raise UsageError(f"the option {twice[0]} is given twice; give it once.")
 
 
 def _assignment(text: str, flag: str) -> tuple[str, object]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from leakbound.auditing.spec.config_file import read_endpoint
+from leakbound.auditing.spec.config_file import load_endpoint
 from leakbound.cli.screen.help_pages import option, together
 from leakbound.models import Endpoint
 from leakbound.systems import CallOptions
@@ -38,7 +38,7 @@ def call_options(
 ) -> CallOptions:
     """How a system is called, as far as the user says so."""
     source = click.get_current_context().get_parameter_source
-    given = set(read_endpoint(Path(config)) if config else ())
+    given = set(load_endpoint(Path(config)) if config else ())
     given |= {name for name in SHARED if source(name) not in (None, ParameterSource.DEFAULT)}
     return CallOptions(
         connections=endpoint.connections if "connections" in given else None,

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from leakbound.auditing.spec.config_file import read_endpoint
+from leakbound.auditing.spec.config_file import load_endpoint
 from leakbound.cli.screen.help_pages import Option
 from leakbound.errors import UsageError
 from leakbound.models.address import BUNDLED, is_address, options_taken
@@ -45,7 +45,7 @@ def require_taken(
         _require_of_application(application, used, config, keys)
         return
     for section, (option, what) in TAKERS.items():
-        given = _given(section)
+        given = _on_command_line(section)
         if given and named and option not in used:
             others = [
                 one.opts[-1] for at in TAKERS if TAKERS[at][0] in used for one in _options(at)
@@ -70,7 +70,7 @@ def _require_of_application(
     ctx = click.get_current_context()
     cost = ctx.params.get("max_cost")
     if cost is None and config is not None:
-        cost = read_endpoint(Path(config)).get("max_cost")
+        cost = load_endpoint(Path(config)).get("max_cost")
     if cost is not None and "endpoint" not in used:  # a limit that nobody keeps, wherever it stands
         raise UsageError(
             f"--max-cost (or max_cost of endpoint) is {cost}, and cannot be kept: the application "
@@ -78,7 +78,7 @@ def _require_of_application(
             "limit the calls with --pairs, or the time with --max-minutes."
         )
     for section, (option, what) in TAKERS.items():
-        given = [flag for flag in _given(section) if flag not in TAKEN]
+        given = [flag for flag in _on_command_line(section) if flag not in TAKEN]
         if given and option not in used:
             own = section == SERVER and address.startswith("http:")
             hint = "; what the service needs stands in its file (url, headers, insecure)"
@@ -97,7 +97,7 @@ def _require_of_application(
             )
 
 
-def _given(section: str) -> list[str]:
+def _on_command_line(section: str) -> list[str]:
     """The options under a heading that the command line gives; the environment is no mistake."""
     source = click.get_current_context().get_parameter_source
     found = _options(section)

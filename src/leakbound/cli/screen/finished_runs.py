@@ -20,7 +20,7 @@ SET_ASIDE = re.compile(r".*\.old\d+")  # by audit --fresh
 
 
 @dataclass(frozen=True, slots=True)
-class GivenRuns:
+class _GivenRuns:
     """Runs in the order in which they were given."""
 
     all: tuple[Path, ...]
@@ -55,18 +55,18 @@ class GivenRuns:
             say(f"leakbound: {number} unfinished: {', '.join(self.names)}", err=True)
 
 
-def given_runs(paths: Iterable[Path]) -> GivenRuns:
+def runs_at(paths: Iterable[Path]) -> _GivenRuns:
     """The runs at the paths and in them; those that --fresh has set aside are none."""
     paths = list(paths)
     found = tuple(run for path in paths for run in _runs_in(path))
     unfinished = tuple(run for run in found if is_unfinished(run))
     needed = found == unfinished or any(run in paths for run in unfinished)
-    return GivenRuns(found, unfinished, needed)
+    return _GivenRuns(found, unfinished, needed)
 
 
 def one_result(path: Path, flag: str = "") -> AuditResult:
     """That of the one finished run at a path."""
-    found = given_runs([path]).all
+    found = runs_at([path]).all
     if len(found) > 1:
         raise UsageError(f"{flag}{str(path)!r} holds {len(found)} runs; name the folder of one.")
     return load_result(found[0])

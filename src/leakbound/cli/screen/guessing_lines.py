@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from leakbound.stats import Power, cut
 
 
-def guessing_lines(powers: Sequence[tuple[float, Power]], method: str) -> Iterator[str]:
+def power_lines(powers: Sequence[tuple[float, Power]], method: str) -> Iterator[str]:
     """How probably attacks of known accuracies reject random guessing."""
     if powers:
         yield f"Power of {method} with so many trials, two-sided, against an attack that is right"

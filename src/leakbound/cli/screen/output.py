@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 
 from leakbound._version import __version__
 from leakbound.auditing.store.folder import write_private
-from leakbound.cli.screen.terminal import escaped, say
+from leakbound.cli.screen.terminal import escape, say
 from leakbound.errors import StoreError, reason_of
 
 SCREEN = (
@@ -94,7 +94,7 @@ def emit(value: object) -> None:
     if meta.get(AS_JSON):
         plain = to_jsonable_python(value, inf_nan_mode="strings")
         text = json.dumps(plain, indent=2, ensure_ascii=False)
-        click.echo(escaped(text), file=meta[SCREEN])
+        click.echo(escape(text), file=meta[SCREEN])
 
 
 def is_verbose() -> bool:

@@ -23,7 +23,7 @@ def printable(text: str) -> str:
     return "".join("�" if _commands(c) else c for c in text)
 
 
-def escaped(json: str) -> str:
+def escape(json: str) -> str:
     """JSON of the same value, in which those characters are written as \\u and their number."""
     return "".join(f"\\u{ord(c):04x}" if _commands(c) else c for c in json)
 

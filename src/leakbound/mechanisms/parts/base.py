@@ -108,6 +108,8 @@ class MechanismBase(Mechanism):
         exactness: ClassVar[Any]
     white_box_score: ClassVar[str | None] = None
     withheld_as: ClassVar[str | None] = None
+    is_application: ClassVar[bool] = False
+    answers_once: ClassVar[bool] = False
     unwritten: ClassVar[tuple[str, ...]] = ()  # fields that older records do not have
 
     @property

@@ -85,6 +85,7 @@ class Undefended(MechanismBase):
     access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
     needs: ClassVar[RequestKinds] = frozenset({Complete})
     exactness: ClassVar[Exactness] = "full"
+    answers_once: ClassVar[bool] = True
 
     @property
     def guarantee(self) -> Guarantee:

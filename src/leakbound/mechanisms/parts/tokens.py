@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 IMPOSSIBLE = 1e30  # largest magnitude of a score; sums stay finite, and it exceeds clips and noise
 
 
-class ShowsTokens(Protocol):
+class _ShowsTokens(Protocol):
     """Interface of a model that gives access to its tokens."""
 
     def encode(self, text: Prompt, /) -> Sequence[int]:
@@ -75,7 +75,7 @@ def _last(reply: npt.ArrayLike, size: int) -> Floats:
     return finite(table[-1])
 
 
-def find_tokenizer(model: object) -> ShowsTokens:
+def find_tokenizer(model: object) -> _ShowsTokens:
     """The innermost model that gives access to its tokens."""
     inner = model
     while not hasattr(inner, "encode") and hasattr(inner, "model"):
@@ -85,7 +85,7 @@ def find_tokenizer(model: object) -> ShowsTokens:
             f"{cast(Model, model).name} shows no tokens, and a free answer is generated token by "
             "token; use a local model (pocket or hf/...), or a query with given answers."
         )
-    return cast(ShowsTokens, inner)
+    return cast(_ShowsTokens, inner)
 
 
 def public_tokens(logits: Floats, count: int) -> npt.NDArray[np.int64]:

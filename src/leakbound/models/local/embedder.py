@@ -24,7 +24,7 @@ BATCH = 32  # texts per pass
 R = TypeVar("R")
 
 
-class SentenceEmbedder:
+class _SentenceEmbedder:
     """Answers `Embed` only, in one batch, with embeddings of norm 1."""
 
     may_change: ClassVar[bool] = False
@@ -52,7 +52,7 @@ class SentenceEmbedder:
         return list(np.asarray(rows, np.float32))
 
 
-def load_embedder(address: str) -> SentenceEmbedder:
+def load_embedder(address: str) -> _SentenceEmbedder:
     """Load a sentence-transformers model, or a plain transformer with mean pooling."""
     try:
         from sentence_transformers import SentenceTransformer
@@ -81,4 +81,4 @@ def load_embedder(address: str) -> SentenceEmbedder:
     # the embedding of a fixed text changes if the weights do noticeably
     probe = np.asarray(encoder.encode(["one fixed text"], convert_to_numpy=True), np.float32)
     identity = f"{address} {np.round(probe, 4).tolist()}".encode()
-    return SentenceEmbedder(encoder, f"st/{address}", hashlib.sha256(identity).hexdigest()[:16])
+    return _SentenceEmbedder(encoder, f"st/{address}", hashlib.sha256(identity).hexdigest()[:16])

@@ -25,7 +25,7 @@ MARK = "\ue0aa{}\ue0ab"  # characters for private use, which no template contain
 
 
 @dataclass(frozen=True, slots=True)
-class ShownMessage:
+class _ShownMessage:
     """The position of a message in the text that the model reads."""
 
     first: int
@@ -33,7 +33,7 @@ class ShownMessage:
     skipped: int
 
 
-class ChatTemplate:
+class _ChatTemplate:
     """Renders messages as a model reads them, and refuses what its template would not show."""
 
     def __init__(self, render: Callable[[Turns], str]) -> None:
@@ -50,7 +50,7 @@ class ChatTemplate:
         self._frame(("user",))
         return self._rendered([{"role": "user", "content": text}])
 
-    def places(self, chat: Chat, shown: str) -> tuple[ShownMessage, ...]:
+    def places(self, chat: Chat, shown: str) -> tuple[_ShownMessage, ...]:
         frame, at, found = self._frame(chat.roles), 0, []
         for number, message in enumerate(chat.messages):
             before, _, frame = frame.partition(MARK.format(number))
@@ -67,7 +67,7 @@ class ChatTemplate:
             blanks = len(message.content) - len(message.content.lstrip())
             skipped = 0 if form is message.content else blanks
             at = first + len(form)
-            found.append(ShownMessage(first, at, skipped))
+            found.append(_ShownMessage(first, at, skipped))
         return tuple(found)
 
     def _frame(self, roles: tuple[str, ...]) -> str:
@@ -104,7 +104,7 @@ Spans = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class JoinedIds:
+class _JoinedIds:
     """A prompt and the response after it, tokenized together (PRIVATE)."""
 
     prompt: Ids
@@ -120,7 +120,7 @@ class TextIds:
         found = tokenizer("a")["input_ids"]
         last = max((n for n, token in enumerate(found) if token in alone), default=len(found) - 1)
         self._ending = len(found) - 1 - last
-        self._template = ChatTemplate(self._render)
+        self._template = _ChatTemplate(self._render)
 
     @property
     def chat(self) -> bool:
@@ -143,7 +143,7 @@ class TextIds:
             return self._template.shown(prompt)
         return self._template.shown_text(prompt) if self.chat else prompt
 
-    def places(self, chat: Chat) -> tuple[ShownMessage, ...]:
+    def places(self, chat: Chat) -> tuple[_ShownMessage, ...]:
         """The position of each message in the result of `shown`."""
         return self._template.places(chat, self.shown(chat))
 
@@ -154,16 +154,16 @@ class TextIds:
         found = self.encoded(self.shown(prompt), response)
         return found.prompt or (self.first(),), found.response
 
-    def encoded(self, shown: str, response: str = "") -> JoinedIds:
+    def encoded(self, shown: str, response: str = "") -> _JoinedIds:
         """Token ids of a prompt, with their characters, and of the response after it."""
         special = not self.chat
         ids, spans = self._with_spans(shown + self._seam(shown, response) + response, special)
         if spans is None:
             at = alike(ids, self.plain(shown, special)) if response else len(ids)
-            return JoinedIds(ids[:at], None, ids[at:])
+            return _JoinedIds(ids[:at], None, ids[at:])
         ends = (n for n, (_, end) in enumerate(spans) if end > len(shown))
         at = next(ends, len(ids))
-        return JoinedIds(ids[:at], spans[:at], ids[at:])
+        return _JoinedIds(ids[:at], spans[:at], ids[at:])
 
     def behind(self, ids: Ids, response: str) -> Ids:
         """Token ids of a response after a prompt that is already token ids."""

@@ -28,7 +28,7 @@ from leakbound.models.local.text_ids import UNKNOWN, TextIds
 from leakbound.models.request import Complete, NextLogits, Prompt, Request, ScoreLabels
 
 
-class VisionTexts(TextIds):
+class _VisionTexts(TextIds):
     """Token ids of prompts and responses, with the chat template of a processor."""
 
     def __init__(self, processor: Processor) -> None:
@@ -79,7 +79,7 @@ class _Seen:
 FOREIGN = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, TargetError)
 
 
-class Eye:
+class _Eye:
     """Images as token ids and features."""
 
     def __init__(self, model: CausalModel, processor: Processor, budget: int) -> None:
@@ -193,8 +193,8 @@ class VisionModel(TransformersModel):
     ) -> None:
         tokenizer = processor.tokenizer
         super().__init__(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
-        self.processor, self.texts = processor, VisionTexts(processor)
-        self.eye = Eye(model, processor, self.passes.budget.kept // SHARE)
+        self.processor, self.texts = processor, _VisionTexts(processor)
+        self.eye = _Eye(model, processor, self.passes.budget.kept // SHARE)
         self.passes.embed = self.eye.embed
         self.blind = ""
         self.blind = self._difference()

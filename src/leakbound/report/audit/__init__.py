@@ -1,6 +1,6 @@
 """Reports of one audit, or of several side by side."""
 
 from leakbound.report.audit.page import page
-from leakbound.report.audit.terminal import comparison_table, summary
+from leakbound.report.audit.words import comparison_table, summary
 
 __all__ = ["comparison_table", "page", "summary"]

@@ -34,7 +34,7 @@ from leakbound.stats import cut
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from leakbound.attribution import Expected, InfluenceRecord, Reading, SpanGrid
+    from leakbound.attribution import InfluenceRecord, Reading, SpanGrid
     from leakbound.report.influence.spans import NamedReading
 
 Values = dict[str, object]  # what the template reads
@@ -160,14 +160,12 @@ def _mean(record: InfluenceRecord, named: bool) -> str:
     whole = [one for one in record.expected if one.of == "context"]
     if not whole:
         return f"{model}{number_of(len(record.attributions), 'context')} without a mean."
-    means = ", ".join(map(_mean_text, whole))
+    means = ", ".join(
+        f"{one.mean:.1f} nats [{one.low:.1f}, {one.high:.1f}] at λ = {one.lam:g}" for one in whole
+    )
     text = f"the whole context changes ln p of a response by a mean of {means}"
     number = number_of(len(record.attributions), "context")
     return f"{model}Over {number}, {text} ({record.confidence:.0%} intervals)."
-
-
-def _mean_text(one: Expected) -> str:
-    return f"{one.mean:.1f} nats [{one.low:.1f}, {one.high:.1f}] at λ = {one.lam:g}"
 
 
 def _ablations(record: InfluenceRecord) -> int:

@@ -118,11 +118,8 @@ def _paint(pieces: Sequence[Segment], most: float, marked: bool) -> Text:
     text = Text()
     for at, piece in enumerate(pieces):
         level = round(4 * piece.influence / most) if most > 0 else 0
-        shown = _printable(f"»{piece.text}«" if at in top else piece.text)
+        drawn = f"»{piece.text}«" if at in top else piece.text
+        shown = "".join(c if c.isprintable() or c == "\n" else "�" for c in drawn)
         color = ",".join(map(str, HEAT[level]))
         text.append(shown, style=f"black on rgb({color})" if level else "")
     return text
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)

@@ -29,7 +29,6 @@ from leakbound.serving.http.formats import (
 from leakbound.serving.http.state_file import ServiceState
 from leakbound.serving.http.tenants import RequestRate, Tenant
 from leakbound.serving.private import AnswerLost, PrivateICL
-from leakbound.systems import SystemMechanism
 from leakbound.tasks import Mechanism, Query, Task
 
 LOG = logging.getLogger("leakbound.serving")
@@ -59,7 +58,7 @@ def longest_answer(task: Task, mechanism: Mechanism) -> int | None:
     given = task.answers(Query("-"))
     if given:
         return max(len(text.encode()) for text in (*given, NO_ANSWER))
-    if isinstance(mechanism, SystemMechanism):
+    if mechanism.is_application:
         return None
     own = mechanism.to_config().get("tokens")
     return max(task.max_answer_tokens, own) if isinstance(own, int) else task.max_answer_tokens

@@ -110,7 +110,7 @@ class TimedProtocol(H11Protocol):
             self.transport.close()
 
 
-class ServiceLoop(asyncio.SelectorEventLoop):
+class _ServiceLoop(asyncio.SelectorEventLoop):
     """An event loop that limits TLS handshakes and shutdowns; asyncio allows 60 and 30 seconds."""
 
     def __init__(self, timeout: float) -> None:
@@ -128,11 +128,11 @@ class ServiceLoop(asyncio.SelectorEventLoop):
 
 
 def run_server(server: uvicorn.Server, timeout: float) -> None:
-    with asyncio.Runner(loop_factory=partial(ServiceLoop, timeout)) as runner:
+    with asyncio.Runner(loop_factory=partial(_ServiceLoop, timeout)) as runner:
         runner.run(server.serve())
 
 
-class AnnouncedServer(uvicorn.Server):
+class _AnnouncedServer(uvicorn.Server):
     """A server that tells its port once it listens."""
 
     def __init__(self, config: uvicorn.Config, listening: Callable[[int], None]) -> None:
@@ -153,7 +153,7 @@ def listen(
 ) -> None:
     _log_as_uvicorn_does(level)
     protocol = type("ServiceProtocol", (TimedProtocol,), {"timeout": listener.timeout})
-    server = AnnouncedServer(uvicorn.Config(
+    server = _AnnouncedServer(uvicorn.Config(
         app, host=listener.host, port=listener.port, http=protocol, ws="none",
         server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE, ssl_certfile=listener.certificate,

@@ -26,7 +26,7 @@ from leakbound.serving.ledger.units import (
 
 
 @dataclass(frozen=True, slots=True)
-class DataSet:
+class _DataSet:
     name: str
     answers: int
     epsilon: float
@@ -49,7 +49,7 @@ class LedgerReport:
     relation: str
     unit: str
     answers: int
-    datasets: tuple[DataSet, ...]
+    datasets: tuple[_DataSet, ...]
     records: int
     exhausted: int
     most_spent: float
@@ -84,7 +84,7 @@ def report(address: str | Path) -> LedgerReport:
         exhausted = int(db.run(over, (limit,))[0][0]) if math.isfinite(limit) else 0
         datasets = db.run("SELECT name, answers, spent FROM leakbound_datasets ORDER BY name")
         each = tuple(
-            DataSet(str(name), int(answers), _epsilon(db, unit, delta, str(name), float(spent)))
+            _DataSet(str(name), int(answers), _epsilon(db, unit, delta, str(name), float(spent)))
             for name, answers, spent in datasets
         )
         return LedgerReport(

@@ -37,7 +37,7 @@ PATIENCE = 15.0  # seconds to wait for replies of what was on its way: services 
 GONE = ("status 404", "status 410")  # of an id that an unanswered request has added or removed
 
 
-class StoreService:
+class _StoreService:
     """Sends requests in an event loop of its own."""
 
     def __init__(self, config: HttpSystemConfig, transport: Transport, calls: CallOptions) -> None:
@@ -219,7 +219,7 @@ class HttpStore:
         calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
     ) -> None:
         self._config, self._transport, self._calls = config, transport, calls
-        self._service: StoreService | None = None
+        self._service: _StoreService | None = None
         self._uses = 0  # records and sessions of this object
 
     def __repr__(self) -> str:
@@ -262,7 +262,7 @@ class HttpStore:
         finally:
             self._end()
 
-    def open(self, context: Context) -> HttpStoreSession:
+    def open(self, context: Context) -> _HttpStoreSession:
         """Send `setup`, if there is one, and plant the documents (PRIVATE) that it does not hold.
 
         Returns:
@@ -275,7 +275,7 @@ class HttpStore:
         """
         if context:
             self._calls.require_disposable(self._config.shown)
-        session = HttpStoreSession(self._begin(), self._config, self._end)
+        session = _HttpStoreSession(self._begin(), self._config, self._end)
         try:
             session.set_up(context)
         except BaseException as error:
@@ -283,10 +283,10 @@ class HttpStore:
             raise
         return session
 
-    def _begin(self) -> StoreService:
+    def _begin(self) -> _StoreService:
         if self._service is None:
             transport = self._transport or AiohttpTransport(TOGETHER, cookies=True)
-            self._service = StoreService(self._config, transport, self._calls)
+            self._service = _StoreService(self._config, transport, self._calls)
         self._uses += 1
         return self._service
 
@@ -298,9 +298,9 @@ class HttpStore:
             self._service = None
 
 
-class HttpStoreSession:
+class _HttpStoreSession:
     def __init__(
-        self, service: StoreService, config: HttpSystemConfig, closed: Callable[[], None]
+        self, service: _StoreService, config: HttpSystemConfig, closed: Callable[[], None]
     ) -> None:
         self._service, self._config, self._closed = service, config, closed
         self._planted = Records()
@@ -348,7 +348,7 @@ class HttpStoreSession:
             raise TargetError(f"{failure} It was to take the documents away.") from None
 
 
-def _take_out(service: StoreService, planted: Records, because: BaseException | None) -> None:
+def _take_out(service: _StoreService, planted: Records, because: BaseException | None) -> None:
     """Remove records, then say what stays."""
     number = len(planted)
     try:

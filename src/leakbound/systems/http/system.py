@@ -159,7 +159,7 @@ def _step(reply: JsonValue, step: str) -> JsonValue:
 
 
 __all__ = [
-    "HttpCall", "HttpSession", "HttpSystem", "HttpSystemConfig", "reply_of",
+    "HttpCall", "_HttpSession", "HttpSystem", "HttpSystemConfig", "reply_of",
     "row_values",
 ]  # fmt: skip
 
@@ -199,10 +199,10 @@ class HttpSystem(AsyncSystem):
         """1 for a service that stores a context, else 64."""
         return 1 if self._config.setup or self._config.teardown else TOGETHER
 
-    async def open_async(self, context: Context) -> HttpSession:
+    async def open_async(self, context: Context) -> _HttpSession:
         values = row_values(context)
         transport = self._transport or AiohttpTransport(1, cookies=True)
-        session = HttpSession(self, transport, values)
+        session = _HttpSession(self, transport, values)
         self._open[asyncio.get_running_loop()] += 1
         try:
             await session.set_up()
@@ -220,7 +220,7 @@ class HttpSystem(AsyncSystem):
             del self._open[loop]
 
 
-class HttpSession:
+class _HttpSession:
     """A context in place at a service."""
 
     def __init__(

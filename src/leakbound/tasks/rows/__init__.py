@@ -1,1 +1,1 @@
-"""Rows from files, folders and hubs: `read_rows` names the line of whatever cannot be read."""
+"""Rows from files, folders and hubs: `load_rows` names the line of whatever cannot be read."""

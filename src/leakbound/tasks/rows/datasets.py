@@ -25,7 +25,7 @@ TASKS = ("classification", "generation")
 MAX_CLASSES = 20  # with more distinct labels, answers are taken for free texts
 
 
-def read_rows(
+def load_rows(
     path: str | Path, input_field: str | None = None, label_field: str | None = None,
     input_template: str | None = None, drop_empty: bool = False, delimiter: str | None = None,
     encoding: str | None = None,

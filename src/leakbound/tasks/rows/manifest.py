@@ -13,7 +13,7 @@ from leakbound.tasks.task import Task
 
 
 @runtime_checkable
-class HasWindow(Protocol):
+class _HasWindow(Protocol):
     """A model that knows how long a prompt may be."""
 
     window: int | None
@@ -66,7 +66,7 @@ class PublicManifest:
             json.dumps(mechanism.to_config(), sort_keys=True),
             mechanism.source,
             model.fingerprint,
-            inner.window if isinstance(inner, HasWindow) else None,
+            inner.window if isinstance(inner, _HasWindow) else None,
             longest_query,
             fields,
         )

@@ -16,9 +16,8 @@ from typing import Any
 
 from leakbound.errors import DataError, LeakboundError, findable, why_no_file
 from leakbound.models.address import hub_host, is_reachable
+from leakbound.tasks.images import SUFFIXES
 from leakbound.tasks.rows.delimited import csv_rows
-from leakbound.tasks.rows.image_folders import folder_rows
-from leakbound.tasks.rows.json_files import json_rows, jsonl_rows
 from leakbound.tasks.rows.row_files import (
     FORMS,
     HUB,
@@ -26,9 +25,36 @@ from leakbound.tasks.rows.row_files import (
     SourceRow,
     all_rows,
     at_least_one,
-    missing_package,
-    numbered,
+    json_rows,
+    jsonl_rows,
+    number_rows,
+    package_error,
 )
+
+
+def folder_rows(folder: Path) -> list[tuple[str, dict[str, object]]]:
+    """The files of a folder of images; hidden files are left out."""
+    classes = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if not classes:
+        raise DataError(
+            f"the data folder {str(folder)!r} holds no folders; it must hold one folder of images "
+            "per class (for a folder of a Hugging Face dataset, write hf: before it)."
+        )
+    return [row for label in classes for row in _rows_of_images(folder, label)]
+
+
+def _rows_of_images(folder: Path, label: Path) -> list[tuple[str, dict[str, object]]]:
+    files = sorted(p for p in label.iterdir() if not p.name.startswith("."))
+    strange = next((p for p in files if p.suffix.lower() not in SUFFIXES), None)
+    if strange is not None:
+        raise DataError(
+            f"the class folder {str(label)!r} holds {strange.name!r}, which is not an image by its "
+            f"name; take it out (images end in {', '.join(SUFFIXES)})."
+        )
+    return [
+        (repr(str(p)), {"image": str(p.relative_to(folder)), "label": label.name}) for p in files
+    ]
+
 
 MEDIA = ("Image", "Audio", "Video", "Pdf")  # never decoded
 TYPED = ("arrow", "parquet", "text")  # kinds of files that declare the types of their columns
@@ -42,12 +68,12 @@ def hub_rows(where: str, config: str | None = None, split: str | None = None) ->
     try:
         import datasets
     except ImportError:
-        raise missing_package("Hugging Face datasets", "the package datasets") from None
+        raise package_error("Hugging Face datasets", "the package datasets") from None
     datasets.disable_progress_bars()
     datasets.utils.logging.set_verbosity(CRITICAL)  # its messages may hold rows
     known = Path(where).is_dir() or is_reachable()
     # in its own cache the library would keep a copy of private rows
-    with tempfile.TemporaryDirectory() as scratch, _asking(datasets, known):
+    with tempfile.TemporaryDirectory() as scratch, _hub_access(datasets, known):
         try:
             return _rows(datasets, where, config, split, scratch)
         except LeakboundError:
@@ -67,7 +93,7 @@ def _why(error: Exception, known: bool) -> str:
 
 
 @contextmanager
-def _asking(datasets: ModuleType, hub: bool) -> Iterator[None]:
+def _hub_access(datasets: ModuleType, hub: bool) -> Iterator[None]:
     """Within, the library asks the hub, or its cache alone: it would try for half a minute."""
     from huggingface_hub import constants
 
@@ -86,18 +112,18 @@ def _rows(
     if where.startswith((".", "/", "~")) and not folder.is_dir():
         raise DataError(f"the dataset folder {where!r} does not exist; give {FORMS}.")
     if any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
-        return _typed_rows(shown, datasets.load_from_disk(where), split)
+        return _table_rows(shown, datasets.load_from_disk(where), split)
     cache = {"cache_dir": scratch} if folder.is_dir() else {}
     builder = datasets.load_dataset_builder(where, config, **cache)
     if builder.name in TYPED:
         kept = {**cache, "keep_in_memory": True} if cache else {}
-        return _typed_rows(shown, datasets.load_dataset(where, config, **kept), split)
+        return _table_rows(shown, datasets.load_dataset(where, config, **kept), split)
     if builder.name not in ("csv", "json"):
         raise DataError(
             f"{shown!r} holds {builder.name} files, whose columns have no declared types; it must "
             "hold .parquet, .jsonl or .csv files. Write the rows in one of these forms."
         )
-    return _untyped_rows(datasets, shown, builder, split, cache)
+    return _text_rows(datasets, shown, builder, split, cache)
 
 
 def _split(shown: str, found: Any, split: str | None) -> Any:
@@ -111,7 +137,7 @@ def _split(shown: str, found: Any, split: str | None) -> Any:
     return splits[wanted]
 
 
-def _typed_rows(shown: str, found: Any, split: str | None) -> list[SourceRow]:
+def _table_rows(shown: str, found: Any, split: str | None) -> list[SourceRow]:
     """Rows of tables whose columns have declared types."""
     splits = found if isinstance(found, dict) else {str(found.split): found}
     table = _split(shown, splits, split).flatten()
@@ -122,10 +148,10 @@ def _typed_rows(shown: str, found: Any, split: str | None) -> list[SourceRow]:
         {name: _name_of(table.features[name], row[name]) for name in wanted}
         for row in table.select_columns(wanted)
     ]
-    return at_least_one(shown, list(numbered(shown, rows)))
+    return at_least_one(shown, list(number_rows(shown, rows)))
 
 
-def _untyped_rows(
+def _text_rows(
     datasets: ModuleType, shown: str, builder: Any, split: str | None, cache: dict[str, str]
 ) -> list[SourceRow]:
     """Rows of CSV and JSON files, each as it stands there."""
@@ -214,7 +240,7 @@ def _parquet(file: Path) -> Iterator[SourceRow]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
-        raise missing_package("Parquet files", "pyarrow") from None
+        raise package_error("Parquet files", "pyarrow") from None
     try:
         rows = parquet.read_table(file).to_pylist()
     except (ArrowException, OSError):  # its text may hold values of rows
@@ -222,7 +248,7 @@ def _parquet(file: Path) -> Iterator[SourceRow]:
             f"the data file {str(file)!r} cannot be read as Parquet; it is damaged or of another "
             "form. Write it again."
         ) from None
-    yield from numbered(str(file), rows)
+    yield from number_rows(str(file), rows)
 
 
 def _parts(address: str) -> tuple[str, str | None]:

@@ -35,7 +35,7 @@ class _Program(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class DspySystem:
+class _DspySystem:
     """A program that is compiled anew for each context."""
 
     compiled: Callable[[list[object]], _Program]
@@ -62,14 +62,14 @@ class _DspySession:
         """Nothing to do."""
 
 
-def dspy_system(thing: object, name: str) -> DspySystem | None:
+def dspy_system(thing: object, name: str) -> _DspySystem | None:
     """The system that a DSPy object stands for."""
     if MODULE in bases(thing):
         program = cast(_Program, thing)
-        return DspySystem(lambda examples: _with_demos(program, examples), name)
+        return _DspySystem(lambda examples: _with_demos(program, examples), name)
     if not inspect.isfunction(thing) or list(inspect.signature(thing).parameters) != ["trainset"]:
         return None
-    return DspySystem(cast("Callable[[list[object]], _Program]", thing), name)
+    return _DspySystem(cast("Callable[[list[object]], _Program]", thing), name)
 
 
 def _with_demos(program: _Program, examples: list[object]) -> _Program:

@@ -86,14 +86,14 @@ def _content(document: object) -> object:
 def _run(pipeline: _Pipeline, query: str) -> object:
     """Every text that the pipeline needs is the query; its last component answers."""
     data = {
-        component: {name: query for name, socket in sockets.items() if _needed(socket)}
+        component: {name: query for name, socket in sockets.items() if _is_required(socket)}
         for component, sockets in pipeline.inputs().items()
     }
     answers = pipeline.run({name: values for name, values in data.items() if values})
     return _say(list(answers.values())[-1])
 
 
-def _needed(socket: Mapping[str, object]) -> bool:
+def _is_required(socket: Mapping[str, object]) -> bool:
     return bool(socket.get("is_mandatory")) and socket.get("type") in (str, object)
 
 

@@ -39,7 +39,7 @@ def langchain_store(thing: object, name: str) -> IndexStore | None:
     if found is None:
         return None
     store = cast(_VectorStore, found)
-    if (ask := _asking(thing, store)) is None:
+    if (ask := _asker(thing, store)) is None:
         return None
     require_one_store(thing, _is_store, name)
     return _with(store, name, ask)
@@ -49,7 +49,7 @@ def _is_store(thing: object) -> bool:
     return STORE in bases(thing)
 
 
-def _asking(thing: object, store: _VectorStore) -> Callable[[str], object] | None:
+def _asker(thing: object, store: _VectorStore) -> Callable[[str], object] | None:
     if thing is store:
         return store.similarity_search
     if RUNNABLE in bases(thing):

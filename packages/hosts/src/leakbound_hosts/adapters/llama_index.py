@@ -65,10 +65,10 @@ def _method(thing: object, index: _Index) -> Callable[[str], object] | None:
         return cast("Callable[[str], object]", thing) if callable(thing) else None
     methods = (getattr(thing, method, None) for method in METHODS)
     method = next((one for one in methods if callable(one)), None)
-    return None if method is None else _seeing_all(method, thing, index)
+    return None if method is None else _sees_all(method, thing, index)
 
 
-def _seeing_all(
+def _sees_all(
     method: Callable[[str], object], thing: object, index: _Index
 ) -> Callable[[str], object]:
     """A retriever sees the nodes that were there when it was made; an application that takes new

@@ -15,9 +15,8 @@ from leakbound.cli.screen.help_pages import cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
-from leakbound_hosts.exports.cyclonedx import cyclonedx
-from leakbound_hosts.exports.in_toto import in_toto
 from leakbound_hosts.exports.opendp import Publication, registry_entry
+from leakbound_hosts.exports.statements import cyclonedx, in_toto
 
 RUN = click.argument("run", type=click.Path(path_type=Path))
 DIGEST = re.compile(r"(?P<name>.+)@sha256:(?P<digest>[0-9a-f]{64})")

@@ -24,7 +24,7 @@ from leakbound_hosts.inspect.pairs import (
     RunningAudit,
     ask_pair,
     pair_samples,
-    prepared_audit,
+    prepare_audit,
     trial_values,
 )
 from leakbound_hosts.inspect.stopping import StopWhenRejected, answers_in
@@ -89,7 +89,7 @@ def paired_trial(solver: Solver | None = None) -> object:
             partial(completion, get_model()) if solver is None else partial(_solve, solver, state)
         )
         model = InspectModel(asked, complete, anyio.from_thread.run)
-        ask = partial(ask_pair, prepared_audit(_settings(about), asked), about["pair"], model)
+        ask = partial(ask_pair, prepare_audit(_settings(about), asked), about["pair"], model)
         answers = await anyio.to_thread.run_sync(ask, limiter=threads)
         state.store.set(KEY, answers.to_json() | {"model": asked})
         return state
@@ -143,7 +143,7 @@ def paired_trial_scores() -> object:
         found = state.store.get(KEY)
         if found is None:
             return Score.unscored(reason="scoring_failed", explanation="the pair was not answered")
-        prepared = prepared_audit(_settings(state.metadata[KEY]), found["model"])
+        prepared = prepare_audit(_settings(state.metadata[KEY]), found["model"])
         values = trial_values(prepared, PairAnswers.of_json(found))
         return Score(value=values, metadata={KEY: found})
 

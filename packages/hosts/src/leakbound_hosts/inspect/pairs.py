@@ -31,7 +31,7 @@ from leakbound.errors import StoreError, UsageError
 from leakbound.estimators.e_process import EValues
 from leakbound.models import Model, Unopened
 from leakbound.models.content import readable
-from leakbound.tasks import packed, unpacked
+from leakbound.tasks import pack, unpack
 from leakbound_hosts.inspect.model import fingerprint_of
 
 KEY = "leakbound"  # of metadata
@@ -47,23 +47,23 @@ class PairAnswers:
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""
-        again = None if self.row.again is None else packed(self.row.again)
+        again = None if self.row.again is None else pack(self.row.again)
         return {
-            "pair": self.row.pair, "canary_in": packed(self.row.member),
-            "canary_out": packed(self.row.nonmember), "again": again, "calls": self.calls,
+            "pair": self.row.pair, "canary_in": pack(self.row.member),
+            "canary_out": pack(self.row.nonmember), "again": again, "calls": self.calls,
         }  # fmt: skip
 
     @classmethod
     def of_json(cls, found: Mapping[str, object]) -> PairAnswers:
         """Answers from plain values."""
-        again = None if found["again"] is None else unpacked(str(found["again"]))
-        both = unpacked(str(found["canary_in"])), unpacked(str(found["canary_out"]))
+        again = None if found["again"] is None else unpack(str(found["again"]))
+        both = unpack(str(found["canary_in"])), unpack(str(found["canary_out"]))
         row = EvidenceRow(int(str(found["pair"])), *both, again)
         return cls(row, int(str(found["calls"])))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PairSample:
+class _PairSample:
     """A paired trial, or a control pair, as a sample."""
 
     name: str
@@ -72,7 +72,7 @@ class PairSample:
 
 
 @lru_cache(maxsize=8)
-def prepared_audit(settings: str, model: str) -> Prepared:
+def prepare_audit(settings: str, model: str) -> Prepared:
     """The audit that a sample belongs to; no model is asked."""
     given = json.loads(settings)
     spec = make_spec({**given, "batch_pairs": ONE_BY_ONE, "model": f"inspect/{model}"})
@@ -84,20 +84,20 @@ def prepared_audit(settings: str, model: str) -> Prepared:
     return prepare(spec, Unopened(f"inspect/{model}", fingerprint_of(model), True))
 
 
-def pair_samples(settings: str, model: str) -> list[PairSample]:
+def pair_samples(settings: str, model: str) -> list[_PairSample]:
     """Control pairs, then paired trials, then late control pairs: one sample each."""
-    prepared = prepared_audit(settings, model)
+    prepared = prepare_audit(settings, model)
     plan = CollectionPlan.of(prepared)
     return [
         _sample(prepared, plan, settings, pair) for pair in (*plan.batches(), *plan.late_batches())
     ]
 
 
-def _sample(prepared: Prepared, plan: CollectionPlan, settings: str, number: int) -> PairSample:
+def _sample(prepared: Prepared, plan: CollectionPlan, settings: str, number: int) -> _PairSample:
     (pair,) = plan.pairs_of(number)
     query = readable(prepared.task.prompt((), pair.asked.query))
     about = {"audit": json.loads(settings), "data": prepared.data, "pair": number}
-    return PairSample(_name(number, prepared.controls.number), query, {KEY: about})
+    return _PairSample(_name(number, prepared.controls.number), query, {KEY: about})
 
 
 def _name(number: int, full: int) -> str:
@@ -135,7 +135,7 @@ class RunningAudit:
     def __init__(self, settings: str, model: str, out: Path | None = None) -> None:
         self.settings, self.model = settings, model
         folder = self._kept_nowhere() if out is None else out
-        self.prepared = prepared_audit(settings, model)
+        self.prepared = prepare_audit(settings, model)
         run = self.prepared.folder(folder)
         self.store, prior = RunStore.open(run, self.prepared.manifest)
         self._seen = OnePass(self.prepared, self.store, CollectionPlan.of(self.prepared), prior)

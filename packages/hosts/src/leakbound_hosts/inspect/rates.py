@@ -24,7 +24,7 @@ T = TypeVar("T")
 AnyRateTest: TypeAlias = RateTest | PlannedRateTest
 
 
-class Identified(Protocol):
+class _Identified(Protocol):
     """A sample."""
 
     @property
@@ -63,13 +63,13 @@ class StopAtRate:
         self.confidence, self.scorer = confidence, scorer
         self.planned, self.power = planned, power
         self._tests()  # refuses wrong values before anything is asked
-        self._running: dict[str, RunningRate] = {}
+        self._running: dict[str, _RunningRate] = {}
 
-    async def start_task(self, task: object, samples: Sequence[Identified], epochs: int) -> str:
+    async def start_task(self, task: object, samples: Sequence[_Identified], epochs: int) -> str:
         """Begin."""
         require_one_epoch(epochs)
         order = [sample.id for sample in samples]
-        self._running[active_model()] = RunningRate(self._tests(), order)
+        self._running[active_model()] = _RunningRate(self._tests(), order)
         return "leakbound anytime-valid rate"
 
     def _tests(self) -> list[AnyRateTest]:
@@ -104,7 +104,7 @@ class StopAtRate:
                 "upper": found.upper, "samples": found.samples}  # fmt: skip
 
 
-class RunningRate:
+class _RunningRate:
     """The scores of one evaluation, as they come, and the tests that read them in their order."""
 
     def __init__(self, tests: list[AnyRateTest], order: list[str | int | None]) -> None:
@@ -124,7 +124,7 @@ class RunningRate:
     def _take(self, score: float | None) -> None:
         self.scores.append(score)
         for test in self._tests:
-            test.observe([_against(test) if score is None else score])
+            test.observe([(0.0 if test.side == "above" else 1.0) if score is None else score])
             if test.rejected:
                 after = f"after {test.rejected_at} samples"
                 self.ended = f"the rate is {test.side} {test.limit:g}, {after}"
@@ -133,7 +133,7 @@ class RunningRate:
 
 
 @dataclass(frozen=True, slots=True)
-class LogDifference:
+class _LogDifference:
     """How much higher the rate of one log is than that of another, on the same samples."""
 
     mean: float
@@ -155,7 +155,7 @@ def compare_logs(
     second: EvalLog | str | Path,
     scorer: str | None = None,
     confidence: float = 0.95,
-) -> LogDifference:
+) -> _LogDifference:
     """Paired difference of two logs of one dataset: two models, or two prompts."""
     logs = _open(first), _open(second)
     ids = [log.eval.dataset.sample_ids for log in logs]
@@ -169,7 +169,7 @@ def compare_logs(
     found, test = _bounds(halves, confidence), RateTest(0.5, "above", confidence)
     test.observe(list(_fill(halves, 0.0)))
     mean, lower, upper = (2 * one - 1 for one in (found.mean, found.lower, found.upper))
-    return LogDifference(mean, lower, upper, found.samples, test.e_value)
+    return _LogDifference(mean, lower, upper, found.samples, test.e_value)
 
 
 def _open(log: EvalLog | str | Path) -> EvalLog:
@@ -209,10 +209,6 @@ def _number(score: Score) -> float | None:
     if not 0 <= found <= 1:
         raise DataError(f"a score is {found:g}; a rate needs scores between 0 and 1.")
     return found
-
-
-def _against(test: AnyRateTest) -> float:
-    return 0.0 if test.side == "above" else 1.0
 
 
 def _bounds(scores: Sequence[float | None], confidence: float) -> RateBounds:

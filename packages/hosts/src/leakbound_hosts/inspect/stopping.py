@@ -14,7 +14,7 @@ from leakbound.errors import UsageError
 from leakbound_hosts.inspect.pairs import KEY, PairAnswers, RunningAudit
 
 
-class HasMetadata(Protocol):
+class _HasMetadata(Protocol):
     """What a sample has, and a score."""
 
     @property
@@ -22,11 +22,11 @@ class HasMetadata(Protocol):
         """Values by name."""
 
 
-class ScoredSample(Protocol):
+class _ScoredSample(Protocol):
     """An `inspect_ai.scorer.SampleScore`."""
 
     @property
-    def score(self) -> HasMetadata:
+    def score(self) -> _HasMetadata:
         """Its score."""
 
     @property
@@ -35,7 +35,7 @@ class ScoredSample(Protocol):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AnsweredPair:
+class _AnsweredPair:
     """A sample of an audit with its answers (PRIVATE)."""
 
     settings: str
@@ -43,14 +43,14 @@ class AnsweredPair:
     answers: PairAnswers
 
 
-def answers_in(scored: ScoredSample) -> AnsweredPair | None:
+def answers_in(scored: _ScoredSample) -> _AnsweredPair | None:
     """The answers that a score holds."""
     found = (scored.score.metadata or {}).get(KEY)
     about = (scored.sample_metadata or {}).get(KEY)
     if found is None or about is None:
         return None
     settings = json.dumps(about["audit"], sort_keys=True)
-    return AnsweredPair(settings, str(found["model"]), PairAnswers.of_json(found))
+    return _AnsweredPair(settings, str(found["model"]), PairAnswers.of_json(found))
 
 
 def require_one_epoch(epochs: int) -> None:
@@ -95,7 +95,7 @@ class StopWhenRejected:
         return EarlyStop(id=id, epoch=epoch, reason=reason)
 
     async def complete_sample(
-        self, id: str | int, epoch: int, scores: Mapping[str, ScoredSample]
+        self, id: str | int, epoch: int, scores: Mapping[str, _ScoredSample]
     ) -> None:
         """Take in the answers of a pair."""
         asked = active_model()

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -53,22 +53,30 @@ WIDTH = 20_000  # characters to which prompts are padded: more than any prompt o
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceVotes(HiddenMajority):
-    """Counts with Laplace noise of scale 2/epsilon, released whole; no distribution is declared."""
+class _PureVotes(HiddenMajority):
+    """A choice by votes that is calibrated to epsilon alone."""
 
     epsilon: float = 1.0
 
     @classmethod
     def calibrated(  # type: ignore[override]
         cls, epsilon: float, delta: float, partitions: int = 10
-    ) -> LaplaceVotes:
+    ) -> Self:
         """For a claim."""
         return cls(sigma=1.0, partitions=partitions, epsilon=epsilon)
 
     @property
     def guarantee(self) -> PureDP:  # type: ignore[override]
-        """epsilon: a vote that moves changes two counts by one."""
+        """epsilon: one example moves one vote."""
         return PureDP(self.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceVotes(_PureVotes):
+    """Counts with Laplace noise of scale 2/epsilon, released whole; no distribution is declared.
+
+    A vote that moves changes two counts by one.
+    """
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
         """Noisy counts and the largest of them."""
@@ -78,22 +86,8 @@ class LaplaceVotes(HiddenMajority):
 
 
 @dataclass(frozen=True, slots=True)
-class RandomBallot(HiddenMajority):
-    """The vote of a random voter, or with some probability any answer."""
-
-    epsilon: float = 1.0
-
-    @classmethod
-    def calibrated(  # type: ignore[override]
-        cls, epsilon: float, delta: float, partitions: int = 10
-    ) -> RandomBallot:
-        """For a claim."""
-        return cls(sigma=1.0, partitions=partitions, epsilon=epsilon)
-
-    @property
-    def guarantee(self) -> PureDP:  # type: ignore[override]
-        """epsilon: an answer that nobody gave gets one vote."""
-        return PureDP(self.epsilon)
+class RandomBallot(_PureVotes):
+    """The vote of a random voter, or with some probability any answer, as if it had one vote."""
 
     def _p(self, votes: Votes) -> Floats:
         """(1 - g) votes/T + g/m, with a ratio of e^epsilon from no vote to one."""

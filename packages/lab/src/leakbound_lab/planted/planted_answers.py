@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.mechanisms import BoundedCID, KeywordMean, ProductOfExperts, ReportNoisyMax
+from leakbound.mechanisms import BoundedCID, KeywordMean, ProductOfExperts
 from leakbound.mechanisms.parts.mixture import mix_logits
 from leakbound.models import Complete, Model, NextLogits, ScoreLabels
 from leakbound.privacy import ApproxDP, Guarantee, PureDP, compose, leaves
@@ -23,23 +23,21 @@ from leakbound.tasks import (
     GeneratedText,
     Job,
     Mechanism,
-    Outputs,
     Query,
     Task,
     Vector,
-    Votes,
 )
 from leakbound_lab.planted import planted_mechanisms as planted
 from leakbound_lab.planted import planted_parts as parts
 from leakbound_lab.planted.planted_mechanisms import DELTA, VotingBase
-from leakbound_lab.planted.served_defects import SERVED_DEFECTS
+from leakbound_lab.planted.served_defects import SERVED_DEFECTS, NoiseBeforeRelease
 
 Floats = npt.NDArray[np.float64]
 WORDY = 12  # characters of a planted example: one that is longer changes something
 
 
 @dataclass(frozen=True, slots=True)
-class PlantedMechanism:
+class _PlantedMechanism:
     """A broken mechanism that `conform` must find."""
 
     id: str
@@ -47,26 +45,7 @@ class PlantedMechanism:
     make: Callable[[], Mechanism]
 
 
-class NoiseBeforeRelease(ReportNoisyMax):
-    """Draws its noise while collecting, and says that it does not."""
-
-    def collect(
-        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
-    ) -> list[Aggregate]:
-        """One vote for the noisy winner."""
-        found = ReportNoisyMax.collect(self, task, jobs, draws, model)
-        return [self._chosen(one, draw) for one, draw in zip(found, draws, strict=True)]
-
-    def _chosen(self, votes: Any, draw: int) -> Votes:
-        noisy = np.random.default_rng(draw).normal(votes.counts, self.sigma)
-        return Votes(tuple(int(i == noisy.argmax()) for i in range(len(votes.counts))))
-
-    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """The stored winner."""
-        return Outputs(np.full(draws, int(np.argmax(aggregate.counts))))
-
-
-class SharedPrefix(parts.PartsBase):
+class _SharedPrefix(parts.PartsBase):
     """The prompts of a batch depend on one another, as answers do in low precision."""
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
@@ -85,7 +64,7 @@ class Cheap(VotingBase):
         return PureDP(self.guarantee.epsilon(DELTA) / 100)
 
 
-class RawFallback(KeywordMean):
+class _RawFallback(KeywordMean):
     """Releases a private answer where no keyword is left."""
 
     def _aggregate(self, task: Task, query: Query, texts: Sequence[str], model: Model) -> Vector:
@@ -93,7 +72,7 @@ class RawFallback(KeywordMean):
         return found if any(found.values) else Vector((1.0,), (texts[0],))
 
 
-class DeltaOnce(ProductOfExperts):
+class _DeltaOnce(ProductOfExperts):
     """The tokens of an answer compose, and delta is counted once for all of them."""
 
     def cost(self, task: Task, query: Query) -> Guarantee:
@@ -111,7 +90,7 @@ class OneTokenCost(ProductOfExperts):
         return self.guarantee
 
 
-class UncountedToken(ProductOfExperts):
+class _UncountedToken(ProductOfExperts):
     """The first token of a free answer is not counted."""
 
     def cost(self, task: Task, query: Query) -> Guarantee:
@@ -120,7 +99,7 @@ class UncountedToken(ProductOfExperts):
         return compose(each[1:] or each)
 
 
-class DefaultSeed(ProductOfExperts):
+class _DefaultSeed(ProductOfExperts):
     """The noise of a free answer comes from a default seed."""
 
     def collect(
@@ -130,7 +109,7 @@ class DefaultSeed(ProductOfExperts):
         return ProductOfExperts.collect(self, task, jobs, [42] * len(jobs), model)
 
 
-class LengthsOfRows(ProductOfExperts):
+class _LengthsOfRows(ProductOfExperts):
     """An answer may be as long as the longest private row."""
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
@@ -158,7 +137,7 @@ class LengthsOfRows(ProductOfExperts):
         ]
 
 
-class LongerOnRows(ProductOfExperts):
+class _LongerOnRows(ProductOfExperts):
     """A free answer gets longer where a row is long: a channel beside its words."""
 
     def collect(
@@ -175,7 +154,7 @@ class LongerOnRows(ProductOfExperts):
         return replace(found, text=f"{found.text} and that is all that there is to say")
 
 
-class OneWayBound(BoundedCID):
+class _OneWayBound(BoundedCID):
     """The divergence is bounded in one direction, and clamped: an answer may become impossible."""
 
     def log_p(self, context: Floats, prior: Floats, choices: int = 1) -> Floats:
@@ -190,7 +169,7 @@ class OneWayBound(BoundedCID):
         return mix_logits(context, prior, max(kept), self.temperature)
 
 
-class LengthInBaseline(BoundedCID):
+class _LengthInBaseline(BoundedCID):
     """The prompt without the private part is as long as the one with it."""
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
@@ -217,7 +196,7 @@ ROWS: tuple[tuple[str, str, Callable[[], Any]], ...] = (
     ("replace-vs-monotone", "loss", partial(planted.MonotoneExperts, 2.0, tokens=3)),
     ("clip-to-zero", "agreement", partial(planted.ClipToZero, 2.0, tokens=3)),
     ("ptr-off-by-one", "returned", _votes(planted.TestOneRankLate)),
-    ("delta-once", "cost", partial(DeltaOnce.calibrated, 2.0, DELTA, tokens=3)),
+    ("delta-once", "cost", partial(_DeltaOnce.calibrated, 2.0, DELTA, tokens=3)),
     ("wrong-em-curve", "loss", _votes(planted.ExponentialVotes)),
     ("public-seed", "state", partial(parts.PublicSeed, 4.0, 10, 0.5)),
     ("seeded-noise", "many_draws", _votes(SERVED_DEFECTS[0])),
@@ -225,7 +204,7 @@ ROWS: tuple[tuple[str, str, Callable[[], Any]], ...] = (
     ("huge-inner-epsilon", "returned", _votes(planted.InnerCount)),
     ("exact-ranking", "returned", _votes(planted.CountedRanking)),
     ("same-sample", "state", partial(parts.SameSample, 4.0, 10, 0.5)),
-    ("raw-fallback", "decode", _votes(RawFallback, candidates=3)),
+    ("raw-fallback", "decode", _votes(_RawFallback, candidates=3)),
     ("retry-until", "outputs", _votes(planted.RetryUntil)),
     ("positional-split", "loss", _votes(parts.PoissonByPosition)),
     ("padding-contamination", "loss", _votes(parts.PaddedPrompts)),
@@ -237,26 +216,26 @@ ROWS: tuple[tuple[str, str, Callable[[], Any]], ...] = (
     ("unnoised-majority", "outputs", _votes(planted.BareMajority)),
     ("unnoised-majority (alone)", "returned", _votes(planted.HiddenMajority)),
     ("stale-reuse", "reuse", _votes(NoiseBeforeRelease)),
-    ("free-text-channel", "returned", partial(LongerOnRows.calibrated, 1.0, DELTA, tokens=3)),
+    ("free-text-channel", "returned", partial(_LongerOnRows.calibrated, 1.0, DELTA, tokens=3)),
     ("failing-row", "total", _votes(parts.RaisingOnRows)),
-    ("flipping-neighbours", "loss", _votes(SharedPrefix)),
+    ("flipping-neighbours", "loss", _votes(_SharedPrefix)),
     ("price of an answer", "cost", _votes(Cheap)),
     ("price of one token", "cost", partial(OneTokenCost.calibrated, 2.0, DELTA, tokens=3)),
-    ("clamped-divergence", "loss", partial(OneWayBound, epsilon=2.0, tokens=3)),
-    ("uncounted-token", "cost", partial(UncountedToken.calibrated, 2.0, DELTA, tokens=3)),
-    ("private-length-in-baseline", "loss", partial(LengthInBaseline, epsilon=2.0, tokens=3)),
-    ("default-seed", "reuse", partial(DefaultSeed.calibrated, 2.0, DELTA, tokens=3)),
+    ("clamped-divergence", "loss", partial(_OneWayBound, epsilon=2.0, tokens=3)),
+    ("uncounted-token", "cost", partial(_UncountedToken.calibrated, 2.0, DELTA, tokens=3)),
+    ("private-length-in-baseline", "loss", partial(_LengthInBaseline, epsilon=2.0, tokens=3)),
+    ("default-seed", "reuse", partial(_DefaultSeed.calibrated, 2.0, DELTA, tokens=3)),
     (
         "lengths-from-private-rows",
         "public_facts",
-        partial(LengthsOfRows.calibrated, 1.0, DELTA, tokens=6),
+        partial(_LengthsOfRows.calibrated, 1.0, DELTA, tokens=6),
     ),
     *(
         (f"constant-seed ({kind.name})", found_by, _votes(kind))
         for kind, found_by in zip(SERVED_DEFECTS, SERVED_BY, strict=True)
     ),
 )
-PLANTED = tuple(PlantedMechanism(*row) for row in ROWS)
+PLANTED = tuple(_PlantedMechanism(*row) for row in ROWS)
 # Rows of the catalogues with nothing that a mechanism could get wrong: `selftest` and the tests of
 # the ledger and the service find them.
 NOT_MECHANISMS = {

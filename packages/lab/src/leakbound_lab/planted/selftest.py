@@ -51,7 +51,7 @@ def selftest(seed: int = 0, defects: tuple[Defect, ...] = DEFECTS) -> Iterator[R
         yield Row(defect.id, defect.what, finding, false_alarms, defect.repeats)
 
 
-def passed(rows: list[Row]) -> bool:
+def passes(rows: list[Row]) -> bool:
     """Whether the auditor passes its self-test.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +50,7 @@ class ConstantNoise(FreshNoise):
 
 
 @dataclass(frozen=True, slots=True)
-class ReseededNoise(FreshNoise):
+class _ReseededNoise(FreshNoise):
     """Seeds the generator of the process before each answer, "for reproducibility"."""
 
     name: ClassVar[str] = "reseeded_noise"
@@ -143,8 +143,27 @@ class UndeclaredMajority(CleanMajority):
         return NonPrivate()
 
 
+class NoiseBeforeRelease(ReportNoisyMax):
+    """Draws its noise while collecting, and says that it does not."""
+
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Aggregate]:
+        """One vote for the noisy winner."""
+        found = ReportNoisyMax.collect(self, task, jobs, draws, model)
+        return [self._chosen(one, draw) for one, draw in zip(found, draws, strict=True)]
+
+    def _chosen(self, votes: Any, draw: int) -> Votes:
+        noisy = np.random.default_rng(draw).normal(votes.counts, self.sigma)
+        return Votes(tuple(int(i == noisy.argmax()) for i in range(len(votes.counts))))
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        """The stored winner."""
+        return Outputs(np.full(draws, int(np.argmax(aggregate.counts))))
+
+
 @dataclass(frozen=True, slots=True)
-class EarlyNoise(ReportNoisyMax):
+class EarlyNoise(NoiseBeforeRelease):
     """Draws its noise while it collects, so what is stored holds noise of one epsilon."""
 
     name: ClassVar[str] = "early_noise"
@@ -153,23 +172,6 @@ class EarlyNoise(ReportNoisyMax):
         """True, for any `task` and `query`."""
         return True
 
-    def collect(
-        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
-    ) -> list[Aggregate]:
-        """One vote for each noisy winner."""
-        clean = ReportNoisyMax.collect(self, task, jobs, draws, model)
-        return [self._noised(votes, draw) for votes, draw in zip(clean, draws, strict=True)]
-
-    def _noised(self, votes: Aggregate, draw: int) -> Votes:
-        if not isinstance(votes, Votes):
-            raise TypeError(f"{type(votes).__name__} is not what {self.name} collects.")
-        noisy = np.random.default_rng(draw).normal(votes.counts, self.sigma)
-        return Votes(tuple(int(i == noisy.argmax()) for i in range(len(votes.counts))))
-
-    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """The stored winner."""
-        return Outputs(np.full(draws, int(np.argmax(aggregate.counts))))
-
     def output_distribution(self, aggregate: Votes) -> None:  # type: ignore[override]
         """None, of any `aggregate`: the noise is in it."""
         return None
@@ -177,7 +179,7 @@ class EarlyNoise(ReportNoisyMax):
 
 SERVED_DEFECTS: tuple[type[FreshNoise], ...] = (
     ConstantNoise,
-    ReseededNoise,
+    _ReseededNoise,
     CachedNoise,
     ReusedNoise,
     DataSeededNoise,

@@ -9,7 +9,7 @@ from leakbound_lab.reproduce.every import (
     exit_code,
     run_every,
 )
-from leakbound_lab.reproduce.kept import kept_file, load_measured, save_measured, what_decides
+from leakbound_lab.reproduce.kept import load_measured, save_measured, values_file, what_decides
 from leakbound_lab.reproduce.outcomes import ClaimOutcome, judge
 from leakbound_lab.reproduce.recipe import Recipe
 from leakbound_lab.reproduce.recipe_files import load_recipes
@@ -19,6 +19,6 @@ from leakbound_lab.reproduce.values import MeasuredValue, PrintedValue, Quantity
 __all__ = [
     "FORMATS", "QUICK", "ClaimOutcome", "FailedRecipe", "MeasuredValue", "PaperClaim",
     "PrintedValue", "Quantity", "Recipe", "RecipeContext", "Reproduction", "Sample", "Scale",
-    "every_json", "every_page", "exit_code", "judge", "kept_file", "load_measured", "load_recipes",
-    "print_table", "run_every", "run_names", "save_measured", "what_decides",
+    "every_json", "every_page", "exit_code", "judge", "load_measured", "load_recipes",
+    "print_table", "run_every", "run_names", "save_measured", "values_file", "what_decides",
 ]  # fmt: skip

@@ -68,7 +68,7 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class InequalityEntry(_Entry):
+class _InequalityEntry(_Entry):
     """Inequalities as written in a recipe file.
 
     A setting may name several settings with `{a|b}`. Sides with several settings are compared pair
@@ -90,8 +90,8 @@ class ClaimEntry(_Entry):
     """A claim as written in a recipe file."""
 
     says: str = ""
-    holds: tuple[InequalityEntry, ...] = ()
-    needs: tuple[InequalityEntry, ...] = ()
+    holds: tuple[_InequalityEntry, ...] = ()
+    needs: tuple[_InequalityEntry, ...] = ()
     explained: str = ""
     caveat: str = ""
 
@@ -148,7 +148,7 @@ def _check_side(recipe: str, side: Side, known: set[tuple[str, str]]) -> None:
     )
 
 
-def _inequalities(entry: InequalityEntry) -> Iterator[Inequality]:
+def _inequalities(entry: _InequalityEntry) -> Iterator[Inequality]:
     if entry.increasing:
         listed = (entry.increasing,) if isinstance(entry.increasing, str) else entry.increasing
         chain = [side for one in listed for side in _sides(one, entry.quantity)]
@@ -165,7 +165,7 @@ def _inequalities(entry: InequalityEntry) -> Iterator[Inequality]:
 
 
 def _match_all(
-    one: str | float, other: str | float, entry: InequalityEntry
+    one: str | float, other: str | float, entry: _InequalityEntry
 ) -> Iterator[tuple[Side, Side]]:
     """Pair up both sides. A single setting is paired with each of several."""
     first, second = _sides(one, entry.quantity), _sides(other, entry.than or entry.quantity)
@@ -200,6 +200,6 @@ def run_names(context: RecipeContext) -> dict[str, str]:
     return found
 
 
-def filled(setting: str, names: Mapping[str, str]) -> str:
+def fill(setting: str, names: Mapping[str, str]) -> str:
     """A setting with its names replaced."""
     return GAP.sub(lambda found: names.get(found[1], found[0]), setting)

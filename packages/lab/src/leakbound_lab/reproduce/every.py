@@ -13,7 +13,7 @@ from leakbound.errors import Interrupted, LeakboundError
 from leakbound_lab.reproduce.recipe import Recipe
 from leakbound_lab.reproduce.report.page import RecipeSection, recipes_page
 from leakbound_lab.reproduce.reproduction import Reproduction
-from leakbound_lab.reproduce.sections import failed_section, section_of
+from leakbound_lab.reproduce.sections import section_of, section_of_failure
 
 CRASHED = 70
 LEAD = (
@@ -77,17 +77,17 @@ def _say(one: Reproduction | FailedRecipe) -> str:
 
 def every_page(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:
     """One page with all recipes."""
-    lead = LEAD if of is None or of == len(found) else f"{LEAD} {_unfinished(len(found), of)}"
+    lead = LEAD if of is None or of == len(found) else f"{LEAD} {_rest(len(found), of)}"
     return recipes_page("The papers' tables and figures", [_section(one) for one in found], lead)
 
 
-def _unfinished(ran: int, of: int) -> str:
+def _rest(ran: int, of: int) -> str:
     return f"So far {ran} of {of} recipes have run; the same command resumes with the others."
 
 
 def _section(one: Reproduction | FailedRecipe) -> RecipeSection:
     if isinstance(one, FailedRecipe):
-        return failed_section(one.recipe, one.why)
+        return section_of_failure(one.recipe, one.why)
     return section_of(one.recipe, one.measured, one.made_with, one.outcome, one.lines())
 
 

@@ -27,7 +27,7 @@ class _Kept(BaseModel):
     measured: tuple[MeasuredValue, ...]
 
 
-def kept_file(out: Path, recipe: Recipe) -> Path:
+def values_file(out: Path, recipe: Recipe) -> Path:
     """The file for the measured values of a recipe."""
     return out / FOLDER / f"{recipe.name}.json"
 
@@ -87,6 +87,6 @@ def load_measured(file: Path, key: str) -> tuple[MeasuredValue, ...] | None:
     return found.measured if (found.schema_version, found.key) == (SCHEMA_VERSION, key) else None
 
 
-def read_measured(file: Path) -> tuple[MeasuredValue, ...]:
+def load_values(file: Path) -> tuple[MeasuredValue, ...]:
     """Load the values of a file, whatever its key."""
     return _Kept.model_validate_json(file.read_bytes()).measured

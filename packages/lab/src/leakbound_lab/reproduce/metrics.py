@@ -55,11 +55,11 @@ def pair_sample(result: AuditResult) -> Sample | None:
 
 
 def epsilon_sample(result: AuditResult) -> Sample | None:
-    """What each pair adds to the estimate of `resampled_epsilon`, as a sample."""
+    """What each pair adds to the estimate of `bootstrap_epsilon`, as a sample."""
     if not result.by_pair:
         return None
     n = len(result.by_pair)
-    every, *without = (_resampled(result, *rates) for rates in result.without_each)
+    every, *without = (_bootstrap(result, *rates) for rates in result.without_each)
     return Sample(
         tuple(n * every - (n - 1) * one for one in without), PAIR,
         f"{n} pairs of seed {result.spec['seed']}", what="what each pair adds",
@@ -80,7 +80,7 @@ def accuracy_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
 
 def gaussian_leak(setting: str, result: AuditResult) -> Iterator[MeasuredValue]:
     """The leakage as XL computes it: resampled outputs as independent trials, through μ."""
-    resampled, (tpr, fpr) = resampled_epsilon(result), _best_rates(result)
+    resampled, (tpr, fpr) = bootstrap_epsilon(result), _best_rates(result)
     sample, ceiling = pair_sample(result), accuracy_ceiling(result)
     guaranteed, added = result.guarantee.epsilon, epsilon_sample(result)
     shown = f"{resampled:.2f}"
@@ -96,12 +96,12 @@ def _bound(setting: str, result: AuditResult) -> MeasuredValue:
     return MeasuredValue(setting, Quantity.BOUND, value, f"≥ {cut(value)}")
 
 
-def resampled_epsilon(result: AuditResult) -> float:
+def bootstrap_epsilon(result: AuditResult) -> float:
     """XL, Algorithm 1: simulated outputs of the collected aggregates as independent trials."""
-    return _resampled(result, *_best_rates(result))
+    return _bootstrap(result, *_best_rates(result))
 
 
-def _resampled(result: AuditResult, tpr: float, fpr: float) -> float:
+def _bootstrap(result: AuditResult, tpr: float, fpr: float) -> float:
     n = result.curves.outputs // 2
     tp, fp = round(tpr * n), round(fpr * n)
     return gdp(tp, n - tp, fp, n - fp, result.claim.delta).details["implied_epsilon"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from leakbound_lab.reproduce.claim_tests import EXACT, PValues, compare, compare_with_number
-from leakbound_lab.reproduce.claims import Inequality, PaperClaim, Side, filled
+from leakbound_lab.reproduce.claims import Inequality, PaperClaim, Side, fill
 from leakbound_lab.reproduce.values import MeasuredValue, PrintedValue, Sample
 
 LEVEL = 0.05
@@ -101,7 +101,7 @@ class _Cells:
     def evidence(self, side: Side) -> _Evidence:
         if side.kind == "number":
             return _Evidence(side.number)
-        key = filled(side.setting, self._names), side.quantity
+        key = fill(side.setting, self._names), side.quantity
         if "{model" in key[0]:
             raise _Missing("it takes two models; give --model twice.")
         if side.kind == "printed":
@@ -169,7 +169,7 @@ def _test(one: Inequality, cells: _Cells, corrected: float) -> TestedInequality:
 
 
 def _name_of(side: Side, cells: _Cells) -> Side:
-    return replace(side, setting=filled(side.setting, cells._names))
+    return replace(side, setting=fill(side.setting, cells._names))
 
 
 def _status(found: PValues, obstacle: str, corrected: float) -> ClaimStatus:
@@ -212,17 +212,17 @@ def _unmet(needs: Sequence[Inequality], cells: _Cells) -> Iterator[str]:
         if found.test == "none":
             yield found.obstacle
         elif found.status in ("reversed", "cannot_show"):
-            measured = found.obstacle or _seen(found)
+            measured = found.obstacle or _words_of(found)
             yield f"{need.because} ({measured.rstrip('.')})."
 
 
 def _reason(found: Sequence[TestedInequality]) -> str:
-    shown = [one.obstacle or f"{_seen(one)}." for one in found[:3]]
+    shown = [one.obstacle or f"{_words_of(one)}." for one in found[:3]]
     more = f" And {len(found) - 3} more." if len(found) > 3 else ""
     return " ".join(dict.fromkeys(shown)) + more
 
 
-def _seen(one: TestedInequality) -> str:
+def _words_of(one: TestedInequality) -> str:
     opposite = "" if one.test == EXACT else f", p of the opposite {one.opposite:.2g}"
     return f"{one.quantity}: {one.text}: {one.values}{opposite}"
 

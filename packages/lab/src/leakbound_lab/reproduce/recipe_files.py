@@ -70,7 +70,7 @@ class _Recipe(_Strict):
     usual: _Sizes = _Sizes()
 
 
-class RecipeFile(_Strict):
+class _RecipeFile(_Strict):
     """A file of recipes."""
 
     notes: dict[str, str] = {}
@@ -83,35 +83,37 @@ class RecipeFile(_Strict):
 @functools.cache
 def load_recipes() -> Mapping[str, Recipe]:
     """Load all recipes of all papers."""
-    return {one.name: one for paper in PAPERS for one in recipes_of(_read(paper))}
+    return {one.name: one for paper in PAPERS for one in recipes_of(_load(paper))}
 
 
-def recipes_of(file: RecipeFile) -> Iterator[Recipe]:
+def recipes_of(file: _RecipeFile) -> Iterator[Recipe]:
     """The recipes of a file. Claims may only name cells that the recipe has."""
     for one in file.recipes:
         yield _recipe(one, file)
 
 
 def paper_tables(paper: str) -> Mapping[str, PaperTable]:
-    return _read(paper).tables
+    return _load(paper).tables
 
 
 @functools.cache
-def _read(paper: str) -> RecipeFile:
+def _load(paper: str) -> _RecipeFile:
     file = importlib.resources.files("leakbound_lab.reproduce") / "recipes" / f"{paper}.yaml"
-    return read_file(file)
+    return load_file(file)
 
 
-def read_file(file: Traversable) -> RecipeFile:
+def load_file(file: Traversable) -> _RecipeFile:
     """Read and check a recipe file."""
     try:
-        return RecipeFile.model_validate(Loader(file.read_text(encoding="utf-8")).get_single_data())
+        return _RecipeFile.model_validate(
+            Loader(file.read_text(encoding="utf-8")).get_single_data()
+        )
     except (yaml.YAMLError, ValidationError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"the recipes in {file.name} cannot be read: {reason}.") from None
 
 
-def _recipe(one: _Recipe, file: RecipeFile) -> Recipe:
+def _recipe(one: _Recipe, file: _RecipeFile) -> Recipe:
     options = {key: _option(key, value, file) for key, value in one.options.items()}
     _check_measure(one.name, one.measure, options)
     return Recipe(
@@ -129,7 +131,7 @@ def _claim(one: _Recipe) -> PaperClaim | None:
     return claim_of(one.name, one.finding, one.claims, one.cells)
 
 
-def _option(key: str, value: object, file: RecipeFile) -> object:
+def _option(key: str, value: object, file: _RecipeFile) -> object:
     """The option `table` names a table in the file; other options are plain values."""
     return file.tables[str(value)] if key == "table" else value
 
@@ -143,7 +145,7 @@ def _check_measure(name: str, measure: str, options: Mapping[str, object]) -> No
         raise DataError(f"the options of {name} do not fit its measure: {error}.") from None
 
 
-def _print_all(entry: _Printed, file: RecipeFile) -> Iterator[PrintedValue]:
+def _print_all(entry: _Printed, file: _RecipeFile) -> Iterator[PrintedValue]:
     if entry.table:
         yield from _cells(entry, file.tables[entry.table])
         return

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from leakbound_lab.reproduce.claims import filled
+from leakbound_lab.reproduce.claims import fill
 from leakbound_lab.reproduce.outcomes import ClaimOutcome, TestedInequality, judge
 from leakbound_lab.reproduce.recipe import Recipe
 from leakbound_lab.reproduce.report.page import recipes_page
@@ -42,7 +42,7 @@ class Reproduction:
     def printed(self) -> tuple[PrintedValue, ...]:
         """The paper's values, under the settings of this run."""
         return tuple(
-            replace(one, setting=filled(one.setting, self.names).replace(", {model 2}", ""))
+            replace(one, setting=fill(one.setting, self.names).replace(", {model 2}", ""))
             for one in self.recipe.printed
         )
 

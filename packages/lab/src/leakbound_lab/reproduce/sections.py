@@ -63,7 +63,7 @@ def _figures(
     finite = [m for m in measured if math.isfinite(m.value)]
     lost, groups = len(measured) - len(finite), list[tuple[str, list[MeasuredValue]]]()
     left = finite
-    while name := _varying([m.setting for m in left]):
+    while name := _variable([m.setting for m in left]):
         groups.append((name, [m for m in left if name in _spot(m.setting).numbers]))
         left = [m for m in left if name not in _spot(m.setting).numbers]
     if len(groups) == 1 and left:
@@ -87,7 +87,7 @@ def _spot(setting: str) -> _Spot:
     return _Spot(numbers, tuple(parts))
 
 
-def _varying(settings: Sequence[str]) -> str:
+def _variable(settings: Sequence[str]) -> str:
     """The number with the most values, or the first of several; "" if none has two values."""
     values: dict[str, set[float]] = {}
     for setting in settings:
@@ -124,8 +124,8 @@ def _by_number(
     lines += [RecipeLine(m.setting, "measured", (_point(0, m),), True) for m in across]
     numbered = [(p, _spot(p.setting).numbers.get(name, math.nan)) for p in printed]
     marks = [(p, place[number]) for p, number in numbered if number in place]
-    lines += _printed_lines(marks)
-    lines += _ceiling_line(tops)
+    lines += _lines_of_paper(marks)
+    lines += _upper_line(tops)
     ticks = tuple("∞" if math.isinf(n) else f"{n:g}" for n in numbers) if endless else ()
     return _figure(recipe, quantity, name, ticks, lines, lost)
 
@@ -142,8 +142,8 @@ def _by_name(
     tops = {place[m.setting]: m.ceiling for m in group if m.ceiling is not None}
     marks = [(p, place[p.setting]) for p in printed if p.setting in place]
     lines = [
-        RecipeLine("this run", "measured", _in_order(points)), *_printed_lines(marks),
-        *_ceiling_line(tops),
+        RecipeLine("this run", "measured", _in_order(points)), *_lines_of_paper(marks),
+        *_upper_line(tops),
     ]  # fmt: skip
     return _figure(recipe, quantity, "", tuple(place), lines, lost)
 
@@ -167,7 +167,7 @@ def _figure(
     return RecipeFigure(title, x, quantity, ticks, tuple(lines), caption)
 
 
-def _printed_lines(marks: Sequence[tuple[PrintedValue, float]]) -> list[RecipeLine]:
+def _lines_of_paper(marks: Sequence[tuple[PrintedValue, float]]) -> list[RecipeLine]:
     """A line for each place in the paper, or one line for all if there are many places."""
     by_place: dict[str, list[RecipePoint]] = {}
     for p, x in marks:
@@ -182,7 +182,7 @@ def _printed_lines(marks: Sequence[tuple[PrintedValue, float]]) -> list[RecipeLi
     ]
 
 
-def _ceiling_line(tops: Mapping[float, float]) -> list[RecipeLine]:
+def _upper_line(tops: Mapping[float, float]) -> list[RecipeLine]:
     points = [RecipePoint(x, y, y, y) for x, y in sorted(tops.items()) if math.isfinite(y)]
     return [RecipeLine("ceiling", "ceiling", tuple(points))] if points else []
 
@@ -237,7 +237,7 @@ def section_of(
     )
 
 
-def failed_section(recipe: Recipe, why: str) -> RecipeSection:
+def section_of_failure(recipe: Recipe, why: str) -> RecipeSection:
     """The section of a recipe that did not run to its end. This says nothing about its claim."""
     says = recipe.finding if recipe.claim is None else recipe.claim.says
     return RecipeSection(recipe.name, recipe.title, says, "failed", "did not run to its end", why)

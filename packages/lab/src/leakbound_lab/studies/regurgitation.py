@@ -97,7 +97,7 @@ def count_generations(rows: Sequence[Generation]) -> Counts:
     return Counts(len(rows), repeat, similar, means["rouge1"], means["rougeL"])
 
 
-def read_generations(
+def load_generations(
     path: str | Path,
     contexts: str | Path | None = None,
     context: str | None = None,

@@ -16,7 +16,7 @@ from leakbound.stats.estimate import Estimate
 THRESHOLDS = 101  # number of thresholds tried, up to 3 sigma beyond the votes at both ends
 
 
-def resampled(
+def bootstrap_estimate(
     member_votes: npt.ArrayLike,
     nonmember_votes: npt.ArrayLike,
     sigma: float,

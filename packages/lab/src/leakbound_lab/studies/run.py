@@ -81,17 +81,16 @@ def _by_span(record: InfluenceRecord) -> Iterable[StudyRow]:
         )
 
 
-def _with_lambda(settings: InfluenceSettings, value: float) -> InfluenceSettings:
-    return replace(settings, lams=(value,))
-
-
-def _with_temperature(settings: InfluenceSettings, value: float) -> InfluenceSettings:
-    return replace(settings, temperature=value)
-
-
 STUDIES = {
-    "lambda": Study("λ", "λ = {:g}", (0.5, 1.0, 1.5), _with_lambda),
-    "temperature": Study("temperature", "T = {:g}", (0.25, 0.5, 0.75, 1.0), _with_temperature),
+    "lambda": Study(
+        "λ", "λ = {:g}", (0.5, 1.0, 1.5), lambda one, value: replace(one, lams=(value,))
+    ),
+    "temperature": Study(
+        "temperature",
+        "T = {:g}",
+        (0.25, 0.5, 0.75, 1.0),
+        lambda one, value: replace(one, temperature=value),
+    ),
     "context-size": Study("context tokens", "at most {:g} tokens", (32, 64, 128, 256, 512, 1024)),
     "response-position": Study("response token", "", places=_by_token),
     "span-position": Study("first context token of the span", "", (4, 8, 32, 128), places=_by_span),
@@ -141,7 +140,7 @@ def _check_tokens(values: Sequence[float]) -> None:
             )
 
 
-def truncated(
+def truncate(
     cases: Sequence[Case], tokens: int | None, model: Model, template: str, system: str = ""
 ) -> list[Case]:
     """Shorten contexts to their first tokens, cut in the text where a token ends."""

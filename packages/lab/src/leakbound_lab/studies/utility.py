@@ -9,8 +9,7 @@ from leakbound.attribution.cases import Case
 from leakbound.attribution.record import Attribution
 from leakbound.errors import UsageError
 from leakbound.utility import rouge
-from leakbound_lab.studies.bertscore import bertscore_f1
-from leakbound_lab.studies.factkb import factkb
+from leakbound_lab.studies.judges import bertscore_f1, factkb
 from leakbound_lab.studies.record import SCORES, Mean, Utility
 from leakbound_lab.studies.regurgitation import Generation, count_generations
 

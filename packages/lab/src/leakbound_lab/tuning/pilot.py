@@ -29,7 +29,7 @@ from leakbound_lab.tuning.streams import draw_pairs, tuning_root
 NAME = "candidates.jsonl"
 
 
-class Journal:
+class _Journal:
     """Lines of three kinds:
 
     `scores` of a candidate on some pairs, a finished `candidate`, a `proposal` of the reflection.
@@ -96,7 +96,7 @@ class OutOfCalls(Exception):
 
 
 @dataclasses.dataclass(slots=True)
-class CallBudget:
+class _CallBudget:
     """Model calls that may be spent, over all commands that worked in one folder."""
 
     limit: int
@@ -116,7 +116,7 @@ class CallBudget:
 class Metered(Counted):
     """Counts the requests that reach the model, and sends none that the budget does not cover."""
 
-    def __init__(self, model: Model, budget: CallBudget) -> None:
+    def __init__(self, model: Model, budget: _CallBudget) -> None:
         super().__init__(model)
         self.budget = budget
 
@@ -141,7 +141,7 @@ class Pilot:
         self.draws = outputs_each(self.score, prepared.mechanism)
         self.root = tuning_root(prepared.spec.design.seed)
         self.pairs = draw_pairs(prepared, rows, pairs)
-        self.journal, self.budget = Journal(folder), CallBudget(max_calls)
+        self.journal, self.budget = _Journal(folder), _CallBudget(max_calls)
         self.known: dict[str, dict[int, PairScores]] = {}
         self.proposals: dict[str, str] = {}
         self._refused: dict[str, str] = {}

@@ -65,7 +65,7 @@ class Reflection:
         return known[key]
 
 
-class Adapter:
+class _Adapter:
     """The pilot as GEPA wants it: an instance is the place of a pair, a candidate is one text under
     `query_text`.
 
@@ -163,7 +163,7 @@ class _Silent:
 def search_by_reflection(pilot: Pilot, start: str, model: Model) -> str:
     """Let GEPA search from `start`; returns why it ended. What it finds is in the pilot."""
     gepa, stop = require_gepa(), _Stop(pilot)
-    adapter = Adapter(pilot, gepa.EvaluationBatch)
+    adapter = _Adapter(pilot, gepa.EvaluationBatch)
     adapter.evaluate = stop.guard(adapter.evaluate)  # type: ignore[method-assign]
     places = list(range(len(pilot.pairs)))
     try:

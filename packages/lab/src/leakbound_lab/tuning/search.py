@@ -16,9 +16,9 @@ import yaml
 from leakbound._check import whole
 from leakbound._version import __version__
 from leakbound.api.audits import require_relation
-from leakbound.api.decisions import shared_keys
+from leakbound.api.decisions import keys_and_objects
 from leakbound.api.kinds import require_path
-from leakbound.api.parameters import Rows, SharedOptions, UserSystem
+from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import QUERIES, AuditQuery, GivenQuery, IfThenExplicit, templates
 from leakbound.auditing.collect.runners import pace
 from leakbound.auditing.prepare.build import Handed, open_models
@@ -51,12 +51,6 @@ IRRELEVANT = {
 }  # what changes neither a question nor what the pilot reads of a release
 
 
-class TuneParameters(SharedOptions, total=False):
-    """Parameters of `leakbound.audit` that `tune` takes; its own `pairs` are those of the pilot."""
-
-    system: UserSystem | None
-
-
 @dataclass(frozen=True, slots=True)
 class Tuned:
     """What a tuning found. `after` is the best of many on the pilot pairs, so it is optimistic: the
@@ -86,7 +80,7 @@ class Tuned:
         return "unknown"
 
 
-def starting_text(spec: AuditSpec) -> str:
+def first_text(spec: AuditSpec) -> str:
     """The query that a spec asks, as a wording to start from; else the membership query."""
     wording = spec.attack.query.options.get("text", "")
     if _asks(spec, GivenQuery) and wording:
@@ -146,10 +140,10 @@ def open_pilot(
 
 def _give(spec: AuditSpec, text: str) -> dict[str, object]:
     """The query 'given' with this wording; whose answers it asks for stays as it was."""
-    return {"kind": "given", "text": text, "labelled": labelled(spec)}
+    return {"kind": "given", "text": text, "labelled": asks_labels(spec)}
 
 
-def labelled(spec: AuditSpec) -> bool:
+def asks_labels(spec: AuditSpec) -> bool:
     """Does the spec's query ask for labels of the data, not for yes and no?"""
     return bool(spec.attack.query.options.get("labelled", False))
 
@@ -180,12 +174,12 @@ def tune_spec(
     name = reflection if isinstance(reflection, str) else getattr(reflection, "name", "")
     if name != NONE:
         require_gepa()
-    text = start or starting_text(spec)
+    text = start or first_text(spec)
     pilot = open_pilot(
         spec, text, pairs, max_calls, out, name, model, system, rows, endpoint, handed, calls
     )
     reflector = _reflector(reflection, pilot.prepared, endpoint)
-    tell(_heading(pilot, reflector))
+    tell(_title(pilot, reflector))
     try:
         ended = _search(pilot, text, reflector, tell)
         return _result(pilot, text, ended, reflector)
@@ -197,27 +191,29 @@ def tune(
     settings: Mapping[str, object] | None = None,
     *,
     rows: Rows | None = None,
+    system: UserSystem | None = None,
     max_calls: int = 2000,
-    pairs: int = 20,
+    pilot_pairs: int = 20,
     start: str = "",
     reflection: str | Model | None = None,
     calls: CallOptions | None = None,
     out: str | Path = "runs",
-    **parameters: Unpack[TuneParameters],
+    **parameters: Unpack[AuditParameters],
 ) -> Tuned:
     """Search for a better wording of the query, on paired trials that the audit never uses.
 
     Args:
         settings: Any other key of a configuration file.
         rows: As in `audit`.
+        system: As in `audit`.
         max_calls: Budget of model calls.
-        pairs: Paired trials that score a wording.
+        pilot_pairs: Paired trials that score a wording.
         start: Wording to start from, with {canary} in it; empty: that of the audit.
         reflection: Model that proposes wordings and reads the canaries of the pilot, or its
             address; "none" tries a list of rewrites; None: the audited model.
         calls: How a system is called, as in `audit`.
         out: Where tried wordings are kept.
-        **parameters: Those of `audit`, except `pairs`.
+        **parameters: Those of `audit`.
 
     Returns:
         The best wording, and its accuracy on the pilot before and after.
@@ -229,7 +225,7 @@ def tune(
         CL, section on query optimisation.
     """
     folder = require_path("out", out, "the folder of the runs, such as 'runs'")
-    keys, handed = shared_keys("tune", rows, parameters, settings)
+    keys, handed = keys_and_objects("tune", rows, {**parameters, "system": system}, settings)
     spec = make_spec(keys)
     require_relation(parameters.get("claim"), spec.attack.insertion)
     if handed.query is not None and not start:
@@ -238,8 +234,8 @@ def tune(
             "text that holds {canary}."
         )
     return tune_spec(
-        spec, max_calls=max_calls, pairs=pairs, start=start, reflection=reflection, out=folder,
-        handed=replace(handed, query=None), calls=calls,
+        spec, max_calls=max_calls, pairs=pilot_pairs, start=start, reflection=reflection,
+        out=folder, handed=replace(handed, query=None), calls=calls,
     )  # fmt: skip
 
 
@@ -260,7 +256,7 @@ def _reflector(
     return found
 
 
-def _heading(pilot: Pilot, reflector: Model | None) -> str:
+def _title(pilot: Pilot, reflector: Model | None) -> str:
     who = (
         f"{reflector.name} reflects and reads the canaries of the pilot"
         if reflector
@@ -329,7 +325,9 @@ def attack_file(tuned: Tuned) -> str:
     """The tuned query as configuration of an audit, under a header that says how it was found."""
     spec = tuned.prepared.spec
     query: dict[str, object] = {"kind": "given", "text": tuned.best}
-    values: dict[str, object] = {"query": {**query, "labelled": True} if labelled(spec) else query}
+    values: dict[str, object] = {
+        "query": {**query, "labelled": True} if asks_labels(spec) else query
+    }
     header = [
         (
             f"A query tuned by leakbound {__version__} on {tuned.prepared.mechanism.name} "

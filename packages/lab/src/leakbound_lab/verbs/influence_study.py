@@ -11,15 +11,15 @@ from pathlib import Path
 
 import click
 
-from leakbound.attribution import Case, Finished, InfluenceRecord, InfluenceSettings, read_cases
+from leakbound.attribution import Case, Finished, InfluenceRecord, InfluenceSettings, load_cases
 from leakbound.auditing.store.folder import write_private
 from leakbound.cli.options.influence import (
     addresses,
-    attributed,
+    attribute_cases,
     draw_options,
+    draw_settings,
     numbers,
-    sampling,
-    stopping,
+    tell_partial,
 )
 from leakbound.cli.options.local import local_options
 from leakbound.cli.options.takers import require_taken
@@ -32,7 +32,7 @@ from leakbound.models.address import model_names, open_shared
 from leakbound_lab.studies.bundled import notes
 from leakbound_lab.studies.page import study_page, study_table
 from leakbound_lab.studies.record import StudyRecord, study_csv
-from leakbound_lab.studies.run import STUDIES, Run, run_study, runs_of, truncated
+from leakbound_lab.studies.run import STUDIES, Run, run_study, runs_of, truncate
 from leakbound_lab.studies.utility import Judges
 
 BUNDLED = 8
@@ -88,12 +88,12 @@ def command(
     interrupted study keeps the contexts that are finished (private, deleted at the end), and the
     same command resumes.
     """
-    settings = InfluenceSettings(lams=(lam,), temperature=temperature, **sampling(flags))
+    settings = InfluenceSettings(lams=(lam,), temperature=temperature, **draw_settings(flags))
     require_taken(addresses(models))
     runs = runs_of(name, addresses(models), settings, numbers("--values", values, float))
-    cases = list(islice(read_cases(file, query) if file else notes(limit or BUNDLED), limit))
+    cases = list(islice(load_cases(file, query) if file else notes(limit or BUNDLED), limit))
     out = out or Path(f"influence-{name}")
-    with stopping(out):
+    with tell_partial(out):
         judges = Judges(bertscore_model, factkb_model)
         judges.check()
         bench = _Bench(cases, out, local)
@@ -119,9 +119,9 @@ class _Bench:
     def attributed(self, run: Run) -> InfluenceRecord:
         """The record of a run, with what an interrupted study has left of it."""
         model = self._opened(run.model)
-        cases = truncated(self.cases, run.tokens, model, run.settings.template, run.settings.system)
+        cases = truncate(self.cases, run.tokens, model, run.settings.template, run.settings.system)
         place = self.out / f"run-{len(self._finished) + 1}"
-        record, finished = attributed(cases, model, run.settings, place, False, run.name)
+        record, finished = attribute_cases(cases, model, run.settings, place, False, run.name)
         self._finished.append(finished)
         return record
 

@@ -32,13 +32,13 @@ from leakbound_lab.reproduce import (
     every_json,
     every_page,
     exit_code,
-    kept_file,
     load_measured,
     load_recipes,
     print_table,
     run_every,
     run_names,
     save_measured,
+    values_file,
     what_decides,
 )
 
@@ -189,12 +189,12 @@ class _Run:
         context = self._context(recipe)
         make_folder((self.out / recipe.name).parent)
         measured = tuple(recipe.run(context))
-        save_measured(kept_file(self.out, recipe), what_decides(recipe, context), measured)
+        save_measured(values_file(self.out, recipe), what_decides(recipe, context), measured)
         return self._written(recipe, context, measured)
 
     def resumed(self, recipe: Recipe) -> Reproduction:
         """The same, from what an earlier run measured where that is there."""
-        context, kept = self._context(recipe), kept_file(self.out, recipe)
+        context, kept = self._context(recipe), values_file(self.out, recipe)
         if not kept.exists():
             return self(recipe)
         measured = load_measured(kept, what_decides(recipe, context))
@@ -203,7 +203,7 @@ class _Run:
     def _written(
         self, recipe: Recipe, context: RecipeContext, measured: tuple[MeasuredValue, ...]
     ) -> Reproduction:
-        found = Reproduction(recipe, measured, _made_with(recipe, context), run_names(context))
+        found = Reproduction(recipe, measured, _origin(recipe, context), run_names(context))
         make_folder((self.out / recipe.name).parent)
         for suffix, written in FORMATS.items():
             write_private(self.out / f"{recipe.name}.{suffix}", written(found))
@@ -256,7 +256,7 @@ def _list() -> int:
     return 0
 
 
-def _made_with(recipe: Recipe, context: RecipeContext) -> str:
+def _origin(recipe: Recipe, context: RecipeContext) -> str:
     """What the numbers rest on; no private text."""
     if recipe.needs == "nothing":
         return "no model: exact"

@@ -8,7 +8,7 @@ import click
 
 from leakbound.cli.screen.help_pages import PATH, cli_command, option
 from leakbound.cli.screen.output import emit
-from leakbound_lab.studies.regurgitation import Counts, count_generations, read_generations
+from leakbound_lab.studies.regurgitation import Counts, count_generations, load_generations
 
 MEANS = {
     "text": "a run of half the response; ROUGE-L F1 above 0.5",
@@ -35,7 +35,7 @@ def command(
     Overlap does not prove leakage: a model may have known the words without the context.
     `leakbound influence` measures that.
     """
-    rows = read_generations(file, contexts, context_column, response_column, reference_column)
+    rows = load_generations(file, contexts, context_column, response_column, reference_column)
     counts = count_generations(rows)
     click.echo(_describe(counts))
     emit(counts)

@@ -6,7 +6,7 @@ import click
 
 from leakbound.cli.screen.help_pages import WHOLE_NUMBER, cli_command, option
 from leakbound.cli.screen.output import emit
-from leakbound_lab.planted import passed, selftest
+from leakbound_lab.planted import passes, selftest
 
 
 @cli_command("", "--seed 1")
@@ -29,5 +29,5 @@ def command(seed: int) -> int:
         f"{found} of {len(rows)} defects found, {alarms} false alarms in {runs} audits of correct "
         "references"
     )
-    emit({"passed": passed(rows), "defects": rows})
-    return 0 if passed(rows) else 1
+    emit({"passed": passes(rows), "defects": rows})
+    return 0 if passes(rows) else 1

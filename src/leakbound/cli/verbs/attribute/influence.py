@@ -19,8 +19,8 @@ from leakbound.attribution import (
     case_of_documents,
     csv_text,
     limit_shares,
+    load_cases,
     npz_bytes,
-    read_cases,
 )
 from leakbound.attribution.attribute import attribution
 from leakbound.auditing.store.folder import write_private
@@ -29,12 +29,12 @@ from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.influence import (
     addresses,
     apply_preset,
-    attributed,
+    attribute_cases,
     draw_options,
+    draw_settings,
     numbers,
     preset_option,
-    sampling,
-    stopping,
+    tell_partial,
     unit_options,
     unit_settings,
 )
@@ -125,7 +125,7 @@ def command(
     for name in names:
         require_address(name)
     require_taken(names)
-    with stopping(out):
+    with tell_partial(out):
         done = [
             _measure(
                 cases,
@@ -193,7 +193,7 @@ def _settings(flags: dict[str, Any], cases: Sequence[Case]) -> InfluenceSettings
         lams=numbers("--lam", flags["lam"], float),
         bounded=flags["bounded"],
         temperature=flags["temperature"],
-        **sampling(flags),
+        **draw_settings(flags),
     )
 
 
@@ -201,9 +201,9 @@ def _cases(
     files: tuple[Path, ...], text: str | None, query: str, response: str | None
 ) -> list[Case]:
     if text is None and len(files) == 1:
-        return read_cases(files[0], query, response)
+        return load_cases(files[0], query, response)
     if text is None and files and not any(file.suffix in (".jsonl", ".csv") for file in files):
-        texts = [(file.name, read_cases(file)[0].context) for file in files]
+        texts = [(file.name, load_cases(file)[0].context) for file in files]
         return [case_of_documents(texts, query, response)]
     if text is not None and not files:
         return [Case(text, query, response)]
@@ -240,7 +240,7 @@ def _measure(
         if cluster
         else None
     )
-    record, finished = attributed(
+    record, finished = attribute_cases(
         cases, opened(name), settings, home / "influence", redact, f"influence, {name}", each
     )
     return (record.redacted() if redact else record), finished

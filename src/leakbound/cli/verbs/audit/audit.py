@@ -36,7 +36,7 @@ EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
     "private.jsonl app.py:answer",
     "private.jsonl hf/path/to/model --epsilon 1 --pairs 100",
     "--system python:app.rag:answer --data private.jsonl --labels yes,no",
-    "--mechanism report_noisy_max --partitions 10 --epsilon 4",
+    "--mechanism report_noisy_max:partitions=10 --epsilon 4",
     first="--data --labels --system --model --mechanism --epsilon --pairs --config",
 )
 @click.argument("sources", nargs=-1, metavar="[ROWS] [SYSTEM or MODEL]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from leakbound.api.logs import audit_log
@@ -49,14 +50,8 @@ def command(
     )  # fmt: skip
     say("\n".join(_lines(found)))
     code = EXIT[found.verdict]
-    emit({"exit_code": code, **_as_json(found)})
+    emit({"exit_code": code, **asdict(found)})
     return code
-
-
-def _as_json(found: LogAudit) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return asdict(found)
 
 
 def _lines(found: LogAudit) -> Iterator[str]:

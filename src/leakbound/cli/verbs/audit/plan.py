@@ -21,7 +21,7 @@ from leakbound.auditing.store.commitments import commit as commit_to
 from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.spec import spec_from, spec_options
-from leakbound.cli.screen.guessing_lines import guessing_lines
+from leakbound.cli.screen.guessing_lines import power_lines
 from leakbound.cli.screen.help_pages import FOLDER, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
@@ -225,7 +225,7 @@ def described(p: Plan, claim: Claim) -> str:
 def _powers(p: Plan, epsilon: float) -> list[str]:
     """Power in units of what is tested, and what it assumes."""
     if p.guessing_power:
-        return [*guessing_lines(p.guessing_power, "the test")]
+        return [*power_lines(p.guessing_power, "the test")]
     if not p.power:
         return [NO_POWER]
     leak = p.power[0][1].leak

@@ -11,16 +11,16 @@ import click
 
 from leakbound.auditing.prepare.build import open_models
 from leakbound.auditing.spec.audit_spec import flat_keys, merge_keys
-from leakbound.auditing.spec.config_file import read_config
+from leakbound.auditing.spec.config_file import load_config
 from leakbound.cli.options.collect import (
     CollectOptions,
     cluster_of,
     cluster_options,
-    read_shard,
+    parse_shard,
 )
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.local import local_options
-from leakbound.cli.options.spec import assigned, overrides, pilot_check, spec_options
+from leakbound.cli.options.spec import keys_of_set, overrides, pilot_check, spec_options
 from leakbound.cli.options.system import call_options, rate_option
 from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import (
@@ -77,7 +77,7 @@ from leakbound.sweeping.record import FILE as RECORD
 @option(
     "--shard",
     "run only a part of the points; `merge` joins the shards",
-    callback=read_shard,
+    callback=parse_shard,
     metavar="i/N",
 )
 @cluster_options
@@ -108,7 +108,7 @@ def command(
     where it stopped. Exits with 1 if any point is a violation, else with the code of the first
     point that failed, else with 3 if any is inconclusive, else with 0.
     """
-    values = read_config(Path(config)) if config else {}
+    values = load_config(Path(config)) if config else {}
     grid = merge_grids(values.pop("grid", {}), parse_grid(grids))
     base = flat_keys(values)
     base = merge_keys(base, flat_keys(overrides(assignments, flags, base)))
@@ -118,7 +118,7 @@ def command(
     opener = partial(open_models, endpoint=endpoint, local=local)
     caching = CachingOpener(collecting.opener(opener))
     _require_one_source(flags, grid)
-    _require_taken(base, grid, config, assigned(assignments))
+    _require_taken(base, grid, config, keys_of_set(assignments))
     plan = plan_sweep(base, grid, caching, repeat, utility, skip_invalid, pilot_check(flags))
     plan = plan if shard is None else plan.shard(*shard)
     sweep = Sweep(plan, out, caching, lambda prepared: collecting.runner(prepared, opener))

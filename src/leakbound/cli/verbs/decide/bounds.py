@@ -11,8 +11,8 @@ from typing import get_args
 import click
 
 from leakbound.auditing.receipts.recompute import trial_scores
-from leakbound.cli.screen.finished_runs import given_runs
-from leakbound.cli.screen.guessing_lines import guessing_lines
+from leakbound.cli.screen.finished_runs import runs_at
+from leakbound.cli.screen.guessing_lines import power_lines
 from leakbound.cli.screen.help_pages import PATH, WHOLE_NUMBER, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
@@ -33,8 +33,14 @@ from leakbound.estimators.score_bounds import (
     ScoreRule,
     score_bounds,
 )
-from leakbound.gating.score_files import Columns, read_scores
-from leakbound.gating.score_verdict import Seen, conclude_guessing, conclude_scores, seen_by
+from leakbound.gating.score_files import (
+    Columns,
+    Seen,
+    conclude_guessing,
+    conclude_scores,
+    load_scores,
+    sees_leak,
+)
 from leakbound.report.words import KINDS, verdict_text
 from leakbound.stats import Bonferroni, Power, Split, cut
 from leakbound.stats.counts.ranked import Ranked
@@ -115,7 +121,7 @@ def command(
             "claimed; add --epsilon or --claim, or leave it out."
         )
     _require_others(files)
-    known = None if controls is None else read_scores([controls], "unpaired", False, columns)
+    known = None if controls is None else load_scores([controls], "unpaired", False, columns)
     trials, check = _trials(files, design, in_order, columns)
     made = _Asked(trials, confidence, _rule(threshold), seed)
     found = made.bounds(delta if stated is None else stated.delta)
@@ -123,8 +129,14 @@ def command(
     if stated is None:
         emit({"exit_code": 0, "bounds": found})
         return 0
-    seen = seen_by(trials, known, stated == random_guessing()) if check is None else check
-    return _decide(made, found, stated, _decider(estimator, trials), seen)
+    seen = sees_leak(trials, known, stated == random_guessing()) if check is None else check
+    return _decide(
+        made,
+        found,
+        stated,
+        (estimator or ("one_run" if trials.design == "one_run" else "e_process")),
+        seen,
+    )
 
 
 def _require_others(files: tuple[Path, ...]) -> None:
@@ -140,9 +152,9 @@ def _trials(
 ) -> tuple[ScoredTrials, Seen | None]:
     """Scores of files; of a finished audit, with what its controls showed."""
     folders = [path.parent if path.name == "record.json" else path for path in files]
-    runs = given_runs(path for path in folders if path.is_dir()).all
+    runs = runs_at(path for path in folders if path.is_dir()).all
     if not runs:
-        return read_scores(files, design, in_order, columns), None
+        return load_scores(files, design, in_order, columns), None
     if len(runs) > 1 or len(files) > 1:
         raise UsageError(
             f"{len(runs)} run{'s' * (len(runs) > 1)} and {len(files) - len(runs)} other files are "
@@ -201,10 +213,6 @@ def _rule(text: str | None) -> ScoreRule | None:
         raise UsageError(f"the threshold is {text!r}; it must be numbers with commas.") from None
 
 
-def _decider(estimator: DecidingName | None, trials: ScoredTrials) -> DecidingName:
-    return estimator or ("one_run" if trials.design == "one_run" else "e_process")
-
-
 def _decide(
     made: _Asked, found: ScoreBounds, claim: Claim, method: DecidingName, seen: Seen
 ) -> int:
@@ -216,7 +224,7 @@ def _decide(
     )
     said = " ".join(one[0].upper() + one[1:] for one in conclusion.sentences)
     say(f"\n{verdict_text(conclusion.verdict).upper()}: {said}")
-    for line in guessing_lines(power, method):
+    for line in power_lines(power, method):
         say(line)
     code = EXIT[conclusion.verdict]
     emit({

@@ -9,7 +9,7 @@ import click
 
 from leakbound.api.decisions import compare, kind_of_record
 from leakbound.attribution import InfluenceComparison
-from leakbound.cli.screen.finished_runs import given_runs
+from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.terminal import say
@@ -34,7 +34,7 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
     kinds = {kind_of_record(run) for run in runs}
     if "influence" in kinds or (kinds == {"sweep"} and len(runs) == 2):
         return _show(compare(runs), html)
-    given = given_runs(runs)
+    given = runs_at(runs)
     records = given.results(least=2)
     if len(records) < 2:
         raise UsageError(
@@ -50,7 +50,7 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
 
 def _show(found: Comparison | SweepComparison | InfluenceComparison, html: Path | None) -> int:
     """Print a comparison of sweeps or of influence."""
-    from leakbound.report.decisions.side_by_side import influences_text, sweeps_text
+    from leakbound.report.decisions.comparison import influences_text, sweeps_text
 
     if html is not None:
         raise UsageError("--html is for runs; use --json for sweeps and influence.")

@@ -8,14 +8,13 @@ from pathlib import Path
 import click
 
 from leakbound.auditing.result.sentences import first_line, subject_of
-from leakbound.cli.screen.finished_runs import given_runs
+from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
-from leakbound.gating.gate import MAX_DELTA, Gate, check_gate, unfinished_result
-from leakbound.report.export.junit import junit
-from leakbound.report.export.sarif import sarif
+from leakbound.gating.gate import MAX_DELTA, Gate, check_gate, result_without_record
+from leakbound.report.export.gate_files import junit, sarif
 
 EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any run has is the answer
 
@@ -59,10 +58,10 @@ def command(
     if target is not None and target == sarif_file:
         raise UsageError(f"--junit and --sarif both name {str(target)!r}; name two files.")
     gate = Gate(max_epsilon, min_power, factor, require == "no_violation", max_delta, accuracy)
-    given = given_runs(runs)
+    given = runs_at(runs)
     records = given.results()
     decided = [check_gate(record, gate) for record in records]
-    results = [*decided, *map(unfinished_result, given.names)]
+    results = [*decided, *map(result_without_record, given.names)]
     tally = Counter(result.outcome for result in results)
     found = ", ".join(f"{number} {outcome}" for outcome, number in tally.items())
     say(first_line(f"GATE ({found})", list(map(subject_of, records))))

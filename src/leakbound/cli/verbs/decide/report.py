@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from leakbound.cli.screen.finished_runs import given_runs
+from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import PATH, cli_command, option
 from leakbound.cli.screen.output import emit, is_verbose, write_output
 from leakbound.cli.screen.sweep_files import figures_option, write_sweep
@@ -35,7 +35,7 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
         raise UsageError(
             "--figures are those of a sweep; give its folder, or leave the option out."
         )
-    given = given_runs(runs)
+    given = runs_at(runs)
     records = given.results(least=1)
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     write_output(target, page(records, None if len(records) == 1 else "Audits side by side"))

@@ -9,7 +9,7 @@ import click
 
 from leakbound.auditing.receipts.recompute import Recomputed, recompute
 from leakbound.auditing.receipts.verify import Verification, verify_run
-from leakbound.cli.screen.finished_runs import given_runs
+from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
@@ -34,7 +34,7 @@ def command(runs: tuple[Path, ...], anchors: tuple[str, ...], digests_only: bool
     named itself, or none is finished. Whoever owns a run can rebuild its digests: against that,
     keep the commitment and the anchor of the run elsewhere, and give them with --anchor.
     """
-    given = given_runs(runs)
+    given = runs_at(runs)
     if anchors and len(given.all) > 1:
         raise UsageError(f"an anchor is of one run, and {len(given.all)} are given; name one.")
     shown, code = list[dict[str, object]](), given.exit_code

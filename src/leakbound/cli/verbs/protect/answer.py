@@ -25,11 +25,11 @@ from leakbound.models.address import BUNDLED
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.private import require_unlimited
-from leakbound.systems import SystemMechanism
+from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Context, Task
 
 ANSWER_KEYS = {
-    "config", "assignments", "address", "mechanism", "mechanism_options", "model", "embedder",
+    "config", "assignments", "address", "mechanism", "model", "embedder",
     "trust_remote_code", "data", "data_dir", "input_field", "input_template", "label_field",
     "delimiter", "encoding", "task", "labels", "system_message", "shots", "seed", "epsilon",
     "delta",
@@ -60,27 +60,22 @@ BUDGET_OPTIONS = together(
 )
 
 
-def answering_options(function: Function) -> Function:
+def answer_options(function: Function) -> Function:
     """The options of a spec that decide an answer, of an endpoint, and of the budget."""
     function = endpoint_options(local_options(accounts_options(function)))
-    function = spec_options(function, ("--budget", "--ledger", "--longest-query"))
+    function = spec_options(function)
     options = function.__click_params__  # type: ignore[attr-defined]
-    options[:] = [one for one in options if isinstance(one, click.Argument) or _answers(one.name)]
+    others = KEYS.keys() - ANSWER_KEYS
+    options[:] = [
+        one for one in options if isinstance(one, click.Argument) or one.name not in others
+    ]
     for one in options:
         if isinstance(one, click.Option):
             one.help = MEANINGS.get(str(one.name), one.help)
     return BUDGET_OPTIONS(function)
 
 
-def _answers(name: str) -> bool:
-    """Does an option decide an answer? All do but those that say what an audit asks."""
-    component, dunder, _ = name.partition("__")
-    if dunder:
-        return component == "mechanism"
-    return name in ANSWER_KEYS or name not in KEYS
-
-
-def read_private(
+def load_private(
     config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, flags: dict[str, Any]
 ) -> tuple[AuditSpec, Context, Task]:
     """The spec of a command, with the number of its examples; the examples; their task.
@@ -155,11 +150,11 @@ def open_private(
 
     Raises LeakboundError with a sentence for whatever cannot be used.
     """
-    spec, rows, task = read_private(config, assignments, endpoint, flags)
+    spec, rows, task = load_private(config, assignments, endpoint, flags)
     _tell_bundled(spec)
     mechanism = build_served(spec, task)
-    if isinstance(mechanism, SystemMechanism):
-        mechanism = mechanism.called(call_options(endpoint, config, None, disposable=False))
+    if application := application_of(mechanism):
+        mechanism = application.called(call_options(endpoint, config, None, disposable=False))
     model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
     total = spec.decision.epsilon if budget is None else budget
     ids = accounts.ids(spec.design, len(rows))
@@ -178,7 +173,7 @@ def open_private(
     '--data private.jsonl --labels urgent,normal --epsilon 2 "my card was charged"',
     first="--data --labels --model --mechanism --epsilon --shots --budget --ledger",
 )
-@answering_options
+@answer_options
 @click.argument("query")
 def command(
     config: str | None,

@@ -19,7 +19,7 @@ from leakbound.cli.options.ledger import Accounts
 from leakbound.cli.screen.help_pages import COUNT, PATH, RealRange, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet
 from leakbound.cli.screen.terminal import say
-from leakbound.cli.verbs.protect.answer import answering_options, open_private, read_private
+from leakbound.cli.verbs.protect.answer import answer_options, load_private, open_private
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.privacy import Guarantee
@@ -48,7 +48,7 @@ TOKEN = "LEAKBOUND_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
-class ClientAccess:
+class _ClientAccess:
     """Who may ask, and over which connection."""
 
     host: str
@@ -117,7 +117,7 @@ _serving_options = together(
     "--data private.jsonl --mechanism report_noisy_max --epsilon 0.5 --budget 4",
     first="--data --labels --model --mechanism --epsilon --budget --port --tenants",
 )
-@answering_options
+@answer_options
 @_serving_options
 def command(
     config: str | None,
@@ -150,7 +150,7 @@ def command(
     """
     listening = _listener(host, port, tls_cert, tls_key, request_timeout)
     token = os.environ.get(TOKEN) or None
-    allowed = ClientAccess(host, token, tenants, tls_cert, behind_proxy).allowed()
+    allowed = _ClientAccess(host, token, tenants, tls_cert, behind_proxy).allowed()
     _require_budget(budget, *_price(config, assignments, endpoint, flags))
     private = open_private(
         config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
@@ -211,7 +211,7 @@ def _price(
     flags: dict[str, object],
 ) -> tuple[Mechanism, Guarantee, float]:
     """What one answer costs, before a model is opened or a ledger made; and its delta."""
-    spec, _, task = read_private(config, assignments, endpoint, flags)
+    spec, _, task = load_private(config, assignments, endpoint, flags)
     mechanism = build_served(spec, task)
     return mechanism, mechanism.cost(task, Query("-")), spec.decision.delta
 
@@ -252,17 +252,16 @@ def _banner(private: PrivateICL, tenants: Tenants | None) -> None:
     say(f"One answer of {private.mechanism.name} costs ε = {one:g} at δ = {ledger.delta:g}. "
         f"{ledger.describe(price, private.dataset)}", err=True)  # fmt: skip
     if groups := _groups(private.mechanism):
-        say(f"To audit what is served: leakbound audit --mechanism {private.mechanism.name} "
+        say(f"To audit what is served: leakbound audit --mechanism {private.mechanism.name}:"
             f"{groups}, and the same --shots and --epsilon.", err=True)  # fmt: skip
     for tenant in () if tenants is None else tenants.all:
         say(_limits(tenant), err=True)
 
 
 def _groups(mechanism: Mechanism) -> str:
-    """How examples are grouped, as flags; an audit does not use the rule of services."""
+    """How examples are grouped; an audit does not use the rule of services."""
     options = options_of(mechanism) or {}
-    shown = {f"--{name.replace('_', '-')}": options[name] for name in GROUPS if name in options}
-    return " ".join(f"{flag} {value}" for flag, value in shown.items())
+    return ",".join(f"{name}={options[name]}" for name in GROUPS if name in options)
 
 
 def _limits(tenant: Tenant) -> str:

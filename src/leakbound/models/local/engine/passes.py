@@ -126,7 +126,7 @@ class Group:
 
 
 @dataclass(frozen=True, repr=False)
-class Wanted:
+class _Wanted:
     rows: list[Ids]
     tails: list[int]
     growth: int
@@ -135,14 +135,14 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Grouping:
+class _Grouping:
     sharing: Sharing
     budget: Budget
     token_bytes: int
     logit_bytes: int
     per_pass: int
 
-    def cut(self, wanted: Wanted, members: list[int]) -> Iterator[Group]:
+    def cut(self, wanted: _Wanted, members: list[int]) -> Iterator[Group]:
         rows = wanted.rows
         order = sorted(members, key=lambda i: (self._class(len(rows[i]) + wanted.growth), rows[i]))
         group: list[int] = []
@@ -166,12 +166,12 @@ class Grouping:
         """Rows of different classes share no pass: 0, or the length if lengths must be equal."""
         return length if length > self.sharing.ragged else 0
 
-    def _group(self, wanted: Wanted, group: list[int], shared: int) -> Group:
+    def _group(self, wanted: _Wanted, group: list[int], shared: int) -> Group:
         longest = max(len(wanted.rows[i]) for i in group) + wanted.growth
         whole = longest > self.sharing.cached
         return Group(() if whole else wanted.rows[group[0]][:shared], group, whole=whole)
 
-    def _joins(self, wanted: Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
+    def _joins(self, wanted: _Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
         """Whether a row joins a group and cuts its common prefix from `shared` to `joint`."""
         lengths = {len(wanted.rows[i]) for i in [*group, row]}
         longest, count = max(lengths), len(group) + 1
@@ -188,7 +188,7 @@ class Grouping:
             return False
         return (longest - joint) * count <= self.budget.tokens
 
-    def _apart(self, wanted: Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
+    def _apart(self, wanted: _Wanted, group: list[int], row: int, joint: int, shared: int) -> bool:
         """Whether a separate group costs fewer tokens, by more than a pass."""
         rows = wanted.rows
         known = alike(rows[group[-1]], rows[row]) if wanted.reuse else 0
@@ -206,7 +206,7 @@ def equal_rows(
     return {equal[0]: equal for equal in found.values()}
 
 
-def _tokens(wanted: Wanted, group: list[int], shared: int) -> int:
+def _tokens(wanted: _Wanted, group: list[int], shared: int) -> int:
     """Tokens that a group runs, from its common prefix or from the stored part of each row."""
     lengths, found = [len(wanted.rows[i]) for i in group], [wanted.found[i] for i in group]
     apart = len(group) * max(length - f for length, f in zip(lengths, found, strict=True))
@@ -284,7 +284,7 @@ class Passes:
         kept = budget.kept if reuses else 0
         self.store = PrefixStore(kept)
         per_pass = PASS.get(model.device.type, PASS["cpu"])
-        self._grouping = Grouping(
+        self._grouping = _Grouping(
             self.sharing, budget, self._token_bytes, self._logit_bytes, per_pass
         )
         self.own = OwnStates(kept // 2, self._token_bytes, window_of(model))
@@ -314,7 +314,7 @@ class Passes:
         """Groups with a common prefix within the token budget, old rows apart from new ones."""
         tails = tails or [1] * len(rows)
         found = [self.store.find(r, len(r) - n).length for r, n in zip(rows, tails, strict=True)]
-        wanted = Wanted(rows, tails, growth, found, self.store.budget > 0)
+        wanted = _Wanted(rows, tails, growth, found, self.store.budget > 0)
         parts: dict[int | None, list[int]] = {}
         for i in range(len(rows)) if members is None else members:
             parts.setdefault(owners[i] if owners else None, []).append(i)

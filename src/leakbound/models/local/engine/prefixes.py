@@ -111,7 +111,7 @@ class State:
 
 
 @dataclass(repr=False, eq=False)
-class KeptRow:
+class _KeptRow:
     ids: Ids
     block: torch.Tensor
 
@@ -120,7 +120,7 @@ class KeptRow:
 class PrefixMatch:
     """A stored match for the beginning of a row."""
 
-    row: KeptRow | None = None
+    row: _KeptRow | None = None
     length: int = 0
 
 
@@ -137,11 +137,11 @@ class PrefixStore:
         )
 
     def clear(self) -> None:
-        self._rows: OrderedDict[KeptRow, None] = OrderedDict()
-        self._marked: dict[int, dict[KeptRow, None]] = {}
+        self._rows: OrderedDict[_KeptRow, None] = OrderedDict()
+        self._marked: dict[int, dict[_KeptRow, None]] = {}
         self._states: list[tuple[State, int]] = []  # with the bytes of each
         self._row_bytes = self._state_bytes = 0
-        self._handed_on: KeptRow | None = None  # may also be one of the rows
+        self._handed_on: _KeptRow | None = None  # may also be one of the rows
 
     @property
     def bytes(self) -> int:
@@ -180,7 +180,7 @@ class PrefixStore:
             length = min(len(ids), fits)
             if self._wanted(ids[:length]):
                 self._shrink(length * each)
-                self._add(KeptRow(ids[:length], state.block(at, length)))
+                self._add(_KeptRow(ids[:length], state.block(at, length)))
 
     def hand_on(self, state: State, wanted: int | None) -> None:
         """Keep the last row as far as it fits until the next `put`, of a row that is like it."""
@@ -197,7 +197,7 @@ class PrefixStore:
         length = min(len(ids), (self.budget - beside) // each)
         if length >= max(SHARE, found.length + 1):
             self._shrink(length * each)
-            self._handed_on = KeptRow(ids[:length], state.block(len(state.rows) - 1, length))
+            self._handed_on = _KeptRow(ids[:length], state.block(len(state.rows) - 1, length))
 
     def _wanted(self, ids: Ids) -> bool:
         """Whether a row is mostly new, or extends a stored row, which is then dropped."""
@@ -210,13 +210,13 @@ class PrefixStore:
             self._drop(found.row)
         return True
 
-    def _add(self, row: KeptRow) -> None:
+    def _add(self, row: _KeptRow) -> None:
         self._rows[row] = None
         self._row_bytes += row.block.nbytes
         for mark in _marks(row.ids):
             self._marked.setdefault(mark, {})[row] = None
 
-    def _drop(self, row: KeptRow) -> None:
+    def _drop(self, row: _KeptRow) -> None:
         del self._rows[row]
         self._row_bytes -= row.block.nbytes
         for mark in _marks(row.ids):

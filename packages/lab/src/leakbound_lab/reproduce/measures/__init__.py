@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from leakbound_lab.reproduce.measures import (
     contextleak,
-    exact_theorems,
     influence,
     poetry,
     tight,
-    tight_bootstrap,
     tight_exact,
 )
 from leakbound_lab.reproduce.values import MeasuredValue
@@ -44,7 +42,7 @@ MEASURES: Mapping[str, Measure] = {
         tight.temperatures,
         tight.models,
         tight.utility_by_partitions,
-        tight_bootstrap.bootstrap_audits,
+        tight_exact.bootstrap_audits,
         tight_exact.signal_distances,
         tight_exact.signal_losses,
         tight_exact.voting_noise,
@@ -58,7 +56,7 @@ MEASURES: Mapping[str, Measure] = {
         poetry.expert_likelihoods,
         poetry.clipping_bounds,
         poetry.exact_loss_of_poe,
-        exact_theorems.convergence_of_experts,
-        exact_theorems.influence_and_pmi,
+        tight_exact.convergence_of_experts,
+        tight_exact.influence_and_pmi,
     )
 }

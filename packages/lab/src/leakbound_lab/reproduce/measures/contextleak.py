@@ -48,14 +48,9 @@ def log_odds_and_bounds(
         odds = accuracy_log_odds(round(10 * accuracy), 1000).epsilon or 0.0
         yield MeasuredValue(setting, Quantity.LOG_ODDS, odds, f"{odds:.2f}")
         for n in queries:
-            bound = _certify(accuracy, n)
+            right = math.floor(accuracy * n / 100 + 0.5)  # half a correct answer counts as one
+            bound = accuracy_bound(right, n).epsilon or 0.0
             yield MeasuredValue(setting, f"ε ≥ with {n} queries, 95 %", bound, f"≥ {cut(bound)}")
-
-
-def _certify(accuracy: float, queries: int) -> float:
-    """What an accuracy in percent certifies at 95 %. Half a correct answer counts as one."""
-    right = math.floor(accuracy * queries / 100 + 0.5)
-    return accuracy_bound(right, queries).epsilon or 0.0
 
 
 def defense_levels(context: RecipeContext, attack: AuditKeys) -> Iterator[MeasuredValue]:

@@ -1,23 +1,138 @@
-"""Measures of Context Influence, with the studies of leakbound.attribution."""
+"""Measures of Context Influence, and the studies that they run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
-from leakbound.attribution import attribute
+from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attribute, load_cases
+from leakbound.errors import UsageError
 from leakbound_lab.reproduce.context import RecipeContext
-from leakbound_lab.reproduce.studies import (
-    ResponseLimits,
-    cases_of,
-    influence_settings,
-    run_factor_study,
-    study_values,
-)
 from leakbound_lab.reproduce.values import MeasuredValue, Quantity, Sample
-from leakbound_lab.studies.record import StudyRecord
+from leakbound_lab.studies.bundled import notes, notes_to_summarize
+from leakbound_lab.studies.record import Mean, StudyRecord, StudyRow, Utility
+from leakbound_lab.studies.run import Run, run_study, runs_of, truncate
+from leakbound_lab.studies.utility import Judges
+
+TEMPERATURE = 0.8  # the paper's
+REPEATED_WORDS = 25  # the authors' program counts a response as repeated above this many words
+
+
+@dataclass(frozen=True, slots=True)
+class _ResponseLimits:
+    """The largest values that responses allow, whatever the context did to them."""
+
+    influence: float
+    long: int
+
+    @classmethod
+    def of(cls, record: InfluenceRecord) -> _ResponseLimits:
+        """The limits from the responses of a run."""
+        readings = [one.readings[0] for one in record.attributions]
+        words = [len(set(reading.text.split())) for reading in readings]
+        return cls(
+            sum(-sum(reading.prior_log_p) for reading in readings) / len(readings),
+            sum(number > REPEATED_WORDS for number in words),
+        )
+
+
+def influence_settings(context: RecipeContext) -> InfluenceSettings:
+    """The paper's temperature, with responses as long as the scale allows."""
+    return InfluenceSettings(ngrams=(), temperature=TEMPERATURE, max_tokens=context.scale.tokens)
+
+
+def cases_of(context: RecipeContext, summaries: bool = False) -> list[Case]:
+    """The first contexts of the data, or of the bundled notes."""
+    if set(context.source) - {"data"}:
+        raise UsageError(
+            "influence takes contexts from a .jsonl, .csv or text file; give it with --data, "
+            "without --labels and --task."
+        )
+    if context.source:
+        return list(islice(load_cases(Path(context.source["data"])), context.scale.contexts))
+    return (notes_to_summarize if summaries else notes)(context.scale.contexts)
+
+
+def run_factor_study(
+    context: RecipeContext,
+    study: str,
+    values: Sequence[float] = (),
+    models: Sequence[str] = (),
+    responses: dict[str, _ResponseLimits] | None = None,
+    summaries: bool = False,
+) -> StudyRecord:
+    cases = cases_of(context, summaries)
+    runs = runs_of(study, models or context.models[:1], influence_settings(context), values)
+
+    def attributed(run: Run) -> InfluenceRecord:
+        context.report(f"{study}: {run.name}, {len(cases)} contexts")
+        model = context.model(run.model)
+        template = run.settings.template
+        found = attribute(truncate(cases, run.tokens, model, template), model, run.settings)
+        if responses is not None:
+            responses[run.name] = _ResponseLimits.of(found)
+        return found
+
+    return run_study(study, runs, cases, attributed, Judges())
+
+
+def study_values(
+    rows: Iterable[StudyRow],
+    prefix: str = "",
+    responses: Mapping[str, _ResponseLimits] | None = None,
+) -> Iterator[MeasuredValue]:
+    """Influence of each row, and utility for settings."""
+    for row in rows:
+        setting, mean = prefix + row.setting, row.influence
+        limits = None if responses is None else responses[row.setting]
+        shown, most = _with_interval(mean, 2), None if limits is None else limits.influence
+        sample = _sample(mean, ceiling=most)
+        yield MeasuredValue(setting, Quantity.INFLUENCE, mean.mean, shown, sample, most)
+        if row.utility is not None:
+            yield from _utility_values(setting, row.utility, mean.count, limits)
+
+
+def _sample(mean: Mean, scale: float = 1.0, ceiling: float | None = None) -> Sample | None:
+    if not mean.values:
+        return None
+    values = tuple(scale * value for value in mean.values)
+    return Sample(values, "context", "contexts of the data", "", ceiling, mean.contexts)
+
+
+def _utility_values(
+    setting: str, utility: Utility, contexts: int, limits: _ResponseLimits | None
+) -> Iterator[MeasuredValue]:
+    if (score := utility.rouge_l) is not None:
+        shown, sample = _with_interval(score, 1, 100), _sample(score, 100, 100.0)
+        yield MeasuredValue(setting, Quantity.ROUGE_L, 100 * score.mean, shown, sample, 100.0)
+    counts = {
+        Quantity.REPEAT_PROGRAM: utility.repeat_program, Quantity.REPEAT_TEXT: utility.repeat_text,
+        Quantity.ROUGE_PROGRAM: utility.rouge_program, Quantity.ROUGE_TEXT: utility.rouge_text,
+    }  # fmt: skip
+    for quantity, count in counts.items():
+        if count is not None:
+            most = contexts
+            if quantity == Quantity.REPEAT_PROGRAM and limits is not None:
+                most = limits.long
+            sample = _count(setting, count, contexts, most)
+            shown = f"{count} of {contexts}"
+            yield MeasuredValue(setting, quantity, count, shown, sample, float(most))
+
+
+def _count(setting: str, count: int, contexts: int, most: int) -> Sample:
+    """A count of responses as ones and zeros that belong to no particular context."""
+    values = (1.0,) * count + (0.0,) * (contexts - count)
+    drawn = f"responses at {setting}"
+    return Sample(values, "response", drawn, "share of responses", most / contexts)
+
+
+def _with_interval(mean: Mean, digits: int, scale: float = 1.0) -> str:
+    low, high = (f"{scale * end:.{digits}f}" for end in (mean.low, mean.high))
+    return f"{scale * mean.mean:.{digits}f}" + (f" [{low}, {high}]" if mean.count > 1 else "")
 
 
 def top_tokens(context: RecipeContext) -> Iterator[MeasuredValue]:
@@ -68,7 +183,7 @@ def settings_of_study(
     Yields:
         Influence and utility of each setting.
     """
-    limits: dict[str, ResponseLimits] = {}
+    limits: dict[str, _ResponseLimits] = {}
     record = run_factor_study(context, study, values, responses=limits, summaries=summaries)
     yield from study_values(
         (row for row in record.rows if row.utility is not None), responses=limits

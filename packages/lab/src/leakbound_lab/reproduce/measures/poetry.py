@@ -38,7 +38,7 @@ NO_DP, SOFT, HARD, ZERO = "no DP", "soft, no noise", "hard, no noise", "zero-sho
 Floats = npt.NDArray[np.float64]
 
 
-def _published_and_ours(epsilon: float, group_size: int = 1) -> NoiseGroup:
+def _both_calibrations(epsilon: float, group_size: int = 1) -> NoiseGroup:
     """PoE in both calibrations, which release the same aggregates."""
     ours = ProductOfExperts(epsilon, group_size=group_size)
     return NoiseGroup(ours, {POE: ours, PUBLISHED: replace(ours, calibration="paper")})
@@ -48,7 +48,7 @@ def _cheap(epsilon: float, shots: int, group_size: int = 1) -> list[NoiseGroup]:
     """Methods with one call per group of examples, and both ends of every trade-off."""
     votes = ReportNoisyMax.calibrated(epsilon, DELTA, shots // group_size)
     return [
-        _published_and_ours(epsilon, group_size), NoiseGroup.of(RNM, votes),
+        _both_calibrations(epsilon, group_size), NoiseGroup.of(RNM, votes),
         NoiseGroup.of(NO_DP, FewShot()), NoiseGroup.of(ZERO, ZeroShot()),
     ]  # fmt: skip
 

@@ -24,7 +24,7 @@ PARTITIONS, PER_PARTITION = 4, 2  # if a figure varies something else; the paper
 TRIALS = 200_000  # per context: half of the paper's 400,000
 
 
-class AtTemperature(Wrapper):
+class _AtTemperature(Wrapper):
     """A model that samples all completions at one temperature."""
 
     def __init__(self, model: Model, temperature: float) -> None:
@@ -36,12 +36,13 @@ class AtTemperature(Wrapper):
         return f"{self.model.fingerprint}@{self.temperature:g}"
 
     def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        return self.model.answer([self._warmed(request) for request in requests])
-
-    def _warmed(self, request: Request[R]) -> Request[R]:
-        if isinstance(request, Complete):
-            return cast("Request[R]", replace(request, temperature=self.temperature))
-        return request
+        warmed = [
+            cast("Request[R]", replace(one, temperature=self.temperature))
+            if isinstance(one, Complete)
+            else one
+            for one in requests
+        ]
+        return self.model.answer(warmed)
 
 
 def _size(parts: int = PARTITIONS, per_partition: int = PER_PARTITION) -> AuditKeys:
@@ -200,7 +201,7 @@ def temperatures(
         Leakage for each.
     """
     for heat in values:
-        warm = context.wrapped(lambda model, heat=heat: AtTemperature(model, heat))  # type: ignore[misc]
+        warm = context.wrapped(lambda model, heat=heat: _AtTemperature(model, heat))  # type: ignore[misc]
         yield from _both_views(warm, f"temperature {heat:g}", audit, black_box, {"epsilon": 4})
 
 

@@ -1,4 +1,4 @@
-"""Measures of tight auditing (XL) without trials: signal texts and exact results."""
+"""Measures without trials: signal texts, exact results and the bootstrap of XL, theorems."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy.special import ndtr
+import numpy.typing as npt
+from scipy.special import log_softmax, ndtr, softmax
 
 from leakbound.attacks import Attack, DistanceGap, Natural, SignalPair
 from leakbound.auditing.design.pairs import design
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.mechanisms import EmbeddingMean, ReportNoisyMax
 from leakbound.models import Embed, Model
 from leakbound.privacy import calibrate_gaussian, gdp_epsilon
-from leakbound.stats import exact_privacy_loss
+from leakbound.stats import exact_privacy_loss, gdp, roc
 from leakbound.tasks import GaussianLaw, Mechanism
-from leakbound_lab.reproduce.context import RecipeContext
-from leakbound_lab.reproduce.measures.tight import DELTA, PARTITIONS, PER_PARTITION
-from leakbound_lab.reproduce.metrics import exact_epsilon
+from leakbound_lab.reproduce.context import AuditKeys, RecipeContext
+from leakbound_lab.reproduce.measures.tight import DELTA, EPSILONS, PARTITIONS, PER_PARTITION, views
+from leakbound_lab.reproduce.metrics import epsilon_sample, exact_epsilon
 from leakbound_lab.reproduce.tables import PaperTable
 from leakbound_lab.reproduce.values import MeasuredValue, Quantity, Sample
 
@@ -142,3 +145,144 @@ def mean_sensitivity(context: RecipeContext, partitions: Sequence[int]) -> Itera
     for parts in partitions:
         found = EmbeddingMean.calibrated(1, DELTA, parts).guarantee.sensitivity
         yield MeasuredValue(f"T = {parts}", Quantity.SENSITIVITY, found, f"{found:g}")
+
+
+REPEATS = 5  # the paper's
+Floats = npt.NDArray[np.float64]
+
+
+def bootstrap_audits(
+    context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
+) -> Iterator[MeasuredValue]:
+    """Algorithm 1 with both kinds of access at each ε, over the outputs of one audit.
+
+    Args:
+        context: Model, rows and scale.
+        audit: Keys of the audit.
+        black_box: Keys for black-box access; None to score the released label.
+
+    Yields:
+        The mean estimate of five repeats. Its ceiling is the mechanism's guarantee. Claims about it
+        are tested by what each paired trial adds to such an estimate: repeats draw from the same
+        few aggregates, so they are no trials.
+    """
+    sized = {"mechanism": {"partitions": PARTITIONS}, "shots": PARTITIONS * PER_PARTITION}
+    for epsilon in EPSILONS:
+        for access, view in views(black_box).items():
+            prepared, rows = context.evidence(audit, view, sized, {"epsilon": epsilon})
+            found = tuple(
+                bootstrap_epsilon(prepared, rows, context.scale.simulations, seed)
+                for seed in range(REPEATS)
+            )
+            shown = f"{np.mean(found):.2f}, sd {np.std(found):.2f} of {REPEATS} repeats"
+            result = context.audit(audit, view, sized, {"epsilon": epsilon})
+            guaranteed = prepared.trial_design.guarantee.epsilon(prepared.spec.decision.delta)
+            yield MeasuredValue(
+                f"ε = {epsilon}, {access}", Quantity.BOOTSTRAP, float(np.mean(found)), shown,
+                epsilon_sample(result), guaranteed,
+            )  # fmt: skip
+
+
+def bootstrap_epsilon(
+    prepared: Prepared, rows: Sequence[EvidenceRow], trials: int, seed: int
+) -> float:
+    """One repeat: aggregates drawn with replacement, noise, the best threshold, ε through μ."""
+    rng, n = np.random.default_rng([seed, 17]), max(1, trials // 2)
+    member, nonmember = (_resample(prepared, rows, of, n, rng) for of in (0, 1))
+    fpr, tpr, _ = roc(member, nonmember)
+    at = int((tpr - fpr).argmax())
+    tp, fp = round(float(tpr[at]) * n), round(float(fpr[at]) * n)
+    found = gdp(tp, n - tp, fp, n - fp, prepared.spec.decision.delta)
+    return float(found.details["implied_epsilon"])
+
+
+def _resample(
+    prepared: Prepared, rows: Sequence[EvidenceRow], of: int, n: int, rng: np.random.Generator
+) -> Floats:
+    """(n,) scores of outputs whose aggregates are drawn with replacement."""
+    drawn = rng.multinomial(n, np.full(len(rows), 1 / len(rows)))
+    score, task, scores = prepared.attack.score, prepared.task, []
+    for index, (row, count) in enumerate(zip(rows, drawn, strict=True)):
+        asked = prepared.pairs[index].asked
+        outputs = prepared.mechanism.release(row.both[of], int(count), rng)
+        scores.append(score.score(outputs, asked, task.answers(asked.query)))
+    return np.concatenate(scores)
+
+
+DRAWS = 400  # draws of the examples: a standard error below 0.02
+EXPECTED = np.array([0.3, 0.2, 0.0, -0.5])  # mean contribution of an example to each answer
+RESIDUAL = np.array([-1.0, 1.0, 0.0, 0.0])  # bounded by 1, as Assumption 3.2 allows
+CONTEXTS = 1000  # worked pairs of contexts for each λ
+VOCABULARY = 50
+
+
+def convergence_of_experts(
+    context: RecipeContext, examples: Sequence[int]
+) -> Iterator[MeasuredValue]:
+    """Distance of a product of experts from the distribution over all examples together.
+
+    Contributions of examples are independent and bounded. The interaction of examples is one
+    bounded residual, the same for any number of them, as in Assumption 3.2.
+
+    Args:
+        context: Not used.
+        examples: Numbers of examples n.
+
+    Yields:
+        Total variation with the n-th root of Theorem 3.4 (against its limit), and without it
+        (against the product of experts), as a model answers.
+    """
+    for n in examples:
+        sums = _contributions(n).sum(1)
+        rooted = softmax((sums + RESIDUAL) / n, axis=1)
+        away = _total_variation(rooted, softmax(EXPECTED))
+        yield _exact(f"n = {n}, n-th root, as in the theorem", Quantity.TOTAL_VARIATION, away)
+        apart = _total_variation(softmax(sums + RESIDUAL, axis=1), softmax(sums, axis=1))
+        yield _exact(f"n = {n}, as a model answers", Quantity.TOTAL_VARIATION, apart)
+
+
+def _contributions(n: int) -> Floats:
+    """(draws, n, answers) within 1 of their mean."""
+    noise = np.random.default_rng([n, 34]).uniform(-1, 1, (DRAWS, n, EXPECTED.size))
+    return np.asarray(EXPECTED + noise)
+
+
+def _total_variation(one: Floats, other: Floats) -> float:
+    return float(abs(one - other).sum(1).mean() / 2)
+
+
+def influence_and_pmi(context: RecipeContext, lams: Sequence[float]) -> Iterator[MeasuredValue]:
+    """Influence of a part of a context on a token, divided by λ times the difference of its PMIs.
+
+    Theorem 3.1 says that the two are proportional. The influence is exactly |λ ΔPMI - Δ ln Z|,
+    where Z normalizes the mixed probabilities. Z is 1 only at λ = 0 and λ = 1.
+
+    Args:
+        context: Not used.
+        lams: Values of λ above 0.
+
+    Yields:
+        The largest ratio, and the largest fraction of 2 λ max |ΔPMI| that an influence reaches.
+    """
+    for lam in lams:
+        ratio, share = _work_out(lam)
+        largest = float(ratio.max())
+        shown = f"{largest:.3f} at most, from {ratio.min():.3f}; mean {ratio.mean():.3f}"
+        yield MeasuredValue(f"λ = {lam:g}", Quantity.INFLUENCE_RATIO, largest, shown, exact=True)
+        yield _exact(f"λ = {lam:g}", Quantity.INFLUENCE_OF_BOUND, float(share.max()))
+
+
+def _work_out(lam: float) -> tuple[Floats, Floats]:
+    """(contexts,) ratios of influence and λ ΔPMI, and fractions of the bound."""
+    logits = np.random.default_rng([31]).normal(0, 2, (3, CONTEXTS, VOCABULARY))
+    prior, whole, without = (log_softmax(each, axis=1) for each in logits)
+    mixed = [log_softmax(lam * one + (1 - lam) * prior, axis=1) for one in (whole, without)]
+    token = whole.argmax(1)[:, None]
+    moved = np.take_along_axis(mixed[0] - mixed[1], token, 1)[:, 0]
+    pmi = whole - without  # the difference of both PMIs; the prior cancels
+    here = lam * abs(np.take_along_axis(pmi, token, 1)[:, 0])
+    return abs(moved) / here, abs(moved) / (2 * lam * abs(pmi).max(1))
+
+
+def _exact(setting: str, quantity: Quantity, value: float) -> MeasuredValue:
+    return MeasuredValue(setting, quantity, value, f"{value:.3f}", exact=True)

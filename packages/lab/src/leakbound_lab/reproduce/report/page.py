@@ -51,7 +51,7 @@ def recipes_page(title: str, sections: Sequence[RecipeSection], lead: str = "") 
         "page.html.j2",
         package="leakbound_lab.reproduce.report",
         title=title,
-        lead=lead, facts=facts(model=_made_with(sections)),
+        lead=lead, facts=facts(model=_origin(sections)),
         tone=sections[0].style if len(sections) == 1 else "",
         overview=len(sections) > 1, overview_head=OVERVIEW, overview_rows=list(map(_row, sections)),
         tally=_tally(sections),
@@ -66,7 +66,7 @@ def _row(one: RecipeSection) -> tuple[TableCell | str, ...]:
     return name, one.says, TableCell(one.outcome, kind=one.style)
 
 
-def _made_with(sections: Sequence[RecipeSection]) -> str:
+def _origin(sections: Sequence[RecipeSection]) -> str:
     """Model, rows and scale, where all recipes have the same."""
     found = dict.fromkeys((one.notes or {}).get(MADE_WITH, "") for one in sections)
     known = [text for text in found if text]

@@ -1,4 +1,4 @@
-"""Results of a gate as SARIF 2.1.0: what code scanning services read.
+"""Results of a gate as SARIF 2.1.0, for code scanning services, and as JUnit XML.
 
 Each run that does not pass is a result; runs that pass are none, because services make an alert of
 every result.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
+from xml.etree import ElementTree as tree
 
 from leakbound._version import __version__
 from leakbound.auditing.result.references import AISVS, OWASP_LLM
@@ -18,6 +20,7 @@ from leakbound.auditing.result.references import AISVS, OWASP_LLM
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
     from leakbound.gating.gate import GateResult
+
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -114,3 +117,37 @@ def _result(record: AuditResult, result: GateResult) -> Json:
             "testedPairs": record.tested_pairs,
         },
     }
+
+
+SUITE = "leakbound gate"
+TAGS = {
+    "violation": "failure",
+    "inconclusive": "error",
+}  # both fail a build; "skipped" would pass one silently
+ILLEGAL = re.compile(
+    "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+)  # of XML 1.0, escaped or not
+
+
+def junit(results: Sequence[GateResult]) -> str:
+    """One test case a run: a violation is a failure, an inconclusive run an error."""
+    outcomes = [result.outcome for result in results]
+    failures, errors = str(outcomes.count("violation")), str(outcomes.count("inconclusive"))
+    suite = tree.Element(
+        "testsuite", name=SUITE, tests=str(len(outcomes)), failures=failures, errors=errors
+    )
+    for result in results:
+        name = _legal(result.run)
+        case = tree.SubElement(suite, "testcase", classname="leakbound.gate", name=name)
+        if result.outcome in TAGS:
+            why = {"type": result.outcome, "message": _legal(result.why)}
+            tree.SubElement(case, TAGS[result.outcome], why)
+    root = tree.Element("testsuites")
+    root.append(suite)
+    tree.indent(root)
+    xml = tree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{xml}\n'
+
+
+def _legal(text: str) -> str:
+    return ILLEGAL.sub("�", text)
