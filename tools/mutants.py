@@ -27,8 +27,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterator
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -47,13 +48,18 @@ TESTS = (
     "tests/serving/test_ledger_records.py", "tests/serving/test_spending_limits.py",
     "tests/serving/test_serve_stores.py", "tests/auditing",
 )  # fmt: skip
-COPIED = ("src", "tests", "packages", "pyproject.toml", "docs", "README.md", "Makefile", "examples")
+COPIED = (
+    "src", "tests", "packages", "docs", "examples", "bench", "pyproject.toml", "README.md",
+    "Makefile",
+)  # fmt: skip
 # what tests import of others, once, before a process is forked for each mutant
 WARM = [
-    "numpy", "scipy.stats", "scipy.optimize", "pytest", "_pytest.assertion.rewrite", "hypothesis",
-    "hypothesis.extra.numpy", "pydantic", "yaml", "click", "rich.console", "jinja2", "aiohttp",
-    "matplotlib.figure", "starlette.applications", "uvicorn", "torch", "transformers",
+    "numpy", "scipy.stats", "scipy.optimize", "pytest", "_pytest.pastebin", "_pytest.unittest",
+    "_pytest.junitxml", "hypothesis.extra.numpy", "xdist.plugin", "anyio.pytest_plugin", "pydantic",
+    "pydantic.main", "pydantic.type_adapter", "sqlite3", "yaml", "click", "rich.console", "jinja2",
+    "aiohttp", "matplotlib.figure", "starlette.applications", "uvicorn", "torch", "transformers",
 ]  # fmt: skip
+LONG_TEST = 12.0  # processor seconds that a test may take beside those that were measured
 OPERATORS = {
     "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "is not": "is",
     "is": "is not", "not in": "in", "in": "not in", "+": "-", "-": "+", "*": "/", "/": "*",
@@ -168,8 +174,8 @@ class Contexts:
         self.seconds[report.nodeid] = float("inf") if report.failed else spent
 
 
-def measure(to: Path) -> None:
-    """Run the tests once in this process, and write which run each line, and their seconds."""
+def measure(to: Path, paths: Sequence[str]) -> None:
+    """Run tests once in this process, and add which run each line, and their seconds."""
     import coverage
 
     cover = coverage.Coverage(
@@ -179,22 +185,24 @@ def measure(to: Path) -> None:
     )
     contexts = Contexts(cover)
     cover.start()
-    pytest.main(["-q", "-p", "no:cacheprovider", *TESTS], plugins=[contexts])
+    pytest.main(["-q", "-p", "no:cacheprovider", *paths], plugins=[contexts])
     cover.stop()
     data = cover.get_data()
-    lines = {
-        str(Path(file).relative_to(ROOT)): {
-            line: [one for one in tests if one]
-            for line, tests in data.contexts_by_lineno(file).items()
-        }
-        for file in data.measured_files()
-    }
-    to.write_text(json.dumps({"lines": lines, "seconds": contexts.seconds}))
+    known = json.loads(to.read_text()) if to.exists() else {"lines": {}, "seconds": {}}
+    for lines in known["lines"].values():
+        for tests in lines.values():
+            tests[:] = [one for one in tests if not one.startswith(tuple(paths))]
+    for file in data.measured_files():
+        lines = known["lines"].setdefault(str(Path(file).relative_to(ROOT)), {})
+        for line, tests in data.contexts_by_lineno(file).items():
+            lines.setdefault(str(line), []).extend(filter(None, tests))
+    known["seconds"].update(contexts.seconds)
+    to.write_text(json.dumps(known))
 
 
 def tests_of(mutant: Mutant, known: dict[str, Any]) -> list[str]:
-    """Tests that run the line of a mutant, the quickest first; of its file, if an import runs it,
-    or a function that caches what it gives.
+    """Tests that run the line of a mutant, by file, the quickest first; those that run any line of
+    its file, if an import runs it, or a function that caches what it gives.
     """
     lines, seconds = known["lines"].get(mutant.file, {}), known["seconds"]
     raw, inside, cached = (ROOT / mutant.file).read_bytes(), mutant.line, True
@@ -209,50 +217,73 @@ def tests_of(mutant: Mutant, known: dict[str, Any]) -> list[str]:
         found.update(lines.get(str(line), ()))
     if cached or not found:
         found = {one for tests in lines.values() for one in tests}
-    quick = (one for one in found if seconds[one] < float("inf"))
-    return sorted(quick, key=lambda one: (seconds[one], one))
+    found = {one for one in found if seconds[one] < float("inf")}
+    # test files of the same folder first, and then those that take least
+    near, files = f"tests/{Path(mutant.file).parts[2]}/", defaultdict[str, float](float)
+    for one in found:
+        files[one.partition("::")[0]] += seconds[one]
+
+    def rank(test: str) -> tuple[bool, float, str, float]:
+        file = test.partition("::")[0]
+        return not file.startswith(near), files[file], file, seconds[test]
+
+    return sorted(found, key=rank)
 
 
-class Ordered:
-    """Runs tests in the order that was asked for, and keeps the first that fails."""
+class Chosen:
+    """Runs some tests in a process that was forked for them, each within some processor time, in
+    the order that was asked for, and writes the one that runs, or is the first that fails.
+    """
 
-    def __init__(self, tests: list[str]) -> None:
-        self.order = {one: at for at, one in enumerate(tests)}
-        self.failed = ""
+    def __init__(self, seconds: dict[str, float], told: Path) -> None:
+        self.seconds, self.order = seconds, list(seconds)
+        self.told, self.failed = told, ""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=lambda one: self.order.get(one.nodeid, len(self.order)))
+        if "::" in self.order[0]:
+            items[:] = [one for one in items if one.nodeid in self.seconds]
+            items.sort(key=lambda one: self.order.index(one.nodeid))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        # processor time: other work does not make a loop of a test
+        limit = int(time.process_time() + LONG_TEST + 3 * self.seconds.get(item.nodeid, LONG_TEST))
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+        self.told.write_text(json.dumps([1, item.nodeid]))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self.failed = self.failed or report.nodeid
 
 
-def run_tests(copy: Path, tests: list[str], seconds: float, told: Path) -> None:
-    """Run tests of a copy in this process, which was forked for them, and write how they end."""
+def run_tests(copy: Path, seconds: dict[str, float], told: Path) -> None:
+    """Run tests of a copy in this process, and write how they end."""
     os.setsid()
     os.chdir(copy)
     for fd in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
     sys.path[:0] = [str(one) for one in (copy / "src", *copy.glob("packages/*/src"))]
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:3])
-    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
-    ordered = Ordered(tests)
-    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests], plugins=[ordered])
-    told.write_text(json.dumps([int(code), ordered.failed]))
+    chosen, code = Chosen(seconds, told), pytest.ExitCode.OK
+    for file in dict.fromkeys(one.partition("::")[0] for one in seconds):
+        found = pytest.main(["-x", "-q", "-p", "no:cacheprovider", file], plugins=[chosen])
+        if found != pytest.ExitCode.NO_TESTS_COLLECTED:
+            code = found or code
+        if code:
+            break
+    told.write_text(json.dumps([int(code), chosen.failed]))
     os._exit(0)
 
 
-def forked(copy: Path, tests: list[str], seconds: float) -> tuple[int, str]:
-    """Exit status of pytest, and the first test that failed."""
+def forked(copy: Path, seconds: dict[str, float]) -> tuple[int, str]:
+    """Exit status of pytest, and the first test that failed or did not end."""
     told = copy / "told.json"
-    told.unlink(missing_ok=True)
-    limit = 20 + 4 * seconds  # of processor time: other work does not make a loop of it
+    told.write_text(json.dumps([1, ""]))
     context = multiprocessing.get_context("forkserver")
-    process = context.Process(target=run_tests, args=(copy, tests, limit, told))
+    process = context.Process(target=run_tests, args=(copy, seconds, told))
     process.start()
-    process.join(60 + 10 * seconds)
+    process.join(60 + 10 * sum(seconds.values()))
     for end in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid or 0, end)  # and what a test has started
@@ -260,7 +291,8 @@ def forked(copy: Path, tests: list[str], seconds: float) -> tuple[int, str]:
             break
         process.join(1)
     process.join()
-    return tuple(json.loads(told.read_text())) if told.exists() else (1, "")
+    code, test = json.loads(told.read_text())
+    return code, test
 
 
 class Copy:
@@ -268,31 +300,35 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.sound: dict[tuple[str, ...], bool] = {}
+        self.sound: dict[tuple[str, ...], tuple[int, str]] = {}  # without any mutant
+        self.broken: set[str] = set()
         for part in COPIED:
             (shutil.copytree if (ROOT / part).is_dir() else shutil.copy2)(
                 ROOT / part, folder / part
             )
 
-    def outcome(self, mutant: Mutant, tests: list[str], seconds: float) -> tuple[str, str]:
-        """`killed`, `survived` or `no test`, and the test that kills."""
-        if not tests:
+    def outcome(self, mutant: Mutant, seconds: dict[str, float]) -> tuple[str, str]:
+        """`killed`, `survived` or `no test`, and the test that kills, of some in their order."""
+        seconds = {test: took for test, took in seconds.items() if test not in self.broken}
+        if not seconds:
             return "no test", ""
         path, raw = self.folder / mutant.file, (self.folder / mutant.file).read_bytes()
         path.write_bytes(raw[: mutant.start] + mutant.new.encode() + raw[mutant.end :])
         os.utime(path, (0, 0))  # no compiled file is of this time
-        code, by = forked(self.folder, tests, seconds)
+        code, by = forked(self.folder, seconds)
         path.write_bytes(raw)
         shutil.copystat(ROOT / mutant.file, path)
         if code == 0:
             return "survived", ""
+        again = {by: seconds.get(by, LONG_TEST)} if by else seconds
+        if tuple(again) not in self.sound:
+            self.sound[tuple(again)] = forked(self.folder, again)
+        fails, first = self.sound[tuple(again)]
+        if not fails:
+            return "killed", by or "(import)"
         # a test that fails here without a mutant kills none
-        again = (by,) if by else tuple(tests)
-        if again not in self.sound:
-            self.sound[again] = forked(self.folder, list(again), seconds)[0] == 0
-        if self.sound[again]:
-            return "killed", by or "(import, or no end)"
-        return self.outcome(mutant, [one for one in tests if one not in again], seconds)
+        self.broken.update([first] if first else seconds)
+        return self.outcome(mutant, seconds)
 
 
 def drawn(number: int, seed: int) -> tuple[int, list[tuple[str, Mutant]]]:
@@ -331,10 +367,11 @@ def main() -> None:
     options.add_argument("--tests", nargs="+", help="in place of those that run the line")
     options.add_argument("--longest", type=float, default=60.0,
                          help="seconds of tests for each, the quickest first")  # fmt: skip
-    options.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    options.add_argument("--measure", action="store_true",
+                         help="add to --map which lines --tests run")  # fmt: skip
     asked = options.parse_args()
     if asked.measure:
-        measure(asked.measure)
+        measure(asked.map, asked.tests or TESTS)
         return
     os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
@@ -342,7 +379,7 @@ def main() -> None:
         if not (asked.tests or known.exists()):
             environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
             subprocess.run(
-                [sys.executable, __file__, "--measure", known], cwd=ROOT, check=True,
+                [sys.executable, __file__, "--measure", "--map", known], cwd=ROOT, check=True,
                 env=environment,
             )  # fmt: skip
         counts = score(asked, {} if asked.tests else json.loads(known.read_text()), Path(folder))
@@ -369,17 +406,15 @@ def score(asked: argparse.Namespace, known: dict[str, Any], folder: Path) -> dic
 
     def run(key: str, mutant: Mutant) -> None:
         by = past.get(key, {}).get("by", "")
-        chosen, spent = list(asked.tests or ()), 30.0 * len(asked.tests or ())
+        chosen = dict.fromkeys(asked.tests or (), LONG_TEST)
         every = [] if asked.tests else tests_of(mutant, known)
         for test in sorted(every, key=lambda one: one != by):
             took = known["seconds"][test]
-            if chosen and spent + took > asked.longest:
-                break
-            chosen.append(test)
-            spent += took
+            if not chosen or sum(chosen.values()) + took <= asked.longest:
+                chosen[test] = took
         copy = copies.get()
         try:
-            outcome, by = copy.outcome(mutant, chosen, spent)
+            outcome, by = copy.outcome(mutant, chosen)
         finally:
             copies.put(copy)
         past[key] = {"key": key, "outcome": outcome, "by": by, "tests": len(chosen)}

@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from leakbound.auditing.decide import channel_verdicts
-from leakbound.auditing.decide.channel_verdicts import largest_seen, reach_sentence
+from leakbound.auditing.decide.channel_verdicts import (
+    largest_of,
+    largest_seen,
+    must_learn,
+    reach_sentence,
+)
 from leakbound.auditing.decide.obstacles import (
     blind_sentence,
     channels_untested,
@@ -54,6 +59,8 @@ from leakbound.estimators import (
     PairedScores,
     TrialDesign,
 )
+from leakbound.estimators.e_process import channel_design
+from leakbound.estimators.error_counts import AccuracyBound
 from leakbound.estimators.witness import reach_of_replies
 from leakbound.privacy import Gaussian, NonPrivate, PureDP, gdp_epsilon
 from leakbound.stats import Estimate, noise_goodness_of_fit, rank_test
@@ -279,7 +286,7 @@ def attack(query: str = "membership", free: bool = False, score: str | None = "l
     )
 
 
-SEEN = ControlCheck(8, 0.001, single=0.01)
+SEEN, BLIND_CHECK = ControlCheck(8, 0.001, single=0.01), ControlCheck(8, 0.9)
 
 
 @pytest.mark.parametrize(
@@ -600,6 +607,31 @@ def test_all_channels_together_pay_for_their_number() -> None:
 
 
 # What could have been certified
+
+
+def test_a_bound_is_never_above_what_could_have_been_certified() -> None:
+    made: Any = SimpleNamespace(
+        control_batch=lambda: [], design=design(pairs=30), seen=30,
+        prepared=SimpleNamespace(estimator=ORDERED),
+    )  # fmt: skip
+    perfect = ORDERED.largest_certifiable(made.design, 30)
+    assert largest_of(made, SEEN, {}, [bound(0.1), bound(None, 0.1)]) == perfect
+    assert largest_of(made, SEEN, {}, [bound(9.0), bound(None, 7.0)]) == Bounds(9.0, 7.0)
+    made.prepared.estimator = AccuracyBound()
+    assert largest_of(made, SEEN, {}, [bound(9.0)]) == Bounds(9.0, None)
+    channels = replace(made.design, channels=("answer", "log"))
+    made.design, made.control_batch = channels, lambda: [()]
+    for checks, wanted in (
+        ({"answer": SEEN, "log": BLIND_CHECK}, channel_design(channels)),
+        ({"answer": BLIND_CHECK, "log": SEEN}, channel_design(channels, "log")),
+    ):
+        made.channel_controls = lambda checks=checks: checks
+        assert largest_of(made, SEEN, {}, []) == ORDERED.largest_certifiable(wanted, 30)
+        assert must_learn(made, SEEN) is False
+    made.channel_controls = lambda: {"answer": BLIND_CHECK, "log": BLIND_CHECK}
+    assert largest_of(made, SEEN, {}, [bound(0.3)]) == Bounds(0.3, 0.0)
+    made.channel_controls = lambda: {"answer": SEEN, "log": replace(BLIND_CHECK, witness=0.001)}
+    assert must_learn(made, SEEN)
 
 
 def replies(number: int) -> Any:

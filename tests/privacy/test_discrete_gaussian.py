@@ -89,6 +89,7 @@ def test_answers_compose_by_moved_counts() -> None:
 def test_nothing_moved_is_nothing_lost() -> None:
     assert discrete_gaussian_epsilon(1.0, (0, 0), 0.0) == 0.0
     assert discrete_gaussian_epsilon(1.0, (1,), 0.0) == math.inf
+    assert discrete_gaussian_delta(0.0, 0.4, (60, -60)) == 1.0  # no output is common to both
 
 
 def test_what_is_out_of_range_is_said() -> None:

@@ -127,6 +127,7 @@ def test_gaussians_compose_in_mu_squared() -> None:
     assert compose([ZCDP(0.1), ZCDP(0.2)]).epsilon(1e-5) == pytest.approx(zcdp_epsilon(0.3, 1e-5))
     assert compose([PureDP(1), PureDP(2)]).epsilon(0) == 3
     assert isinstance(both, Composed)
+    assert Composed((PureDP(1, "add_remove"),)).relation == "add_remove"
 
 
 def test_delta_is_paid_by_every_part() -> None:

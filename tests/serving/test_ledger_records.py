@@ -135,5 +135,5 @@ def test_a_ledger_that_was_moved_and_opened_is_not_lost(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="if it was moved, open it"):
         Ledger(tmp_path / "another", 1.0, 0.0, key)
     moved = Ledger(tmp_path / "new", 1.0, 0.0, key)
-    assert moved.spend(["one"], PureDP(0.5), "again").takes_part == (False,)
     Ledger(tmp_path / "another", 1.0, 0.0, key)
+    assert moved.spend(["one"], PureDP(0.5), "again").takes_part == (False,)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import sys
 from functools import cache
 from itertools import product
 
@@ -20,6 +22,7 @@ from leakbound.stats import Assumption, Bonferroni, clopper_pearson, gdp
 from leakbound.stats.counts.unconditional import (
     NUISANCE_SHARE,
     RESOLUTION,
+    _window,
     unconditional,
     unconditional_mu,
     unconditional_power,
@@ -181,6 +184,18 @@ def test_rates_at_or_below_the_diagonal_show_nothing(tp: int, fp: int) -> None:
     assert unconditional_mu(tp, 20 - tp, fp, 20 - fp).mu == 0.0
 
 
+@pytest.mark.parametrize("m", [1, 30, 4000, 10**6])
+@pytest.mark.parametrize(
+    ("low", "high"), [(-math.inf, -9.0), (-0.2, 0.1), (-3.0, 4.0), (8.0, math.inf)]
+)
+def test_counts_that_are_left_out_have_no_mass(m: int, low: float, high: float) -> None:
+    ys = _window(m, (low, high))
+    assert 0 <= ys[0] <= ys[-1] <= m
+    assert (np.diff(ys) == 1).all()
+    for q in expit([low, high]):
+        assert binom.cdf(ys[0] - 1, m, q) + binom.sf(ys[-1], m, q) < 1e-19
+
+
 @pytest.mark.parametrize("n", [30, 100, 400])
 @pytest.mark.parametrize("rate", [(1.0, 0.0), (0.9, 0.1), (0.6, 0.1), (0.3, 0.05), (0.9, 0.5)])
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
@@ -225,6 +240,21 @@ def test_the_power_is_that_of_all_outcomes(
     exact = binom.pmf(k, n, tpr) @ rejected @ binom.pmf(k, n, fpr)
     found = unconditional_power(n, true, claim, delta, assumption=assumption)
     assert exact - 0.01 <= found <= exact + 1e-6  # outcomes of a chance below 0.001 may be left out
+
+
+def test_a_claim_is_stated_at_delta_0_and_95_percent_unless_said() -> None:
+    """Every bound and power has the same defaults; a bound on mu implies nothing at delta 0."""
+    modules = [
+        m for n, m in sys.modules.items() if n.startswith(("leakbound.stats", "leakbound.es"))
+    ]
+    functions = {f for module in modules for f in vars(module).values() if inspect.isfunction(f)}
+    for function in (f for f in functions if f.__module__.startswith("leakbound.")):
+        known = inspect.signature(function).parameters
+        if "confidence" in known:
+            assert known["confidence"].default in (0.95, inspect.Parameter.empty), function
+        if "delta" in known and "mu" not in function.__name__:
+            allowed = (1e-5,) if function is gdp else (0.0, inspect.Parameter.empty)
+            assert known["delta"].default in allowed, function
 
 
 def test_the_estimator_keeps_the_invariants_of_all() -> None:

@@ -182,7 +182,7 @@ def approximate_limit(x: int, y: int, trials: _Trials, claims: _Claims, confiden
         )
         rejected = int((ratio >= critical(confidence)).sum())
         if rejected == 0:
-            return low if low > 0 else 0.0
+            return low
         low, high = grid[rejected - 1], grid[min(rejected, 64)]
     return low * (1 - OUTWARDS)
 
