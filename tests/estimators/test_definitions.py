@@ -129,6 +129,38 @@ def test_a_design_has_the_defaults_of_a_system_that_is_asked_once() -> None:
     assert (looked.horizon, replace(looked, first_look=0).horizon) == (40, None)
 
 
+def test_estimators_declare_when_their_bounds_hold() -> None:
+    """At any time: e-values and certain losses. Together: bounds that each have half the error."""
+    for estimator, anytime, simultaneous in (
+        (EProcess(), True, False),
+        (EProcess().by_channel(), True, False),
+        (two_sided(EProcess()), True, False),
+        (ClopperPearson(), False, True),
+        (two_sided(ClopperPearson()), False, False),
+        (Unconditional(), False, False),
+        (Exact(), True, True),
+    ):
+        estimator.check(TrialDesign(CLAIM))
+        assert (estimator.anytime, estimator.simultaneous) == (anytime, simultaneous)
+        assert estimator.kind == "lower_bound"
+
+
+@pytest.mark.parametrize(
+    ("draws", "served", "of"),
+    [(1, False, "score"), (1, True, "score"), (20, True, "distribution"), (20, False, "score")],
+)
+def test_a_bound_is_read_from_single_outputs_or_from_a_distribution(
+    draws: int, served: bool, of: str
+) -> None:
+    """Of a system that answers once, many draws are its answer again."""
+    values = EValues(TrialDesign(CLAIM, pairs=12, served=served, draws=draws))
+    ones, zeros = np.ones((12, draws)), np.zeros((12, draws))
+    values.observe(Observations(0, 12, simulated_scores=PairedScores(ones, zeros)))
+    reading = values.bounds()[0].reading
+    assert reading is not None
+    assert (reading.of, reading.guesses) == (of, 12 if of == "score" else 0)
+
+
 @given(st.integers(2, 60), st.sampled_from([0.1, 0.2, 0.5, 0.9]))
 def test_a_share_of_the_pairs_chooses_the_threshold(pairs: int, fraction: float) -> None:
     design = TrialDesign(CLAIM, pairs=pairs, rule=Split(fraction), pilot=3)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 from scipy.stats import beta, binom
 
 from leakbound.errors import UsageError
@@ -22,6 +22,7 @@ from leakbound.stats import Assumption, Bonferroni, clopper_pearson, gdp
 from leakbound.stats.counts.unconditional import (
     NUISANCE_SHARE,
     RESOLUTION,
+    _ApproxClaims,
     _window,
     unconditional,
     unconditional_mu,
@@ -182,6 +183,21 @@ def test_the_true_error_of_the_bound_on_mu(n: int, m: int) -> None:
 def test_rates_at_or_below_the_diagonal_show_nothing(tp: int, fp: int) -> None:
     assert unconditional(tp, 20 - tp, fp, 20 - fp).epsilon == 0.0
     assert unconditional_mu(tp, 20 - tp, fp, 20 - fp).mu == 0.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.07])
+def test_the_smallest_claim_is_the_first_that_allows_two_rates(delta: float) -> None:
+    """Also rates of 0 and 1, whose logits are infinite."""
+    some = np.array([0.0, 0.05, 0.1, 0.5, 0.97, 1.0])
+    p, q = np.meshgrid(some, some, indexing="ij")
+    found = _ApproxClaims(delta).smallest(logit(p), logit(q))
+    for one, tpr, fpr in zip(found.ravel(), p.ravel(), q.ravel(), strict=True):
+        both = ((tpr - delta, fpr), (1 - fpr - delta, 1 - tpr))
+        needed = [
+            -math.inf if top <= 0 else math.inf if low <= 0 else math.log(top / low)
+            for top, low in both
+        ]
+        assert one == pytest.approx(max(needed))
 
 
 @pytest.mark.parametrize("m", [1, 30, 4000, 10**6])
