@@ -507,6 +507,8 @@ def test_counts_estimate_what_their_formulas_do() -> None:
     wanted = clopper_pearson(36, 0, 0, 36, 1e-5, 0.9).epsilon
     assert ClopperPearson().largest_certifiable(design, 40).epsilon == wanted
     assert ClopperPearson().largest_certifiable(design, 4).epsilon == 0.0
+    assert [ClopperPearson().tested_pairs(design, n) for n in (3, 4, 5)] == [0, 0, 1]
+    assert [EProcess().tested_pairs(design, n) for n in (3, 4, 5)] == [0, 0, 1]
     several = replace(design, rule=Bonferroni((0.1, 0.2, 0.3)))
     each = 1 - 0.1 / 3
     best = clopper_pearson(36, 0, 0, 36, 1e-5, each).epsilon

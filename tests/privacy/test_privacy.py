@@ -86,6 +86,7 @@ def test_extremes() -> None:
         (lambda: gdp_delta(-1, 1), "epsilon is -1; it must be"),
         (lambda: gdp_epsilon(1, 1), "delta is 1; it must be"),
         (lambda: calibrate_gaussian(1, 0), "needs a delta above 0"),
+        (lambda: calibrate_gaussian(1, 1.0), "needs a delta above 0 and below 1"),
         (lambda: calibrate_gaussian(0, 1e-5), "epsilon is 0"),
         (lambda: calibrate_gaussian(1, 1e-5, -1), "sensitivity is -1"),
         (lambda: calibrate_gaussian(1, 1e-5, method="old"), "must be 'analytic' or 'classical'"),  # type: ignore[arg-type]

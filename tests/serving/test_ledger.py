@@ -191,10 +191,21 @@ def test_a_unit_prices_what_it_can_express(
     assert twice == (None if price is None else pytest.approx(2 * price))
     assert unit.price(compose([guarantee, NonPrivate()])) is None
     assert unit.capacity(0.0, DELTA) == (1.0 if unit.kind == "share" else 0.0)
-    if unit.kind != "share":
-        spent = unit.capacity(2.0, DELTA)
-        assert unit.epsilon(spent, DELTA) == pytest.approx(2.0)
+    for budget in (0.5, 2.0) if unit.kind != "share" else ():
+        spent = unit.capacity(budget, DELTA)
+        assert spent == 0.0 or unit.epsilon(spent, DELTA) == pytest.approx(budget)
+        assert spent > 0.0 or (unit.kind, budget) == ("renyi", 0.5)  # too little at this order
         assert unit.epsilon(0.0, DELTA) == 0.0
+
+
+def test_a_unit_is_chosen_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes up to a second, and the ledger is asked for every answer."""
+    first = Ledger(tmp_path / "ledger", 2.0, DELTA)
+    pay(first, PureDP(0.1))
+    monkeypatch.setattr("leakbound.serving.ledger.ledger.choose_unit", None)
+    for ledger in (first, Ledger(tmp_path / "ledger", 2.0, DELTA)):
+        pay(ledger, PureDP(0.1))
+    assert report(tmp_path / "ledger").answers == 3
 
 
 def test_divergences_are_counted_at_the_smallest_order() -> None:
@@ -226,6 +237,7 @@ def test_equal_answers_are_those_that_the_budget_composes(epsilon: float) -> Non
     assert compose_epsilon([(price, more)], DELTA) > epsilon
     assert unit.price(price) == 1.0
     assert unit.price(PureDP(0.1)) is None
+    assert equal_answers(to_json(PureDP(1e-9))).capacity(epsilon, DELTA) == 4096  # and no more
 
 
 def test_what_no_unit_can_express_is_counted_in_equal_answers(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, gdp_delta
 from leakbound.stats import EProcess
+from leakbound.stats.e_values import anytime, stakes
 from leakbound.stats.e_values.stakes import CAP, CAUTION, DOUBT, STRIDE, restake_points
 
 Floats = npt.NDArray[np.float64]
@@ -168,6 +169,20 @@ def test_a_known_support_and_an_expected_pair_enter_the_rule() -> None:
     process.extend(x, y)
     twin = Twin(x, y, [(*expected, 2.0)], support=support).paths([[(0.1, 1e-5)]])
     assert process.log_e_values == pytest.approx(twin[0], rel=1e-9)
+
+
+def test_what_is_held_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = scores(9, 50)
+    process = EProcess(ApproxDP(0.4, 0.01))
+    assert (process.e_value, process.rejected_at) == (1.0, None)  # before any pair
+    assert process.epsilon_lower_bound(0.0).epsilon == process.mu_lower_bound().mu == 0.0
+    process.extend(x, y)
+    values = np.array([0.1, 0.4, 2.0])
+    whole = process.epsilon_paths(values, 0.01), process.epsilon_lower_bound(0.01)
+    for module, name in ((stakes, "BLOCK"), (anytime, "CELLS"), (anytime, "CHUNK")):
+        monkeypatch.setattr(module, name, 16)
+        assert process.epsilon_paths(values, 0.01) == pytest.approx(whole[0])
+        assert process.epsilon_lower_bound(0.01) == whole[1]
 
 
 def test_stakes_change_after_every_pair_and_then_every_eight_percent() -> None:

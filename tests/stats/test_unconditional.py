@@ -107,6 +107,7 @@ def twin(x: int, y: int, n: int, m: int, delta: float) -> float:
         (5, 0, 5, 5, 0.0),
         (4, 0, 5, 7, 1e-5),
         (7, 1, 8, 8, 0.1),
+        (1, 0, 1, 12, 0.0),
         *(
             pytest.param(*cells, marks=pytest.mark.slow)
             for cells in ((9, 3, 9, 6, 0.0), (6, 0, 10, 10, 0.0), (8, 2, 10, 10, 0.1))
