@@ -205,17 +205,17 @@ def tests_of(mutant: Mutant, known: dict[str, Any]) -> list[str]:
     its file, if an import runs it, or a function that caches what it gives.
     """
     lines, seconds = known["lines"].get(mutant.file, {}), known["seconds"]
-    raw, inside, cached = (ROOT / mutant.file).read_bytes(), mutant.line, True
+    raw, inside, imported, cached = (ROOT / mutant.file).read_bytes(), mutant.line, True, False
     for node in ast.walk(ast.parse(raw)):
         if isinstance(node, ast.stmt) and node.lineno <= mutant.line <= (node.end_lineno or 0):
             inside = node.lineno  # of the innermost: it is walked last
             if isinstance(node, ast.FunctionDef):
-                cached = node.body[0].lineno > mutant.line
+                imported = node.body[0].lineno > mutant.line
                 cached |= any("cache" in ast.dump(one) for one in node.decorator_list)
     found = set(lines.get(str(mutant.line), ()))
     for line in range(inside, mutant.line) if not found else ():
         found.update(lines.get(str(line), ()))
-    if cached or not found:
+    if imported or cached or not found:
         found = {one for tests in lines.values() for one in tests}
     found = {one for one in found if seconds[one] < float("inf")}
     # test files of the same folder first, and then those that take least
@@ -353,9 +353,7 @@ def drawn(number: int, seed: int) -> tuple[int, list[tuple[str, Mutant]]]:
 
 def main() -> None:
     """Draw, run and count."""
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--number", type=int, default=320)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--jobs", type=int, default=2)

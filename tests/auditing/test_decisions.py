@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+import leakbound
 from leakbound.auditing.decide import channel_verdicts
 from leakbound.auditing.decide.channel_verdicts import (
     largest_of,
@@ -64,6 +66,7 @@ from leakbound.estimators.error_counts import AccuracyBound
 from leakbound.estimators.witness import reach_of_replies
 from leakbound.privacy import Gaussian, NonPrivate, PureDP, gdp_epsilon
 from leakbound.stats import Estimate, noise_goodness_of_fit, rank_test
+from leakbound.tasks import Context
 from leakbound.witness import ReplyFacts
 
 IMPLIES, WEAK = Gaussian(1.0, 4.0), Gaussian(1.0, 1.0)  # of claim (1, 1e-5): implied, and not
@@ -632,6 +635,24 @@ def test_a_bound_is_never_above_what_could_have_been_certified() -> None:
     assert largest_of(made, SEEN, {}, [bound(0.3)]) == Bounds(0.3, 0.0)
     made.channel_controls = lambda: {"answer": SEEN, "log": replace(BLIND_CHECK, witness=0.001)}
     assert must_learn(made, SEEN)
+
+
+def bulk(context: Context, query: str) -> str:
+    """Says more where an example stands twice, as the canary does in a control context."""
+    many = len({row.text for row in context}) < len(context)
+    return "The desk is open, and so is every door." if many else "Closed."
+
+
+def test_trials_are_too_few_by_what_replies_tell_where_no_score_saw_the_controls(
+    rows: Context, tmp_path: Path
+) -> None:
+    result = leakbound.audit(
+        rows, system=bulk, query="repeat", pairs=10, shots=6, out=tmp_path, simulations=0
+    )
+    assert result.controls is not None
+    assert result.controls.by_replies_alone
+    assert result.verdict == "inconclusive"
+    assert any("by what replies tell; the claim is" in one for one in result.sentences)
 
 
 def replies(number: int) -> Any:
