@@ -242,13 +242,19 @@ class Chosen:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if "::" in self.order[0]:
-            items[:] = [one for one in items if one.nodeid in self.seconds]
-            items.sort(key=lambda one: self.order.index(one.nodeid))
+            items[:] = [one for one in items if self.named(one) in self.seconds]
+            items.sort(key=lambda one: self.order.index(self.named(one)))
+
+    def named(self, item: pytest.Item) -> str:
+        """As it was asked for: with its parameters, or for all of them."""
+        return item.nodeid if item.nodeid in self.seconds else item.nodeid.partition("[")[0]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         # processor time: other work does not make a loop of a test
-        limit = int(time.process_time() + LONG_TEST + 3 * self.seconds.get(item.nodeid, LONG_TEST))
+        limit = int(
+            time.process_time() + LONG_TEST + 3 * self.seconds.get(self.named(item), LONG_TEST)
+        )
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
         self.told.write_text(json.dumps([1, item.nodeid]))
 

@@ -73,7 +73,7 @@ def test_no_values_exceed_nothing() -> None:
 
 
 def test_the_smallest_excess_is_the_first_that_rejects() -> None:
-    low, high = [float(i) for i in range(8)], [0.5 + i for i in range(8)]
+    low, high = [*map(float, range(7)), 50.0], [0.5 + i for i in range(8)]
     found = smallest_excess(high, low, 0.05)
     assert found is not None
 
