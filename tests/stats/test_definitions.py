@@ -19,6 +19,7 @@ from leakbound.stats import (
     GaussianLaw,
     VoteScores,
     auroc_standard_error,
+    best_threshold,
     exact_privacy_loss,
     joint_beta,
     privacy_profile,
@@ -32,7 +33,7 @@ from leakbound.stats.counts.two_samples import (
     excess_test,
     smallest_excess,
 )
-from leakbound.stats.curves.curves import pair_accuracies, rate_at_fpr, roc
+from leakbound.stats.curves.curves import RATES, pair_accuracies, rate_at_fpr, roc
 from leakbound.stats.noise.best_votes import BestVotes
 from leakbound.stats.noise.discrete_votes import DiscreteBestVotes, DiscreteMargins
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
@@ -153,6 +154,30 @@ def test_a_rate_at_a_limit_is_the_best_of_all_thresholds(
         if sum(n >= tau for n in nonmember) / len(nonmember) <= fpr
     ]
     assert tpr_at_fpr(member, nonmember, fpr) == pytest.approx(max(rates))
+
+
+@given(FEW, FEW)
+def test_the_best_threshold_lies_halfway_below_the_best_score(
+    member: list[float], nonmember: list[float]
+) -> None:
+    """Of one of equally good scores; the lowest of all has none below."""
+    scores = sorted({*member, *nonmember}, reverse=True)
+
+    def better(tau: float) -> float:
+        above = [sum(one >= tau for one in side) / len(side) for side in (member, nonmember)]
+        return round(above[0] - above[1], 9)
+
+    pairs = zip(scores, [*scores[1:], scores[-1]], strict=True)
+    most = max(map(better, scores))
+    halfway = [(score + below) / 2 for score, below in pairs if better(score) == most]
+    assert best_threshold(member, nonmember) in halfway
+
+
+@pytest.mark.parametrize("rate", RATES[100::20])
+def test_scores_that_tell_nothing_have_the_rate_that_was_asked_for(rate: float) -> None:
+    """Of a thousand, as many as the rate allows: a threshold is tried for each of its rates."""
+    same = np.random.default_rng(0).permutation(1000).astype(float).reshape(100, 10)
+    assert rate_at_fpr(same, same, rate).tpr == pytest.approx(math.floor(1000 * rate) / 1000)
 
 
 @settings(max_examples=25)
