@@ -69,7 +69,9 @@ def test_the_excess_is_the_largest_of_all_thresholds(high: list[float], low: lis
     assert 401 * test.p_value == pytest.approx(max(1, round(401 * test.p_value)))
 
 
-def test_no_values_exceed_nothing() -> None:
+def test_no_values_exceed_nothing_and_larger_ones_all() -> None:
+    """Of 12,870 divisions one is as extreme, and none of 400 that are drawn: 1 of 401 is left."""
+    assert excess_test([9.0] * 8, [0.0] * 8, draws=400).p_value == 1 / 401
     assert excess_test([], [1.0], draws=9) == excess_test([1.0], [], draws=9) == (1, 0, 0, 9)
 
 
