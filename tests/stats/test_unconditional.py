@@ -18,7 +18,7 @@ from scipy.stats import beta, binom
 from leakbound.errors import UsageError
 from leakbound.estimators import ClopperPearson, TrialDesign, Unconditional
 from leakbound.estimators.base import Claim
-from leakbound.stats import Assumption, Bonferroni, clopper_pearson, gdp
+from leakbound.stats import Assumption, Bonferroni, clopper_pearson, clopper_pearson_power, gdp
 from leakbound.stats.counts.unconditional import (
     NUISANCE_SHARE,
     RESOLUTION,
@@ -272,6 +272,8 @@ def test_a_claim_is_stated_at_delta_0_and_95_percent_unless_said() -> None:
         if "delta" in known and "mu" not in function.__name__:
             allowed = (1e-5,) if function is gdp else (0.0, inspect.Parameter.empty)
             assert known["delta"].default in allowed, function
+    for call in (unconditional_power, clopper_pearson_power):
+        assert call(40, 3.0, 0.5) == call(40, 3.0, 0.5, 0.0, 0.95) > 0
 
 
 def test_the_estimator_keeps_the_invariants_of_all() -> None:
