@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
+from scipy.stats import binom
 
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.plan import plan
@@ -333,7 +334,9 @@ def test_outputs_are_drawn_as_a_run_draws_them() -> None:
 def test_a_simulated_power_has_an_interval_and_a_safe_end() -> None:
     power = Power(0.5, 200)
     assert power.kind == "simulated"
-    assert 0.42 < power.safe == power.interval[0] < 0.5 < power.interval[1] < 0.58
+    assert power.safe == power.interval[0] < 0.5 < power.interval[1]
+    tails = binom.sf(99, 200, power.interval[0]), binom.cdf(100, 200, power.interval[1])
+    assert tails == pytest.approx((0.025, 0.025))
     assert Power(0.5).interval == (0.5, 0.5)
     assert Power(0.5).kind == "exact"
     test = PlainTest(ApproxDP(1.0, 1e-5), 0.95, 1e-5, 40)

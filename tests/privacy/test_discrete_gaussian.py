@@ -86,14 +86,25 @@ def test_answers_compose_by_moved_counts() -> None:
     assert nine > mixed > compose([one, one]).epsilon(1e-6)
 
 
+@pytest.mark.parametrize("shift", [(1,) * 200, (3,) * 22])
+def test_a_sum_that_is_not_too_large_is_computed(shift: tuple[int, ...]) -> None:
+    """26 * 40 * 14.1 values, of 16,384 at most; the bound of zCDP is a percent above."""
+    found = discrete_gaussian_epsilon(40.0, shift, 1e-6)
+    mu = math.sqrt(sum(step**2 for step in shift)) / 40
+    assert found == pytest.approx(gdp_epsilon(mu, 1e-6), rel=1e-3)
+    assert found < 0.995 * zcdp_epsilon(mu**2 / 2, 1e-6)
+
+
 def test_nothing_moved_is_nothing_lost() -> None:
     assert discrete_gaussian_epsilon(1.0, (0, 0), 0.0) == 0.0
     assert discrete_gaussian_epsilon(1.0, (1,), 0.0) == math.inf
+    assert discrete_gaussian_delta(0.0, 0.4, (60, -60)) == 1.0  # no output is common to both
 
 
 def test_what_is_out_of_range_is_said() -> None:
     with pytest.raises(UsageError, match="sigma"):
         DiscreteGaussian(0.0)
+    assert DiscreteGaussian(2.0, 1).sensitivity == 1.0
     with pytest.raises(UsageError, match="moves is 0; it must be at least 1"):
         DiscreteGaussian(1.0, 0)
     with pytest.raises(UsageError, match="delta is 0; Gaussian noise on counts needs a delta"):

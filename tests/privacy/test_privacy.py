@@ -86,6 +86,7 @@ def test_extremes() -> None:
         (lambda: gdp_delta(-1, 1), "epsilon is -1; it must be"),
         (lambda: gdp_epsilon(1, 1), "delta is 1; it must be"),
         (lambda: calibrate_gaussian(1, 0), "needs a delta above 0"),
+        (lambda: calibrate_gaussian(1, 1.0), "needs a delta above 0 and below 1"),
         (lambda: calibrate_gaussian(0, 1e-5), "epsilon is 0"),
         (lambda: calibrate_gaussian(1, 1e-5, -1), "sensitivity is -1"),
         (lambda: calibrate_gaussian(1, 1e-5, method="old"), "must be 'analytic' or 'classical'"),  # type: ignore[arg-type]
@@ -127,6 +128,7 @@ def test_gaussians_compose_in_mu_squared() -> None:
     assert compose([ZCDP(0.1), ZCDP(0.2)]).epsilon(1e-5) == pytest.approx(zcdp_epsilon(0.3, 1e-5))
     assert compose([PureDP(1), PureDP(2)]).epsilon(0) == 3
     assert isinstance(both, Composed)
+    assert Composed((PureDP(1, "add_remove"),)).relation == "add_remove"
 
 
 def test_delta_is_paid_by_every_part() -> None:

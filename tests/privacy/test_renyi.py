@@ -44,6 +44,8 @@ def test_the_divergence_is_that_of_the_definition() -> None:
 def test_no_probability_is_clamped() -> None:
     assert renyi_divergence(logs(1, 1), logs(1, 0), 2.0) == math.inf
     assert renyi_divergence(logs(1, 0), logs(1, 1), 2.0) == pytest.approx(math.log(2))
+    never = renyi_divergence(logs(1, 2, 0), logs(2, 1, 0), 2.0)  # an outcome of neither
+    assert never == pytest.approx(renyi_divergence(logs(1, 2), logs(2, 1), 2.0))
     tiny = np.array([0.0, -2000.0])  # e^-2000 is no float, and its divergence is finite
     assert renyi_divergence(logs(1, 1), tiny, 2.0) == pytest.approx(2000 - 2 * math.log(2))
 

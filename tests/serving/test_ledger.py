@@ -22,6 +22,7 @@ from leakbound.privacy import (
     ZCDP,
     ApproxDP,
     BoundedRange,
+    DiscreteGaussian,
     Gaussian,
     Guarantee,
     NonPrivate,
@@ -33,6 +34,21 @@ from leakbound.privacy import (
 )
 from leakbound.serving.ledger import BudgetState, Ledger, affordable_answers
 from leakbound.serving.ledger.inspection import report
+from leakbound.serving.ledger.units import (
+    MU_SQUARED,
+    PURE,
+    RHO,
+    UNLIMITED,
+    Unit,
+    choose_unit,
+    compose_epsilon,
+    divergence,
+    equal_answers,
+    share,
+    to_json,
+    unit_named,
+    whole_answers,
+)
 
 DELTA = 1e-5
 ROUNDING = 1 + 2e-9
@@ -136,6 +152,92 @@ def test_a_ledger_counts_in_the_unit_that_buys_most(
     if not isinstance(price, ApproxDP):  # whose delta `compose` shares out evenly
         assert compose([price] * answers).epsilon(DELTA) <= 2.0 * ROUNDING
         assert compose([price] * (answers + 1)).epsilon(DELTA) > 2.0
+
+
+@pytest.mark.parametrize(
+    ("unit", "guarantee", "price"),
+    [
+        (MU_SQUARED, Gaussian(2.0, 4.0), 0.25),
+        (MU_SQUARED, ZCDP(0.1), None),
+        (PURE, PureDP(0.3), 0.3),
+        (PURE, BoundedRange(0.3), 0.3),
+        (PURE, Gaussian(1.0, 1.0), None),
+        (RHO, Gaussian(1.0, 2.0), 0.125),
+        (RHO, PureDP(0.4), 0.08),  # a value of epsilon is epsilon^2/2-zCDP
+        (RHO, BoundedRange(0.4), 0.02),
+        (RHO, ZCDP(0.3), 0.3),
+        (RHO, DiscreteGaussian(2.0, 2), 0.25),
+        (RHO, ApproxDP(0.1, 1e-6), None),
+        (divergence(4.0), RDP(8.0, 0.1), 0.1),
+        (divergence(4.0), RDP(4.0, 0.1), 0.1),
+        (divergence(4.0), RDP(3.0, 0.1), None),
+        (divergence(4.0), ZCDP(0.05), 0.2),
+        (share(2.0, 1e-5), PureDP(0.5), 0.25),
+        (share(2.0, 1e-5), ApproxDP(0.5, 4e-6), 0.4),
+        (share(2.0, 1e-5), ApproxDP(1.5, 1e-6), 0.75),
+        (share(2.0, 1e-5), ZCDP(0.1), None),
+        (UNLIMITED, NonPrivate(), 1.0),
+    ],
+)
+def test_a_unit_prices_what_it_can_express(
+    unit: Unit, guarantee: Guarantee, price: float | None
+) -> None:
+    """Prices add over parts; one part without a price leaves the whole without one."""
+    assert unit.price(guarantee) == (None if price is None else pytest.approx(price))
+    assert unit_named(unit.name).price(guarantee) == unit.price(guarantee)
+    if unit is UNLIMITED:
+        return
+    twice = unit.price(compose([guarantee, guarantee]))
+    assert twice == (None if price is None else pytest.approx(2 * price))
+    assert unit.price(compose([guarantee, NonPrivate()])) is None
+    assert unit.capacity(0.0, DELTA) == (1.0 if unit.kind == "share" else 0.0)
+    for budget in (0.5, 2.0) if unit.kind != "share" else ():
+        spent = unit.capacity(budget, DELTA)
+        assert spent == 0.0 or unit.epsilon(spent, DELTA) == pytest.approx(budget)
+        assert spent > 0.0 or (unit.kind, budget) == ("renyi", 0.5)  # too little at this order
+        assert unit.epsilon(0.0, DELTA) == 0.0
+
+
+def test_a_unit_is_chosen_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes up to a second, and the ledger is asked for every answer."""
+    first = Ledger(tmp_path / "ledger", 2.0, DELTA)
+    pay(first, PureDP(0.1))
+    monkeypatch.setattr("leakbound.serving.ledger.ledger.choose_unit", None)
+    for ledger in (first, Ledger(tmp_path / "ledger", 2.0, DELTA)):
+        pay(ledger, PureDP(0.1))
+    assert report(tmp_path / "ledger").answers == 3
+
+
+def test_divergences_are_counted_at_the_smallest_order() -> None:
+    parts = compose([RDP(64.0, 0.05), RDP(32.0, 0.05)])
+    assert choose_unit(parts, 2.0, DELTA).name == "renyi:32.0"
+    assert MU_SQUARED.capacity(1.0, 0.0) == 0.0
+    assert choose_unit(PureDP(1.0), 0.0, 0.0).name.startswith("equal answers")
+
+
+@pytest.mark.parametrize(
+    ("capacity", "spent", "price", "left"),
+    [(1.0, 0.25, 0.25, 3), (1.0, 0.0, 1 / 3, 3), (1.0, 0.9, 0.25, 0), (1.0, 2.0, 0.25, 0),
+     (1.0, 0.0, 0.0, None), (math.inf, 5.0, 0.1, None)],
+)  # fmt: skip
+def test_what_is_left_pays_for_whole_answers(
+    capacity: float, spent: float, price: float, left: int | None
+) -> None:
+    assert whole_answers(capacity, spent, price) == left
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.25, 2.0, 9.0])
+def test_equal_answers_are_those_that_the_budget_composes(epsilon: float) -> None:
+    """The largest number, but for one in 128."""
+    price = compose([Gaussian(0.1, 1.0), ApproxDP(0.1, 1e-9)])
+    unit = equal_answers(to_json(price))
+    found = unit.capacity(epsilon, DELTA)
+    assert compose_epsilon([(price, int(found))], DELTA) <= epsilon * ROUNDING
+    more = int(found) + max(1, int(found) // 64)
+    assert compose_epsilon([(price, more)], DELTA) > epsilon
+    assert unit.price(price) == 1.0
+    assert unit.price(PureDP(0.1)) is None
+    assert equal_answers(to_json(PureDP(1e-9))).capacity(epsilon, DELTA) == 4096  # and no more
 
 
 def test_what_no_unit_can_express_is_counted_in_equal_answers(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import shutil
+import sqlite3
 import stat
 import tempfile
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +18,12 @@ from hypothesis import strategies as st
 from ledger_battery import *  # noqa: F403
 from ledger_battery import DELTA
 
-from leakbound.errors import BudgetExhausted, StoreError
+from leakbound.errors import BudgetExhausted, DataError, StoreError
 from leakbound.privacy import BoundedRange, Gaussian, Guarantee, PureDP, compose
 from leakbound.serving.ledger import Ledger
-from leakbound.serving.ledger.keys import KeyFile, Mark
+from leakbound.serving.ledger.inspection import Account, account, problems, report
+from leakbound.serving.ledger.keys import KeyFile, Mark, id_name, record_names
+from leakbound.tasks import Example
 
 
 @dataclass
@@ -135,5 +140,94 @@ def test_a_ledger_that_was_moved_and_opened_is_not_lost(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="if it was moved, open it"):
         Ledger(tmp_path / "another", 1.0, 0.0, key)
     moved = Ledger(tmp_path / "new", 1.0, 0.0, key)
-    assert moved.spend(["one"], PureDP(0.5), "again").takes_part == (False,)
     Ledger(tmp_path / "another", 1.0, 0.0, key)
+    assert moved.spend(["one"], PureDP(0.5), "again").takes_part == (False,)
+
+
+ONE, TWO = (id_name(name) for name in ("one", "two"))
+ACCOUNTS, ANSWERS = "leakbound_accounts", "leakbound_answers"
+REMOVED, CHANGED = "some were removed", "some account was changed"
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("", []),
+        (f"DELETE FROM {ANSWERS} WHERE number = 1", [REMOVED, CHANGED]),
+        (f"DELETE FROM {ANSWERS} WHERE number = 2", [REMOVED, CHANGED, "number 2 was released"]),
+        ("UPDATE leakbound_datasets SET answers = 3", ["the data sets count 3; " + REMOVED]),
+        (f"UPDATE {ACCOUNTS} SET answers = answers + 1", ["charged 3 times, and the accounts were "
+         "charged 5 times; " + CHANGED]),
+        (f"UPDATE {ACCOUNTS} SET spent = spent * (1 + 1e-7)", []),  # a sum of floats
+        (f"UPDATE {ACCOUNTS} SET spent = spent * 0.99", [CHANGED]),
+        (f"UPDATE {ACCOUNTS} SET spent = 1.5", [CHANGED, "2 records have spent more than the"]),
+        ("UPDATE leakbound_total SET value = '9.0' WHERE name = 'capacity'",
+         ["accounts may spend 9, and the budget is 1 in this unit"]),
+    ],
+)  # fmt: skip
+def test_a_changed_ledger_is_told_from_a_sound_one(
+    place: File, change: str, found: list[str]
+) -> None:
+    ledger = Ledger(place.address, 1.0, DELTA, place.key)
+    ledger.spend([ONE, TWO], PureDP(0.25), "mail")
+    ledger.spend([ONE], PureDP(0.25), "mail")
+    with closing(sqlite3.connect(place.address)) as db, db:
+        db.execute(change)
+    said = problems(place.address, place.key)
+    assert len(said) == len(found), said
+    assert all(words in one for words, one in zip(found, said, strict=True))
+
+
+def test_the_files_of_a_sound_ledger_are_its_owners_and_belong_together(place: File) -> None:
+    Ledger(place.address, 1.0, DELTA).spend([ONE], PureDP(0.25))
+    own = Path(f"{place.address}.key")
+    assert problems(place.address) == []
+    Path(place.address).chmod(0o640)
+    own.chmod(0o604)
+    said = problems(place.address)
+    assert [words in one for words, one in zip(("has mode 640", "has mode 604"), said, strict=True)]
+    Path(place.address).chmod(0o600)
+    Ledger(place.folder / "other", 1.0, DELTA, place.key)
+    (said,) = problems(place.address, place.key)
+    assert "belongs to another ledger" in said
+    own.unlink()
+    (said,) = problems(place.address)
+    assert "is missing, so nothing can be answered" in said
+
+
+@pytest.mark.parametrize("budget", [1.0, math.inf])
+def test_a_ledger_reports_what_was_spent_from_the_first_answer_on(
+    place: File, budget: float
+) -> None:
+    """An account pays for another answer like the newest one, or it is exhausted."""
+    ledger, finite = Ledger(place.address, budget, DELTA), math.isfinite(budget)
+    found = report(place.address)
+    assert (found.answers, found.records, found.exhausted, found.most_spent) == (0, 0, 0, 0.0)
+    assert (found.unit, found.relation, found.datasets) == ("", "", ())
+    assert account(place.address, "one") == Account(0, 0.0, True)
+    for _ in range(2):
+        assert account(place.address, "one").pays
+        ledger.spend([ONE], PureDP(0.5), "mail")
+    ledger.spend([TWO], PureDP(0.5), "post")
+    found = report(place.address)
+    assert (found.answers, found.records, found.exhausted) == (3, 2, int(finite))
+    assert found.unit == ("pure epsilon" if finite else "unlimited")
+    assert [(one.name, one.answers, one.epsilon) for one in found.datasets] == [
+        ("mail", 2, 1.0), ("post", 1, 0.5),
+    ]  # fmt: skip
+    assert found.most_spent == (1.0 if finite else math.inf)
+    one, two = (account(place.address, name) for name in ("one", "two"))
+    assert (one.answers, two.answers, one.pays, two.pays) == (2, 1, not finite, True)
+    assert not finite or (one.epsilon, two.epsilon) == (1.0, 0.5)
+    assert problems(place.address) == []
+    with pytest.raises(StoreError, match="there is no ledger at"):
+        report(place.folder / "none")
+
+
+def test_equal_rows_are_named_by_their_numbers() -> None:
+    rows = tuple(Example(text, "a") for text in "xyxzyx")
+    with pytest.raises(DataError, match=r"\(numbers 1 and 3, 2 and 5, 1 and 6\)"):
+        record_names(rows)
+    with pytest.raises(DataError, match=r"1 and 3, 1 and 4 and 1 more pairs\)"):
+        record_names(tuple(Example("x", "a") for _ in range(5)))
+    assert len(set(record_names(rows[:2]))) == 2

@@ -17,12 +17,14 @@ from leakbound.stats import (
     accuracy_log_odds,
     auroc,
     auroc_standard_error,
+    beside,
     best_threshold,
     binomial_lower,
     binomial_upper,
     clopper_pearson,
     cut,
     gdp,
+    largest_certifiable_epsilon,
     roc,
     tpr_at_fpr,
 )
@@ -42,7 +44,34 @@ def test_limits_are_exact_and_rounded_outwards(n: int, data: st.DataObject, alph
         assert binom.sf(k - 1, n, low) <= alpha * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_a_perfect_accuracy_has_a_closed_form(delta: float) -> None:
+    a = 0.05 ** (1 / 30)
+    found = accuracy_bound(30, 30, delta).epsilon
+    assert found == pytest.approx(math.log((a - delta) / (1 - a)))
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "shown"),
+    [
+        (1.00417, 1.0, ("1.004", "1")),
+        (0.5, 1.0, ("0.50", "1")),
+        (None, 1.0, ("–", "1")),
+        (math.inf, 2.5, ("∞", "2.5")),
+        (2.0, 2.0, ("2.00", "2")),
+        (0.2 + 1e-9, 0.2, ("0.200000001", "0.2")),
+    ],
+)
+def test_a_bound_is_shown_with_the_digits_that_tell_it_from_a_limit(
+    value: float | None, limit: float, shown: tuple[str, str]
+) -> None:
+    assert beside(value, limit) == shown
+    assert cut(value).startswith(shown[0][:4])
+
+
 def test_no_trials_know_nothing() -> None:
+    assert binomial_upper(4, 5, 1e-12) == 1  # and no more, however it is rounded
+    assert largest_certifiable_epsilon(1) == 0.0
     assert binomial_upper(0, 0, 0.05) == 1
     assert binomial_lower(0, 0, 0.05) == 0
 

@@ -70,4 +70,4 @@ def test_parts_that_saw_different_pairs_are_refused() -> None:
 def test_an_e_value_is_never_negative() -> None:
     stakes = Stakes(np.array([[[[0.0, -1.5, 0.0], [0.0, 0.0, 0.0]]]]), np.zeros((1, 1, 2), int))
     with pytest.raises(ArithmeticError, match="zero or negative"):
-        stakes.growth(np.ones((1, 1)), np.zeros((1, 1)), np.zeros(1, int))
+        stakes.growth(np.array([[0.0], [1.0]]), np.zeros((2, 1)), np.zeros(2, int))

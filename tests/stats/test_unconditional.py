@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import sys
 from functools import cache
 from itertools import product
 
@@ -10,16 +12,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 from scipy.stats import beta, binom
 
 from leakbound.errors import UsageError
 from leakbound.estimators import ClopperPearson, TrialDesign, Unconditional
 from leakbound.estimators.base import Claim
-from leakbound.stats import Assumption, Bonferroni, clopper_pearson, gdp
+from leakbound.stats import Assumption, Bonferroni, clopper_pearson, clopper_pearson_power, gdp
 from leakbound.stats.counts.unconditional import (
     NUISANCE_SHARE,
     RESOLUTION,
+    _ApproxClaims,
+    _window,
     unconditional,
     unconditional_mu,
     unconditional_power,
@@ -103,6 +107,7 @@ def twin(x: int, y: int, n: int, m: int, delta: float) -> float:
         (5, 0, 5, 5, 0.0),
         (4, 0, 5, 7, 1e-5),
         (7, 1, 8, 8, 0.1),
+        (1, 0, 1, 12, 0.0),
         *(
             pytest.param(*cells, marks=pytest.mark.slow)
             for cells in ((9, 3, 9, 6, 0.0), (6, 0, 10, 10, 0.0), (8, 2, 10, 10, 0.1))
@@ -181,6 +186,33 @@ def test_rates_at_or_below_the_diagonal_show_nothing(tp: int, fp: int) -> None:
     assert unconditional_mu(tp, 20 - tp, fp, 20 - fp).mu == 0.0
 
 
+@pytest.mark.parametrize("delta", [0.0, 0.07])
+def test_the_smallest_claim_is_the_first_that_allows_two_rates(delta: float) -> None:
+    """Also rates of 0 and 1, whose logits are infinite."""
+    some = np.array([0.0, 0.05, 0.1, 0.5, 0.97, 1.0])
+    p, q = np.meshgrid(some, some, indexing="ij")
+    found = _ApproxClaims(delta).smallest(logit(p), logit(q))
+    for one, tpr, fpr in zip(found.ravel(), p.ravel(), q.ravel(), strict=True):
+        both = ((tpr - delta, fpr), (1 - fpr - delta, 1 - tpr))
+        needed = [
+            -math.inf if top <= 0 else math.inf if low <= 0 else math.log(top / low)
+            for top, low in both
+        ]
+        assert one == pytest.approx(max(needed))
+
+
+@pytest.mark.parametrize("m", [1, 30, 4000, 10**6])
+@pytest.mark.parametrize(
+    ("low", "high"), [(-math.inf, -9.0), (-0.2, 0.1), (-3.0, 4.0), (8.0, math.inf)]
+)
+def test_counts_that_are_left_out_have_no_mass(m: int, low: float, high: float) -> None:
+    ys = _window(m, (low, high))
+    assert 0 <= ys[0] <= ys[-1] <= m
+    assert (np.diff(ys) == 1).all()
+    for q in expit([low, high]):
+        assert binom.cdf(ys[0] - 1, m, q) + binom.sf(ys[-1], m, q) < 1e-19
+
+
 @pytest.mark.parametrize("n", [30, 100, 400])
 @pytest.mark.parametrize("rate", [(1.0, 0.0), (0.9, 0.1), (0.6, 0.1), (0.3, 0.05), (0.9, 0.5)])
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.1])
@@ -225,6 +257,23 @@ def test_the_power_is_that_of_all_outcomes(
     exact = binom.pmf(k, n, tpr) @ rejected @ binom.pmf(k, n, fpr)
     found = unconditional_power(n, true, claim, delta, assumption=assumption)
     assert exact - 0.01 <= found <= exact + 1e-6  # outcomes of a chance below 0.001 may be left out
+
+
+def test_a_claim_is_stated_at_delta_0_and_95_percent_unless_said() -> None:
+    """Every bound and power has the same defaults; a bound on mu implies nothing at delta 0."""
+    modules = [
+        m for n, m in sys.modules.items() if n.startswith(("leakbound.stats", "leakbound.es"))
+    ]
+    functions = {f for module in modules for f in vars(module).values() if inspect.isfunction(f)}
+    for function in (f for f in functions if f.__module__.startswith("leakbound.")):
+        known = inspect.signature(function).parameters
+        if "confidence" in known:
+            assert known["confidence"].default in (0.95, inspect.Parameter.empty), function
+        if "delta" in known and "mu" not in function.__name__:
+            allowed = (1e-5,) if function is gdp else (0.0, inspect.Parameter.empty)
+            assert known["delta"].default in allowed, function
+    for call in (unconditional_power, clopper_pearson_power):
+        assert call(40, 3.0, 0.5) == call(40, 3.0, 0.5, 0.0, 0.95) > 0
 
 
 def test_the_estimator_keeps_the_invariants_of_all() -> None:

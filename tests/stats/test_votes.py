@@ -113,5 +113,6 @@ def test_degenerate_votes_get_a_sentence(call: Any, sentence: str) -> None:
 
 
 def test_one_trial_or_constant_votes_certify_nothing() -> None:
+    assert exact([1] * 3, [0] * 3, 1, 1.0).mu == 0
     assert exact([1], [0], 4, 1.0).mu == 0
     assert exact([2] * 50, [2] * 50, 4, 1.0).mu == 0

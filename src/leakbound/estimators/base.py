@@ -216,7 +216,7 @@ class TrialDesign:
     def require_pairs(self) -> None:
         """Refuse a design that leaves no pair to choose a threshold on, or no pair to test."""
         chosen = self.threshold_pairs(self.pairs)
-        if isinstance(self.rule, Split) and not 1 <= chosen < self.pairs:
+        if isinstance(self.rule, Split) and chosen < 1:  # a share is at most 0.9
             raise UsageError(
                 f"{self.pairs} pairs leave none to choose a threshold on, or none to test "
                 f"({self.rule}); use at least {max(2, int(1 / self.rule.fraction))} pairs, or give "

@@ -54,6 +54,7 @@ from leakbound.stats.e_values.mixture import MixedEProcess
 from leakbound.stats.noise.votes import KnownScores
 from leakbound.tasks import ANSWER
 
+AT_ONCE = 512  # pairs of a plan; few enough that a rejection ends the calculation early
 DIGITS = 9  # outputs that agree to this many decimals count as the same output
 MOST_CORRECTED = 12  # number of thresholds for a score minus the last noise
 
@@ -345,11 +346,10 @@ class EValues(PairedEValues):
 
     def rejected_at(self, pairs: int, released: Played, declared: Played) -> int | None:
         """Number of equal pairs after which a hypothetical mechanism is rejected."""
-        left = pairs
-        while left and not self.rejected:
-            some = min(left, 512)  # few enough that a rejection ends the calculation early
-            self.play(some, released, declared)
-            left -= some
+        for _ in range(0, pairs, AT_ONCE):
+            if self.rejected:
+                break
+            self.play(AT_ONCE, released, declared)
         return self.process.rejected_at
 
 

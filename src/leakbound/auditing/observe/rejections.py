@@ -33,10 +33,10 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
     """
     found, mu = [], mu_bound(bounds)
     for hypothesis in design.hypotheses if mu is not None else ("claim",):
-        if hypothesis == "claim":
+        if hypothesis == "claim" or mu is None:
             above = _above_claim(design.claim, bounds[0])
         else:
-            above = _above_guarantee(design.guarantee_mu, mu)
+            above = _above_guarantee(design.guarantee_mu or 0.0, mu)
         if not above and not estimator.simultaneous:
             break
         found += above
@@ -89,8 +89,8 @@ def _words_of(bound: Estimate) -> str:
     return "" if bound.reading is None else f", read from {bound.reading.words},"
 
 
-def _above_guarantee(guaranteed: float | None, bound: Estimate | None) -> list[str]:
-    if guaranteed is None or bound is None or (bound.mu or 0.0) <= guaranteed:
+def _above_guarantee(guaranteed: float, bound: Estimate) -> list[str]:
+    if (bound.mu or 0.0) <= guaranteed:
         return []
     shown, limit = beside(bound.mu, guaranteed, 3)
     return [

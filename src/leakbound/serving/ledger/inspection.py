@@ -68,8 +68,9 @@ def _open_existing(address: str | Path) -> Storage:
 def _limit(db: Database, values: dict[str, str]) -> float:
     """The most that an account may have spent to pay for another answer like the newest one."""
     rows = db.run("SELECT price FROM leakbound_answers ORDER BY number DESC LIMIT 1")
-    price = float(rows[0][0]) if rows else 0.0
-    return float(values.get("capacity", math.inf)) * (1 + ACCURACY) - price
+    if not rows:
+        return math.inf
+    return float(values.get("capacity", math.inf)) * (1 + ACCURACY) - float(rows[0][0])
 
 
 def report(address: str | Path) -> LedgerReport:

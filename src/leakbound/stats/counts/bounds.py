@@ -17,6 +17,7 @@ from scipy.special import betainc, betaincinv, ndtri
 from leakbound._check import confidence_level, count, delta_value
 from leakbound.errors import UsageError
 from leakbound.privacy import gdp_epsilon
+from leakbound.privacy.rounding import bisect
 from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
 from leakbound.stats.estimate import IMPLIED, Estimate
 
@@ -24,6 +25,7 @@ IID = "trials are independent within each context"
 FRESH = "the threshold was not chosen on these trials"
 NODES = 4000  # midpoints of the integral over a posterior; its error is below 1e-4 of the mass
 TOLERANCE = 1e-9  # relative width at which bisection stops, far below the error of the integral
+HALVINGS = 60  # a bound below 1e-18 is none
 
 
 def clopper_pearson(
@@ -247,11 +249,6 @@ def _check_guesses(correct: int, n: int) -> None:
 def _quantile(suffices: Callable[[float], float], alpha: float) -> float:
     """Largest epsilon with suffices(epsilon) <= alpha; 0 if there is none."""
     low, high = 0.0, 1.0
-    if suffices(0.0) > alpha:
-        return 0.0
     while high < 500 and suffices(high) <= alpha:  # e^500 is still a float
         low, high = high, 2 * high
-    while high - low > TOLERANCE * max(1.0, high):
-        middle = (low + high) / 2
-        low, high = (middle, high) if suffices(middle) <= alpha else (low, middle)
-    return low
+    return bisect(lambda epsilon: suffices(epsilon) > alpha, low, high, HALVINGS, TOLERANCE)[0]

@@ -153,13 +153,11 @@ def canaries_to_reject(
 
 def _largest(m: int, r: int, v: int, delta: float, alpha: float) -> float:
     """Scan upwards in steps, then bisect. The scan never passes a claim that is not rejected."""
-    if v == 0 or _p_value(m, r, v, 0.0, delta) > alpha:
-        return 0.0
-    low = 0.0
-    while _p_value(m, r, v, low + STEP, delta) <= alpha:
-        low += STEP
-    found = bisect(lambda e: _p_value(m, r, v, e, delta) > alpha, low, low + STEP, HALVINGS)
-    return found[0]
+    high = 0.0
+    while v and _p_value(m, r, v, high, delta) <= alpha:
+        high += STEP
+    low = max(0.0, high - STEP)
+    return bisect(lambda e: _p_value(m, r, v, e, delta) > alpha, low, high, HALVINGS)[0]
 
 
 def _p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:

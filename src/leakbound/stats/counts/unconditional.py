@@ -182,7 +182,7 @@ def approximate_limit(x: int, y: int, trials: _Trials, claims: _Claims, confiden
         )
         rejected = int((ratio >= critical(confidence)).sum())
         if rejected == 0:
-            return low if low > 0 else 0.0
+            return low
         low, high = grid[rejected - 1], grid[min(rejected, 64)]
     return low * (1 - OUTWARDS)
 
@@ -274,7 +274,7 @@ def _bound(counts: dict[str, int], claims: _Claims, confidence: float) -> float:
     x, y = counts["tp"], counts["fp"]
     trials = _Trials(x + counts["fn"], y + counts["tn"])
     spent = NUISANCE_SHARE * (1 - confidence)
-    kept = (1 - confidence - spent) * (1 - OUTWARDS) - OUTWARDS * spent
+    kept = (1 - confidence) * (1 - NUISANCE_SHARE - OUTWARDS)
     limit = approximate_limit(x, y, trials, claims, confidence)
     if limit <= 0:
         return 0.0
@@ -419,7 +419,7 @@ def _rejects(
     points, "surely" checks both of them, and "very likely" only the inner one.
     """
     spent = NUISANCE_SHARE * (1 - confidence)
-    kept = (1 - confidence - spent) * (1 - OUTWARDS)
+    kept = (1 - confidence) * (1 - NUISANCE_SHARE - OUTWARDS)
     boxes = [
         [logit(limit(k, n, spent / 4)) for limit in (binomial_lower, binomial_upper)]
         for k, n in ((xs, trials.n), (ys, trials.m))

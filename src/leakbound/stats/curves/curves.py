@@ -122,7 +122,7 @@ def _pairs_above(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> Floats:
     """(2, pairs, levels) share of each context's scores above each level."""
     m, n = np.asarray(member, float), np.asarray(nonmember, float)
     every = np.sort(np.concatenate([m.ravel(), n.ravel()]))
-    at = np.linspace(0, every.size - 1, min(LEVELS, every.size)).astype(int)
+    at = np.linspace(0, every.size - 1, LEVELS).astype(int)
     levels = np.r_[-math.inf, np.unique(every[at])]
     return np.array([_shares_above(m, levels), _shares_above(n, levels)])
 

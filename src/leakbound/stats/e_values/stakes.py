@@ -202,7 +202,7 @@ class StakeRule:
             aim = np.sqrt(2 * self.level / (np.maximum(self.horizon, seen + 1) * variance))
             share = np.maximum(aim, (mean - DOUBT * np.sqrt(variance / total)) / square)
         share = np.minimum(share, np.minimum(CAP, 1 - (seen + 2.0) ** -1.5) * largest)
-        stake = np.where(mean > 0, np.maximum(share, 0.0), 0.0)
+        stake = np.where(mean > 0, share, 0.0)
         return stake, stake * (mean - stake * square / 2)
 
     def log_e_values(self, x: Floats, y: Floats, prior: Moments) -> Floats:
