@@ -129,7 +129,7 @@ def code_lines(text: str) -> list[tuple[int, list[str]]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NEWLINE:
             plain = len(now) == 1 and now[0] == "''"
-            if now and now[0] not in {"import", "from"} and not plain and not is_field(now):
+            if now and now[0] not in {"import", "from"} and not plain:
                 lines.append((first, now))
             now = []
         elif token.type not in skip:
@@ -137,16 +137,6 @@ def code_lines(text: str) -> list[tuple[int, list[str]]]:
             kinds = {tokenize.STRING: "''", tokenize.NUMBER: "0"}
             now.append(kinds.get(token.type, token.string))
     return lines
-
-
-def is_field(tokens: list[str]) -> bool:
-    """Does a line declare a name and its type, and no more? Two classes with as many fields hold
-    one idea as little as two functions with as many parameters.
-    """
-    name, mark = tokens[0], tokens[1:2]
-    return (
-        name.isidentifier() and not keyword.iskeyword(name) and mark == [":"] and "=" not in tokens
-    )
 
 
 def alike(tokens: list[str]) -> str:
