@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
 from leakbound.privacy import (
+    Subsampled,
     exponential_composition_epsilon,
     gaussian_epsilon,
     pure_composition_epsilon,
@@ -134,6 +135,7 @@ def test_without_dp_accounting_there_is_a_sentence(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(UsageError, match=re.escape(install_hint("accounting"))):
         subsampled_gaussian_epsilon(1.0, 0.1, 1, 1e-5)
+    assert Subsampled(1.0, 0.1, 1).epsilon(0.0) == math.inf  # which takes no accounting
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_no_values_exceed_nothing_and_larger_ones_all() -> None:
 
 
 def test_the_smallest_excess_is_the_first_that_rejects() -> None:
-    low, high = [*map(float, range(7)), 50.0], [0.5 + i for i in range(8)]
+    low, high = [50.0] * 8, [0.5 + i for i in range(8)]
     found = smallest_excess(high, low, 0.05)
     assert found is not None
 

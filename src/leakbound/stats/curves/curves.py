@@ -178,7 +178,7 @@ def rate_at_fpr(
 def _block_shares(member: Floats, nonmember: Floats) -> tuple[Floats, Floats]:
     """(blocks, thresholds) shares of scores above each threshold, for both contexts."""
     every = np.sort(nonmember.ravel())
-    at = np.clip(np.ceil(every.size * (1 - RATES)) - 1, 0, every.size - 1).astype(int)
+    at = np.maximum(np.ceil(every.size * (1 - RATES)) - 1, 0).astype(int)
     levels = np.r_[-math.inf, np.unique(np.r_[every[at], every[-1]])]
     above, over = (
         _shares_above(np.array_split(scores, min(len(scores), BLOCKS)), levels)
