@@ -159,7 +159,8 @@ test-wheel: install
 # The suite N times in random order, beside LOAD busy processes.
 N ?= 10
 LOAD ?= 2
-# Share of mutants of what decides a verdict that tests notice (tools/mutants.py): an hour on two cores.
+# Share of mutants of what decides a verdict that tests notice (tools/mutants.py): an hour on two cores;
+# with --state, a stopped run goes on.
 MUTANTS ?= 320
 mutants: install
 	$(BIN)/$(PIP_INSTALL) --target $(VENV)-coverage coverage==7.17.4

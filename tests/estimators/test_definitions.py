@@ -17,6 +17,7 @@ from scipy.special import ndtr
 
 from leakbound.errors import UsageError
 from leakbound.estimators import (
+    Bounds,
     Claim,
     ClopperPearson,
     EProcess,
@@ -30,6 +31,7 @@ from leakbound.estimators import (
 )
 from leakbound.estimators.base import ACCURACIES, threshold_rule
 from leakbound.estimators.e_process import EValues, ServedColumns
+from leakbound.estimators.error_counts import AccuracyBound
 from leakbound.estimators.exact import KNOWN, POINTS, ProfileSum, _PairValues
 from leakbound.estimators.random_guessing import power_against_guessing, two_sided
 from leakbound.estimators.simulated_power import (
@@ -506,7 +508,8 @@ def test_counts_estimate_what_their_formulas_do() -> None:
     design = TrialDesign(CLAIM, pairs=40, pilot=4, confidence=0.9)
     wanted = clopper_pearson(36, 0, 0, 36, 1e-5, 0.9).epsilon
     assert ClopperPearson().largest_certifiable(design, 40).epsilon == wanted
-    assert ClopperPearson().largest_certifiable(design, 4).epsilon == 0.0
+    assert ClopperPearson().largest_certifiable(design, 4) == Bounds(0.0, 0.0)
+    assert AccuracyBound().largest_certifiable(design, 4) == Bounds(0.0, None)
     assert [ClopperPearson().tested_pairs(design, n) for n in (3, 4, 5)] == [0, 0, 1]
     assert [EProcess().tested_pairs(design, n) for n in (3, 4, 5)] == [0, 0, 1]
     several = replace(design, rule=Bonferroni((0.1, 0.2, 0.3)))
