@@ -110,7 +110,7 @@ def _require_one_answerer(
 ) -> None:
     """Refuse a system beside a mechanism, wherever the two are given."""
     named = {key.partition(".")[0] for key in (*map(str, grid), *base)}
-    own = shared.mechanism is not None and shared.mechanism.is_application
+    own = shared.mechanism is not None and shared.mechanism.application is not None
     system = own or named & {"system", "address"}
     if system and "mechanism" in named:
         raise UsageError("system is audited in place of a mechanism; leave one of them out.")

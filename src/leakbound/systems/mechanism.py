@@ -43,7 +43,6 @@ from leakbound.tasks import (
     CategoricalLaw,
     GeneratedText,
     Job,
-    Mechanism,
     Outputs,
     Query,
     RequestKinds,
@@ -79,7 +78,6 @@ class SystemMechanism(MechanismBase):
     needs: ClassVar[RequestKinds] = frozenset()
     exactness: ClassVar[Exactness] = "none"
     white_box_score: ClassVar[str | None] = "score_margin"
-    is_application: ClassVar[bool] = True
     answers_once: ClassVar[bool] = True
     system: System | Answerer = field(repr=False)
     name: str = "user_system"  # type: ignore[misc]  # a field here, of each system
@@ -88,6 +86,7 @@ class SystemMechanism(MechanismBase):
     source: str = ""
     calls: CallOptions = field(default=CallOptions(), repr=False, compare=False)
     caller: Caller = field(init=False, repr=False, compare=False)
+    application: SystemMechanism = field(init=False, repr=False, compare=False)  # type: ignore[misc]
     channels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -95,6 +94,7 @@ class SystemMechanism(MechanismBase):
         caller = system.caller if isinstance(system, HttpSystem) else Caller(self.calls)
         object.__setattr__(self, "system", system)
         object.__setattr__(self, "caller", caller)
+        object.__setattr__(self, "application", self)
 
     @property
     def access(self) -> frozenset[Access]:
@@ -119,11 +119,6 @@ class SystemMechanism(MechanismBase):
         if isinstance(system, Paced):
             system = system.called(calls)
         return replace(self, system=system, calls=calls)
-
-    def close(self) -> None:
-        """Take the documents out of a store that was filled for the audit."""
-        if isinstance(self.system, SharedStore):
-            self.system.close()
 
     def recalibrated(self, epsilon: float, delta: float) -> Self:
         """The mechanism itself: nobody knows how to change the noise of a system."""
@@ -346,8 +341,3 @@ class SystemMechanism(MechanismBase):
 
     def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
         return None
-
-
-def application_of(mechanism: Mechanism) -> SystemMechanism | None:
-    """The application that a mechanism is; None for one over a model."""
-    return cast(SystemMechanism, mechanism) if mechanism.is_application else None

@@ -105,15 +105,15 @@ class Mechanism(Protocol):
 
     @property
     @abstractmethod
-    def is_application(self) -> bool:
-        """Whether it is an application, which makes its own calls, in a session for each trial, and
-        whose inside nobody knows. It then has every member of `leakbound.systems.SystemMechanism`.
-        """
+    def answers_once(self) -> bool:
+        """Whether an aggregate is one answer, so that further outputs of it are copies."""
 
     @property
     @abstractmethod
-    def answers_once(self) -> bool:
-        """Whether an aggregate is one answer, so that further outputs of it are copies."""
+    def application(self) -> Any:
+        """The mechanism itself where it is an application, whose inside nobody knows, with every
+        member of `leakbound.systems.SystemMechanism`; None for one over a model.
+        """
 
     @property
     @abstractmethod

@@ -31,7 +31,6 @@ from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Model, Unopened
 from leakbound.systems import CallOptions, HttpStore, HttpSystem, SharedStore
-from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Mechanism, Task
 
 T = TypeVar("T")
@@ -273,7 +272,7 @@ def on_cluster(
 
 def _require_divisible(mechanism: Mechanism) -> None:
     """Refuse what several workers would ask at the same time about what one of them put there."""
-    application = application_of(mechanism)
+    application = mechanism.application
     system = None if application is None else application.system
     if isinstance(system, SharedStore):
         raise UsageError(
@@ -310,7 +309,7 @@ def _tool(
             "files at the same place, and models and systems must have an address."
         )
     task, pairs, size, keep_text, controls, late = asked
-    if application := application_of(mechanism):
+    if application := mechanism.application:
         mechanism = application.called(calls)
     return CollectionPlan(task, mechanism, pairs, size, keep_text, controls, late), model
 

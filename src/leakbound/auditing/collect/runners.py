@@ -20,7 +20,6 @@ from leakbound.errors import UsageError
 from leakbound.models import Model
 from leakbound.models.model import Concurrent, concurrent_model
 from leakbound.systems import CallOptions, SystemMechanism
-from leakbound.systems.mechanism import application_of
 
 MOST = 64  # batches at once: each has a thread, and what is asked ahead is lost when an audit ends
 
@@ -105,7 +104,7 @@ def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
             f"calls is {type(calls).__name__}; it must be leakbound.systems.CallOptions, such as "
             "CallOptions(connections=8, timeout=30)."
         )
-    if application := application_of(prepared.mechanism):
+    if application := prepared.mechanism.application:
         return SystemRunner(application, calls or CallOptions())
     if calls is not None:
         raise UsageError(

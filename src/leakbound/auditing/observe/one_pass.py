@@ -166,7 +166,7 @@ class OnePass:
         return self.control_rows[self.prepared.controls.single :]
 
     def _controls_show_more(self) -> bool:
-        if self.design.replies or not self.prepared.mechanism.is_application:
+        if self.design.replies or self.prepared.mechanism.application is None:
             return False
         replies = (reply_of(one) for row in self._full_rows for one in row.both)
         answers = self.prepared.task.answers(self.prepared.pairs[0].asked.query)

@@ -37,9 +37,8 @@ from leakbound.models import (
     open_embedder,
 )
 from leakbound.models.address import is_address, open_shared
-from leakbound.systems import load_system
+from leakbound.systems import SystemMechanism, load_system
 from leakbound.systems.channels import ALL
-from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Context, Mechanism, Task
 
 
@@ -224,7 +223,8 @@ def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
     """A system that keeps what goes through its channels."""
     if not channels:
         return mechanism
-    if application := application_of(mechanism):
+    application: SystemMechanism | None = mechanism.application
+    if application is not None:
         return replace(application, channels=channels)
     raise UsageError(
         f"channels are those of an application, and {mechanism.name} is a mechanism, which has its "
@@ -264,7 +264,7 @@ def repeat_share(share: float | None, mechanism: Mechanism) -> float:
         return 0.0
     if share is not None:
         return share
-    application = application_of(mechanism)
+    application = mechanism.application
     return STATELESS_SHARE if application and application.stateless else 1.0
 
 

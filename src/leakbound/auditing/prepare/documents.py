@@ -12,7 +12,6 @@ from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.systems import SharedStore, SystemMechanism, require_store
-from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Context, Example, Mechanism, Task
 from leakbound.tasks.rows.fields import (
     INPUT_FIELDS,
@@ -99,7 +98,7 @@ def share_store(
 
 def require_system(mechanism: Mechanism, layout: str) -> SystemMechanism:
     """Refuse what is not a system of a user."""
-    application = application_of(mechanism)
+    application: SystemMechanism | None = mechanism.application
     if application is not None:
         return application
     raise UsageError(

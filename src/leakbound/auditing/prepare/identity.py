@@ -17,7 +17,6 @@ from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.post_hoc import collection_settings
 from leakbound.auditing.store.folder import Settings, run_id
 from leakbound.systems import AsyncCallableSystem, CallableSystem, SystemMechanism
-from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Example, Mechanism
 from leakbound.tasks.rows.datasets import fingerprint
 
@@ -81,7 +80,7 @@ def same_trials_key(parts: AuditParts) -> str:
 def _who(parts: AuditParts) -> Settings:
     mechanism, task = parts.mechanism, parts.task
     known: Settings = {"name": mechanism.name, "model": parts.model.fingerprint}
-    if application := application_of(mechanism):
+    if application := mechanism.application:
         named = parts.spec.system.address is not None
         return known | {"source": source_of(application, named)}
     early = mechanism.noise_in_collect(task, parts.pairs[0].asked.query)

@@ -128,7 +128,7 @@ def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
     spec, task, mechanism, model = parts.spec, parts.task, parts.mechanism, parts.model
     cost, changes = cost_of(parts), may_change(model) if mechanism.needs else True
     # nobody looked into a system
-    ignores = not mechanism.is_application and cost.epsilon(0.0) == 0
+    ignores = mechanism.application is None and cost.epsilon(0.0) == 0
     controls = parts.pairs.controls(0 if ignores else spec.design.controls)
     objects = repr(task) if "task" in parts.handed else ""
     sources = sources_of(mechanism, parts.data, model.fingerprint, objects)
@@ -286,7 +286,7 @@ def require_evidence(prepared: Prepared) -> None:
     shape = prepared.spec.design
     # a mechanism answers one query; a session of a system takes several questions
     asked = prepared.pairs[0].asked.query
-    if asked.calls > 1 and not prepared.mechanism.is_application:
+    if asked.calls > 1 and prepared.mechanism.application is None:
         raise UsageError(
             f"the query {prepared.attack.query.name} has {asked.calls} questions, which are asked "
             f"in one session of a system, and {prepared.mechanism.name} is a mechanism, which "

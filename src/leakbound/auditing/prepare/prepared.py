@@ -17,8 +17,8 @@ from leakbound.stats import Assumption, VoteScores
 from leakbound.stats.noise.best_votes import BestVotes
 from leakbound.stats.noise.discrete_votes import DiscreteBestVotes, DiscreteMargins
 from leakbound.stats.noise.votes import KnownScores
+from leakbound.systems import SharedStore
 from leakbound.systems.channels import ALL
-from leakbound.systems.mechanism import application_of
 from leakbound.systems.threads import end_left_sessions
 from leakbound.tasks import Mechanism, PublicManifest, Task
 from leakbound.tasks.mechanism import exactness_of
@@ -63,12 +63,12 @@ class Prepared(AuditParts):
 
     def close(self) -> None:
         """Wait for sessions that were left, and take the documents out of a shared store."""
-        application = application_of(self.mechanism)
+        application = self.mechanism.application
         try:
             end_left_sessions()
         finally:
-            if application is not None:
-                application.close()
+            if application is not None and isinstance(application.system, SharedStore):
+                application.system.close()
 
 
 MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more change no direction
@@ -85,7 +85,7 @@ def trial_design(parts: AuditParts) -> TrialDesign:
     asked, cost, named = parts.pairs[0].asked, cost_of(parts), spec.attack.channels
     voters, noise = mechanism.voters(spec.design.shots), mechanism.vote_noise
     answers = spec.design.answers * asked.query.calls
-    system = mechanism.is_application
+    system = mechanism.application is not None
     epsilon, delta = spec.decision.each
     delta = min(1 - 1e-12, answers * delta)  # a delta of 1 would claim nothing
     mu = cost.mu if isinstance(cost, Gaussian) else None

@@ -28,7 +28,6 @@ from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, Function, option,
 from leakbound.errors import UsageError
 from leakbound.models import Answers, Cached, Endpoint, Model
 from leakbound.systems import CallOptions
-from leakbound.systems.mechanism import application_of
 
 Opener = Callable[[AuditSpec], Model]
 R = TypeVar("R")
@@ -129,7 +128,7 @@ class CollectOptions:
             return self.cluster.runner(prepared, opener, self.calls)
         if self.replay and self.cache is None:
             return replay_only
-        if application := application_of(prepared.mechanism):
+        if application := prepared.mechanism.application:
             return SystemRunner(application, self.calls)
         return run_ahead
 

@@ -108,7 +108,7 @@ class MechanismBase(Mechanism):
         exactness: ClassVar[Any]
     white_box_score: ClassVar[str | None] = None
     withheld_as: ClassVar[str | None] = None
-    is_application: ClassVar[bool] = False
+    application: ClassVar[Any] = None
     answers_once: ClassVar[bool] = False
     unwritten: ClassVar[tuple[str, ...]] = ()  # fields that older records do not have
 

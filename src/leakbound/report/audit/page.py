@@ -44,6 +44,8 @@ from leakbound.report.words import VERDICTS, TableCell, decimal, facts, number_o
 from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from leakbound.auditing import AuditResult
     from leakbound.auditing.result.record import EValuePath
     from leakbound.estimators.exact import Profile
@@ -70,10 +72,15 @@ def roc_figure(result: AuditResult) -> str:
             limits = estimate.details
             at = [limits["fpr_upper"]], [1 - limits["fnr_upper"]]
             axes.plot(*at, "o", color=INK, ms=5, label="Clopper-Pearson limits")
-    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
-    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
-    legend(axes, "lower right")
+    _unit_square(axes, 0.01)
     return svg(figure, f"ROC curve of the attack on {result.attack['mechanism']}")
+
+
+def _unit_square(axes: Axes, edge: float) -> None:
+    """The rates of a guess, as a line in a square from 0 to 1."""
+    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
+    axes.set(xlim=(-edge, 1 + edge), ylim=(-edge, 1 + edge))
+    legend(axes, "lower right")
 
 
 def histogram_figure(result: AuditResult) -> str:
@@ -179,9 +186,7 @@ def rates_figure(result: AuditResult) -> str:
     left, right = alarm.limits
     axes.fill_between([left, right], low, high, color=MEMBER, alpha=0.3, lw=0)
     axes.plot([alarm.share], [hit.share], "o", color=MEMBER, ms=7, label="observed, with intervals")
-    axes.plot([0, 1], [0, 1], color=INK, lw=0.6, alpha=0.5)
-    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    legend(axes, "lower right")
+    _unit_square(axes, 0.02)
     return svg(figure, f"rates of the attack on {result.attack['mechanism']}")
 
 

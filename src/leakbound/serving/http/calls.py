@@ -58,7 +58,7 @@ def longest_answer(task: Task, mechanism: Mechanism) -> int | None:
     given = task.answers(Query("-"))
     if given:
         return max(len(text.encode()) for text in (*given, NO_ANSWER))
-    if mechanism.is_application:
+    if mechanism.application is not None:
         return None
     own = mechanism.to_config().get("tokens")
     return max(task.max_answer_tokens, own) if isinstance(own, int) else task.max_answer_tokens

@@ -25,7 +25,6 @@ from leakbound.models.address import BUNDLED
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.private import require_unlimited
-from leakbound.systems.mechanism import application_of
 from leakbound.tasks import Context, Task
 
 ANSWER_KEYS = {
@@ -153,7 +152,7 @@ def open_private(
     spec, rows, task = load_private(config, assignments, endpoint, flags)
     _tell_bundled(spec)
     mechanism = build_served(spec, task)
-    if application := application_of(mechanism):
+    if application := mechanism.application:
         mechanism = application.called(call_options(endpoint, config, None, disposable=False))
     model = open_models(spec, endpoint, local) if mechanism.needs else Scripted(name=mechanism.name)
     total = spec.decision.epsilon if budget is None else budget
