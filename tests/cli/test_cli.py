@@ -20,6 +20,8 @@ from leakbound.cli.options import spec as options
 
 pytest.importorskip("torch")
 
+pytestmark = [pytest.mark.process, pytest.mark.torch]
+
 
 def test_an_audit_of_the_undefended_system_exits_1(tmp_path: Path) -> None:
     done = cli("audit", "--pairs", "30", "--shots", "6", cwd=tmp_path)

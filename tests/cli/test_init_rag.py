@@ -16,6 +16,8 @@ import pytest
 import yaml
 from commands import launch, without_torch
 
+pytestmark = pytest.mark.process
+
 RAG = '''
 """The two most similar documents by TF-IDF."""
 import json, math, re, sys

@@ -12,6 +12,8 @@ from commands import cli
 pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
+pytestmark = [pytest.mark.process, pytest.mark.torch]
+
 IMAGES = (
     "--task",
     "pseudo_names",

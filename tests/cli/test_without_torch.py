@@ -8,6 +8,8 @@ import pytest
 import yaml
 from commands import launch, without_torch
 
+pytestmark = pytest.mark.process
+
 APP = """
 def answer(context, query):
     quoted = query.split('"')[1]

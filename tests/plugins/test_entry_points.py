@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 PACKAGE = Path(__file__).parent / "package"
 BUILD = [
     sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROWS = ["--data", "rows.jsonl", "--shots", "10"]
 NOISY = ["--labels", "odd,plain", "--mechanism", "report_noisy_max", "--ledger",
          "book/ledger.sqlite"]  # fmt: skip
@@ -18,6 +20,8 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@pytest.mark.process
+@pytest.mark.torch
 def test_files_are_0600_and_their_folders_0700(desk: Path, run: Callable[..., Any]) -> None:
     (desk / "book").mkdir(mode=0o700)
     before = set(desk.rglob("*"))

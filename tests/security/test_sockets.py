@@ -14,7 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+
+pytestmark = pytest.mark.process
 
 WATCH = """
 import json, sys
@@ -47,6 +50,7 @@ def test_the_watch_sees_a_connection() -> None:
     assert ("socket.connect", ["('127.0.0.1', 9)"]) in events(done.stderr)
 
 
+@pytest.mark.torch
 def test_a_local_model_needs_no_connection(desk: Path, run: Callable[..., Any]) -> None:
     done = run(
         ["audit", *ROWS], ["audit", *ROWS, "--store-text", "all", "--out", "other"],
@@ -68,6 +72,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *args: Any) -> None: ...
 
 
+@pytest.mark.torch
 def test_with_a_system_behind_http_only_its_host_and_port_are_contacted(
     desk: Path, run: Callable[..., Any]
 ) -> None:
