@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.process, pytest.mark.torch]
 BUNDLED = "on pocket (bundled with leakbound: it is not your model)"
 DEFAULT = "; claim: ε = 1 at δ = 1e-05 (the default of an audit; nobody stated it)"
 STATED = " at δ = 1e-05 (stated by the operator)"
-FEW = ("--pairs", "2", "--shots", "2")
+FEW = ("--pairs", "2", "--shots", "2", "--controls", "1")
 FOUR = "few_shot, prompt_defense L1, prompt_defense L2, report_noisy_max T=10"
 
 

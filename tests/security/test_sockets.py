@@ -32,7 +32,7 @@ sys.addaudithook(watch)
 """
 # what ctypes asks where a shared library is, and torch 2.6 how many cores there are
 OF_THIS_MACHINE = {"ldconfig", "gcc", "cc", "ld", "objdump", "lscpu"}
-ROWS = ["--data", "rows.jsonl", "--pairs", "4", "--shots", "4"]
+ROWS = ["--data", "rows.jsonl", "--pairs", "4", "--shots", "4", "--controls", "1"]
 
 
 def events(stderr: str) -> list[tuple[str, list[str]]]:
