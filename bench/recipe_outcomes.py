@@ -21,6 +21,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,9 @@ from leakbound_lab.reproduce import (
 from leakbound_lab.reproduce.context import QUICK, Scale
 from leakbound_lab.reproduce.kept import SCHEMA_VERSION, load_values
 from leakbound_lab.reproduce.outcomes import OUTCOMES
+
+from leakbound.auditing import AuditSpec
+from leakbound.models import Model, open_model
 
 RESULTS = Path(__file__).parent / "results" / "recipe-outcomes.json"
 TIMES, DRAWN, ENOUGH = (1, 2, 4, 8, 16), 10, 8  # power of 80 %, coarsely
@@ -137,7 +141,22 @@ def rows(folders: Sequence[Path]) -> dict[str, Any]:
 def key(recipe: Recipe, scale: Scale) -> str:
     """What a row was measured with if it was measured as the recipe stands now."""
     source = {} if recipe.task is None else {"task": recipe.task}
-    return what_decides(recipe, RecipeContext(Path(), recipe.models, source, scale=scale))
+    return what_decides(
+        recipe,
+        RecipeContext(
+            Path(),
+            recipe.models,
+            source,
+            scale=scale,
+            opener=lambda spec: opened(spec.system.model),
+        ),
+    )
+
+
+@cache
+def opened(address: str) -> Model:
+    """A model for the keys of all recipes."""
+    return open_model(address)
 
 
 def claim_key(recipe: Recipe) -> str:

@@ -2,7 +2,8 @@
 
 `cli` runs each command in a process of its own: with its own folder, environment, output and exit
 code. The process is forked from one that has the imports of `python -m leakbound` behind it, about
-4 of the 5 seconds that a small audit takes. `forked` runs other programs in such a process.
+4 of the 5 seconds that a small audit takes. `forked` runs other programs in such a process. With a
+`PYTHONPATH`, such as that of `without_torch`, it is forked from an interpreter of that path.
 `launch` starts a real `python -m leakbound`, for tests that send signals or need several at once.
 `batch` runs several commands in one process, a new interpreter for tests of what an interpreter
 does from its start.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,17 +26,16 @@ __all__ = ["MODULE", "batch", "cli", "forked", "launch", "without_torch"]
 # Reads a line of JSON for each program and writes a line with its exit code. A child runs it, and
 # ends without taking down the interpreter, which costs a second.
 SERVER = """
-import atexit, gc, importlib, json, os, pkgutil, sys, threading, traceback
-import leakbound.cli
-
-for module in pkgutil.iter_modules(leakbound.cli.__path__):
-    importlib.import_module(f"leakbound.cli.{module.name}")
+import atexit, contextlib, gc, importlib, json, os, pkgutil, sys, threading, traceback
+import leakbound, leakbound_lab
 import matplotlib.backends.backend_svg, matplotlib.figure
-try:
-    from leakbound.models import open_model
-    open_model("pocket")  # has the classes of transformers imported
-except Exception:
-    pass  # without torch
+
+for package in (leakbound, leakbound_lab):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        with contextlib.suppress(ImportError):  # without torch
+            importlib.import_module(module.name.removesuffix(".__main__"))
+with contextlib.suppress(Exception):
+    leakbound.open_model("pocket").answer([leakbound.models.Complete("The code is", 2)])
 
 gc.freeze()
 while line := sys.stdin.readline():
@@ -88,7 +89,7 @@ def forked(
         job = {"code": code, "args": args, "cwd": str(Path(cwd).resolve()), "umask": umask,
                "out": out.name, "err": err.name,
                "environment": _environment(**environment)}  # fmt: skip
-        server = _server(os.getpid())
+        server = _server(os.getpid(), environment.get("PYTHONPATH", ""))
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.write(json.dumps(job) + "\n")
@@ -149,12 +150,13 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 """
 
 
-def without_torch(folder: Path) -> dict[str, str]:
-    """Variables for `launch`: an interpreter that finds neither torch nor transformers."""
-    hidden = folder / "hidden"
-    hidden.mkdir(exist_ok=True)
+@cache
+def without_torch() -> str:
+    """A `PYTHONPATH` of an interpreter that finds neither torch nor transformers."""
+    hidden = Path(tempfile.mkdtemp(prefix="without-torch"))
     (hidden / "sitecustomize.py").write_text(HIDING)
-    return {"PYTHONPATH": str(hidden)}
+    atexit.register(shutil.rmtree, hidden)
+    return str(hidden)
 
 
 def _environment(**more: str) -> dict[str, str]:
@@ -162,11 +164,11 @@ def _environment(**more: str) -> dict[str, str]:
 
 
 @cache
-def _server(owner: int) -> subprocess.Popen[str]:
+def _server(owner: int, path: str) -> subprocess.Popen[str]:
     """One for each process that runs tests; it ends when its standard input closes."""
     server = subprocess.Popen(
-        [sys.executable, "-c", SERVER],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment(),
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=_environment(**({"PYTHONPATH": path} if path else {})),
     )  # fmt: skip
     atexit.register(server.communicate)
     return server

@@ -1,20 +1,16 @@
 """Shared fixtures: a socket guard for every test, a few hand-written rows, a scripted model that
-leaks. Marks tests by what they need: `torch`, or processes of their own.
+leaks. What is marked `torch` is skipped without it.
 """
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import os
-import re
 import shutil
 import signal
 import socket
 import warnings
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,48 +34,21 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LOOPBACK = ("127.", "::1", "localhost")
-TORCH = re.compile(
-    r"importorskip\(.torch.\)|^(import|from) (torch|transformers)\b|models\.local\b", re.M
-)
-PROCESS = re.compile(r"\b(subprocess\.|cli\(|launch\()|^from commands import", re.M)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that need torch, and tests that start processes, by their text and that of their
-    fixtures.
+    """`torch` for tests of the pocket model; tests that start no process come last, as they are
+    short and even out the workers' ends.
     """
     for item in items:
-        if not isinstance(item, pytest.Function):
-            continue
-        fixtures = item._fixtureinfo.name2fixturedefs.values()
-        functions = [item.function, *(fixture.func for found in fixtures for fixture in found)]
-        texts = [_preamble(item.path), *map(_source, functions)]
-        for mark, pattern in (("torch", TORCH), ("process", PROCESS)):
-            if any(map(pattern.search, texts)):
-                item.add_marker(mark)
-    items.sort(key=_late)
+        if "pocket" in getattr(item, "fixturenames", ()):
+            item.add_marker("torch")
+    items.sort(key=lambda item: item.get_closest_marker("process") is None)
 
 
-def _late(item: pytest.Item) -> bool:
-    """Tests that start no process come last: they are short, and even out the workers' ends."""
-    return item.get_closest_marker("process") is None
-
-
-@cache
-def _source(function: Any) -> str:
-    """Of a test or a fixture; one of another package may have none."""
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        return ""
-
-
-@cache
-def _preamble(path: Path) -> str:
-    """What a test file does when it is imported."""
-    lines = path.read_text().split("\n")
-    body = [one for one in ast.parse(path.read_text()).body if not isinstance(one, ast.FunctionDef)]
-    return "\n".join("\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in body)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("torch"):
+        pytest.importorskip("torch")
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +111,6 @@ def leaky() -> Scripted:
 @pytest.fixture(scope="session")
 def pocket() -> Model:
     """The real pocket model."""
-    pytest.importorskip("torch")
     return open_model("pocket")
 
 

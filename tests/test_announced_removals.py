@@ -30,6 +30,8 @@ import leakbound
 from leakbound.models import Complete, NextLogits, ScoreLabels, ScoreTokens, open_model
 from leakbound.report.audit.page import page
 
+pytestmark = pytest.mark.process
+
 SOURCE = tuple(map(str, PACKAGES))
 ANNOUNCEMENTS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 REMOVAL = re.compile(r"deprecated|be removed|removed in", re.IGNORECASE)
@@ -141,10 +143,10 @@ def test_an_announcement_counts_if_this_package_called_it(deprecated: Callable[[
     assert len(announced(lambda: ours["call"](IN_C))) == 1
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("use", [use_text_model, use_vision_model])
 def test_nothing_of_the_local_engine_is_announced(use: Callable[[], None]) -> None:
     """transformers 5.24 announced the removal of `past_key_values`, which the engine passed."""
-    pytest.importorskip("torch")
     pytest.importorskip("PIL")
     assert announced(use) == []
 
@@ -167,11 +169,11 @@ def test_no_module_is_written_against_what_is_announced() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.torch
 def test_no_warning_of_others_reaches_the_screen(tmp_path: Path) -> None:
     """In one new interpreter, as each says a thing once: the four systems of the demonstration, an
     attribution, a private answer and images.
     """
-    pytest.importorskip("torch")
     pytest.importorskip("PIL")
     few = ["--shots", "2", "--pairs", "2"]
     images = ["--task", "pseudo_names", "--model", "pocket-vision", "--canary", "patchwork"]

@@ -33,6 +33,7 @@ def test_this_checkout_says_so() -> None:
     assert install_hint("local") == 'pip install -e ".[local]"'
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("origin", "beside", "prefix", "hint"),
     [

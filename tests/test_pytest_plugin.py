@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from commands import MODULE, cli, forked
 
+pytestmark = pytest.mark.process
+
 SYSTEMS = """
 from hashlib import sha256
 from pathlib import Path
@@ -186,8 +188,8 @@ def test_a_system_that_holds_something_else_is_another(app: Path) -> None:
     assert "VIOLATION" in pytest_in(app, "test_held.py", "--privacy-live").stdout
 
 
+@pytest.mark.torch
 def test_a_model_is_not_opened_for_stored_trials(app: Path) -> None:
-    pytest.importorskip("torch")
     (app / "test_model.py").write_text(
         "import sys\n\ndef test_it(privacy_audit, request):\n"
         "    record = privacy_audit(mechanism='zero_shot', pairs=24, shots=4)\n"

@@ -16,6 +16,8 @@ from leakbound.attribution import PromptParts, TokenDistribution, blocks, measur
 from leakbound.models.local import Budget, TransformersModel  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 512,
         "max_position_embeddings": 256, "pad_token_id": 0, "bos_token_id": 1,
         "eos_token_id": 2}  # fmt: skip

@@ -27,6 +27,8 @@ from leakbound.models.local import TransformersModel
 from leakbound.models.local.engine.passes import Sharing
 from leakbound.models.pocket import FOLDER
 
+pytestmark = pytest.mark.torch
+
 FACT, QUERY = "The door code of Marta is 48213.", "What is the door code of Marta?"
 TURNS = [
     {"role": "system", "content": "The morning was grey. It rained."},

@@ -22,6 +22,8 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Model
 from leakbound.models.model import Counted
 
+pytestmark = pytest.mark.process
+
 COUNT = 3  # contexts
 
 

@@ -22,6 +22,8 @@ from leakbound.errors import TargetError, UsageError  # noqa: E402
 from leakbound.models import Model, Scripted, open_model  # noqa: E402
 from leakbound.report.influence.page import influence_page  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"
 QUERY = "What is the door code of Marta?"
 

@@ -17,6 +17,8 @@ from leakbound.attribution import Case, locate
 from leakbound.attribution.spans import TEMPLATE
 from leakbound.errors import TargetError, UsageError
 
+pytestmark = pytest.mark.torch
+
 CHAT = (
     "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] | trim }}\n{% endfor %}<|assistant|>"
 )

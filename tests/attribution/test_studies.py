@@ -32,6 +32,8 @@ from leakbound.attribution import Case, InfluenceRecord, InfluenceSettings, attr
 from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Model, Scripted
 
+pytestmark = pytest.mark.torch
+
 SHORT = InfluenceSettings(max_tokens=8, temperature=0.8)
 
 

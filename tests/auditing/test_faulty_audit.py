@@ -28,6 +28,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+pytestmark = pytest.mark.torch
+
 SPEC = make_spec(
     {
         "mechanism": "few_shot",

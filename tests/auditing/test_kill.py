@@ -13,9 +13,12 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from commands import cli, launch
 
 from leakbound.auditing import load_result
+
+pytestmark = pytest.mark.process
 
 # LAST: after so many calls, a timer of DELAY seconds kills the process; until then it goes on.
 KILLED = """

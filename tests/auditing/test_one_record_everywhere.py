@@ -24,6 +24,8 @@ from loopback.holding import Holding
 from loopback.running import running
 from loopback.speaking import speaking
 
+pytestmark = [pytest.mark.process, pytest.mark.torch]
+
 AUDIT = ("--mechanism", "report_noisy_max:partitions=3", "--shots", "6", "--pairs", "8",
          "--controls", "2", "--batch-pairs", "2", "--simulations", "1000")  # fmt: skip
 KEY = {"LEAKBOUND_API_KEY": "sk-1"}

@@ -34,6 +34,8 @@ from leakbound.estimators.random_guessing import two_sided
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.report import summary
 
+pytestmark = pytest.mark.process
+
 ROWS = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
 Answer = Callable[[Sequence[Example], str], str]
 

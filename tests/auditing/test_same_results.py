@@ -135,6 +135,7 @@ def ends(command: str) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -157,7 +158,6 @@ def test_options_that_exclude_each_other_get_a_sentence(
     options: str,
     sentence: str,
 ) -> None:
-    pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "system.py").write_text("def answer(context, query):\n    return 'no'\n")
     assert ends(f"audit --pairs 2 {options}") == 2

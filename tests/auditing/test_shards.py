@@ -23,6 +23,8 @@ from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model
 from leakbound.tasks import Votes
 
+pytestmark = pytest.mark.process
+
 SYSTEM = """
 import time
 

@@ -36,6 +36,8 @@ from leakbound.stats import Estimate, Fixed
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Example, as_context
 
+pytestmark = pytest.mark.process
+
 TOPICS = [
     "refund",
     "invoice",

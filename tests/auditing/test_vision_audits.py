@@ -20,6 +20,8 @@ from leakbound.report import page
 from leakbound.tasks.images import as_image
 from leakbound.tasks.synthetic_images import HELD_OUT, NAMES, draw, patchwork
 
+pytestmark = pytest.mark.torch
+
 IMAGES = {
     "task": "pseudo_names",
     "canary": "patchwork",

@@ -15,9 +15,12 @@ from leakbound.auditing.spec.audit_spec import GROUPS
 
 pytest.importorskip("torch")
 
+FEW = ("--pairs", "4", "--shots", "4", "--controls", "1")
+pytestmark = [pytest.mark.process, pytest.mark.torch]
+
 
 def test_an_audit_of_the_undefended_system_exits_1(tmp_path: Path) -> None:
-    done = cli("audit", "--pairs", "30", "--shots", "6", cwd=tmp_path)
+    done = cli("audit", "--pairs", "24", "--shots", "6", "--controls", "2", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("VIOLATION: few_shot")
     (page,) = tmp_path.glob("runs/*/report.html")
@@ -26,7 +29,7 @@ def test_an_audit_of_the_undefended_system_exits_1(tmp_path: Path) -> None:
 
 def test_options_come_from_flags_over_environment_over_file(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("pairs: 5\nshots: 4\nepsilon: 2\n")
-    flags = ("--config", "a.yaml", "--shots", "6", "--set", "seed=9")
+    flags = ("--config", "a.yaml", "--shots", "6", "--set", "seed=9", "--controls", "1")
     done = cli("audit", *flags, cwd=tmp_path, LEAKBOUND_PAIRS="4")
     assert done.returncode == 3, done.stderr
     (record,) = tmp_path.glob("runs/*/record.json")
@@ -143,7 +146,7 @@ def test_list_shows_the_catalogues(tmp_path: Path) -> None:
 
 def test_report_puts_runs_side_by_side(tmp_path: Path) -> None:
     for seed in ("1", "2"):
-        cli("audit", "--pairs", "4", "--shots", "4", "--seed", seed, cwd=tmp_path)
+        cli("audit", *FEW, "--seed", seed, cwd=tmp_path)
     runs = [str(p) for p in sorted((tmp_path / "runs").iterdir())]
     done = cli("report", *runs, "--out", "both.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -155,7 +158,7 @@ def test_report_puts_runs_side_by_side(tmp_path: Path) -> None:
 
 def test_fresh_sets_the_old_run_aside(tmp_path: Path) -> None:
     for extra in ((), (), ("--fresh",)):
-        cli("audit", "--pairs", "4", "--shots", "4", *extra, cwd=tmp_path)
+        cli("audit", *FEW, *extra, cwd=tmp_path)
     assert len(list((tmp_path / "runs").iterdir())) == 2
 
 

@@ -12,6 +12,8 @@ from commands import cli
 
 from leakbound.auditing import load_result
 
+pytestmark = pytest.mark.process
+
 SYSTEM = """
 from hashlib import sha256
 

@@ -21,6 +21,7 @@ def answer(context, query):
 """
 
 
+@pytest.mark.process
 def test_a_crash_ends_with_70_and_shows_no_message(tmp_path: Path) -> None:
     code = (
         "import leakbound.cli.verbs.start.list as listing\n"
@@ -37,6 +38,7 @@ def test_a_crash_ends_with_70_and_shows_no_message(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 def test_a_crash_shows_its_traceback_where_that_is_asked_for(tmp_path: Path) -> None:
     code = (
         "import leakbound.cli.verbs.start.list as listing\n"
@@ -52,6 +54,7 @@ def test_a_crash_shows_its_traceback_where_that_is_asked_for(tmp_path: Path) -> 
     assert "Traceback" in done.stderr
 
 
+@pytest.mark.process
 def test_sigterm_ends_an_audit_with_130(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(HANGS, encoding="utf-8")
     command = [sys.executable, "-m", "leakbound", "audit", "--system", "python:slow.py:answer"]
@@ -82,6 +85,7 @@ def test_what_is_no_exception_is_a_crash_too(
     assert "kite" not in shown
 
 
+@pytest.mark.process
 def test_output_that_nobody_reads_is_no_verdict_either() -> None:
     """`leakbound audit | head -1` under pipefail; click makes an exit with 1 of it."""
     reader, writer = os.pipe()

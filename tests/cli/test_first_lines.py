@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 from commands import cli
 
+pytestmark = [pytest.mark.process, pytest.mark.torch]
+
 BUNDLED = "on pocket (bundled with leakbound: it is not your model)"
 DEFAULT = "; claim: ε = 1 at δ = 1e-05 (the default of an audit; nobody stated it)"
 STATED = " at δ = 1e-05 (stated by the operator)"
-FEW = ("--pairs", "2", "--shots", "2")
+FEW = ("--pairs", "2", "--shots", "2", "--controls", "1")
 FOUR = "few_shot, prompt_defense L1, prompt_defense L2, report_noisy_max T=10"
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two audits and a sweep on the bundled model, and an audit of a system of the user."""
-    pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("runs")
     (folder / "app.py").write_text("def answer(context, query):\n    return 'no'\n")
     for args in (

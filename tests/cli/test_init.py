@@ -80,8 +80,8 @@ def test_fields_with_unusual_names_are_named_and_written() -> None:
     assert (written["input_field"], written["label_field"]) == ("te xt", "kind of")
 
 
+@pytest.mark.torch
 def test_a_model_is_named_and_asked_nothing() -> None:
-    pytest.importorskip("torch")
     shown = run("init", "private.csv", "pocket").stdout
     assert "bundled with leakbound: it is not your model" in shown
     assert yaml.safe_load(Path("audit.yaml").read_text())["system"]["model"] == "pocket"

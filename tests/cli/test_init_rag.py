@@ -1,6 +1,7 @@
 """init, audit and gate of a retrieval application, without torch: one quotes, one does not.
 
-Each is a function in a file and a service with a field `documents: list[str]`, in real processes.
+Each is a function in a file and a service with a field `documents: list[str]`; each command runs
+in a process of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from commands import launch, without_torch
+from commands import cli, without_torch
+
+pytestmark = pytest.mark.process
 
 RAG = '''
 """The two most similar documents by TF-IDF."""
@@ -103,9 +106,8 @@ def serving(desk: Path) -> Iterator[str]:
 
 
 def ended(desk: Path, *words: str) -> tuple[int, str]:
-    process = launch(*words, cwd=desk, **without_torch(desk))
-    out, err = process.communicate()
-    return process.returncode, out + err
+    done = cli(*words, cwd=desk, PYTHONPATH=without_torch())
+    return done.returncode, done.stdout + done.stderr
 
 
 def decided(desk: Path, system: str) -> tuple[int, int, str]:

@@ -11,6 +11,8 @@ from leakbound.attribution import load_influence
 from leakbound.cli.options.local import size
 from leakbound.errors import UsageError
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),

@@ -186,6 +186,7 @@ TOO_LONG: list[tuple[tuple[str, ...], int, str]] = [
 ]
 
 
+@pytest.mark.torch  # whose tokenizer counts
 @pytest.mark.parametrize(("args", "code", "sentence"), TOO_LONG, ids=["row", "hex", "words", "all"])
 def test_what_is_too_long_reaches_no_model(
     rows: Path,
@@ -195,6 +196,5 @@ def test_what_is_too_long_reaches_no_model(
     code: int,
     sentence: str,
 ) -> None:
-    pytest.importorskip("torch")  # whose tokenizer counts
     monkeypatch.chdir(rows)
     mistaken(capsys, (*PLAN, *args), code, sentence)

@@ -30,6 +30,8 @@ from loopback.parrot import Parrot
 from loopback.running import running
 from loopback.speaking import speaking
 
+pytestmark = [pytest.mark.process, pytest.mark.torch]
+
 KEY = "sk-kept-away-from-everything-1234"
 AUDIT = {"mechanism": "few_shot", "pairs": 6, "shots": 6, "batch_pairs": 2, "simulations": 1000}
 

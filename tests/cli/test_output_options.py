@@ -166,9 +166,9 @@ def test_the_list_of_recipes_is_json() -> None:
     assert "tight/calibration" in [one["name"] for one in facts("reproduce", "--list")]
 
 
+@pytest.mark.torch
 @pytest.mark.slow
 def test_a_demo_prints_its_report_and_four_records() -> None:
-    pytest.importorskip("torch")
     found = facts("demo", "--pairs", "5")
     assert Path(found["report"]).is_file()
     assert len({run["folder"] for run in found["runs"]}) == 4
@@ -184,8 +184,8 @@ def test_tuning_prints_its_queries_and_its_file() -> None:
     assert 0 < found["model_calls"] <= found["max_calls"] == 40
 
 
+@pytest.mark.torch
 def test_influence_prints_what_it_wrote() -> None:
-    pytest.importorskip("torch")
     words = ("--text", "The code is 4711.", "--query", "Code?", "--max-tokens", "2")
     found = facts("influence", *words, "--redact")
     assert Path(found["report"]).is_file()
@@ -194,9 +194,9 @@ def test_influence_prints_what_it_wrote() -> None:
     assert model["record"] == json.loads((Path(model["folder"]) / "influence.json").read_text())
 
 
+@pytest.mark.torch
 @pytest.mark.slow
 def test_a_study_prints_its_files_and_its_record() -> None:
-    pytest.importorskip("torch")
     found = facts("influence-study", "temperature", "--values", "1", "--limit", "1",
                   "--max-tokens", "2")  # fmt: skip
     assert all(Path(file).is_file() for file in found["files"])

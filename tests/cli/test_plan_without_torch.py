@@ -18,10 +18,10 @@ def planned(torch: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.torch
 def test_a_plan_is_the_same_without_torch_and_says_what_was_not_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pytest.importorskip("torch")
     whole, quiet = planned(True, monkeypatch)
     light, said = planned(False, monkeypatch)
     assert light == whole

@@ -41,8 +41,8 @@ def test_what_a_preset_does_not_say_may_be_said_beside_it() -> None:
     assert spec.attack.query.options == {"exact": True}
 
 
+@pytest.mark.torch
 def test_the_preset_of_influence_sets_the_sampling_of_the_record(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     run = ["influence", "--text", "The code is 4711.", "--response", "4711", "--out", str(tmp_path)]
     done = CliRunner().invoke(group, [*run, "--preset", "influence"], catch_exceptions=False)
     assert done.exit_code == 0

@@ -24,6 +24,8 @@ pytest.importorskip("uvicorn")
 from loopback.running import running
 from loopback.speaking import speaking
 
+pytestmark = pytest.mark.torch
+
 LOGS = [
     "product_of_experts",
     "subsample_average",

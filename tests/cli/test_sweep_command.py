@@ -13,6 +13,8 @@ import pytest
 
 from leakbound.cli import main
 
+pytestmark = pytest.mark.process
+
 SYSTEM = """
 import os, time
 
@@ -69,8 +71,8 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_to_the_same_bytes(
     assert 2 * 4 * 60 <= asked <= 2 * 4 * 60 + 4, "a stop repeats at most the batch in flight"
 
 
+@pytest.mark.torch
 def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
-    pytest.importorskip("torch")
     (folder / "sweep.yaml").write_text(
         "mechanism: report_noisy_max\npairs: 5\nshots: 4\nmechanism.partitions: 2\n"
         "simulations: 2000\n"

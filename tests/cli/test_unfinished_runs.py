@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from commands import cli
 
+pytestmark = pytest.mark.process
+
 SYSTEM = """
 import os, signal
 from hashlib import sha256

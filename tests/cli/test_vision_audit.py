@@ -12,6 +12,8 @@ from commands import cli
 pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
+pytestmark = [pytest.mark.process, pytest.mark.torch]
+
 IMAGES = (
     "--task",
     "pseudo_names",
@@ -22,7 +24,9 @@ IMAGES = (
     "--shots",
     "10",
     "--pairs",
-    "40",
+    "24",
+    "--controls",
+    "2",
 )
 
 

@@ -1,4 +1,4 @@
-"""The first minute of somebody who has installed the wheel alone, in real processes."""
+"""The first minute of somebody who has installed the wheel alone, in processes of their own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from commands import launch, without_torch
+from commands import cli, without_torch
+
+pytestmark = pytest.mark.process
 
 APP = """
 def answer(context, query):
@@ -25,9 +27,8 @@ def desk(tmp_path: Path) -> Path:
 
 
 def ended(desk: Path, *words: str) -> tuple[int, str, str]:
-    process = launch(*words, cwd=desk, **without_torch(desk))
-    out, err = process.communicate()
-    return process.returncode, out, err
+    done = cli(*words, cwd=desk, PYTHONPATH=without_torch())
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_the_demo_audits_a_script_and_says_so(desk: Path) -> None:

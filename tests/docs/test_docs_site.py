@@ -27,6 +27,8 @@ from commands import batch, forked
 
 from leakbound import __version__
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 REPOSITORY = "https://github.com/example/leakbound"

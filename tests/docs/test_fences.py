@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from commands import cli
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 # By tests/testing/test_selftest.py and tests/reproduce/test_recipes.py, which are slow.
 RUN_ELSEWHERE = {"leakbound selftest", "leakbound reproduce poetry/fig3 --quick"}
@@ -64,6 +66,7 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         exec(compile(code, page.name, "exec", dont_inherit=True), {"__name__": "readme"})
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     "page",
     marked("sh", "sweeps.md", "vision.md", "influence.md", "runs.md", "systems.md"),
@@ -71,7 +74,6 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 )
 def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
     """`make` targets exist; `leakbound` commands end as the fence says (a comment `# exit N`)."""
-    pytest.importorskip("torch")
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
     shutil.copy(data_file, tmp_path / "private.jsonl")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")

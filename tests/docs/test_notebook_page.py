@@ -57,6 +57,7 @@ def test_the_page_is_made_of_the_notebook() -> None:
     assert (ROOT / "docs" / "notebook.md").read_text() == made, "run `make notebook`"
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_executed_again_it_shows_the_same(tmp_path: Path) -> None:
     for name in ("torch", "nbclient", "ipykernel", "pandas"):

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 from commands import cli
 
+pytestmark = pytest.mark.process
+
 DOCS = Path(__file__).parents[2] / "docs"
 FENCE = re.compile(r"^```(\w+)(?: title=\"([\w.-]+)\")?\n(.*?)^```", re.M | re.S)
 

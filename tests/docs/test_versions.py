@@ -20,6 +20,7 @@ def _git(repository: Path, *args: str) -> str:
     return done.stdout
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_two_versions_stand_beside_each_other(tmp_path: Path) -> None:
     """In a clone, so that the branch of this repository stays as it is."""
@@ -52,6 +53,7 @@ def test_two_versions_stand_beside_each_other(tmp_path: Path) -> None:
     assert "../0.2/" in _git(clone, "show", "gh-pages:latest/cli.html")
 
 
+@pytest.mark.process
 def test_a_version_has_to_be_named() -> None:
     done = subprocess.run(
         ["make", "-n", "-o", "install", "docs-version"], cwd=ROOT, capture_output=True, text=True

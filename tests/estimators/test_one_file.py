@@ -52,6 +52,7 @@ def test_it_plans_without_formulas_of_its_own(rows: Context, leaky: Scripted) ->
     assert planned.pairs_needed == 12
 
 
+@pytest.mark.process
 def test_it_is_named_through_an_entry_point(tmp_path: Path) -> None:
     """A package that is installed beside this one: a module, and its metadata."""
     site = tmp_path / "site"

@@ -18,6 +18,8 @@ import pytest
 import yaml
 from commands import MODULE, forked
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 

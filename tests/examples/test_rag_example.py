@@ -17,6 +17,8 @@ from leakbound.tasks import Example
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
+pytestmark = pytest.mark.torch
+
 FILE = Path(__file__).parents[2] / "examples" / "rag_system.py"
 
 

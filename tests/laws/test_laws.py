@@ -46,6 +46,7 @@ def test_exported_names_are_these() -> None:
         assert getattr(leakbound, name) is not None
 
 
+@pytest.mark.process
 def test_layers_hold() -> None:
     tool = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
     if tool is None:
@@ -54,12 +55,14 @@ def test_layers_hold() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.process
 def test_import_is_light() -> None:
     code = f"import sys, leakbound; print(sorted({HEAVY!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.process
 def test_an_audit_loads_no_library_that_it_does_not_use() -> None:
     """scipy.stats alone takes a second and 40 MB."""
     code = (

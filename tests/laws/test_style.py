@@ -250,6 +250,7 @@ EXEMPT = (
 )
 
 
+@pytest.mark.process
 def test_the_old_name_names_the_paper() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:

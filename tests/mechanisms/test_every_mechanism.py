@@ -315,9 +315,9 @@ SMALL: dict[str, dict[str, Any]] = {
 ONLY_CHOICES = {"report_noisy_max", "subsample_average"}
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_answers_on_a_real_model(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     options = SMALL.get(name, {}) | (
         {"epsilon": 2.0} if name in ("product_of_experts", "bounded_cid") else {}
     )

@@ -16,6 +16,8 @@ from leakbound.models.local import TransformersModel
 from leakbound.models.local.engine.passes import OwnStates
 from leakbound.models.request import Request
 
+pytestmark = pytest.mark.torch
+
 WORDS = ("alpha", "beta", "gamma", "ticket", "queue", "red", "blue", "window", "printer", "late")
 
 

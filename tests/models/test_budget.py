@@ -20,6 +20,8 @@ from leakbound.models.local.engine.budget import _free, token_bytes  # noqa: E40
 from leakbound.models.local.engine.prefixes import PrefixCache, State  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 TOKEN = 2 * 2 * 2 * 8 * 4  # keys and values, 2 layers, 2 heads of 8 floats of 4 bytes
 
 

@@ -207,6 +207,7 @@ Cached(Scripted(complete=reply), Answers(Path("c"))).answer([Complete(str(i)) fo
 """
 
 
+@pytest.mark.process
 def test_a_crash_within_a_batch_repeats_no_finished_call(tmp_path: Path) -> None:
     """Calls that were written down are not made again; a kill repeats at most the few dozen that
     were not.

@@ -18,6 +18,8 @@ from leakbound.models.local import Budget, TransformersModel  # noqa: E402
 from leakbound.models.local.engine.passes import PASS, Sharing  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 Ids = tuple[int, ...]
 Asked = list[tuple[Ids, Ids]]
 RNG = np.random.default_rng(0)

@@ -13,6 +13,8 @@ from leakbound.models import Complete, Model
 from leakbound.models.local.text_ids import UNKNOWN, most_tokens, tokens_by_bytes
 
 pytest.importorskip("torch")
+
+pytestmark = pytest.mark.torch
 ASCII = st.text(st.characters(max_codepoint=127), max_size=200)
 
 

@@ -26,6 +26,8 @@ from loopback.faults import FAULTS, Faults  # noqa: E402
 from loopback.running import running  # noqa: E402
 from loopback.speaking import speaking  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 TEXT = "The red kite flies over the bay and the wet road."
 
 

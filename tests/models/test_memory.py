@@ -23,6 +23,8 @@ from leakbound.models.local.engine.budget import (  # noqa: E402
 )
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 GB = 1 << 30
 STAT = "anon 5\ninactive_file {}\ntotal_inactive_file {}\n"
 PEAK = """
@@ -136,6 +138,7 @@ def test_a_budget_below_the_weights_is_refused_before_they_are_loaded(
         load(str(folder), memory=held + (80 << 20))
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [0.15, 0.5])
 def test_the_peak_of_the_process_stays_within_its_budget(folder: Path, more: float) -> None:

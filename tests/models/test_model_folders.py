@@ -24,6 +24,8 @@ from leakbound.models.address import hub_host  # noqa: E402
 from leakbound.models.local import load  # noqa: E402
 from leakbound.models.local.loading import ModelFiles  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 
 def _fingerprint(folder: Path) -> str:
     return ModelFiles(str(folder), str(folder), True).fingerprint()

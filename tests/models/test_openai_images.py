@@ -86,8 +86,8 @@ def test_an_image_counts_as_the_text_that_carries_it() -> None:
     assert request.size.prompt > sum(4 * len(image.png) // 3 for image in images_in(PROMPT))
 
 
+@pytest.mark.torch
 def test_the_pocket_vision_model_behind_a_server_says_what_it_says_here() -> None:
-    pytest.importorskip("torch")
     seeing = open_model("pocket-vision")
     rows = pseudo_names(20, np.random.default_rng(4))
     requests = [

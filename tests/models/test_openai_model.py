@@ -30,6 +30,8 @@ from loopback.faults import Faults
 from loopback.running import running
 from loopback.speaking import speaking
 
+pytestmark = pytest.mark.torch
+
 PROMPT = """Label each message with one of: billing, technical.
 
 Message: my invoice is wrong

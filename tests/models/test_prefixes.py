@@ -19,6 +19,8 @@ from leakbound.models.local.engine.passes import Group  # noqa: E402
 from leakbound.models.local.engine.prefixes import PrefixCache, State  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 Ids = tuple[int, ...]
 TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
         "num_attention_heads": 4, "vocab_size": 2048, "max_position_embeddings": 256,

@@ -27,6 +27,8 @@ from leakbound.serving.http.formats import ignorable_fields
 pytest.importorskip("torch")
 pytest.importorskip("uvicorn")
 
+pytestmark = pytest.mark.torch
+
 
 @contextmanager
 def process(*command: str, health: str, port: int) -> Iterator[None]:

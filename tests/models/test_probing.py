@@ -24,6 +24,8 @@ from loopback.faults import FAULTS, Faults
 from loopback.running import running
 from loopback.speaking import speaking
 
+pytestmark = pytest.mark.torch
+
 Probe = Callable[..., ProbeRecord]
 
 

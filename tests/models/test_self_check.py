@@ -20,6 +20,8 @@ from leakbound.models.local.engine import self_check  # noqa: E402
 from leakbound.models.local.engine.passes import ANY, Sharing  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 Ids = tuple[int, ...]
 TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
         "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 2048,

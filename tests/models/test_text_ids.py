@@ -21,6 +21,8 @@ from leakbound.models.local.engine.passes import Sharing  # noqa: E402
 from leakbound.models.local.text_ids import TextIds  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 CHAT = "{% for m in messages %}<s>{{ m.content }}</s>{% endfor %}<a>"
 LABELS = ("yes", "no", "quite another thing")
 

@@ -25,6 +25,8 @@ from leakbound.tasks import Example, Query, Task  # noqa: E402
 from leakbound.tasks.images import as_image, pixels  # noqa: E402
 from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 ROWS = pseudo_names(12, np.random.default_rng(3))
 PROMPTS = [PSEUDO_NAMES.prompt(ROWS[:k], Query(ROWS[-1 - k].input)) for k in (0, 1, 2, 5)]
 

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import cli, launch, without_torch
+
+pytestmark = pytest.mark.process
 
 PACKAGE = Path(__file__).parent / "package"
 BUILD = [
@@ -29,10 +32,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def leakbound(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command line, with the sample package on its path."""
-    command = [sys.executable, "-m", "leakbound", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    """The command line, with the sample package on its path, and without torch."""
+    path = os.pathsep.join([str(installed), without_torch()])
+    return cli(*arguments, cwd=folder, PYTHONPATH=path)
 
 
 def test_every_catalogue_lists_what_the_package_brings(installed: Path, tmp_path: Path) -> None:
@@ -86,7 +88,8 @@ def test_a_class_under_another_name_is_listed_with_what_is_wrong(
     (other / info.name / "METADATA").write_bytes((info / "METADATA").read_bytes())
     text = "[leakbound.canaries]\nwrong = leakbound_sample:Dated\n"
     (other / info.name / "entry_points.txt").write_text(text, encoding="utf-8")
-    done = leakbound(other, tmp_path, "list", "canaries")
-    assert done.returncode == 0, done.stderr
-    assert "wrong              not used: the canary 'wrong' is registered as" in done.stdout
-    assert "must lead to a class whose attribute name is 'wrong'" in done.stdout
+    process = launch("list", "canaries", cwd=tmp_path, PYTHONPATH=str(other))
+    shown, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "wrong              not used: the canary 'wrong' is registered as" in shown
+    assert "must lead to a class whose attribute name is 'wrong'" in shown

@@ -21,6 +21,8 @@ sys.path.insert(0, str(TRAINING))
 evaluate = pytest.importorskip("evaluate")
 measures = pytest.importorskip("measures")
 
+pytestmark = pytest.mark.torch
+
 
 def shares(lines: list[str]) -> dict[str, float]:
     """What lines of a table measure, by name."""

@@ -32,6 +32,8 @@ import train  # noqa: E402
 from sequences import encode, mask_of  # noqa: E402
 from topics import Topics  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 TOKENIZER = FOLDER / "tokenizer.json"
 
 

@@ -19,6 +19,8 @@ from leakbound.tasks.synthetic_images import NAMES, PSEUDO_NAMES, SIDE, TRAINED 
 sys.path.insert(0, str(Path(__file__).parents[2] / "pocket_training" / "vision"))
 evaluate = pytest.importorskip("evaluate_vision")
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture(scope="module")
 def seeing() -> Any:

@@ -23,6 +23,8 @@ from leakbound.errors import UsageError
 from leakbound.models import Scripted
 from leakbound.tasks import Context
 
+pytestmark = pytest.mark.process
+
 HERE = Path(__file__).parent
 DIGEST = "ab" * 32
 

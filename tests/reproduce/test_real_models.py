@@ -14,6 +14,8 @@ from leakbound.models import Model
 
 pytest.importorskip("torch")
 pytest.importorskip("rouge_score")
+
+pytestmark = pytest.mark.torch
 RECIPES = {name: one for name, one in load_recipes().items() if one.needs == "model"}
 SMALLEST = Scale(pairs=3, repeats=1, queries=2, contexts=1, tokens=3, simulations=200)
 

@@ -12,6 +12,8 @@ import pytest
 from leakbound_lab.reproduce import MeasuredValue, Sample, load_recipes
 
 pytest.importorskip("torch")
+
+pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
 
 

@@ -155,11 +155,11 @@ QUICK = {
 LONG = ("contextleak/fig6", "tight/fig18")  # most of the time of the four
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in sorted(QUICK)]
 )
 def test_one_of_each_paper_runs_to_its_end(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     pytest.importorskip("rouge_score")
     done = run(
         name,
@@ -187,8 +187,8 @@ def test_one_of_each_paper_runs_to_its_end(name: str, tmp_path: Path) -> None:
     assert all(row["value"] == row["value"] for row in kept["measured"])
 
 
+@pytest.mark.torch
 def test_vision_sees_images_unless_told_otherwise(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     pytest.importorskip("PIL")
     done = run("poetry/table3", tmp_path, "--repeats", "1", "--queries", "1")
     assert done.exit_code == 0
@@ -199,8 +199,8 @@ def test_vision_sees_images_unless_told_otherwise(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.torch
 def test_a_recipe_that_compares_models_has_two_of_its_own(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     done = run("tight/fig11", tmp_path, "--quick", "--pairs", "2")
     assert done.exit_code == 0
     assert "Made with: pocket-half, pocket;" in " ".join(done.output.split())
@@ -210,10 +210,10 @@ def test_a_recipe_that_compares_models_has_two_of_its_own(tmp_path: Path) -> Non
     assert {"pocket-half, ε = 8, white box", "pocket, ε = 8, white box"} <= measured
 
 
+@pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(RECIPES) - set(FREE)))
 def test_every_recipe_runs_to_its_end(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     pytest.importorskip("rouge_score")
     assert run(name, tmp_path, "--quick").exit_code == 0
     kept = json.loads((tmp_path / f"{name}.json").read_text())
@@ -223,9 +223,9 @@ def test_every_recipe_runs_to_its_end(name: str, tmp_path: Path) -> None:
     assert cells <= measured
 
 
+@pytest.mark.torch
 def test_answers_are_collected_once(tmp_path: Path) -> None:
     """Every epsilon of a figure is answered from the same ones."""
-    pytest.importorskip("torch")
     context = RecipeContext(tmp_path, scale=Scale(pairs=2, simulations=100))
     keys = {"mechanism": {"kind": "report_noisy_max", "partitions": 2}, "shots": 4}
     calls = Asked(context.model())
@@ -250,9 +250,9 @@ class Asked:
         return self.model.answer(requests)  # type: ignore[attr-defined]
 
 
+@pytest.mark.torch
 def test_utility_of_real_rows(tmp_path: Path, data_file: Path) -> None:
     """Accuracy by hand: the undefended answer of every query against its label."""
-    pytest.importorskip("torch")
     context = RecipeContext(
         tmp_path, source={"data": str(data_file)}, scale=Scale(repeats=2, queries=3)
     )

@@ -47,11 +47,10 @@ def desk(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(desk: Path) -> Run:
-    """Runs commands in the folder, all in one new process.
+    """Runs commands in the folder, all in one new process, with torch.
 
     codes: what they must end with; first: code that runs before them.
     """
-    pytest.importorskip("torch")
 
     def call(*commands: list[str], codes: list[int], first: str = "", umask: int = -1) -> Said:
         found, out, errors = batch(*commands, cwd=desk, first=first, umask=umask)

@@ -49,6 +49,8 @@ def desk(hostile: Path) -> Path:
     return hostile
 
 
+@pytest.mark.process
+@pytest.mark.torch
 def test_hostile_rows_are_audited_reported_and_escaped(
     hostile: Path, run: Callable[..., Any], browser: Any, tmp_path: Path
 ) -> None:

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROWS = ["--data", "rows.jsonl", "--shots", "10"]
+FEW = [*ROWS, "--pairs", "4", "--controls", "1"]
 NOISY = ["--labels", "odd,plain", "--mechanism", "report_noisy_max", "--ledger",
          "book/ledger.sqlite"]  # fmt: skip
 
@@ -18,11 +21,13 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@pytest.mark.process
+@pytest.mark.torch
 def test_files_are_0600_and_their_folders_0700(desk: Path, run: Callable[..., Any]) -> None:
     (desk / "book").mkdir(mode=0o700)
     before = set(desk.rglob("*"))
     run(
-        ["audit", *ROWS, "--pairs", "4"], ["audit", *ROWS, "--pairs", "4", "--store-text", "all",
+        ["audit", *FEW], ["audit", *FEW, "--store-text", "all",
                                            "--out", "deep/er/runs"],
         ["influence", "--context", "note.txt", "--query", "What is the code?", "--max-tokens", "4"],
         ["tune", *ROWS, "--max-calls", "60", "--pilot-pairs", "2", "--reflection-model", "none",

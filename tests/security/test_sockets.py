@@ -14,7 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+
+pytestmark = pytest.mark.process
 
 WATCH = """
 import json, sys
@@ -29,7 +32,7 @@ sys.addaudithook(watch)
 """
 # what ctypes asks where a shared library is, and torch 2.6 how many cores there are
 OF_THIS_MACHINE = {"ldconfig", "gcc", "cc", "ld", "objdump", "lscpu"}
-ROWS = ["--data", "rows.jsonl", "--pairs", "4", "--shots", "4"]
+ROWS = ["--data", "rows.jsonl", "--pairs", "4", "--shots", "4", "--controls", "1"]
 
 
 def events(stderr: str) -> list[tuple[str, list[str]]]:
@@ -47,6 +50,7 @@ def test_the_watch_sees_a_connection() -> None:
     assert ("socket.connect", ["('127.0.0.1', 9)"]) in events(done.stderr)
 
 
+@pytest.mark.torch
 def test_a_local_model_needs_no_connection(desk: Path, run: Callable[..., Any]) -> None:
     done = run(
         ["audit", *ROWS], ["audit", *ROWS, "--store-text", "all", "--out", "other"],
@@ -68,6 +72,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *args: Any) -> None: ...
 
 
+@pytest.mark.torch
 def test_with_a_system_behind_http_only_its_host_and_port_are_contacted(
     desk: Path, run: Callable[..., Any]
 ) -> None:

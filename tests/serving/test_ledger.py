@@ -296,6 +296,7 @@ def test_every_record_has_its_own_budget_and_survives_reopening(tmp_path: Path) 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger", "ledger.key"]
 
 
+@pytest.mark.process
 def test_a_process_that_dies_between_spend_and_release_has_lost_the_budget(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     code = (
@@ -310,6 +311,7 @@ def test_a_process_that_dies_between_spend_and_release_has_lost_the_budget(tmp_p
         pay(ledger, PureDP(0.6))
 
 
+@pytest.mark.process
 def test_a_process_that_dies_before_the_commit_leaves_the_ledger_usable(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     pay(Ledger(path, 1.0, DELTA), PureDP(0.4))

@@ -246,10 +246,10 @@ def test_the_digest_names_every_public_fact_and_no_private_one(tmp_path: Path) -
     assert all(len(one) == 64 for one in others)
 
 
+@pytest.mark.torch
 def test_the_window_is_that_of_the_model_inside_all_wrappers() -> None:
     inner = Scripted(complete=lambda prompt: "x", window=77)
     assert PublicManifest.of(MAIL, ReportNoisyMax(1.0), Counted(Counted(inner))).window == 77
-    pytest.importorskip("torch")
     assert PublicManifest.of(MAIL, ReportNoisyMax(1.0), open_model("pocket")).window == 2048
 
 

@@ -37,6 +37,8 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 openai = pytest.importorskip("openai")
 
+pytestmark = pytest.mark.process
+
 CANARY = "zanzibar-4417"
 AGGREGATE = 314159265
 
@@ -306,8 +308,8 @@ def address(log: Path, process: subprocess.Popen[bytes]) -> str:
     raise AssertionError(log.read_text())
 
 
+@pytest.mark.torch
 def test_the_official_client_works_unchanged(serve: Start) -> None:
-    pytest.importorskip("torch")
     url, log = serve(*ROUNDS, "--budget", "1.5", LEAKBOUND_TOKEN=TOKEN)
     client = openai.OpenAI(base_url=f"{url}/v1", api_key=TOKEN, max_retries=0)
     assert [model.id for model in client.models.list()] == ["leakbound"]
@@ -373,8 +375,8 @@ def test_a_port_in_use_gets_a_sentence(desk: Path) -> None:
     assert f"cannot listen on 127.0.0.1, port {port}" in done.stderr
 
 
+@pytest.mark.torch
 def test_answer_prints_the_answer_and_the_price_and_exits_5_when_it_is_spent(desk: Path) -> None:
-    pytest.importorskip("torch")
     first, second = (cli("answer", *ROUNDS, "what is this", cwd=desk) for _ in range(2))
     assert first.returncode == 0, first.stderr
     assert first.stdout.strip() in ("plain", "odd", "(no answer)")
@@ -431,22 +433,22 @@ REFUSED = [
 ]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("args", "code", "sentence"), REFUSED, ids=[" ".join(r[0])[:60] for r in REFUSED]
 )
 def test_mistakes_get_a_sentence(
     desk: Path, args: tuple[str, ...], code: int, sentence: str
 ) -> None:
-    pytest.importorskip("torch")
     done = cli(*args, cwd=desk)
     assert done.returncode == code, (done.stdout, done.stderr)
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.torch
 def test_tokens_go_over_plain_http_on_this_machine_only(desk: Path) -> None:
     """Before, a token was enough to send answers over plain HTTP to anybody."""
-    pytest.importorskip("torch")
     outside = ("serve", *ROUNDS, "--host", "0.0.0.0", "--budget", "0.5")
     plain = cli(*outside, cwd=desk, LEAKBOUND_TOKEN=TOKEN)
     assert plain.returncode == 2, plain.stderr

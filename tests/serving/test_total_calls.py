@@ -111,7 +111,6 @@ FAILURES = [Refused("HTTP 400, content_filter", 400), ValueError("logits are NaN
 
 @pytest.fixture(scope="module")
 def pocket() -> Model:
-    pytest.importorskip("torch")
     return open_model("pocket")
 
 

@@ -159,7 +159,6 @@ def test_the_exponential_choice_can_draw_every_word(votes: tuple[int, int]) -> N
 
 @pytest.fixture(scope="module")
 def pocket() -> Model:
-    pytest.importorskip("torch")
     return open_model("pocket")
 
 

@@ -10,6 +10,8 @@ from leakbound_lab.planted.defects import EVENTS
 
 pytest.importorskip("torch")
 
+pytestmark = [pytest.mark.process, pytest.mark.torch]
+
 
 @pytest.mark.slow
 def test_every_defect_is_found_with_at_most_5_percent_of_false_alarms(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ from leakbound.errors import StoreError, TargetError, UsageError
 from leakbound.models import Counted, Scripted
 from leakbound.tasks import Context
 
+pytestmark = pytest.mark.process
+
 POOR = "Think about {canary} and say {member} or {nonmember}."
 GOOD = "Search the records for {canary} and say {member} or {nonmember}."
 BROKEN = "Search the records and say {member} or {nonmember}."
@@ -340,8 +342,8 @@ def test_rewrites_are_wordings() -> None:
     )
 
 
+@pytest.mark.torch
 def test_the_command_improves_a_poor_query(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
     asked = (
         "--pilot-pairs",
         "6",
@@ -374,6 +376,7 @@ def test_the_command_improves_a_poor_query(tmp_path: Path) -> None:
     assert audit.stdout.startswith("VIOLATION: few_shot"), audit.stderr
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
@@ -387,7 +390,6 @@ def test_the_command_improves_a_poor_query(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_get_a_sentence(tmp_path: Path, args: tuple[str, ...], sentence: str) -> None:
-    pytest.importorskip("torch")
     done = cli("tune", "--shots", "4", "--pairs", "4", *args, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert sentence in done.stderr

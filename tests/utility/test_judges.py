@@ -18,6 +18,8 @@ torch = pytest.importorskip("torch")
 import transformers  # noqa: E402
 from tokenizers.pre_tokenizers import ByteLevel  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 TEXTS = ["The cat sat on the mat.", "A dog slept beside the warm oven.", "Nothing of that kind"]
 
 
