@@ -41,7 +41,6 @@ from leakbound_lab.reproduce.context import QUICK, Scale
 from leakbound_lab.reproduce.kept import SCHEMA_VERSION, load_values
 from leakbound_lab.reproduce.outcomes import OUTCOMES
 
-from leakbound.auditing import AuditSpec
 from leakbound.models import Model, open_model
 
 RESULTS = Path(__file__).parent / "results" / "recipe-outcomes.json"
