@@ -237,7 +237,8 @@ def test_what_leads_is_told_by_counts_where_an_average_says_nothing() -> None:
         process.observe(ReplyFacts(f"see {one} of it"), ReplyFacts(f"see {other} of it"))
     said = process.leads()
     assert re.fullmatch(
-        r"With the canary, [a-z_ 0-9]+ is higher in \d+ of 80 pairs of replies\.", said
+        r"With the canary, the measurement '[a-z_ 0-9]+' is higher in \d+ of 80 pairs of replies\.",
+        said,
     )
     assert f" {higher} of 80" in said
     assert "e+" not in said

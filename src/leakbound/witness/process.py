@@ -302,7 +302,10 @@ class WitnessProcess(EValueTest):
                 )
                 how, of = ("higher", larger) if larger >= smaller else ("lower", smaller)
                 what = measure.replace("_", " ")
-                return f"With the canary, {what} is {how} in {of} of {len(pairs)} pairs of replies."
+                return (
+                    f"With the canary, the measurement {what!r} is {how} in {of} of {len(pairs)} "
+                    "pairs of replies."
+                )
             more = float((pairs[:, 0] - pairs[:, 1]).mean())
             unit, higher, lower = UNITS[measure]
             how = higher if more > 0 else lower
