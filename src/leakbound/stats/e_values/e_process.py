@@ -251,8 +251,15 @@ def _pair(values: tuple[npt.ArrayLike, npt.ArrayLike] | None) -> tuple[Floats, F
 
 def _lines(claim: Guarantee, deltas: tuple[float, ...]) -> Lines:
     """The lines that a claim implies."""
+    eps, delta = read_levels(claim, deltas)
+    return Lines.of(eps[None], delta[None])
+
+
+def read_levels(claim: Guarantee, deltas: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """The (epsilon, delta) at which a claim is read."""
     if isinstance(claim, Gaussian):
-        return _tangents(np.array([claim.mu]))
+        mu = np.array([claim.mu])
+        return mu * TANGENTS, tangent_deltas(mu)[0]
     levels = sorted({*deltas, *([claim.delta] if isinstance(claim, ApproxDP) else [])})
     known = [(claim.epsilon(d), d) for d in levels if claim.epsilon(d) < 700]  # e^700: the largest
     if not known:
@@ -261,9 +268,13 @@ def _lines(claim: Guarantee, deltas: tuple[float, ...]) -> Lines:
             "epsilon below 700."
         )
     eps, delta = np.array(known).T
-    return Lines.of(eps[None], delta[None])
+    return eps, delta
 
 
 def _tangents(mu: Floats) -> Lines:
-    eps = mu[:, None] * TANGENTS
-    return Lines.of(eps, np.asarray(gdp_delta(eps, mu[:, None])))
+    return Lines.of(mu[:, None] * TANGENTS, tangent_deltas(mu))
+
+
+def tangent_deltas(mu: Floats) -> Floats:
+    """(C, L) delta of each tangent line of (C,) mu-GDP claims."""
+    return np.asarray(gdp_delta(mu[:, None] * TANGENTS, mu[:, None]))

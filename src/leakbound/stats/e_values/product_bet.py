@@ -1,0 +1,195 @@
+"""The product bet: an e-process for two answers of a pair that are independent of each other.
+
+The e-process on lines is valid for any dependence within a pair, and pays for that: a pair whose
+answers differ completely multiplies it by at most 1 + e^-eps. If the answers are independent given
+the past and the two contexts, each may be bet on apart. With forecasts p and q of the chances of
+"member" in the canary-in and the canary-out context, and (a, b) the pair of chances under the claim
+that is nearest to (p, q) in Kullback-Leibler divergence, the factor of a pair is the product of the
+two likelihood ratios. Under any chances that the claim allows, the ratios have expectations 1 + u
+and 1 + v with u + v <= 0, because (a, b) is a projection onto a convex set; so the product has one
+of at most (1 + u)(1 + v) <= 1. The set holds all four inequalities of the claim: each of one
+context against the other, of "member" and of "not member".
+
+Each prior runs its own process with its own projections, and the processes are averaged with fixed
+weights: an average of forecasts, or of factors, would have no such guarantee.
+
+References: Grünwald, de Heide and Koolen, "Safe testing" (JRSS B 2024), for projections; Ramdas,
+Grünwald, Vovk and Shafer (Statistical Science 2023).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+
+from leakbound._check import confidence_level
+from leakbound.errors import UsageError
+from leakbound.privacy import Guarantee
+from leakbound.stats.arrays import Bools, Floats
+from leakbound.stats.e_values.anytime import AnytimeTest, Replay
+from leakbound.stats.e_values.e_process import TANGENTS, read_levels, tangent_deltas
+from leakbound.stats.e_values.stakes import restake_points
+
+# Beta priors of the two chances, each with its weight at a claim of 0 and at a large one: what
+# breaks a small claim may be any difference, and only chances near 0 and 1 break a large one.
+PRIORS = np.array([
+    [[0.5, 0.5], [0.5, 0.5]],
+    [[2.0, 1.0], [0.5, 2.0]],
+    [[2.0, 2.0], [1.0, 5.0]],
+    [[2.0, 0.3], [0.3, 2.0]],
+    [[1.0, 0.02], [0.02, 1.0]],
+    [[4.0, 0.2], [0.2, 4.0]],
+])  # fmt: skip
+SMALL = np.array([0.1, 0.65, 0.25, 0.0, 0.0, 0.0])
+LARGE = np.array([0.1, 0.0, 0.0, 0.45, 0.25, 0.2])
+BETWEEN = 0.1  # the cube of the claim at which both count alike
+LEAST = 1e-12  # chance under a claim: below it, rounding would make up evidence
+STEPS = 40  # bisections of a projection, to 1e-12 of the interval
+
+
+class ProductBet(AnytimeTest):
+    """Anytime-valid test of `claim` by answers that are independent within a pair.
+
+    Guarantee:
+        If the claim holds for every pair given the past, and the two answers of a pair are
+        independent given the past and their contexts, it is rejected with probability at most
+        1 - confidence, at any stopping time.
+    """
+
+    def __init__(
+        self, claim: Guarantee, confidence: float = 0.95, deltas: tuple[float, ...] = (1e-5,)
+    ) -> None:
+        self.claim, self.confidence = claim, confidence_level(confidence)
+        self._levels = read_levels(claim, deltas)
+        self._x: list[Floats] = []
+        self._y: list[Floats] = []
+
+    def extend(self, x: npt.ArrayLike, y: npt.ArrayLike) -> None:
+        """Observe pairs in order: (pairs, thresholds) answers of both contexts, 0 or 1.
+
+        An answer of one half is not known, and bets nothing.
+        """
+        xs, ys = np.asarray(x, float), np.asarray(y, float)
+        if xs.ndim != 2 or xs.shape != ys.shape or not np.isin([xs, ys], (0.0, 0.5, 1.0)).all():
+            raise UsageError(
+                f"x has shape {xs.shape} and y {ys.shape}; they must be (pairs, thresholds) of the "
+                "same shape, with answers 0 or 1."
+            )
+        self._x.append(xs)
+        self._y.append(ys)
+
+    @property
+    def pairs(self) -> int:
+        return sum(map(len, self._x))
+
+    @property
+    def log_e_values(self) -> Floats:
+        epsilons, deltas = self._levels
+        return np.asarray(self._paths(epsilons[None], deltas[None])[0])
+
+    def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
+        return self._paths(epsilons[:, None], np.full((epsilons.size, 1), delta))
+
+    def mu_paths(self, mus: Floats) -> Floats:
+        epsilons = mus[:, None] * TANGENTS
+        return self._paths(epsilons, tangent_deltas(mus))
+
+    def _rejects(self, paths: Replay, claims: Floats) -> Bools:
+        return self._reaches(paths(self, claims))
+
+    def _paths(self, epsilons: Floats, deltas: Floats) -> Floats:
+        """(C, pairs) log e-values against claims of (C, L) levels, each its own process."""
+        if not self._x:
+            return np.zeros((len(epsilons), 0))
+        self._x, self._y = [np.concatenate(self._x)], [np.concatenate(self._y)]
+        x, y = self._x[0], self._y[0]
+        weights = prior_weights(epsilons)[..., None] / (epsilons.shape[1] * x.shape[1])
+        slopes, deltas = np.exp(epsilons)[..., None], deltas[..., None]
+        total = np.full((len(epsilons), len(x)), -np.inf)
+        for prior, weight in zip(PRIORS, np.moveaxis(weights, 2, 0), strict=True):
+            if not weight.any():
+                continue
+            for at in range(x.shape[1]):
+                path = _path(x[:, at], y[:, at], prior, slopes, deltas)
+                with np.errstate(divide="ignore"):
+                    each = logsumexp(path + np.log(weight), axis=1)
+                total = np.logaddexp(total, each)
+        return total
+
+
+def prior_weights(epsilons: Floats) -> Floats:
+    """(..., priors) weights of the priors against claims, which sum to 1."""
+    share = (epsilons**3 / (epsilons**3 + BETWEEN))[..., None]
+    return np.asarray((1 - share) * SMALL + share * LARGE)
+
+
+def _path(x: Floats, y: Floats, prior: Floats, slopes: Floats, deltas: Floats) -> Floats:
+    """(C, L, pairs) log e-values of one threshold and one prior."""
+    starts = _starts(len(x))
+    p, q = (_forecast(values, one, starts) for values, one in zip((x, y), prior, strict=True))
+    a, b = project(p, q, slopes, deltas)
+    segment = np.searchsorted(starts, np.arange(len(x)), "right") - 1
+    gains = _gains(x, p, a, segment) + _gains(y, q, b, segment)
+    return np.asarray(gains.cumsum(-1))
+
+
+def _starts(pairs: int) -> npt.NDArray[np.int64]:
+    """The pairs before which forecasts change."""
+    found = list[int]()
+    for at in restake_points():
+        if at >= pairs:
+            return np.array(found)
+        found.append(at)
+    raise AssertionError("restake points never end")
+
+
+def _forecast(values: Floats, prior: Floats, starts: npt.NDArray[np.int64]) -> Floats:
+    """Mean of the posterior beta law at each start, from the pairs before it."""
+    known = np.concatenate([[0.0], np.cumsum(values != 0.5)])[starts]
+    ones = np.concatenate([[0.0], np.cumsum(values == 1.0)])[starts]
+    return np.asarray((ones + prior[0]) / (known + prior.sum()))
+
+
+def _gains(values: Floats, p: Floats, a: Floats, segment: npt.NDArray[np.int64]) -> Floats:
+    """Logarithms of the likelihood ratios of answers."""
+    yes, no = np.log(p / np.maximum(a, LEAST)), np.log((1 - p) / np.maximum(1 - a, LEAST))
+    yes, no = yes[..., segment], no[..., segment]
+    return np.where(values == 1.0, yes, np.where(values == 0.0, no, 0.0))
+
+
+def project(p: Floats, q: Floats, slopes: Floats, deltas: Floats) -> tuple[Floats, Floats]:
+    """The chances under a claim with the least Kullback-Leibler divergence from p and q.
+
+    Args:
+        p: (n,) chances in (0, 1) of the canary-in context.
+        q: (n,) of the canary-out context.
+        slopes: (..., 1) e^epsilon of each claim.
+        deltas: (..., 1) delta of each claim.
+    """
+    high, low = np.maximum(p, q), np.minimum(p, q)
+    high, low, slopes, deltas = np.broadcast_arrays(high, low, slopes, deltas)
+    a1, b1 = _on_line(high, low, slopes, deltas)  # "member" in the likelier context
+    other, one = _on_line(1 - low, 1 - high, slopes, deltas)  # "not member" in the other one
+    a2, b2 = 1 - one, 1 - other
+    corner_a, corner_b = (slopes + deltas) / (1 + slopes), (1 - deltas) / (1 + slopes)
+    tight = 1e-12
+    first = 1 - b1 <= slopes * (1 - a1) + deltas + tight
+    second = a2 <= slopes * b2 + deltas + tight
+    a = np.where(first, a1, np.where(second, a2, corner_a))
+    b = np.where(first, b1, np.where(second, b2, corner_b))
+    exchanged = q > p
+    return np.where(exchanged, b, a), np.where(exchanged, a, b)
+
+
+def _on_line(high: Floats, low: Floats, slope: Floats, delta: Floats) -> tuple[Floats, Floats]:
+    """The nearest (a, b) with a <= slope b + delta: the derivative along the line has one root."""
+    inside = high <= slope * low + delta
+    left, right = low.copy(), np.where(inside, low, (high - delta) / slope)
+    for _ in range(STEPS):
+        b = (left + right) / 2
+        a = slope * b + delta
+        rising = slope * (a - high) * b * (1 - b) + (b - low) * a * (1 - a) > 0
+        right, left = np.where(rising, b, right), np.where(rising, left, b)
+    b = (left + right) / 2
+    return np.where(inside, high, slope * b + delta), np.where(inside, low, b)
