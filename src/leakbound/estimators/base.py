@@ -119,6 +119,8 @@ class TrialDesign:
         draws: Number of simulated outputs of each aggregate; 1 if none are simulated.
         copies: Number of other partitions that contain the canary in both contexts.
         assumption: How often the model notices canaries and raises false alarms, for the power.
+        independent: Whether the two answers of a pair are independent of each other, given what
+            came before and the two contexts; None if nobody declares it.
         first_look: Number of pairs of the first earlier result that was computed from the same
             pairs, if that number differs; 0 if that audit ended early. Stakes then have the same
             target as in that result. None if there is no such result.
@@ -144,6 +146,7 @@ class TrialDesign:
     draws: int = 2000
     copies: int = 0
     assumption: Assumption = PERFECT
+    independent: bool | None = False
     first_look: int | None = None
 
     @property
@@ -274,6 +277,7 @@ class Observations:
         reply_pairs: For each pair, the replies of both contexts (None if nothing is shown) and the
             text of the canary (PRIVATE).
         channels: Observations of each channel of a system, by name.
+        stateful: Whether the state check has found that answers depend on what was asked before.
     """
 
     first: int
@@ -287,6 +291,7 @@ class Observations:
     corrected_scores: PairedScores | None = None
     reply_pairs: tuple[tuple[ReplyPair, str], ...] | None = None
     channels: dict[str, Observations] = field(default_factory=dict)
+    stateful: bool = False
 
     def __repr__(self) -> str:
         return f"Observations(first={self.first}, pairs={self.pairs}, <private>)"

@@ -7,6 +7,10 @@ It is a mixture of e-processes over the same pairs:
 - "simulated": the share of many outputs of the mechanism's own `release` at or above each
   threshold.
 - "served": single outputs, each from a separate call, as in production.
+- "product": the single answers of a system once more, each bet on apart. It is valid only if the
+  two answers of a pair are independent of each other. A declared independence gives it half of the
+  weight of the score. Where nobody declares it, it counts for claims from 1 on, and the result
+  says that it is assumed. It is 0 if the state check rejects.
 - "witness": whole replies, i.e. free texts with their metadata, on which a witness is learned from
   earlier pairs. Its weight is one half wherever there are such replies.
 
@@ -51,6 +55,7 @@ from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.arrays import Floats
 from leakbound.stats.e_values.anytime import Evidence
 from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.e_values.product_bet import ProductBet
 from leakbound.stats.noise.votes import KnownScores
 from leakbound.tasks import ANSWER
 
@@ -119,6 +124,12 @@ Replayed = Callable[[Evidence], Floats]
 # ln(1/0.88) = 0.13 of the 3.0 that a rejection at 95 % takes. Missing noise at claim 8 is detected
 # after 24 pairs (25 with a weight of 0.1).
 RELEASED = 0.12
+PRODUCT = 0.5  # share of the weight of a score that its product bet has
+LEAST_ASSUMED = 1.0  # claims below it need no assumption: replicas in turn would break it there
+INDEPENDENT = (
+    "the two answers of a pair are independent of each other, given what came before and the two "
+    "contexts{}"
+)
 WITNESS = 0.5  # weight of the learned witness next to a score; it is unknown which will see more
 
 
@@ -156,7 +167,11 @@ class SequentialTest(Estimator):
         scene, weight = _imagine(one, leak)
         if scene is None:
             return None
-        test = PlainTest(one.tested, one.confidence, one.claim.delta, one.horizon, weight)
+        apart = bets_apart(one) and not isinstance(scene, Crowd)
+        test = PlainTest(
+            one.tested, one.confidence, one.claim.delta, one.horizon,
+            weight * PRODUCT if apart else weight, apart,
+        )  # fmt: skip
         return simulate_power(test, self.tested_pairs(design, pairs), scene)
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
@@ -235,8 +250,14 @@ class PairedEValues(ABC):
                 return part.mu_paths(np.array([mu.mu]))
             return part.epsilon_paths(np.array([epsilon.epsilon]), delta)
 
-        reading = self.reading(replay)
-        return replace(epsilon, reading=reading), replace(mu, reading=reading)
+        reading, assumes = self.reading(replay), epsilon.assumptions
+        if bets_apart(self.design):
+            how = " (nobody declares it)" if self.design.independent is None else " (declared)"
+            assumes = (*assumes, INDEPENDENT.format(how))
+        return (
+            replace(epsilon, reading=reading, assumptions=assumes),
+            replace(mu, reading=reading),
+        )
 
     @property
     def rejected(self) -> bool:
@@ -253,6 +274,7 @@ class EValues(PairedEValues):
 
     def __init__(self, design: TrialDesign) -> None:
         self.design, self._tested, self._draws = design, design.tested, 1
+        self._product: ProductBet | None = None
         self._mixed = self._mixture({"score": 1.0})
         self._few = thin(design.thresholds)
         self._columns = ServedColumns(self._few, np.asarray(design.levels, float))
@@ -265,9 +287,12 @@ class EValues(PairedEValues):
         parts = {name: (weight, self._part(name, weight)) for name, weight in weights.items()}
         return MixedEProcess(self._tested, parts, self.design.confidence)
 
-    def _part(self, name: str, weight: float) -> stats.EProcess | WitnessEvidence:
+    def _part(self, name: str, weight: float) -> stats.EProcess | WitnessEvidence | ProductBet:
         if name == "witness":
             return WitnessEvidence(self.design, self._tested, weight)
+        if name == "product":
+            self._product = product_bet(self.design)
+            return self._product
         design, known = self.design, self.design.known if name == "exact" else None
         return stats.EProcess(
             self._tested,
@@ -294,6 +319,11 @@ class EValues(PairedEValues):
                 self._witness.observe(replies, canary)
         if "simulated" in self.process.parts:
             self._feed("simulated", _shares(simulated, self._few))
+        if self._product is not None:
+            shares = _shares(simulated, self._few)
+            self._product.extend(shares.member, shares.nonmember)
+            if observations.stateful:
+                self._product.void()
         if chances is None or np.isnan(chances.member).any() or "score" in self.process.parts:
             shares = _shares(simulated, self.design.thresholds)
             self._feed("score", shares)
@@ -332,13 +362,17 @@ class EValues(PairedEValues):
         if not self.process.pairs:
             self._mixed = self._mixture(_plan_weights(self.design))
         for name in self.process.parts:
-            x, y = declared if name == "exact" else released
-            self._feed(name, PairedScores(np.tile(x, (pairs, 1)), np.tile(y, (pairs, 1))))
+            x, y = (np.tile(one, (pairs, 1)) for one in (declared if name == "exact" else released))
+            if name == "product" and self._product is not None:
+                self._product.extend(x, y)
+            else:
+                self._feed(name, PairedScores(x, y))
 
     def reading(self, replay: Replayed) -> BoundReading:
         name = self.process.leading(replay)
         if name == "witness":
             return self._witness.reading()
+        name = "score" if name == "product" else name
         drawn = name == "served" or (name == "score" and self._draws == 1)
         if drawn or self.design.one_answer:
             return BoundReading("score", "", *self._process(name).pointed())
@@ -373,15 +407,34 @@ def _weights(
     each = {name: RELEASED / len(names) for name in names}
     if design.replies:
         each["witness"] = WITNESS if main == "score" else RELEASED
-    return {main: 1 - sum(each.values()), **each}
+    left = 1 - sum(each.values())
+    return ({main: left} if main == "exact" or draws > 1 else _shared(design, left)) | each
+
+
+def _shared(design: TrialDesign, weight: float) -> dict[str, float]:
+    """The weight of single answers, with what is left to their product bet."""
+    if not bets_apart(design):
+        return {"score": weight}
+    return {"score": weight * (1 - PRODUCT), "product": weight * PRODUCT}
+
+
+def bets_apart(design: TrialDesign) -> bool:
+    """Whether the two answers of a pair are single ones, and declared or assumed independent."""
+    assumed = design.independent is None and design.claim.epsilon >= LEAST_ASSUMED
+    return design.one_answer and design.answers == 1 and (design.independent is True or assumed)
+
+
+def product_bet(design: TrialDesign) -> ProductBet:
+    least = LEAST_ASSUMED if design.independent is None else 0.0
+    return ProductBet(design.tested, design.confidence, (design.claim.delta,), least)
 
 
 def _plan_weights(design: TrialDesign) -> dict[str, float]:
     """Weights that a design will have, as far as they are known beforehand."""
     if design.replies:
-        return {"score": 1 - WITNESS}  # the contribution of the witness is not included
+        return _shared(design, 1 - WITNESS)  # the contribution of the witness is not included
     if not design.served:
-        return {"score": 1.0} if design.known is None else {"exact": 1.0}
+        return _shared(design, 1.0) if design.known is None else {"exact": 1.0}
     return {"exact": 1 - RELEASED, "simulated": RELEASED}  # served outputs show the same here
 
 
@@ -441,7 +494,8 @@ class ChannelEValues(PairedEValues):
 
     def observe(self, observations: Observations) -> None:
         for name, part in self.parts.items():
-            part.observe(observations.channels[name])
+            found = observations.channels[name]
+            part.observe(replace(found, stateful=observations.stateful))
 
     def reading(self, replay: Replayed) -> BoundReading:
         """What carries the evidence against one claim, in the channel that carries most of it."""

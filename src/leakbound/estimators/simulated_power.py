@@ -17,6 +17,8 @@ from leakbound.estimators.base import TrialDesign
 from leakbound.privacy import Guarantee
 from leakbound.stats import Assumption, EProcess, Power, VoteScores
 from leakbound.stats.arrays import Bools, Floats, Ints
+from leakbound.stats.e_values.e_process import read_levels
+from leakbound.stats.e_values.product_bet import product_paths
 from leakbound.stats.e_values.stakes import Moments, restake_points
 from leakbound.stats.noise.best_votes import BestVotes, best_chance
 from leakbound.stats.power import Leak
@@ -157,6 +159,7 @@ class PlainTest:
     delta: float
     horizon: int | None
     weight: float = 1.0
+    apart: bool = False  # whether it bets on each answer of a pair apart
 
     def process(self) -> EProcess:
         return EProcess(self.tested, self.confidence, deltas=(self.delta,), horizon=self.horizon)
@@ -186,6 +189,8 @@ def rejection_times(
     test: PlainTest, pairs: int, audits: int, scene: PairSimulator, rng: np.random.Generator
 ) -> Ints:
     """Number of pairs after which each simulated audit rejects. Each one ends when it rejects."""
+    if test.apart:
+        return _times_apart(test, pairs, audits, scene, rng)
     process, columns = test.process(), scene.columns
     level = process.log_threshold - float(np.log(test.weight))
     rule, prior = process.stake_rule(process.lines, columns), process.prior(columns)
@@ -206,6 +211,21 @@ def rejection_times(
             payoff, at = payoff[going], at[going]
             if not len(now):
                 return times
+    return times
+
+
+def _times_apart(
+    test: PlainTest, pairs: int, audits: int, scene: PairSimulator, rng: np.random.Generator
+) -> Ints:
+    """The same of product bets."""
+    level = -float(np.log((1 - test.confidence) * test.weight))
+    levels, deltas = (one[None] for one in read_levels(test.tested, (test.delta,)))
+    times = np.zeros(audits, np.int64)
+    most = max(1, CELLS // max(1, pairs))
+    for first in range(0, audits, most):
+        x, y = scene.draw(min(most, audits - first), pairs, rng)
+        reached = product_paths(x[..., 0], y[..., 0], levels, deltas)[:, 0] >= level
+        times[first : first + most] = np.where(reached.any(1), reached.argmax(1) + 1, 0)
     return times
 
 

@@ -175,7 +175,9 @@ class OnePass:
     def _observe(self, observations: Observations) -> None:
         self._observed = True
         self.tally.keep(observations.simulated)
-        observations = self.told.measured(observations)
+        state = self.state()
+        stateful = state is not None and state.found is not None
+        observations = replace(self.told.measured(observations), stateful=stateful)
         for observer in self.observers.values():
             observer.observe(observations)
         if self._profile is not None:

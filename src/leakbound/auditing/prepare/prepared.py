@@ -11,7 +11,7 @@ from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.store.folder import Settings, run_folder
 from leakbound.estimators import Estimator, TrialDesign, threshold_rule
 from leakbound.estimators.base import Claim
-from leakbound.models import Model
+from leakbound.models import Model, may_change
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, VoteScores
 from leakbound.stats.noise.best_votes import BestVotes
@@ -114,7 +114,18 @@ def trial_design(parts: AuditParts) -> TrialDesign:
         draws=max(1, spec.decision.simulations // (2 * pairs)) if simulated else 1,
         copies=parts.pairs.copies.count,
         assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
+        independent=_independence(parts),
     )
+
+
+def _independence(parts: AuditParts) -> bool | None:
+    """Whether the answers of a pair are independent: False where contexts share a store."""
+    if parts.spec.design.layout != "paired":
+        return False
+    if parts.mechanism.is_application:
+        return parts.spec.system.answers_independent
+    declared = parts.mechanism.answers_independent
+    return None if declared and may_change(parts.model) else declared
 
 
 def _exact_scores(parts: AuditParts) -> KnownScores | None:

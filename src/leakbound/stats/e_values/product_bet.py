@@ -51,6 +51,11 @@ STEPS = 40  # bisections of a projection, to 1e-12 of the interval
 class ProductBet(AnytimeTest):
     """Anytime-valid test of `claim` by answers that are independent within a pair.
 
+    Args:
+        claim: Guarantee to be tested.
+        deltas: Values of delta at which a claim that is not Gaussian is read, beside its own.
+        least: Claims below this epsilon get an e-value of 0.
+
     Guarantee:
         If the claim holds for every pair given the past, and the two answers of a pair are
         independent given the past and their contexts, it is rejected with probability at most
@@ -58,10 +63,14 @@ class ProductBet(AnytimeTest):
     """
 
     def __init__(
-        self, claim: Guarantee, confidence: float = 0.95, deltas: tuple[float, ...] = (1e-5,)
+        self,
+        claim: Guarantee,
+        confidence: float = 0.95,
+        deltas: tuple[float, ...] = (1e-5,),
+        least: float = 0.0,
     ) -> None:
         self.claim, self.confidence = claim, confidence_level(confidence)
-        self._levels = read_levels(claim, deltas)
+        self._levels, self._least, self._void = read_levels(claim, deltas), least, False
         self._x: list[Floats] = []
         self._y: list[Floats] = []
 
@@ -78,6 +87,10 @@ class ProductBet(AnytimeTest):
             )
         self._x.append(xs)
         self._y.append(ys)
+
+    def void(self) -> None:
+        """Set the e-value to 0: the answers were not independent after all."""
+        self._void = True
 
     @property
     def pairs(self) -> int:
@@ -104,34 +117,38 @@ class ProductBet(AnytimeTest):
             return np.zeros((len(epsilons), 0))
         self._x, self._y = [np.concatenate(self._x)], [np.concatenate(self._y)]
         x, y = self._x[0], self._y[0]
-        weights = prior_weights(epsilons)[..., None] / (epsilons.shape[1] * x.shape[1])
-        slopes, deltas = np.exp(epsilons)[..., None], deltas[..., None]
         total = np.full((len(epsilons), len(x)), -np.inf)
-        for prior, weight in zip(PRIORS, np.moveaxis(weights, 2, 0), strict=True):
-            if not weight.any():
-                continue
-            for at in range(x.shape[1]):
-                path = _path(x[:, at], y[:, at], prior, slopes, deltas)
-                with np.errstate(divide="ignore"):
-                    each = logsumexp(path + np.log(weight), axis=1)
-                total = np.logaddexp(total, each)
+        for at in range(x.shape[1]):
+            each = product_paths(x[:, at][None], y[:, at][None], epsilons, deltas)[0]
+            total = np.logaddexp(total, each - np.log(x.shape[1]))
+        total[(epsilons < self._least).any(1) | self._void] = -np.inf
         return total
+
+
+def product_paths(x: Floats, y: Floats, epsilons: Floats, deltas: Floats) -> Floats:
+    """(audits, C, pairs) log e-values of (audits, pairs) answers against claims of (C, L) levels.
+
+    Each level and each prior is a process of its own.
+    """
+    weights = np.log(np.maximum(prior_weights(epsilons), 1e-300) / epsilons.shape[1])
+    slopes, deltas = np.exp(epsilons)[..., None], deltas[..., None]
+    starts = _starts(x.shape[1])
+    segment = np.searchsorted(starts, np.arange(x.shape[1]), "right") - 1
+    x, y = x[:, None, None], y[:, None, None]
+    total = np.full((len(x), len(epsilons), segment.size), -np.inf)
+    for prior, weight in zip(PRIORS, np.moveaxis(weights, -1, 0), strict=True):
+        p, q = (_forecast(values, one, starts) for values, one in zip((x, y), prior, strict=True))
+        a, b = project(p, q, slopes, deltas)
+        gains = _gains(x, p, a, segment) + _gains(y, q, b, segment)
+        path = logsumexp(gains.cumsum(-1) + weight[..., None], axis=2)
+        total = np.logaddexp(total, path)
+    return total
 
 
 def prior_weights(epsilons: Floats) -> Floats:
     """(..., priors) weights of the priors against claims, which sum to 1."""
     share = (epsilons**3 / (epsilons**3 + BETWEEN))[..., None]
     return np.asarray((1 - share) * SMALL + share * LARGE)
-
-
-def _path(x: Floats, y: Floats, prior: Floats, slopes: Floats, deltas: Floats) -> Floats:
-    """(C, L, pairs) log e-values of one threshold and one prior."""
-    starts = _starts(len(x))
-    p, q = (_forecast(values, one, starts) for values, one in zip((x, y), prior, strict=True))
-    a, b = project(p, q, slopes, deltas)
-    segment = np.searchsorted(starts, np.arange(len(x)), "right") - 1
-    gains = _gains(x, p, a, segment) + _gains(y, q, b, segment)
-    return np.asarray(gains.cumsum(-1))
 
 
 def _starts(pairs: int) -> npt.NDArray[np.int64]:
@@ -145,10 +162,11 @@ def _starts(pairs: int) -> npt.NDArray[np.int64]:
 
 
 def _forecast(values: Floats, prior: Floats, starts: npt.NDArray[np.int64]) -> Floats:
-    """Mean of the posterior beta law at each start, from the pairs before it."""
-    known = np.concatenate([[0.0], np.cumsum(values != 0.5)])[starts]
-    ones = np.concatenate([[0.0], np.cumsum(values == 1.0)])[starts]
-    return np.asarray((ones + prior[0]) / (known + prior.sum()))
+    """(..., starts) means of the posterior beta law, from the pairs before each start."""
+    known, ones = values != 0.5, values == 1.0
+    before = (np.cumsum(one, -1)[..., starts] - one[..., starts] for one in (known, ones))
+    seen, yes = before
+    return np.asarray((yes + prior[0]) / (seen + prior.sum()))
 
 
 def _gains(values: Floats, p: Floats, a: Floats, segment: npt.NDArray[np.int64]) -> Floats:
@@ -162,8 +180,8 @@ def project(p: Floats, q: Floats, slopes: Floats, deltas: Floats) -> tuple[Float
     """The chances under a claim with the least Kullback-Leibler divergence from p and q.
 
     Args:
-        p: (n,) chances in (0, 1) of the canary-in context.
-        q: (n,) of the canary-out context.
+        p: (..., n) chances in (0, 1) of the canary-in context.
+        q: (..., n) of the canary-out context.
         slopes: (..., 1) e^epsilon of each claim.
         deltas: (..., 1) delta of each claim.
     """
