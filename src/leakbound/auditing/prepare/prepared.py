@@ -122,7 +122,7 @@ def _independence(parts: AuditParts) -> bool | None:
     """Whether the answers of a pair are independent: False where contexts share a store."""
     if parts.spec.design.layout != "paired":
         return False
-    if parts.mechanism.is_application:
+    if parts.mechanism.application is not None:
         return parts.spec.system.answers_independent
     declared = parts.mechanism.answers_independent
     return None if declared and may_change(parts.model) else declared
