@@ -119,8 +119,8 @@ class TrialDesign:
         draws: Number of simulated outputs of each aggregate; 1 if none are simulated.
         copies: Number of other partitions that contain the canary in both contexts.
         assumption: How often the model notices canaries and raises false alarms, for the power.
-        independent: Whether the two answers of a pair are independent of each other, given what
-            came before and the two contexts; None if nobody declares it.
+        independent: Whether the two answers of a pair are declared to be independent of each other,
+            given what came before and the two contexts.
         first_look: Number of pairs of the first earlier result that was computed from the same
             pairs, if that number differs; 0 if that audit ended early. Stakes then have the same
             target as in that result. None if there is no such result.
@@ -146,7 +146,7 @@ class TrialDesign:
     draws: int = 2000
     copies: int = 0
     assumption: Assumption = PERFECT
-    independent: bool | None = False
+    independent: bool = False
     first_look: int | None = None
 
     @property

@@ -8,9 +8,8 @@ It is a mixture of e-processes over the same pairs:
   threshold.
 - "served": single outputs, each from a separate call, as in production.
 - "product": the single answers of a system once more, each bet on apart. It is valid only if the
-  two answers of a pair are independent of each other. A declared independence gives it half of the
-  weight of the score. Where nobody declares it, it counts for claims from 1 on, and the result
-  says that it is assumed. It is 0 if the state check rejects.
+  two answers of a pair are independent of each other. Where that is declared, it has half of the
+  weight of the score. It is 0 if the state check rejects.
 - "witness": whole replies, i.e. free texts with their metadata, on which a witness is learned from
   earlier pairs. Its weight is one half wherever there are such replies.
 
@@ -125,10 +124,9 @@ Replayed = Callable[[Evidence], Floats]
 # after 24 pairs (25 with a weight of 0.1).
 RELEASED = 0.12
 PRODUCT = 0.5  # share of the weight of a score that its product bet has
-LEAST_ASSUMED = 1.0  # claims below it need no assumption: replicas in turn would break it there
 INDEPENDENT = (
     "the two answers of a pair are independent of each other, given what came before and the two "
-    "contexts{}"
+    "contexts (declared, not tested)"
 )
 WITNESS = 0.5  # weight of the learned witness next to a score; it is unknown which will see more
 
@@ -252,8 +250,7 @@ class PairedEValues(ABC):
 
         reading, assumes = self.reading(replay), epsilon.assumptions
         if bets_apart(self.design):
-            how = " (nobody declares it)" if self.design.independent is None else " (declared)"
-            assumes = (*assumes, INDEPENDENT.format(how))
+            assumes = (*assumes, INDEPENDENT)
         return (
             replace(epsilon, reading=reading, assumptions=assumes),
             replace(mu, reading=reading),
@@ -291,7 +288,9 @@ class EValues(PairedEValues):
         if name == "witness":
             return WitnessEvidence(self.design, self._tested, weight)
         if name == "product":
-            self._product = product_bet(self.design)
+            self._product = ProductBet(
+                self._tested, self.design.confidence, (self.design.claim.delta,)
+            )
             return self._product
         design, known = self.design, self.design.known if name == "exact" else None
         return stats.EProcess(
@@ -419,14 +418,8 @@ def _shared(design: TrialDesign, weight: float) -> dict[str, float]:
 
 
 def bets_apart(design: TrialDesign) -> bool:
-    """Whether the two answers of a pair are single ones, and declared or assumed independent."""
-    assumed = design.independent is None and design.claim.epsilon >= LEAST_ASSUMED
-    return design.one_answer and design.answers == 1 and (design.independent is True or assumed)
-
-
-def product_bet(design: TrialDesign) -> ProductBet:
-    least = LEAST_ASSUMED if design.independent is None else 0.0
-    return ProductBet(design.tested, design.confidence, (design.claim.delta,), least)
+    """Whether the two answers of a pair are single ones, and declared to be independent."""
+    return design.independent and design.one_answer and design.answers == 1
 
 
 def _plan_weights(design: TrialDesign) -> dict[str, float]:

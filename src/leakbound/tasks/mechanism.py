@@ -117,12 +117,6 @@ class Mechanism(Protocol):
 
     @property
     @abstractmethod
-    def answers_independent(self) -> bool | None:
-        """Whether answers to different contexts are independent of each other, given what was asked
-        before: separate calls, with no draw, value or seed in common; None if nobody knows."""
-
-    @property
-    @abstractmethod
     def source(self) -> str:
         """Fingerprint of the code, so that changed code is another run; "" in this package."""
 

@@ -92,7 +92,8 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
     if spec.system.system_options:
         raise UsageError(
             "system options are arguments of an application, and no --system is given; name it, "
-            "or leave them out. Options of a mechanism are given with --option."
+            "or leave them out. A mechanism takes its options with its name, as in "
+            "report_noisy_max:partitions=5."
         )
     named, claim = spec.system.mechanism, spec.decision
     made = from_catalogue(named.kind, named.options, claim.epsilon, claim.delta)

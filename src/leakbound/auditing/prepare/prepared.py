@@ -9,9 +9,10 @@ from leakbound.attacks import ScoredAttack
 from leakbound.auditing.design.pairs import Controls, Pairs, relation_of
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.store.folder import Settings, run_folder
+from leakbound.errors import UsageError
 from leakbound.estimators import Estimator, TrialDesign, threshold_rule
 from leakbound.estimators.base import Claim
-from leakbound.models import Model, may_change
+from leakbound.models import Model
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, VoteScores
 from leakbound.stats.noise.best_votes import BestVotes
@@ -114,18 +115,20 @@ def trial_design(parts: AuditParts) -> TrialDesign:
         draws=max(1, spec.decision.simulations // (2 * pairs)) if simulated else 1,
         copies=parts.pairs.copies.count,
         assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
-        independent=_independence(parts),
+        independent=_declared_independent(parts),
     )
 
 
-def _independence(parts: AuditParts) -> bool | None:
-    """Whether the answers of a pair are independent: False where contexts share a store."""
-    if parts.spec.design.layout != "paired":
+def _declared_independent(parts: AuditParts) -> bool:
+    """Whether the operator declares the answers of a pair independent of each other."""
+    if not parts.spec.system.answers_independent:
         return False
-    if parts.mechanism.application is not None:
-        return parts.spec.system.answers_independent
-    declared = parts.mechanism.answers_independent
-    return None if declared and may_change(parts.model) else declared
+    if parts.mechanism.application is None or parts.spec.design.layout != "paired":
+        raise UsageError(
+            "answers_independent is declared of an application whose contexts share no store; "
+            "leave --answers-independent out here."
+        )
+    return True
 
 
 def _exact_scores(parts: AuditParts) -> KnownScores | None:

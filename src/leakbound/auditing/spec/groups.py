@@ -43,11 +43,10 @@ class SystemSpec(FrozenSpec):
     system_options: dict[str, JsonValue] = Field(
         default={}, description="arguments of the application's class, factory or function"
     )
-    answers_independent: bool | None = Field(
-        default=None,
+    answers_independent: bool = Field(
+        default=False,
         description="declares that the application's answers to different contexts are independent "
-        "of each other, given what was asked before: no draw, value or seed in common; undeclared: "
-        "assumed for claims from 1 on, and said so",
+        "of each other, given what was asked before: no draw, value or seed in common",
     )
     model: str = Field(
         default="pocket", description="model address: pocket, hf/<folder or id>, or openai/<model>"

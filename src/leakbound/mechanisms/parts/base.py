@@ -110,7 +110,6 @@ class MechanismBase(Mechanism):
     withheld_as: ClassVar[str | None] = None
     application: ClassVar[Any] = None
     answers_once: ClassVar[bool] = False
-    answers_independent: ClassVar[bool | None] = False
     unwritten: ClassVar[tuple[str, ...]] = ()  # fields that older records do not have
 
     @property

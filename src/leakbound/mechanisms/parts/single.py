@@ -86,7 +86,6 @@ class Undefended(MechanismBase):
     needs: ClassVar[RequestKinds] = frozenset({Complete})
     exactness: ClassVar[Exactness] = "full"
     answers_once: ClassVar[bool] = True
-    answers_independent: ClassVar[bool | None] = True
 
     @property
     def guarantee(self) -> Guarantee:

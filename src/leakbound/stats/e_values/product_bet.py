@@ -54,7 +54,6 @@ class ProductBet(AnytimeTest):
     Args:
         claim: Guarantee to be tested.
         deltas: Values of delta at which a claim that is not Gaussian is read, beside its own.
-        least: Claims below this epsilon get an e-value of 0.
 
     Guarantee:
         If the claim holds for every pair given the past, and the two answers of a pair are
@@ -67,10 +66,9 @@ class ProductBet(AnytimeTest):
         claim: Guarantee,
         confidence: float = 0.95,
         deltas: tuple[float, ...] = (1e-5,),
-        least: float = 0.0,
     ) -> None:
         self.claim, self.confidence = claim, confidence_level(confidence)
-        self._levels, self._least, self._void = read_levels(claim, deltas), least, False
+        self._levels, self._void = read_levels(claim, deltas), False
         self._x: list[Floats] = []
         self._y: list[Floats] = []
 
@@ -121,8 +119,7 @@ class ProductBet(AnytimeTest):
         for at in range(x.shape[1]):
             each = product_paths(x[:, at][None], y[:, at][None], epsilons, deltas)[0]
             total = np.logaddexp(total, each - np.log(x.shape[1]))
-        total[(epsilons < self._least).any(1) | self._void] = -np.inf
-        return total
+        return np.full_like(total, -np.inf) if self._void else total
 
 
 def product_paths(x: Floats, y: Floats, epsilons: Floats, deltas: Floats) -> Floats:

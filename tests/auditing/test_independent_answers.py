@@ -1,0 +1,62 @@
+"""Declared independence of the two answers of a pair: more evidence, and none beside state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leakbound import audit, plan
+from leakbound.errors import UsageError
+
+DECLARED = {"answers_independent": True}
+
+
+def leaky(context: Any, query: str) -> str:
+    canary = query.split('"')[1]
+    return "yes" if any(canary in row.text for row in context) else "no"
+
+
+class Remembering:
+    """Answers yes about what it was ever shown."""
+
+    def __init__(self) -> None:
+        self.seen = ""
+
+    def __call__(self, context: Any, query: str) -> str:
+        self.seen += " ".join(row.text for row in context)
+        return "yes" if query.split('"')[1] in self.seen else "no"
+
+
+def test_declared_independence_shows_more_and_is_listed() -> None:
+    plain = audit(system=leaky, epsilon=2.0, pairs=24, seed=1)
+    declared = audit(system=leaky, epsilon=2.0, pairs=24, seed=1, settings=DECLARED)
+    assert declared.verdict == "violation"
+    assert (declared.bound.epsilon or 0) > (plain.bound.epsilon or 0)
+    assert any("declared, not tested" in one for one in declared.bound.assumptions)
+    assert not any("declared" in one for one in plain.bound.assumptions)
+    assert (declared.reading.right, declared.reading.guesses) == (48, 48)
+
+
+@pytest.mark.parametrize(("epsilon", "most"), [(4.0, 150)])
+def test_a_claim_from_single_answers_takes_fewer_pairs(epsilon: float, most: int) -> None:
+    less, more = (
+        plan(system=leaky, epsilon=epsilon, pairs=100, settings=one).pairs_needed
+        for one in (DECLARED, {})
+    )
+    assert less is not None
+    assert more is not None
+    assert less <= most < more
+
+
+def test_a_system_with_state_gets_no_evidence_from_independence() -> None:
+    """The state check rejects, so the product bet is 0 and the bound is what it leaves."""
+    plain = audit(system=Remembering(), epsilon=1.0, pairs=40, seed=2)
+    declared = audit(system=Remembering(), epsilon=1.0, pairs=40, seed=2, settings=DECLARED)
+    assert any(one.code == "stateful_system" for one in declared.findings)
+    assert (declared.bound.epsilon or 0) <= (plain.bound.epsilon or 0)
+
+
+def test_only_an_application_declares_it() -> None:
+    with pytest.raises(UsageError, match="is declared of an application"):
+        plan(mechanism="few_shot", model="pocket", settings=DECLARED)
