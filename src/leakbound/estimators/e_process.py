@@ -13,9 +13,8 @@ It is a mixture of e-processes over the same pairs:
 - "witness": whole replies, i.e. free texts with their metadata, on which a witness is learned from
   earlier pairs. Its weight is one half wherever there are such replies.
 
-The second and third part detect a `release` that does not match a correct declaration. If a
-distribution is not known, the shares of simulated outputs replace it. For a system that is asked
-once, its single answer does.
+The second and third part detect a `release` that does not match a correct declaration. Where no
+distribution is known, shares of simulated outputs replace it, or the one answer of a system.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar, cast
 
 import numpy as np
@@ -119,9 +119,8 @@ def _above(scores: Floats, thresholds: Floats) -> Floats:
 
 Played = tuple[Floats, Floats]
 Replayed = Callable[[Evidence], Floats]
-# Weight of the parts that read outputs, next to the declared distribution. The exact part gives up
-# ln(1/0.88) = 0.13 of the 3.0 that a rejection at 95 % takes. Missing noise at claim 8 is detected
-# after 24 pairs (25 with a weight of 0.1).
+# Weight of the parts that read outputs: the exact part gives up ln(1/0.88) = 0.13 of the 3.0 that a
+# rejection at 95 % takes. Missing noise at claim 8 is detected after 24 pairs (25 with 0.1).
 RELEASED = 0.12
 PRODUCT = 0.5  # share of the weight of a score that its product bet has
 INDEPENDENT = (
@@ -145,21 +144,15 @@ class SequentialTest(Estimator):
         return design
 
     def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
-        """The bounds if every output tells the contexts apart, in one of the e-processes: its
-        canary-in scores are all 1, and its canary-out scores all 0."""
-        perfect = EValues(self.single(design))
-        perfect.play(self.tested_pairs(design, pairs), *_perfect(perfect.design))
-        epsilon, mu = perfect.bounds()
-        return Bounds(epsilon.epsilon or 0.0, mu.mu or 0.0)
+        """The bounds of one e-process if every canary-in score is 1, and every other one 0."""
+        return _largest(self.single(design), self.tested_pairs(design, pairs))
 
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
         """Share of simulated audits that reject, with a model as good as the design assumes.
 
-        If the Gaussian guarantee of noisy votes is tested, the actual noise is smaller than the
-        declared noise by the factor `leak`. A system that says yes or no leaks accordingly. If a
-        claim is tested, the system answers like randomised response at `leak` times the claimed
-        epsilon. Only the part of the e-process that sees most of such a leak is simulated. None if
-        an output comes neither from noisy votes nor from a single answer of a system.
+        The noise of votes is smaller than the tested guarantee declares by the factor `leak`, and a
+        yes or no leaks accordingly; against a claim, it is randomised response at `leak` times its
+        epsilon. Only the part that sees most of it is simulated. None for any other output.
         """
         one = self.single(design)
         scene, weight = _imagine(one, leak)
@@ -217,6 +210,14 @@ def _imagine(design: TrialDesign, leak: float) -> tuple[PairSimulator | None, fl
     return YesNo(*design.assumption.rates(leak * design.claim.epsilon)), scored
 
 
+@lru_cache(maxsize=64)
+def _largest(design: TrialDesign, pairs: int) -> Bounds:
+    perfect = EValues(design)
+    perfect.play(pairs, *_perfect(design))
+    epsilon, mu = perfect.bounds()
+    return Bounds(epsilon.epsilon or 0.0, mu.mu or 0.0)
+
+
 def _perfect(design: TrialDesign) -> tuple[Played, Played]:
     """Scores of a perfect attack: of outputs, and of the declared distribution as far as it can."""
     released = np.ones(1), np.zeros(1)
@@ -234,8 +235,7 @@ class PairedEValues(ABC):
         """The mixture of all e-values."""
 
     def bounds(self) -> tuple[Estimate, ...]:
-        """Lower bounds on epsilon(delta) and on mu, with what carries that of the tested
-        hypothesis."""
+        """Lower bounds on epsilon(delta) and mu, with what carries that of the hypothesis."""
         least = 1e-12  # mu implies no finite epsilon at delta 0; mu itself does not depend on delta
         process, delta = self.process, self.design.claim.delta
         epsilon = process.epsilon_lower_bound(delta)

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from importlib import metadata
 from typing import Any, TypeAlias, cast
 
 from leakbound.errors import LeakboundError, TargetError
@@ -33,6 +33,7 @@ METHODS = (
 ONE_INPUT = ("invoke", "ainvoke")  # of a LangChain runnable: a mapping that fills its prompt
 CONTEXTS = ("context", "contexts", "examples", "documents", "docs", "notes", "rows")
 QUERIES = ("query", "question", "input", "prompt", "message", "text")
+entry_points = functools.cache(metadata.entry_points)  # reads a file of each installed package
 
 
 def make_object(thing: object, name: str, options: Mapping[str, object]) -> object:

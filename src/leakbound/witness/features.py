@@ -233,9 +233,11 @@ def _word_counts(parts: _Parts) -> dict[str, float]:
 def _ascent(values: Sequence[str] | Sequence[float]) -> float:
     """Share of pairs in ascending order minus the share in descending order (Kendall's tau)."""
     some = values[:MOST_COMPARED]
+    if len(some) < 2:
+        return 0.0
     ranks = np.unique(np.array(some), return_inverse=True)[1]
     above = np.sign(ranks[None, :] - ranks[:, None])[np.triu_indices(len(some), 1)]
-    return float(above.sum() / max(above.size, 1))
+    return float(above.mean())
 
 
 def _metadata(reply: ReplyFacts, parts: _Parts, tools: Sequence[str]) -> dict[str, float]:

@@ -20,7 +20,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from leakbound.stats.arrays import Floats
 from leakbound.witness.features import SCALARS, ReplyFacts, ReplyFeatures, features
 from leakbound.witness.lexicon import COMMON_WORDS, NUMBER_WORDS, STATUS_MARKS
 from leakbound.witness.numerals import ROW, numbers_of
@@ -50,7 +49,10 @@ def mask_reply(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()
         return reply
     whole = features(reply, canary)
     scores = {name: whole.scores[name] for name in answers if name in whole.scores}
-    return ReplyFeatures(_coarse(whole.scalars, reply.text), _public(whole.strings), (), scores)
+    coarse = numbers_of(reply.text, stored=True)
+    each = zip(SCALARS, whole.scalars.tolist(), strict=True)
+    scalars = np.array([coarse.get(name, value) for name, value in each])
+    return ReplyFeatures(scalars, _public(whole.strings), (), scores)
 
 
 def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
@@ -66,12 +68,6 @@ def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
     longer = numbers["chars"] > max(map(len, answers), default=0) + 1 or not said <= known
     metadata = not math.isnan(numbers["tokens"]) or numbers["tools"] > 0
     return longer or metadata or reasons != {"finish:None"}
-
-
-def _coarse(scalars: Floats, text: str) -> Floats:
-    kept = numbers_of(text, stored=True)
-    each = zip(SCALARS, scalars.tolist(), strict=True)
-    return np.array([kept.get(name, value) for name, value in each])
 
 
 def _public(strings: Sequence[str]) -> tuple[str, ...]:

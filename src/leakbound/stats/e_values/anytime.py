@@ -24,7 +24,7 @@ from leakbound.stats.estimate import IMPLIED, Estimate
 
 # claims that a bound scans: 1 % apart, up to 20; no practical number of pairs certifies more
 GRID = np.concatenate([[0.0], 0.01 * 1.01 ** np.arange(765)])
-CHUNK = 64  # claims tested at once; most scans end within the first few chunks
+CHUNK = 192  # claims tested at once; most scans end within the first few chunks
 CELLS = 4_000_000  # claims times pairs held at once; about 100 MB of gains and paths
 ASSUMES = ("pairs are independent, or drawn so that the claim holds for each given the past",)
 CHOSEN = "chosen before each pair from earlier pairs"
