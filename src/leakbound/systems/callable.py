@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeAlias, cast
 
 from leakbound.errors import LeakboundError, TargetError
@@ -33,7 +33,6 @@ METHODS = (
 ONE_INPUT = ("invoke", "ainvoke")  # of a LangChain runnable: a mapping that fills its prompt
 CONTEXTS = ("context", "contexts", "examples", "documents", "docs", "notes", "rows")
 QUERIES = ("query", "question", "input", "prompt", "message", "text")
-entry_points = functools.cache(metadata.entry_points)  # reads a file of each installed package
 
 
 def make_object(thing: object, name: str, options: Mapping[str, object]) -> object:
@@ -269,9 +268,15 @@ class AsyncCallableSystem(AsyncSystem):
         return FunctionSession(ask, close)
 
 
+@functools.cache
+def _adapters() -> tuple[EntryPoint, ...]:
+    """Those that are installed; finding them reads a file of each installed package."""
+    return tuple(entry_points(group="leakbound.adapters"))
+
+
 def adapt(thing: object, name: str) -> System | None:
     """The system that an object of another framework stands for, as installed adapters know it."""
-    adapters = (entry.load() for entry in entry_points(group="leakbound.adapters"))
+    adapters = (entry.load() for entry in _adapters())
     return next((found for one in adapters if (found := one(thing, name)) is not None), None)
 
 
