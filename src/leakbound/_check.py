@@ -58,7 +58,7 @@ def of_one_shape(broadcast: bool = False, **values: npt.ArrayLike) -> list[npt.N
 
 def at_least(name: str, value: Number, low: float) -> Number:
     """Numbers, none of them NaN, none below `low`."""
-    must = f"a number of at least {low:g}"
+    must = "a number" if low == -math.inf else f"a number of at least {low:g}"
     _all(name, value, floats(name, value, must) >= low, must)
     return value
 

@@ -242,12 +242,16 @@ def describe_call(
     handed, address = _open_system(given, guarantee, source)
     _open_claim(given)
     handed, named = _components(given, handed)
-    rest = {key: value for key, value in given.items() if value is not None}
+    empty = {key for key, value in parameters.items() if value is None and key in NEVER_EMPTY}
+    rest = {key: value for key, value in given.items() if value is not None or key in empty}
     return {**address, **named, **rest}, handed
 
 
 _Values = dict[str, object]  # of parameters, or of keys of a spec
 PARAMETERS = ("system", *AuditParameters.__annotations__)
+NEVER_EMPTY = {
+    key for key, kind in AuditParameters.__annotations__.items() if "None" not in str(kind)
+}
 
 
 def require_known(parameters: Mapping[str, object], what: str = "audit") -> None:

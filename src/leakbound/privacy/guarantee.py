@@ -290,8 +290,8 @@ class Composed:
     Examples:
         >>> Composed((Gaussian(3.0, 1.0), Gaussian(4.0, 1.0))).epsilon(0.5) == gdp_epsilon(5.0, 0.5)
         True
-        >>> round(Composed((PureDP(0.1),), (50,)).epsilon(1e-5), 2)
-        2.85
+        >>> round(Composed((PureDP(0.1),), (50,)).epsilon(1e-5), 3)
+        2.845
     """
 
     parts: tuple[Guarantee, ...]

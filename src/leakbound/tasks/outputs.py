@@ -143,7 +143,7 @@ def pack(aggregate: Aggregate) -> str:
     """An aggregate (PRIVATE) as JSON, which `unpack` reads.
 
     Examples:
-        >>> packed(Votes((3, 1, 0)))
+        >>> pack(Votes((3, 1, 0)))
         '[3, 1, 0]'
     """
     if isinstance(aggregate, Votes) and aggregate.reply is None and not aggregate.channels:
