@@ -171,19 +171,22 @@ def test_no_module_is_written_against_what_is_announced() -> None:
 
 @pytest.mark.torch
 def test_no_warning_of_others_reaches_the_screen(tmp_path: Path) -> None:
-    """In one new interpreter, as each says a thing once: the four systems of the demonstration, an
+    """In one new interpreter, as each says a thing once: the systems of the demonstration, an
     attribution, a private answer and images.
     """
     pytest.importorskip("PIL")
-    few = ["--shots", "2", "--pairs", "2"]
+    few = ["--shots", "2", "--pairs", "2", "--controls", "1"]
+    voting = ["--mechanism", "report_noisy_max", "--partitions", "2", "--threshold", "0"]
     images = ["--task", "pseudo_names", "--model", "pocket-vision", "--canary", "patchwork"]
     codes, _, errors = batch(
-        ["demo", "--pairs", "5"],
+        ["audit", *few],
+        ["audit", *few, "--mechanism", "prompt_defense"],
+        ["audit", *few, *voting],
         ["influence", "--text", "The code is 7.", "--query", "Which?", "--max-tokens", "3"],
         ["answer", "--shots", "4", "my card was charged"],
         ["audit", *images, *few],
         cwd=tmp_path,
         OMP_NUM_THREADS="1",
     )
-    assert codes == [0, 0, 0, 3], errors
+    assert codes == [3, 3, 3, 0, 0, 3], errors
     assert not re.search(r"Warning|deprecated|site-packages|LOAD REPORT", errors), errors

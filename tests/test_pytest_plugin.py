@@ -196,10 +196,9 @@ def test_a_model_is_not_opened_for_stored_trials(app: Path) -> None:
         "    privacy_audit.check(record)\n"
         "    assert ('torch' in sys.modules) == request.config.getoption('--privacy-live')\n"
     )
-    unknown = new_pytest_in(app, "test_model.py")
-    assert "no trials of this model are stored" in unknown.stdout
-    for flags in (["--privacy-live", "-W", "default"], []):
-        done = new_pytest_in(app, "test_model.py", *flags)
+    assert "no trials of this model are stored" in pytest_in(app, "test_model.py").stdout
+    for run, flags in ((pytest_in, ["--privacy-live", "-W", "default"]), (new_pytest_in, [])):
+        done = run(app, "test_model.py", *flags)
         assert counts(done) == {"passed": 1}, done.stdout
 
 

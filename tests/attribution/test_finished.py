@@ -80,7 +80,7 @@ def test_an_interrupted_command_goes_on_to_the_same_record(
         "--ngram",
         "16",
         "--max-tokens",
-        "8",
+        "3",
         "--out",
         "stopped",
     )
@@ -90,7 +90,7 @@ def test_an_interrupted_command_goes_on_to_the_same_record(
     assert not list((many / "stopped").glob("*partial*"))
     found = load_influence(many / "stopped").attributions
     whole = attribute(
-        notes(COUNT), pocket, InfluenceSettings(ngrams=(16,), max_tokens=8)
+        notes(COUNT), pocket, InfluenceSettings(ngrams=(16,), max_tokens=3)
     ).attributions
     for a, b in zip(whole, found, strict=True):
         assert (a.context, a.readings[0].token_ids) == (b.context, b.readings[0].token_ids)
@@ -107,7 +107,7 @@ def test_an_interrupted_study_goes_on(many: Path, monkeypatch: pytest.MonkeyPatc
         "--values",
         "0.5,1",
         "--max-tokens",
-        "8",
+        "3",
         "--out",
         "study",
     )

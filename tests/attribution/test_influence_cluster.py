@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from commands import cli
 
-pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
 pytest.importorskip("torch")
 
-pytestmark = pytest.mark.hosts
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (the extra ray)"),
+]
 
 
 def test_influence_over_a_cluster_has_the_bytes_of_one_process(tmp_path: Path) -> None:

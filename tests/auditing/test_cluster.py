@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from contextlib import closing
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,10 @@ from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.tasks import Context
 
-pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
-
-pytestmark = pytest.mark.hosts
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (the extra ray)"),
+]
 
 # Workers stop at 40 of 120 calls, until three have made calls: then one was killed and replaced.
 SYSTEM = """

@@ -34,6 +34,10 @@ def answer(context, query):
 """
 
 
+AUDIT = ("audit", "--system", "python:system.py:answer", "--data", "rows.jsonl", "--pairs", "21",
+         "--batch-pairs", "2")  # fmt: skip
+
+
 def spec(folder: Path, **values: Any) -> Any:
     (folder / "system.py").write_text(SYSTEM)
     known = {"data": str(folder / "rows.jsonl"), "system": f"python:{folder / 'system.py'}:answer"}
@@ -41,8 +45,7 @@ def spec(folder: Path, **values: Any) -> Any:
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
-    return launch("audit", "--system", "python:system.py:answer", "--data", "rows.jsonl",
-                  "--pairs", "21", "--batch-pairs", "2", *options, cwd=folder)  # fmt: skip
+    return launch(*AUDIT, *options, cwd=folder)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -53,7 +56,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
 def test_processes_side_by_side_give_the_bytes_of_one(tmp_path: Path, data_file: Path) -> None:
     (tmp_path / "system.py").write_text(SYSTEM)
     running = [start(tmp_path, "--shard", f"{i}/3", "--out", f"part{i}") for i in (1, 2, 3)]
-    assert ended(start(tmp_path, "--out", "whole"))[0] == 1
+    assert cli(*AUDIT, "--out", "whole", cwd=tmp_path).returncode == 1
     for i, process in enumerate(running, 1):
         code, said = ended(process)
         assert code == 0, said
@@ -71,7 +74,7 @@ def test_shards_may_share_a_folder(tmp_path: Path, data_file: Path) -> None:
     (tmp_path / "system.py").write_text(SYSTEM)
     for process in [start(tmp_path, "--shard", f"{i}/2", "--out", "shared") for i in (1, 2)]:
         assert ended(process)[0] == 0
-    assert ended(start(tmp_path, "--out", "shared", "--replay"))[0] == 1
+    assert cli(*AUDIT, "--out", "shared", "--replay", cwd=tmp_path).returncode == 1
 
 
 @given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 7))

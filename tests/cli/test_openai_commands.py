@@ -33,7 +33,14 @@ from loopback.speaking import speaking
 pytestmark = [pytest.mark.process, pytest.mark.torch]
 
 KEY = "sk-kept-away-from-everything-1234"
-AUDIT = {"mechanism": "few_shot", "pairs": 6, "shots": 6, "batch_pairs": 2, "simulations": 1000}
+AUDIT = {
+    "mechanism": "few_shot",
+    "pairs": 6,
+    "shots": 6,
+    "batch_pairs": 2,
+    "simulations": 1000,
+    "controls": 2,
+}
 
 
 @pytest.fixture(scope="module")

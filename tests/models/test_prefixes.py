@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -101,17 +102,23 @@ def same(one: Any, two: Any) -> None:
         np.testing.assert_allclose(one, two, atol=1e-4)
 
 
-NETS = {"llama": network(), "gpt_neox": network("gpt_neox"),
-        "opt": network("opt", ffn_dim=64, word_embed_proj_dim=32),
-        "mistral": network("mistral", sliding_window=24)}  # fmt: skip
+KINDS: dict[str, dict[str, int]] = {
+    "llama": {}, "gpt_neox": {}, "opt": {"ffn_dim": 64, "word_embed_proj_dim": 32},
+    "mistral": {"sliding_window": 24},
+}  # fmt: skip
+
+
+@cache
+def known(kind: str) -> Any:
+    return network(kind, **KINDS[kind])
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 @pytest.mark.parametrize("budget", [1 << 20, 30_000, 6_000])
-@pytest.mark.parametrize("kind", list(NETS))
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_what_was_asked_before_changes_no_answer(kind: str, budget: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    rows, kept, fresh = pool(rng), wrap(NETS[kind], budget), wrap(NETS[kind], 0)
+    rows, kept, fresh = pool(rng), wrap(known(kind), budget), wrap(known(kind), 0)
     for _ in range(12):
         requests = asked(rng, rows)
         for one, two in zip(kept.answer(requests), fresh.answer(requests), strict=True):
@@ -126,7 +133,7 @@ def test_rows_that_grow_get_the_answers_of_rows_alone(growing: bool) -> None:
     no batch is held.
     """
     rng = np.random.default_rng(5)
-    kept, fresh = wrap(NETS["llama"], 1 << 20 if growing else 40_000), wrap(NETS["llama"], 0)
+    kept, fresh = wrap(known("llama"), 1 << 20 if growing else 40_000), wrap(known("llama"), 0)
     experts, said = [start(rng, n) for n in (12, 40, 40, 71)], ()
     for step in range(10):
         said += ids(rng, int(rng.integers(1, 4)))
@@ -139,14 +146,14 @@ def test_rows_that_grow_get_the_answers_of_rows_alone(growing: bool) -> None:
 
 def test_answers_that_outgrow_a_sliding_window_are_those_of_rows_alone() -> None:
     """Rows of different lengths, all within the window of 24 until the answer has grown."""
-    rng, model = np.random.default_rng(7), wrap(NETS["mistral"])
+    rng, model = np.random.default_rng(7), wrap(known("mistral"))
     lead = ids(rng, 6)
     requests = [Complete(lead + ids(rng, more), max_tokens=40, stop=()) for more in (3, 9, 15)]
     assert model.answer(requests) == [model.answer([request])[0] for request in requests]
 
 
 def test_sliding_windows_keep_nothing() -> None:
-    model = wrap(NETS["mistral"])
+    model = wrap(known("mistral"))
     model.answer([NextLogits(ids(np.random.default_rng(0), 60))])
     assert model.passes.store.bytes == 0
 
@@ -161,7 +168,7 @@ def test_a_growing_rope_keeps_nothing() -> None:
 
 def test_a_second_query_over_the_same_context_runs_only_the_query() -> None:
     rng = np.random.default_rng(1)
-    model = wrap(copy.deepcopy(NETS["llama"]), 4 << 20, batch_tokens=8192)
+    model = wrap(copy.deepcopy(known("llama")), 4 << 20, batch_tokens=8192)
     taken = counter(model)
     head, contexts, queries = (
         start(rng, 18),
@@ -179,7 +186,7 @@ def test_a_second_query_over_the_same_context_runs_only_the_query() -> None:
 
 def test_rows_found_to_different_lengths_run_in_one_batch() -> None:
     rng = np.random.default_rng(2)
-    model = wrap(copy.deepcopy(NETS["llama"]))
+    model = wrap(copy.deepcopy(known("llama")))
     taken, rows = counter(model), [start(rng, n) for n in (20, 50, 100)]
     model.answer([NextLogits(row) for row in rows])
     taken()
@@ -191,7 +198,7 @@ def test_rows_found_to_different_lengths_run_in_one_batch() -> None:
 
 def test_new_rows_do_not_make_old_ones_run_again() -> None:
     rng = np.random.default_rng(2)
-    model = wrap(copy.deepcopy(NETS["llama"]), 4 << 20, batch_tokens=8192)
+    model = wrap(copy.deepcopy(known("llama")), 4 << 20, batch_tokens=8192)
     taken, rows, query = counter(model), [start(rng, 60) for _ in range(12)], ids(rng, 9)
     model.answer([NextLogits(row + query) for row in rows[:11]])
     taken()
@@ -201,7 +208,7 @@ def test_new_rows_do_not_make_old_ones_run_again() -> None:
 
 def test_decoding_token_by_token_runs_one_token_a_row() -> None:
     rng = np.random.default_rng(3)
-    model = wrap(copy.deepcopy(NETS["llama"]), 4 << 20)
+    model = wrap(copy.deepcopy(known("llama")), 4 << 20)
     taken, experts, said = counter(model), [start(rng, 20 + i) for i in range(10)], ()
     model.answer([NextLogits(row) for row in experts])
     taken()
@@ -213,7 +220,7 @@ def test_decoding_token_by_token_runs_one_token_a_row() -> None:
 
 def test_two_contexts_can_be_decoded_in_turn() -> None:
     rng = np.random.default_rng(4)
-    model = wrap(copy.deepcopy(NETS["llama"]), 4 << 20)
+    model = wrap(copy.deepcopy(known("llama")), 4 << 20)
     taken, sides, said = counter(model), [[start(rng, 30) for _ in range(4)] for _ in range(2)], ()
     for step in range(4):
         for side in sides:
@@ -226,7 +233,7 @@ def test_two_contexts_can_be_decoded_in_turn() -> None:
 def test_a_common_beginning_ends_with_its_last_keys() -> None:
     """Nothing is computed of it that only logits need; in pieces, of no piece but the last."""
     rng, reached = np.random.default_rng(6), []
-    model = wrap(copy.deepcopy(NETS["llama"]), batch_tokens=64)
+    model = wrap(copy.deepcopy(known("llama")), batch_tokens=64)
     model.model.model.layers[-1].mlp.register_forward_pre_hook(
         lambda _module, args: reached.append(args[0].shape[0] * args[0].shape[1])
     )
@@ -235,7 +242,7 @@ def test_a_common_beginning_ends_with_its_last_keys() -> None:
     got = model.answer(requests)
     assert sum(reached) == 2 * 5
     for request, one in zip(requests, got, strict=True):
-        same(one, wrap(NETS["llama"], 0).answer([request])[0])
+        same(one, wrap(known("llama"), 0).answer([request])[0])
 
 
 # --- what is kept
@@ -243,7 +250,7 @@ def test_a_common_beginning_ends_with_its_last_keys() -> None:
 
 def test_the_least_recently_used_row_goes_first() -> None:
     rng = np.random.default_rng(6)
-    model = wrap(copy.deepcopy(NETS["llama"]), 3 * 40 * TOKEN)
+    model = wrap(copy.deepcopy(known("llama")), 3 * 40 * TOKEN)
     taken, (a, b, c, d) = counter(model), [start(rng, 40) for _ in range(4)]
     request = [
         Complete(row, 1) for row in (a, b, c, a, d)
@@ -258,7 +265,7 @@ def test_the_least_recently_used_row_goes_first() -> None:
 
 
 def test_a_longer_row_takes_the_place_of_its_beginning() -> None:
-    model, row = wrap(NETS["llama"]), ids(np.random.default_rng(7), 90)
+    model, row = wrap(known("llama")), ids(np.random.default_rng(7), 90)
     for length in (30, 60, 90):
         model.answer([Complete(row[:length], 1)])
         assert model.passes.store.bytes == length * TOKEN
@@ -266,7 +273,7 @@ def test_a_longer_row_takes_the_place_of_its_beginning() -> None:
 
 def test_many_answers_to_one_prompt_are_kept_once() -> None:
     rng = np.random.default_rng(8)
-    model, row = wrap(NETS["llama"]), ids(rng, 90)
+    model, row = wrap(known("llama")), ids(rng, 90)
     model.answer([Complete(row + ids(rng, 3), 1) for _ in range(5)])
     assert model.passes.store.bytes == 2 * 93 * TOKEN  # the last row is handed on, besides
 
@@ -280,20 +287,20 @@ def test_what_no_later_row_starts_with_is_not_copied(monkeypatch: pytest.MonkeyP
         return block(state, at, length)
 
     monkeypatch.setattr(State, "block", counted)
-    model, row = wrap(NETS["llama"], batch_tokens=64), start(rng, 120)
+    model, row = wrap(known("llama"), batch_tokens=64), start(rng, 120)
     model.answer([ScoreTokens(row, (7, 8))])
     copies.clear()
     windows = [row[:at] + row[at + 4 :] for at in range(90, 66, -1)]
     scores = model.answer([ScoreTokens(window, (7, 8)) for window in windows])
     assert len(copies) == 1
-    alone = wrap(NETS["llama"], cache_bytes=0)
+    alone = wrap(known("llama"), cache_bytes=0)
     for window, score in zip(windows, scores, strict=True):
         assert np.allclose(alone.answer([ScoreTokens(window, (7, 8))])[0], score, atol=1e-5)
 
 
 def test_forget_empties_the_store() -> None:
     rng = np.random.default_rng(9)
-    model = wrap(copy.deepcopy(NETS["llama"]))
+    model = wrap(copy.deepcopy(known("llama")))
     taken, row = counter(model), start(rng, 60)
     model.answer([NextLogits(row)])
     assert model.passes.store.bytes > 0
@@ -305,7 +312,7 @@ def test_forget_empties_the_store() -> None:
 
 
 def test_no_repr_shows_token_ids() -> None:
-    model, row = wrap(NETS["llama"]), tuple(range(201, 240))
+    model, row = wrap(known("llama")), tuple(range(201, 240))
     model.answer([NextLogits(row), NextLogits((*row, 250))])
     store = model.passes.store
     things = [

@@ -159,7 +159,9 @@ def test_nothing_of_a_call_is_kept(pocket: TransformersModel) -> None:
 
 
 def test_a_record_says_how_answers_were_computed(pocket: TransformersModel, tmp_path: Any) -> None:
-    result = leakbound.audit(mechanism="report_noisy_max", pairs=5, out=tmp_path, epsilon=1)
+    result = leakbound.audit(
+        mechanism="report_noisy_max", pairs=5, shots=10, controls=1, out=tmp_path, epsilon=1
+    )
     said = result.provenance
     assert said["computation"] == "exact"
     labels = json.loads(said["label_ids"])
