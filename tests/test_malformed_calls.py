@@ -34,7 +34,7 @@ CALLS: list[tuple[Callable[[], object], str]] = [
     (lambda: _audit(delta=1), "delta is 1; it must be less than 1."),
     (lambda: _audit(confidence=95), "Did you mean 0.95?"),
     (lambda: _audit(seed=None), "seed is empty; it must be a whole number."),
-    (lambda: _audit(threshold=NAN), "and its value is nan; it must be a number."),
+    (lambda: _audit(threshold=NAN), "and its value is NaN; it must be a number."),
     (lambda: _audit(system="app.py"), "Did you mean 'python:app.py:OBJECT'?"),
     (lambda: _audit("rows.jsonl"), "rows is str; it must be a list of examples or (input, label)"),
     (lambda: _audit("rows.jsonl"), "A file of rows is named with data=..."),

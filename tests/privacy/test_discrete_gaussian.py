@@ -105,7 +105,7 @@ def test_what_is_out_of_range_is_said() -> None:
     with pytest.raises(UsageError, match="sigma"):
         DiscreteGaussian(0.0)
     assert DiscreteGaussian(2.0, 1).sensitivity == 1.0
-    with pytest.raises(UsageError, match="moves is 0; it must be a whole number of at least 1"):
+    with pytest.raises(UsageError, match="moves is 0; it must be at least 1"):
         DiscreteGaussian(1.0, 0)
     with pytest.raises(UsageError, match="delta is 0; Gaussian noise on counts needs a delta"):
         calibrate_discrete_gaussian(1.0, 0.0)

@@ -369,8 +369,8 @@ class LastTokenFree(cm.ProductOfExperts):
     """The last token of a free answer is not counted."""
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        ((token, tokens),) = leaves(cm.ProductOfExperts.cost(self, task, query))
-        return compose([token] * max(1, tokens - 1))
+        parts = leaves(cm.ProductOfExperts.cost(self, task, query))
+        return compose(parts[1:] or parts)
 
 
 VOTES, EXPERTS = ReportNoisyMax(SIGMA), cm.ProductOfExperts.calibrated(2.0, 1e-5, tokens=3)

@@ -38,8 +38,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if delta == 0 or math.isinf(rho):
         return math.inf
     log = -math.log(delta)
-    first = math.sqrt(log) / math.sqrt(rho)  # the best order less 1 is at most this
-    _, above = bisect(lambda a: rho * a * a + math.log1p(a) >= log, 0.0, first, HALVINGS)
+    first = math.sqrt(log / rho)  # the best order less 1 is at most this
+    _, above = bisect(lambda a: rho * a**2 + math.log1p(a) >= log, 0.0, first, HALVINGS)
     terms = (rho, above * rho, -math.log1p(1 / above), log / above, -math.log1p(above) / above)
     return max(0.0, math.fsum(terms) + ROUNDING * max(map(abs, terms)))
 

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import count as whole_number
-from leakbound._check import delta_value, epsilon_value, positive, within
+from leakbound._check import delta_value, positive
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon, zcdp_rho
 from leakbound.privacy.relation import Relation
-from leakbound.privacy.rounding import MANY, bisect
+from leakbound.privacy.rounding import bisect
 
 Floats = npt.NDArray[np.float64]
 REACH = 13.0  # half the support, in standard deviations: less than 2 exp(-84) = 7e-37 lies beyond
@@ -26,9 +26,6 @@ HALVINGS = 100
 # Largest support of a sum of noise for which the exact loss is computed; that takes a tenth of a
 # second. Above it, the bound of zCDP is used, which is up to a tenth larger.
 LARGEST = 1 << 14
-MOST_STEPS = 32  # sizes of steps, each of which takes a convolution
-MOST_SUMMED = 1_000_000  # counts whose tails, cut off one by one, stay below `TAIL`
-LARGEST_SIGMA = 500_000.0  # of a table of the noise, which takes half a second
 
 
 def discrete_gaussian_pmf(sigma: float) -> Floats:
@@ -37,8 +34,8 @@ def discrete_gaussian_pmf(sigma: float) -> Floats:
     (2 m + 1,) probabilities of -m to m; less than 1e-30 lies beyond.
 
     Args:
-        sigma: Parameter of the noise, above 0 and at most 500,000. Small values are slightly above
-            the standard deviation.
+        sigma: Parameter of the noise, above 0. Small values are slightly above the standard
+            deviation.
 
     Reference:
         Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
@@ -49,17 +46,14 @@ def discrete_gaussian_pmf(sigma: float) -> Floats:
         >>> p.size, round(float(p[13]), 4), round(float(p[14] / p[13]), 4)  # exp(-1/2)
         (27, 0.3989, 0.6065)
     """
-    within("sigma", positive("sigma", sigma), 0.0, LARGEST_SIGMA)
+    positive("sigma", sigma)
     m = max(1, math.ceil(REACH * sigma))
-    with np.errstate(over="ignore"):
-        weights = np.exp(-((np.arange(-m, m + 1) / sigma) ** 2) / 2)
+    weights = np.exp(-((np.arange(-m, m + 1) / sigma) ** 2) / 2)
     return np.asarray(weights / weights.sum())
 
 
 def discrete_gaussian_delta(epsilon: float, sigma: float, shift: Sequence[int]) -> float:
     """Exact delta(epsilon) of integer counts with independent discrete Gaussian noise, rounded up.
-
-    If the sum of the noise has a large support, it is the bound of zCDP.
 
     Args:
         epsilon: Privacy parameter, at least 0.
@@ -74,15 +68,8 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, shift: Sequence[int]) 
         >>> round(discrete_gaussian_delta(1.0, 3.0, (1, -1)), 6)
         0.004489
     """
-    positive("sigma", sigma)
-    epsilon_value(epsilon)
-    moved = _move(shift)
-    if not moved:
-        return 0.0
-    if _is_small(sigma, moved):
-        return _delta(epsilon, *_losses(sigma, moved))
-    rho = _rho(sigma, moved)
-    return bisect(lambda d: zcdp_epsilon(rho, d) <= epsilon, 0.0, 1.0, HALVINGS)[1]
+    loss, mass = _losses(sigma, _move(shift))
+    return _delta(epsilon, loss, mass)
 
 
 def discrete_gaussian_epsilon(sigma: float, shift: Sequence[int], delta: float) -> float:
@@ -99,41 +86,28 @@ def discrete_gaussian_epsilon(sigma: float, shift: Sequence[int], delta: float) 
         1.8675
     """
     delta_value(delta)
-    return _epsilon(positive("sigma", sigma), _move(shift), delta)
+    moved = _move(shift)
+    if not moved:
+        return 0.0
+    if delta == 0:
+        return math.inf
+    rho = sum(step**2 for step in moved) / (2 * sigma**2)
+    return min(_exact_epsilon(sigma, moved, delta), zcdp_epsilon(rho, delta))
 
 
-Moves = tuple[tuple[int, int], ...]  # sizes of steps, and how many counts move by each
-
-
-def _move(shift: Sequence[int]) -> Moves:
-    """Signs and order of the steps do not affect the loss."""
-    sizes = Counter(whole_number("a step of shift", abs(step), 0, MANY) for step in shift)
-    return tuple(sorted((step, times) for step, times in sizes.items() if step))
-
-
-def _rho(sigma: float, moved: Moves) -> float:
-    """The parameter of zero-concentrated DP."""
-    mu = math.sqrt(sum(times * step**2 for step, times in moved)) / sigma
-    return mu * mu / 2
-
-
-def _is_small(sigma: float, moved: Moves) -> bool:
-    """Whether the exact loss is quick to compute, and no loss is too large for a float."""
-    rho = _rho(sigma, moved)
-    support = REACH * sigma * max(math.sqrt(2 * rho) * sigma, max(moved)[0])
-    if max(support, max(moved)[0]) > LARGEST / 2 or len(moved) > MOST_STEPS:
-        return False
-    return sum(times for _, times in moved) <= MOST_SUMMED and rho < 1e290
+def _move(shift: Sequence[int]) -> tuple[int, ...]:
+    """Sizes of the steps. Their signs and their order do not affect the loss."""
+    return tuple(sorted(abs(int(step)) for step in shift if step))
 
 
 Sum = tuple[Floats, int]  # probabilities of the sum of step times noise; sum of squared steps
 
 
 @lru_cache(maxsize=64)  # a bisection over epsilon reads the same entry many times
-def _losses(sigma: float, moved: Moves) -> tuple[Floats, Floats]:
+def _losses(sigma: float, moved: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Privacy losses in ascending order, and their probabilities."""
     found: Sum = np.ones(1), 0
-    for step, times in moved:
+    for step, times in Counter(moved).items():
         found = _add(sigma, found, _repeat(sigma, (_spread(sigma, step), step**2), times))
     mass, square = found
     total = np.arange(mass.size) - mass.size // 2
@@ -172,19 +146,17 @@ def _delta(epsilon: float, loss: Floats, mass: Floats) -> float:
     return min(1.0, kept * (1 + MARGIN) + TAIL)
 
 
-def _epsilon(sigma: float, moved: Moves, delta: float) -> float:
-    """Exact epsilon, or the bound of zCDP if that would take too long."""
-    if not moved:
-        return 0.0
-    loose = zcdp_epsilon(_rho(sigma, moved), delta_value(delta))
-    if delta <= TAIL or not _is_small(sigma, moved):
-        return loose
+def _exact_epsilon(sigma: float, moved: tuple[int, ...], delta: float) -> float:
+    """Exact epsilon, or infinity if it would take too long to compute."""
+    spread = math.sqrt(sum(step**2 for step in moved))
+    if 2 * REACH * sigma * spread > LARGEST or delta <= TAIL:
+        return math.inf
     loss, mass = _losses(sigma, moved)
     if _delta(0.0, loss, mass) <= delta:
         return 0.0
     most = max(0.0, float(loss[-1]))
     _, found = bisect(lambda e: _delta(e, loss, mass) <= delta, 0.0, most, HALVINGS)
-    return min(found * (1 + MARGIN), loose)
+    return found * (1 + MARGIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +183,8 @@ class DiscreteGaussian:
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
-        whole_number("moves", self.moves, 1, MANY)
+        if whole_number("moves", self.moves) < 1:
+            raise UsageError(f"moves is {self.moves}; it must be at least 1.")
 
     @property
     def sensitivity(self) -> float:
@@ -220,11 +193,11 @@ class DiscreteGaussian:
     @property
     def rho(self) -> float:
         """The parameter of zero-concentrated DP: sensitivity^2/(2 sigma^2)."""
-        return _rho(self.sigma, ((1, self.moves),))
+        return self.moves / (2 * self.sigma**2)
 
     def epsilon(self, delta: float) -> float:
         """Exact epsilon, see `discrete_gaussian_epsilon`."""
-        return _epsilon(self.sigma, ((1, self.moves),), delta)
+        return discrete_gaussian_epsilon(self.sigma, (1,) * self.moves, delta)
 
     def describe(self) -> str:
         return (
@@ -236,12 +209,10 @@ class DiscreteGaussian:
 def calibrate_discrete_gaussian(epsilon: float, delta: float, moves: int = 2) -> float:
     """The smallest sigma of noise on counts that is enough for a claim, rounded towards privacy.
 
-    Infinity if no float is enough.
-
     Args:
         epsilon: epsilon of the claim, above 0.
         delta: delta of the claim in (0, 1).
-        moves: Number of counts that one example changes by one, at least 1.
+        moves: Number of counts that one example changes by one.
 
     Raises:
         UsageError: If an argument lies outside its range. At delta = 0 no such noise is enough.
@@ -262,12 +233,7 @@ def calibrate_discrete_gaussian(epsilon: float, delta: float, moves: int = 2) ->
         raise UsageError(
             "delta is 0; Gaussian noise on counts needs a delta above 0, such as 1e-5."
         )
-    rho = zcdp_rho(epsilon, delta)
-    high = (
-        math.sqrt(whole_number("moves", moves, 1, MANY) / 2) / math.sqrt(rho) if rho else math.inf
-    )
-    if math.isinf(high):
-        return high
+    high = math.sqrt(moves / (2 * zcdp_rho(epsilon, delta)))  # enough, by zCDP
 
     def enough(sigma: float) -> bool:
         return DiscreteGaussian(sigma, moves).epsilon(delta) <= epsilon

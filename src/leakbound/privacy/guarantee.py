@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import at_least, delta_value, epsilon_value, floats, positive, within
-from leakbound._check import count as whole_number
+from leakbound._check import at_least, delta_value, epsilon_value, positive, within
 from leakbound.errors import UsageError
-from leakbound.privacy.compose import Subsampled, pure_composition_epsilon
 from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.discrete_gaussian import DiscreteGaussian
 from leakbound.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
 from leakbound.privacy.relation import Relation
-from leakbound.privacy.renyi import RDP
-from leakbound.privacy.rounding import MANY, ROUNDING, sum_up, times_up
+from leakbound.privacy.renyi import RDP, compose_rdp
+from leakbound.privacy.rounding import sum_up
 
 # Values of delta at which a trade-off curve is evaluated if the guarantee has no closed form: 0 for
 # pure DP, and the orders of magnitude that matter for error rates that a few hundred to a million
 # trials can resolve.
 DELTAS = (0.0, 1e-9, 1e-5, 1e-3, 0.01, 0.1)
-LARGEST_EXPONENT = 700.0  # e^700 is about the largest float
 
 
 @runtime_checkable
@@ -133,7 +128,7 @@ class BoundedRange:
     @property
     def rho(self) -> float:
         """The parameter of zero-concentrated DP."""
-        return self.value * self.value / 8
+        return self.value**2 / 8
 
     def epsilon(self, delta: float) -> float:
         """The smaller of the epsilons of pure DP and of zCDP."""
@@ -214,7 +209,6 @@ class NonPrivate:
 
     def epsilon(self, delta: float) -> float:
         """Infinity, at any delta."""
-        delta_value(delta)
         return math.inf
 
     def describe(self) -> str:
@@ -227,45 +221,28 @@ SUMS: tuple[tuple[Kinds, Kinds], ...] = (
     ((Gaussian,), (ZCDP,)),
     ((Gaussian,), (ZCDP, DiscreteGaussian)),
     ((Gaussian,), (ZCDP, DiscreteGaussian, BoundedRange)),
-    ((Gaussian,), (ZCDP, DiscreteGaussian, BoundedRange, PureDP)),
     ((), (ZCDP, DiscreteGaussian, BoundedRange, Gaussian)),
-    ((), (ZCDP, DiscreteGaussian, BoundedRange, Gaussian, PureDP)),
 )
-Runs = tuple[tuple[Guarantee, int], ...]  # guarantees, and how often each of them occurs
 
 
 def _rho(part: Guarantee) -> float:
-    match part:
-        case Gaussian():
-            return part.mu * part.mu / 2
-        case PureDP():  # Bun and Steinke (TCC 2016), Proposition 1.4
-            return part.value * part.value / 2
-        case ZCDP() | DiscreteGaussian() | BoundedRange():
-            return part.rho
-    return 0.0
+    if isinstance(part, Gaussian):
+        return part.mu**2 / 2
+    return part.rho if isinstance(part, ZCDP | DiscreteGaussian | BoundedRange) else 0.0
 
 
-def _merge(runs: Runs) -> Runs:
-    """Merge equal parts, RDP parts, and noise of equal parameters, whose moves or samples add."""
-    renyi = [(part, times) for part, times in runs if isinstance(part, RDP)]
-    moves: Counter[tuple[float, Relation]] = Counter()
-    steps: Counter[tuple[float, float]] = Counter()
-    rest: list[tuple[Guarantee, int]] = []
-    for part, times in runs:
+def _merge(parts: list[Guarantee]) -> list[Guarantee]:
+    """Merge RDP parts into one and discrete noise of equal sigma into one; keep the others."""
+    renyi = [part for part in parts if isinstance(part, RDP)]
+    moves: dict[float, DiscreteGaussian] = {}
+    for part in parts:
         if isinstance(part, DiscreteGaussian):
-            moves[part.sigma, part.relation] += part.moves * times
-        elif isinstance(part, Subsampled):
-            steps[part.sigma, part.rate] += int(part.steps) * times
-        elif not isinstance(part, RDP):
-            rest.append((part, times))
-    if renyi:
-        value = sum_up(times_up(part.value, times) for part, times in renyi)
-        rest.append((RDP(min(part.order for part, _ in renyi), value, renyi[0][0].relation), 1))
-    return (
-        *rest,
-        *((DiscreteGaussian(sigma, n, relation), 1) for (sigma, relation), n in moves.items()),
-        *((Subsampled(sigma, rate, n), 1) for (sigma, rate), n in steps.items()),
-    )
+            known = moves.get(part.sigma)
+            moves[part.sigma] = (
+                part if known is None else replace(part, moves=part.moves + known.moves)
+            )
+    rest = [part for part in parts if not isinstance(part, RDP | DiscreteGaussian)]
+    return [*rest, *moves.values(), *([compose_rdp(renyi)] if renyi else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,29 +250,20 @@ class Composed:
     """Guarantee of several adaptively chosen outputs over one context.
 
     Gaussian parts add in mu^2, zCDP parts in rho, and RDP parts in their divergence. Discrete noise
-    of equal sigma adds in moved counts, and subsampled Gaussians of equal noise and rate in
-    samples. Equal parts of pure or approximate DP compose optimally. The rest adds by basic
-    composition.
+    of equal sigma adds in moved counts. The rest adds by basic composition.
 
     Attributes:
         parts: Guarantees of the outputs, at least one, all under one relation.
-        counts: How often each part occurs; once if empty.
 
     Raises:
         UsageError: If the parts state different relations.
 
-    Reference:
-        Kairouz, Oh and Viswanath (ICML 2015) for equal parts.
-
     Examples:
         >>> Composed((Gaussian(3.0, 1.0), Gaussian(4.0, 1.0))).epsilon(0.5) == gdp_epsilon(5.0, 0.5)
         True
-        >>> round(Composed((PureDP(0.1),), (50,)).epsilon(1e-5), 3)
-        2.845
     """
 
     parts: tuple[Guarantee, ...]
-    counts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if len({part.relation for part in self.parts}) != 1:
@@ -308,64 +276,31 @@ class Composed:
     def relation(self) -> Relation:
         return self.parts[0].relation
 
-    @property
-    def runs(self) -> Runs:
-        """Each part, and how often it occurs."""
-        return tuple(zip(self.parts, self.counts or [1] * len(self.parts), strict=True))
-
     def epsilon(self, delta: float) -> float:
         """epsilon of all outputs together.
 
-        Exact if all parts are Gaussian, or all are equal and of pure DP. Otherwise the parts share
-        delta evenly, and the result is the smallest of several sums, each of them valid for
-        adaptively chosen parts. The sums count discrete noise by moved counts or as zCDP, pure DP
-        and exponential mechanisms as such or as zCDP, and Gaussian mechanisms as GDP or as zCDP.
+        Exact if all parts are Gaussian. Otherwise the parts share delta evenly, and the result is
+        the smallest of several sums, each of them valid for adaptively chosen parts. The sums count
+        discrete noise by moved counts or as zCDP, exponential mechanisms as pure DP or as zCDP, and
+        Gaussian mechanisms as GDP or as zCDP.
         """
         delta_value(delta)
-        return min(
-            self._epsilon(delta, gdp, zcdp, optimal) for gdp, zcdp in SUMS for optimal in (0, 1)
-        )
+        return min(self._epsilon(delta, gdp, zcdp) for gdp, zcdp in SUMS)
 
-    def _epsilon(self, delta: float, gdp: Kinds, zcdp: Kinds, optimal: int) -> float:
-        """Groups of equal pure DP take a share of delta if they compose optimally, else none."""
-        runs = self.runs
-        mu = math.sqrt(2 * sum_up(times_up(_rho(p), n) for p, n in runs if isinstance(p, gdp)))
-        rho = sum_up(times_up(_rho(p), n) for p, n in runs if isinstance(p, zcdp))
-        stated: Counter[tuple[float, float]] = Counter()
-        others = []
-        for part, n in _merge(tuple(run for run in runs if not isinstance(run[0], gdp + zcdp))):
-            match part:
-                case PureDP() | BoundedRange():
-                    stated[part.value, 0.0] += n
-                case ApproxDP():
-                    stated[part.value, part.delta] += n
-                case _:
-                    others.append((part, n))
-        shares = (mu > 0) + (rho > 0) + sum(n for _, n in others)
-        shares += sum(n if lost else optimal for (_, lost), n in stated.items())
+    def _epsilon(self, delta: float, gdp: Kinds, zcdp: Kinds) -> float:
+        mu = math.sqrt(2 * sum_up(_rho(p) for p in self.parts if isinstance(p, gdp)))
+        rho = sum_up(_rho(p) for p in self.parts if isinstance(p, zcdp))
+        rest = _merge([p for p in self.parts if not isinstance(p, gdp + zcdp)])
+        shares = (mu > 0) + (rho > 0) + sum(not isinstance(p, PureDP | BoundedRange) for p in rest)
         share = delta / max(1, shares)
-        values = [times_up(part.epsilon(share), n) for part, n in others]
-        for (value, lost), n in stated.items():
-            values.append(_equal_epsilon(value, lost, n, share * (n if lost else optimal)))
+        values = (p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest)
         return sum_up([gdp_epsilon(mu, share), zcdp_epsilon(rho, share), *values])
 
     def describe(self) -> str:
-        total = sum(n for _, n in self.runs)
-        each = (
-            f", each {self.parts[0].describe()}" if len(self.parts) == 1 else f" ({self.relation})"
-        )
-        return f"composition of {total} releases{each}"
-
-
-def _equal_epsilon(value: float, lost: float, n: int, delta: float) -> float:
-    """epsilon(delta) of n mechanisms of (value, lost)-DP.
-
-    Reference: Kairouz, Oh and Viswanath (ICML 2015), Theorem 3.3.
-    """
-    basic = times_up(value, n) if lost * n <= delta else math.inf
-    spent, kept = n * math.log1p(-lost) * (1 + ROUNDING), math.log1p(-delta) * (1 - ROUNDING)
-    left = -math.expm1(min(kept - spent, 1.0)) if lost else delta
-    return min(basic, pure_composition_epsilon(value, n, left)) if left > 0 and n > 1 else basic
+        first = self.parts[0]
+        alike = all(part == first for part in self.parts)
+        each = f", each {first.describe()}" if alike else f" ({self.relation})"
+        return f"composition of {len(self.parts)} releases{each}"
 
 
 def compose(parts: Sequence[Guarantee]) -> Guarantee:
@@ -393,13 +328,7 @@ def compose(parts: Sequence[Guarantee]) -> Guarantee:
         raise UsageError("compose got no guarantees; it needs at least one.")
     if len(parts) == 1:
         return parts[0]
-    return _composition([run for part in parts for run in leaves(part)], 1)
-
-
-def _composition(runs: Sequence[tuple[Guarantee, int]], times: int) -> Composed:
-    """The composition, with neighbouring equal parts as one."""
-    equal = [(part, sum(n for _, n in group)) for part, group in groupby(runs, lambda run: run[0])]
-    return Composed(tuple(part for part, _ in equal), tuple(times * n for _, n in equal))
+    return Composed(tuple(leaf for part in parts for leaf in leaves(part)))
 
 
 def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
@@ -410,7 +339,7 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
 
     Args:
         guarantee: Guarantee of one answer.
-        count: Number of answers, from 1 to 1e20.
+        count: Number of answers, at least 1.
 
     Guarantee:
         Holds under the relation of `guarantee`.
@@ -422,23 +351,20 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
         >>> self_compose(Gaussian(1.0, 2.0), 4).mu
         1.0
     """
-    times, runs = whole_number("count", count, 1, MANY), leaves(guarantee)
-    first, steps = runs[0][0], times * sum(n for _, n in runs)
-    if isinstance(first, Gaussian) and all(other == first for other, _ in runs):
+    first, *others = leaves(guarantee)
+    if isinstance(first, Gaussian) and all(other == first for other in others):
+        steps = count * (1 + len(others))
         return Gaussian(first.sensitivity * math.sqrt(steps), first.sigma, first.relation)
     if isinstance(guarantee, DiscreteGaussian):
-        return replace(guarantee, moves=times * guarantee.moves)
-    return guarantee if times == 1 else _composition(runs, times)
+        return replace(guarantee, moves=count * guarantee.moves)
+    return compose([guarantee] * count)
 
 
-def leaves(guarantee: Guarantee) -> Runs:
-    """Guarantees in a composition, at any depth, and how often each of them occurs; a single
-    guarantee is its own leaf."""
+def leaves(guarantee: Guarantee) -> tuple[Guarantee, ...]:
+    """Guarantees in a composition, at any depth; a single guarantee is its own leaf."""
     if isinstance(guarantee, Composed):
-        return tuple(
-            (leaf, n * times) for part, times in guarantee.runs for leaf, n in leaves(part)
-        )
-    return ((guarantee, 1),)
+        return tuple(leaf for part in guarantee.parts for leaf in leaves(part))
+    return (guarantee,)
 
 
 def trade_off(guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] = DELTAS) -> Floats:
@@ -463,15 +389,15 @@ def trade_off(guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] 
         >>> trade_off(PureDP(0.0), [0.1, 0.9]).round(9).tolist()
         [0.1, 0.9]
     """
-    x = within("fpr", floats("fpr", fpr), 0.0, 1.0)
+    x = np.asarray(within("fpr", fpr, 0.0, 1.0), float)
     if isinstance(guarantee, Gaussian):
         return gdp_trade_off(x, guarantee.mu)
     best = np.ones_like(x)
-    own = [guarantee.delta] if isinstance(guarantee, ApproxDP) else []
-    for delta in {*floats("deltas", deltas).ravel().tolist(), *own}:
+    levels = {*deltas, *([guarantee.delta] if isinstance(guarantee, ApproxDP) else [])}
+    for delta in levels:
         eps = guarantee.epsilon(delta)
         if math.isfinite(eps):
-            slope = math.exp(min(eps, LARGEST_EXPONENT))
-            one = np.where((x > 0) & (eps > LARGEST_EXPONENT), 1.0, slope * x + delta)
-            best = np.minimum(best, np.minimum(one, 1 - math.exp(-eps) * (1 - delta - x)))
+            best = np.minimum(
+                best, np.minimum(math.exp(eps) * x + delta, 1 - math.exp(-eps) * (1 - delta - x))
+            )
     return np.asarray(np.clip(best, 0.0, 1.0))

@@ -297,8 +297,7 @@ def _require_cost(found: Guarantee, guarantee: Guarantee, releases: int) -> None
 
 def part_count(guarantee: Guarantee) -> int:
     """Number of releases that a guarantee composes."""
-    runs = leaves(guarantee)
-    return sum(n * part.steps if isinstance(part, Subsampled) else n for part, n in runs)
+    return sum(part.steps if isinstance(part, Subsampled) else 1 for part in leaves(guarantee))
 
 
 def release_count(bench: Bench, task: Task, query: Query) -> int:

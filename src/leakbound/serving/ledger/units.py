@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,7 +22,6 @@ from leakbound.privacy import (
     ZCDP,
     ApproxDP,
     BoundedRange,
-    Composed,
     DiscreteGaussian,
     Gaussian,
     Guarantee,
@@ -38,7 +38,6 @@ from leakbound.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from leakbound.privacy.rounding import times_up
 
 # Relative accuracy of the accounting. Calibrating to an epsilon and reading it back differ by less,
 # and a budget pays for ten answers that cost a tenth of it. The guarantee of the ledger states it.
@@ -57,8 +56,9 @@ KINDS: dict[str, type[Kept]] = {kind.__name__: kind for kind in get_args(Kept)}
 
 
 def to_json(guarantee: Guarantee) -> str:
-    parts = [_readable(part) for part, times in leaves(guarantee) for _ in range(times)]
-    found = [{"kind": type(part).__name__, **asdict(part)} for part in parts]
+    found = [
+        {"kind": type(part).__name__, **asdict(part)} for part in map(_readable, leaves(guarantee))
+    ]
     return json.dumps(found, sort_keys=True)
 
 
@@ -79,8 +79,18 @@ def _readable(part: Guarantee) -> Kept:
 
 def compose_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
     """epsilon(delta) of several answers, some with equal guarantees."""
-    runs = [(part, n * times) for one, times in counts if times for part, n in leaves(one)]
-    return Composed(*zip(*runs, strict=True)).epsilon(delta) if runs else 0.0
+    parts = [part for guarantee, times in counts for part in leaves(guarantee) * times]
+    return compose(_merge(parts)).epsilon(delta) if parts else 0.0
+
+
+def _merge(parts: list[Guarantee]) -> list[Guarantee]:
+    """Join subsampled Gaussians of equal noise and rate: each answer draws fresh samples."""
+    steps: Counter[tuple[float, float]] = Counter()
+    for part in parts:
+        if isinstance(part, Subsampled):
+            steps[part.sigma, part.rate] += part.steps
+    rest = [part for part in parts if not isinstance(part, Subsampled)]
+    return rest + [Subsampled(sigma, rate, total) for (sigma, rate), total in steps.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +115,8 @@ def _sum_of(part: Callable[[Guarantee], float | None]) -> Callable[[Guarantee], 
     """A price that is the sum over the parts of a guarantee."""
 
     def price(guarantee: Guarantee) -> float | None:
-        prices = [(part(one), n) for one, n in leaves(guarantee)]
-        known = [times_up(one, n) for one, n in prices if one is not None]
+        prices = [part(one) for one in leaves(guarantee)]
+        known = [one for one in prices if one is not None]
         return sum_up(known) if len(known) == len(prices) else None
 
     return price
@@ -228,7 +238,7 @@ def choose_unit(guarantee: Guarantee, epsilon: float, delta: float) -> Unit:
     """The unit in which a budget pays for the most answers with a guarantee."""
     if math.isinf(epsilon):
         return UNLIMITED
-    orders = [part.order for part, _ in leaves(guarantee) if isinstance(part, RDP)]
+    orders = [part.order for part in leaves(guarantee) if isinstance(part, RDP)]
     renyi = [divergence(min(orders))] if orders else []
     shares = [share(epsilon, delta)] if epsilon > 0 < delta else []
     units = [MU_SQUARED, PURE, RHO, *renyi, *shares]
@@ -276,7 +286,7 @@ def affordable_answers(guarantee: Guarantee, epsilon: float, delta: float) -> in
 
 def require_guarantee(guarantee: Guarantee, epsilon: float) -> None:
     """Refuse an infinite cost under a finite budget."""
-    none = any(isinstance(part, NonPrivate) for part, _ in leaves(guarantee))
+    none = any(isinstance(part, NonPrivate) for part in leaves(guarantee))
     if none and math.isfinite(epsilon):
         raise UsageError(
             "the mechanism gives no guarantee, and the budget of the ledger is epsilon "

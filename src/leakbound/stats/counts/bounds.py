@@ -18,7 +18,7 @@ from leakbound._check import confidence_level, count, delta_value
 from leakbound.errors import UsageError
 from leakbound.privacy import gdp_epsilon
 from leakbound.privacy.rounding import bisect
-from leakbound.stats.counts.intervals import binomial_upper
+from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
 from leakbound.stats.estimate import IMPLIED, Estimate
 
 IID = "trials are independent within each context"
@@ -170,10 +170,9 @@ def accuracy_bound(
     """
     _check_guesses(correct, n)
     delta_value(delta)
-    wrong = float(binomial_upper(n - correct, n, 1 - confidence_level(confidence)))
-    value = max(0.0, _log_ratio(1 - wrong - delta, wrong))
+    a = float(binomial_lower(correct, n, 1 - confidence_level(confidence)))
     return Estimate(
-        "accuracy_bound", "lower_bound", value, delta, confidence,
+        "accuracy_bound", "lower_bound", max(0.0, _log_ratio(a - delta, 1 - a)), delta, confidence,
         {"correct": correct, "n": n}, (IID, FRESH, "equal numbers of member and non-member trials"),
         threshold=threshold,
     )  # fmt: skip

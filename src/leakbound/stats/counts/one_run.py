@@ -6,22 +6,18 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import bdtrc, betaincc, expit, log_expit
+from scipy.special import bdtrc, expit, gammaln, log_expit
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value, within
 from leakbound.errors import UsageError
-from leakbound.privacy.rounding import binomial_masses, bisect
+from leakbound.privacy.rounding import bisect
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.power import first_number
 
-LARGEST = 50.0  # no practical number of canaries certifies a larger epsilon
 STEP = 0.1  # step of the scan; the claims are nested, so a coarse step costs only halvings
 GROWTH = 1.05  # ratio of successive numbers of canaries; bisection then refines the first hit
 MOST_CANARIES = 1_000_000  # far more questions than an audit puts to a store
 HALVINGS = 40  # 0.1 / 2^40 is below the rounding error of a bound
-# Cells of numbers of right guesses: single numbers for up to 38,000 guesses; larger cells make the
-# bound of a mean up to half a percent larger.
-CELLS = 4_000
 ASSUMES = (
     "every canary is in or out by an independent fair coin",
     "the guarantee covers each canary given all others",
@@ -81,21 +77,20 @@ def right_to_reject(
     None if m right guesses are too few.
 
     Args:
-        canaries: Number of canaries m, from 1 to 1e6.
+        canaries: Number of canaries m, at least 1.
         epsilon: Claimed epsilon of the whole run, at least 0.
 
     Examples:
         >>> right_to_reject(100, 3.0), right_to_reject(100, 4.0)
         (99, None)
     """
-    m = count("canaries", canaries, 1, MOST_CANARIES)
-    alpha = 1 - confidence_level(confidence)
+    m, alpha = count("canaries", canaries), 1 - confidence_level(confidence)
+    within("canaries", m, 1, MOST_CANARIES)
     epsilon_value(epsilon)
     delta_value(delta)
 
     def rejects(right: int) -> bool:
-        found = _p_value(m, m, right, epsilon, delta)
-        return found <= alpha and _largest(m, m, right, delta, alpha) > epsilon
+        return _largest(m, m, right, delta, alpha) > epsilon
 
     return first_number(rejects, 0, m) if rejects(m) else None
 
@@ -108,7 +103,7 @@ def one_run_power(
     It is exact: the upper tail of Bin(m, right).
 
     Args:
-        canaries: Number of canaries m, from 1 to 1e6, each guessed.
+        canaries: Number of canaries m, at least 1, each guessed.
         right: Probability that a guess is right, in [0, 1].
         epsilon: Claimed epsilon of the whole run, at least 0.
 
@@ -116,8 +111,9 @@ def one_run_power(
         >>> round(one_run_power(100, 0.99, 2.0), 3), one_run_power(100, 1.0, 4.0)
         (1.0, 0.0)
     """
-    within("right", right, 0.0, 1.0)
     needed = right_to_reject(canaries, epsilon, delta, confidence)
+    if not 0 <= right <= 1:
+        raise UsageError(f"right is {right!r}; it must be a probability from 0 to 1.")
     return 0.0 if needed is None else float(bdtrc(needed - 1, canaries, right))
 
 
@@ -158,7 +154,7 @@ def canaries_to_reject(
 def _largest(m: int, r: int, v: int, delta: float, alpha: float) -> float:
     """Scan upwards in steps, then bisect. The scan never passes a claim that is not rejected."""
     high = 0.0
-    while v and high <= LARGEST and _p_value(m, r, v, high, delta) <= alpha:
+    while v and _p_value(m, r, v, high, delta) <= alpha:
         high += STEP
     low = max(0.0, high - STEP)
     return bisect(lambda e: _p_value(m, r, v, e, delta) > alpha, low, high, HALVINGS)[0]
@@ -166,15 +162,14 @@ def _largest(m: int, r: int, v: int, delta: float, alpha: float) -> float:
 
 def _p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
     """Largest probability of v or more right guesses under (epsilon, delta)-DP."""
-    tail = float(betaincc(r - v + 1, v, expit(-float(epsilon))))
+    tail = float(bdtrc(v - 1, r, expit(epsilon)))
     if delta == 0:
         return tail
     window = min(v, 100 + 20 * math.isqrt(r))  # beyond it the mean over i is at most 1/window
-    start = np.arange(1.0, window + 1) if window <= CELLS else np.geomspace(1, window, CELLS)
-    start = np.unique(np.floor(start))  # the first i of each cell
-    wrong = r - v + start
-    end = np.append(wrong[1:] - 1, float(r - v + window))
-    below = binomial_masses(wrong, end, r, float(log_expit(-float(epsilon)))).cumsum()
-    means = below / start
+    k = v - 1 - np.arange(window, dtype=float)
+    choose = gammaln(r + 1) - gammaln(k + 1) - gammaln(r - k + 1)
+    mass = np.exp(choose + k * log_expit(epsilon) + (r - k) * log_expit(-epsilon))  # P(W = k)
+    below = mass.cumsum()
+    means = below / np.arange(1, window + 1)
     worst = max(float(means.max()), 1 / window if window < v else 0.0)
     return min(1.0, tail + 2 * m * delta * worst * (1 + 1e-12))  # rounded up

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import at_least, confidence_level, numbers, within
+from leakbound._check import confidence_level, within
 from leakbound.errors import UsageError
 from leakbound.stats.arrays import Floats
 from leakbound.stats.curves.curves import clean_scores, roc
@@ -23,7 +22,8 @@ class Fixed:
     value: float = 0.5
 
     def __post_init__(self) -> None:
-        at_least("value", self.value, -math.inf)
+        if self.value != self.value:
+            raise UsageError("value is NaN; it must be a number.")
 
     def __str__(self) -> str:
         return f"fixed at {self.value:g}"
@@ -65,7 +65,8 @@ class Bonferroni:
     values: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        numbers("thresholds", self.values)
+        if not all(value == value for value in self.values):
+            raise UsageError("Bonferroni got a threshold that is NaN; it must be a number.")
 
     def __str__(self) -> str:
         return (
@@ -111,7 +112,7 @@ def bonferroni(
         >>> found.confidence, round(found.epsilon, 2)
         (0.95, 3.1)
     """
-    rule = Bonferroni(tuple(numbers("thresholds", thresholds).tolist()))
+    rule = Bonferroni(tuple(thresholds))
     if not rule.values:
         raise UsageError(
             "bonferroni got no thresholds; it needs at least one, chosen before the trials were "
@@ -144,6 +145,5 @@ def best_threshold(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:
     """
     fpr, tpr, thresholds = roc(member, nonmember)
     best = 1 + int(np.argmax((tpr - fpr)[1:]))
-    top, below = map(float, thresholds[[best, min(best + 1, thresholds.size - 1)]])
-    halfway = top / 2 + below / 2
-    return top if math.isnan(halfway) else halfway
+    below = thresholds[best + 1] if best + 1 < thresholds.size else thresholds[best]
+    return float((thresholds[best] + below) / 2)

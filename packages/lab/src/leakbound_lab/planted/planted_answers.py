@@ -16,7 +16,7 @@ import numpy.typing as npt
 from leakbound.mechanisms import BoundedCID, KeywordMean, ProductOfExperts
 from leakbound.mechanisms.parts.mixture import mix_logits
 from leakbound.models import Complete, Model, NextLogits, ScoreLabels
-from leakbound.privacy import ApproxDP, Guarantee, PureDP, leaves, self_compose
+from leakbound.privacy import ApproxDP, Guarantee, PureDP, compose, leaves
 from leakbound.tasks import (
     Aggregate,
     AnyRequest,
@@ -95,8 +95,8 @@ class _UncountedToken(ProductOfExperts):
 
     def cost(self, task: Task, query: Query) -> Guarantee:
         """One part too few."""
-        ((token, tokens),) = leaves(ProductOfExperts.cost(self, task, query))
-        return self_compose(token, max(1, tokens - 1))
+        each = leaves(ProductOfExperts.cost(self, task, query))
+        return compose(each[1:] or each)
 
 
 class _DefaultSeed(ProductOfExperts):

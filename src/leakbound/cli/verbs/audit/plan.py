@@ -48,7 +48,7 @@ def budget_line(cost: Guarantee, epsilon: float, delta: float) -> str | None:
         >>> budget_line(PureDP(0.5), 1.0, 1e-5)
         'served, a budget of ε = 1, 2, 4, 8, 16 at δ = 1e-05 buys 2, 4, 8, 16, 32 answers'
     """
-    if any(isinstance(part, UNSAID) for part, _ in leaves(cost)):
+    if any(isinstance(part, UNSAID) for part in leaves(cost)):
         return None
     budgets = [times * epsilon for times in TIMES]
     bought = [affordable_answers(cost, budget, delta) for budget in budgets]
