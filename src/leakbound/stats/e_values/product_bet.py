@@ -49,16 +49,9 @@ STEPS = 40  # bisections of a projection, to 1e-12 of the interval
 
 
 class ProductBet(AnytimeTest):
-    """Anytime-valid test of `claim` by answers that are independent within a pair.
-
-    Args:
-        claim: Guarantee to be tested.
-        deltas: Values of delta at which a claim that is not Gaussian is read, beside its own.
-
-    Guarantee:
-        If the claim holds for every pair given the past, and the two answers of a pair are
-        independent given the past and their contexts, it is rejected with probability at most
-        1 - confidence, at any stopping time.
+    """Anytime-valid test of `claim` by answers that are independent within a pair: if they are,
+    given the past and their contexts, and the claim holds for every pair given the past, it is
+    rejected with probability at most 1 - confidence, at any stopping time.
     """
 
     def __init__(
@@ -174,13 +167,8 @@ def _gains(values: Floats, p: Floats, a: Floats, segment: npt.NDArray[np.int64])
 
 
 def project(p: Floats, q: Floats, slopes: Floats, deltas: Floats) -> tuple[Floats, Floats]:
-    """The chances under a claim with the least Kullback-Leibler divergence from p and q.
-
-    Args:
-        p: (..., n) chances in (0, 1) of the canary-in context.
-        q: (..., n) of the canary-out context.
-        slopes: (..., 1) e^epsilon of each claim.
-        deltas: (..., 1) delta of each claim.
+    """The chances under claims with the least Kullback-Leibler divergence from p and q: (..., n)
+    each, with (..., 1) slopes e^epsilon and deltas.
     """
     high, low = np.maximum(p, q), np.minimum(p, q)
     high, low, slopes, deltas = np.broadcast_arrays(high, low, slopes, deltas)
