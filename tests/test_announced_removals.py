@@ -176,7 +176,7 @@ def test_no_warning_of_others_reaches_the_screen(tmp_path: Path) -> None:
     """
     pytest.importorskip("PIL")
     few = ["--shots", "2", "--pairs", "2", "--controls", "1"]
-    voting = ["--mechanism", "report_noisy_max", "--partitions", "2", "--threshold", "0"]
+    voting = ["--mechanism", "report_noisy_max:partitions=2", "--threshold", "0"]
     images = ["--task", "pseudo_names", "--model", "pocket-vision", "--canary", "patchwork"]
     codes, _, errors = batch(
         ["audit", *few],
