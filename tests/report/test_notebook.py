@@ -98,7 +98,7 @@ def test_cells_show_plans_decisions_of_gates_comparisons_and_sweeps(
     data = [(f"{SECRET}, row {i}", "ab"[i % 2]) for i in range(30)]
     plan = leakbound.plan(data, system=lambda context, query: "no", pairs=4, shots=4, epsilon=1)
     cards = {
-        "4 pairs, ": plan, "by its score, a perfect attack certifies at most ε = 0": plan,
+        "4 pairs, ": plan, "by its score alone, a perfect attack certifies at most ε = 0": plan,
         "VIOLATION: few_shot": leakbound.gate(record, max_epsilon=1),
         "2 runs compared": leakbound.compare([record, record]),
         "Sweep: ": load_sweep(SWEEP), "own model; claim: ε = 1 at δ = 1e-05 (stated by": plan,

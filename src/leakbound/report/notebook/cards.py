@@ -112,7 +112,7 @@ def plan_card(found: Plan) -> str:
     lines = (
         first_line("Plan", asked),
         f"under test: {found.tested}, by {found.estimator}",
-        f"by its score, a perfect attack certifies at most ε = {cut(found.largest_epsilon)}",
+        f"by its score alone, a perfect attack certifies at most ε = {cut(found.largest_epsilon)}",
         f"the power assumes that the model notices a canary with probability "
         f"{found.assumption.hit:g} and raises a false alarm with probability "
         f"{found.assumption.false_alarm:g}",

@@ -199,7 +199,7 @@ def described(p: Plan, claim: Claim) -> str:
         f"{p.pairs} pairs, {p.model_calls} model calls (cost: {_cost(p.cost)})",
         f"under test: {p.tested}, by {p.estimator}",
         (
-            "largest certifiable: by its score, a perfect attack certifies at most ε = "
+            "largest certifiable: by its score alone, a perfect attack certifies at most ε = "
             f"{cut(p.largest_epsilon)} at δ = {claim.delta:g}, or μ = {cut(p.largest_mu, 3)}"
         ),
     ]
