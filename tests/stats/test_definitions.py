@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import beta, norm
@@ -146,6 +146,7 @@ def test_the_error_of_an_auroc_is_that_of_exponential_scores(rate: float, m: int
 
 
 @given(FEW, FEW, st.integers(0, 6))
+@example([1.0], [0.0, 0.0, 1.0], 1)  # 1 - 2/3 exceeds 1/3
 def test_a_rate_at_a_limit_is_the_best_of_all_thresholds(
     member: list[float], nonmember: list[float], most: int
 ) -> None:

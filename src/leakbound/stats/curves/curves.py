@@ -51,7 +51,7 @@ def roc(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> tuple[Floats, Floats
     m.sort()
     n.sort()
     values = np.unique(np.concatenate([m, n]))[::-1]
-    tp, fp = (1 - np.searchsorted(scores, values) / scores.size for scores in (m, n))
+    tp, fp = ((one.size - np.searchsorted(one, values)) / one.size for one in (m, n))
     return np.r_[0.0, fp], np.r_[0.0, tp], np.r_[math.inf, values]
 
 
