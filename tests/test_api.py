@@ -183,3 +183,12 @@ def test_an_object_of_another_class_is_refused_in_a_sentence(
 ) -> None:
     with pytest.raises(UsageError, match=sentence):
         leakbound.plan(rows, **given)
+
+
+def test_help_shows_every_parameter_of_an_audit_with_its_default() -> None:
+    shown = inspect.signature(leakbound.audit).parameters
+    assert list(shown)[:2] == ["rows", "system"]
+    assert (shown["pairs"].default, shown["design"].default, shown["query"].default) == (
+        100, "paired", None,
+    )  # fmt: skip
+    assert shown.keys() - {"calls", "out"} == inspect.signature(leakbound.plan).parameters.keys()

@@ -17,6 +17,10 @@ def leaky(context: Any, query: str) -> str:
     return "yes" if any(canary in row.text for row in context) else "no"
 
 
+def denying(context: Any, query: str) -> str:
+    return "no" if leaky(context, query) == "yes" else "yes"
+
+
 class Remembering:
     """Answers yes about what it was ever shown."""
 
@@ -57,6 +61,16 @@ def test_a_system_with_state_gets_no_evidence_from_independence() -> None:
     assert (declared.bound.epsilon or 0) <= (plain.bound.epsilon or 0)
 
 
-def test_only_an_application_declares_it() -> None:
+def test_a_system_that_says_no_where_the_canary_is_gets_a_bound_and_its_own_words() -> None:
+    result = audit(system=denying, epsilon=1.0, pairs=24, seed=1, settings=DECLARED)
+    assert result.verdict == "violation"
+    assert (result.reading.right, result.reading.guesses) == (48, 48)
+    assert "scores lower where the canary is" in str(result)
+    assert audit(system=denying, epsilon=1.0, pairs=24, seed=1).verdict == "inconclusive"
+
+
+def test_it_is_declared_of_an_application_and_for_an_epsilon() -> None:
     with pytest.raises(UsageError, match="is declared of an application"):
         plan(mechanism="few_shot", model="pocket", settings=DECLARED)
+    with pytest.raises(UsageError, match="read for a claimed epsilon"):
+        plan(system=leaky, claim="random-guessing", settings=DECLARED)

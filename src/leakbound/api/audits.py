@@ -15,11 +15,7 @@ from typing import Unpack, cast
 from leakbound._catalogue import Component
 from leakbound._members import require_members
 from leakbound.api.kinds import require_model, require_numbers, require_path
-from leakbound.api.parameters import (
-    AuditParameters,
-    Rows,
-    UserSystem,
-)
+from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import Attack, AuditQuery, Canary, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
 from leakbound.auditing.collect.runners import runner_of
@@ -250,8 +246,25 @@ def describe_call(
 _Values = dict[str, object]  # of parameters, or of keys of a spec
 PARAMETERS = ("system", *AuditParameters.__annotations__)
 NEVER_EMPTY = {
-    key for key, kind in AuditParameters.__annotations__.items() if "None" not in str(kind)
+    key
+    for key, kind in AuditParameters.__annotations__.items()
+    if "None" not in kind.__forward_arg__
 }
+
+
+def show_parameters(function: Callable[..., object]) -> None:
+    """Let `help` and notebooks show the parameters of an audit, with their defaults."""
+    own, flat = inspect.signature(function), make_spec({}).flat()
+    named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    defaults: _Values = {"design": flat["layout"], "channels": ()}  # other keys, or none
+    shared = (
+        inspect.Parameter(
+            key, inspect.Parameter.KEYWORD_ONLY, annotation=kind.__forward_arg__,
+            default=(flat | defaults)[key] if key in NEVER_EMPTY else None,
+        )
+        for key, kind in AuditParameters.__annotations__.items()
+    )  # fmt: skip
+    function.__signature__ = own.replace(parameters=[*named, *shared])  # type: ignore[attr-defined]
 
 
 def require_known(parameters: Mapping[str, object], what: str = "audit") -> None:
@@ -397,3 +410,7 @@ def _user_system(
 def system_name(system: object) -> str:
     """The name of a system of the user."""
     return str(getattr(system, "__name__", "system"))
+
+
+show_parameters(audit)
+show_parameters(plan)

@@ -127,6 +127,7 @@ INDEPENDENT = (
     "the two answers of a pair are independent of each other, given what came before and the two "
     "contexts (declared, not tested)"
 )
+LOWER = "The attack scores lower where the canary is."
 WITNESS = 0.5  # weight of the learned witness next to a score; it is unknown which will see more
 
 
@@ -371,7 +372,9 @@ class EValues(PairedEValues):
         name = self.process.leading(replay)
         if name == "witness":
             return self._witness.reading()
-        name = "score" if name == "product" else name
+        if name == "product":
+            right, guesses = self._process("score").pointed()
+            return BoundReading("score", "", right, guesses, LOWER if 2 * right < guesses else "")
         drawn = name == "served" or (name == "score" and self._draws == 1)
         if drawn or self.design.one_answer:
             return BoundReading("score", "", *self._process(name).pointed())

@@ -68,7 +68,8 @@ class BoundReading:
         right: Guesses of this reading, whether the canary was present, that were right.
         guesses: All guesses: one a trial for a score; one a pair for replies and for channels,
             whose contexts are compared. 0 where it makes none, as a distribution.
-        leads: How replies differ when the canary is present, in a sentence; empty if unknown.
+        leads: How replies differ when the canary is present, or that a score is lower there, in a
+            sentence; empty if unknown.
 
     Examples:
         >>> BoundReading("replies", "seconds").words

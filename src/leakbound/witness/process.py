@@ -294,19 +294,16 @@ class WitnessProcess(EValueTest):
         measure, _, threshold = name.partition(" > ")
         if measure in SCALARS:
             values = np.array([r.scalars[SCALARS.index(measure)] for r in self._corpus.replies])
-            pairs = values.reshape(-1, 2)[np.isfinite(values.reshape(-1, 2)).all(1)]
+            pairs = values.reshape(-1, 2)
+            gaps = (pairs[:, 0] - pairs[:, 1])[np.isfinite(pairs).all(1)]
             if measure not in UNITS:
-                larger, smaller = (
-                    (pairs[:, 0] > pairs[:, 1]).sum(),
-                    (pairs[:, 0] < pairs[:, 1]).sum(),
-                )
+                larger, smaller = int((gaps > 0).sum()), int((gaps < 0).sum())
                 how, of = ("higher", larger) if larger >= smaller else ("lower", smaller)
-                what = measure.replace("_", " ")
                 return (
-                    f"With the canary, the measurement {what!r} is {how} in {of} of {len(pairs)} "
-                    "pairs of replies."
+                    f"With the canary, the measurement {measure.replace('_', ' ')!r} is {how} in "
+                    f"{of} of {gaps.size} pairs of replies."
                 )
-            more = float((pairs[:, 0] - pairs[:, 1]).mean())
+            more = float(gaps.mean())
             unit, higher, lower = UNITS[measure]
             how = higher if more > 0 else lower
             size = f"{abs(more):.3g}"

@@ -87,7 +87,9 @@ def _with_reading(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
     bounds, scores = found[estimator], score_reading(one for each in found.values() for one in each)
     other = scores if "trials" in estimator.reads else BoundReading("distribution")
     read = bounds[0].reading or other
-    read = scores if read.of == "score" and not read.compares else read
+    if read.of == "score" and not read.compares:
+        lower = replace(scores, right=scores.guesses - scores.right, leads=read.leads)
+        read = lower if read.leads else scores
     return tuple(replace(one, reading=read) for one in bounds)
 
 

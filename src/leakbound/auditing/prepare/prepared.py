@@ -123,10 +123,11 @@ def _declared_independent(parts: AuditParts) -> bool:
     """Whether the operator declares the answers of a pair independent of each other."""
     if not parts.spec.system.answers_independent:
         return False
-    if parts.mechanism.application is None or parts.spec.design.layout != "paired":
+    paired, guessing = parts.spec.design.layout == "paired", parts.spec.decision.claim is not None
+    if parts.mechanism.application is None or not paired or guessing:
         raise UsageError(
-            "answers_independent is declared of an application whose contexts share no store; "
-            "leave --answers-independent out here."
+            "answers_independent is declared of an application whose contexts share no store, and "
+            "read for a claimed epsilon; leave --answers-independent out here."
         )
     return True
 

@@ -145,11 +145,12 @@ def attacker_sentence(result: AuditRecord) -> str:
             f"An attacker who compared both contexts of each pair by {read.words} {right} pairs: "
             f"in which of them was the canary? {guessing}"
         )
-        return f"{said} {read.leads}".strip() if result.verdict == "violation" else said
-    what = "canaries" if "builds" in result.counts else "contexts"
-    white = result.attack["access"] == "white_box"
-    seen = "what was computed before each answer" if white else "the answers"
-    return f"An attacker who saw {seen} {right} {what}: was the canary there or not? {guessing}"
+    else:
+        what = "canaries" if "builds" in result.counts else "contexts"
+        white = result.attack["access"] == "white_box"
+        seen = "what was computed before each answer" if white else "the answers"
+        said = f"An attacker who saw {seen} {right} {what}: was the canary there or not? {guessing}"
+    return f"{said} {read.leads}".strip() if result.verdict == "violation" else said
 
 
 def odds_sentence(result: AuditRecord) -> str:

@@ -159,8 +159,7 @@ def _step(reply: JsonValue, step: str) -> JsonValue:
 
 
 __all__ = [
-    "HttpCall", "_HttpSession", "HttpSystem", "HttpSystemConfig", "reply_of",
-    "row_values",
+    "HttpCall", "HttpSystem", "HttpSystemConfig", "reply_of", "row_values",
 ]  # fmt: skip
 
 

@@ -133,11 +133,6 @@ def examples_per_partition(
 ) -> Iterator[MeasuredValue]:
     """Leakage for several numbers of examples per partition at each ε.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit.
-        black_box: Keys for black-box access; None to score the released label.
-
     Yields:
         Leakage for each.
     """
@@ -153,11 +148,6 @@ def simulated_trials(
 ) -> Iterator[MeasuredValue]:
     """Leakage for several numbers of simulated outputs at ε = 4.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit.
-        black_box: Keys for black-box access; None to score the released label.
-
     Yields:
         Leakage for each.
     """
@@ -170,11 +160,6 @@ def numbers_of_pairs(
     context: RecipeContext, audit: AuditKeys, black_box: AuditKeys | None = None
 ) -> Iterator[MeasuredValue]:
     """Leakage for several numbers of paired trials at ε = 4, up to that of the scale.
-
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit.
-        black_box: Keys for black-box access; None to score the released label.
 
     Yields:
         Leakage for each.

@@ -156,11 +156,6 @@ def bootstrap_audits(
 ) -> Iterator[MeasuredValue]:
     """Algorithm 1 with both kinds of access at each ε, over the outputs of one audit.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit.
-        black_box: Keys for black-box access; None to score the released label.
-
     Yields:
         The mean estimate of five repeats. Its ceiling is the mechanism's guarantee. Claims about it
         are tested by what each paired trial adds to such an estimate: repeats draw from the same
