@@ -176,13 +176,12 @@ def plan(
     settings: Mapping[str, object] | None = None,
     **parameters: Unpack[AuditParameters],
 ) -> Plan:
-    """Compute what an audit will cost and can show, without a model call.
+    """Compute what `audit` with these parameters will cost and can show, without a model call.
 
     Args:
         rows: As in `audit`.
         system: As in `audit`.
         settings: As in `audit`.
-        **parameters: Those of `audit`.
 
     Returns:
         Model calls, the largest certifiable epsilon, the power against true leakages.

@@ -184,7 +184,9 @@ def sweep(
     out: str | Path = "sweep",
     **parameters: Unpack[AuditParameters],
 ) -> SweepRecord:
-    """Audit every combination of a grid; points that differ only in noise share model calls.
+    """Audit every combination of a grid, else with equal parameters, those of `audit`.
+
+    Points that differ only in noise share model calls.
 
     Args:
         grid: Values by key, such as {"epsilon": [1, 2, 4], "mechanism.partitions": [5, 10]};
@@ -198,7 +200,6 @@ def sweep(
         skip_invalid: Skip points that cannot be run, instead of refusing the sweep.
         calls: How a system is called, as in `audit`.
         out: Folder of the runs.
-        **parameters: Those of `audit` that all points share.
 
     Returns:
         The record of all points.

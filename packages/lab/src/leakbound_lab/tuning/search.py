@@ -200,7 +200,7 @@ def tune(
     out: str | Path = "runs",
     **parameters: Unpack[AuditParameters],
 ) -> Tuned:
-    """Search for a better wording of the query, on paired trials that the audit never uses.
+    """Search a better query for `audit` with these parameters, on paired trials of its own.
 
     Args:
         settings: Any other key of a configuration file.
@@ -213,7 +213,6 @@ def tune(
             address; "none" tries a list of rewrites; None: the audited model.
         calls: How a system is called, as in `audit`.
         out: Where tried wordings are kept.
-        **parameters: Those of `audit`.
 
     Returns:
         The best wording, and its accuracy on the pilot before and after.
