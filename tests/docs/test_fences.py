@@ -86,3 +86,10 @@ def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
             done = cli(*shlex.split(command)[1:], cwd=tmp_path)
             expected = int(match[1]) if (match := re.search(r"exit (\d+)", note)) else 0
             assert done.returncode == expected, (command, done.stdout, done.stderr)
+
+
+@pytest.mark.torch
+def test_the_audit_that_the_architecture_follows_can_be_typed(data_file: Path) -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    found = re.findall("^`leakbound audit (.+)`$", page, flags=re.M)
+    assert [cli("plan", *shlex.split(one), cwd=data_file.parent).returncode for one in found] == [0]
