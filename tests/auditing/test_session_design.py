@@ -198,7 +198,8 @@ def test_an_estimator_that_reads_no_replies_is_told_of_them(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("pairs", "verdict"), [(26, "inconclusive"), (50, "inconclusive"), (100, "violation")]
+    ("pairs", "verdict"),
+    [(18, "inconclusive"), (26, "violation"), (100, "violation")],
 )
 def test_a_score_that_sees_the_control_alone_covers_for_no_failures(
     tmp_path: Path, pairs: int, verdict: str

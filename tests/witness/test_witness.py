@@ -288,6 +288,14 @@ def test_the_bound_is_below_the_truth_and_grows_with_the_leak() -> None:
     assert bounds[1] > bounds[0]
 
 
+def test_a_bound_is_not_below_a_claim_that_is_rejected() -> None:
+    """Smaller claims are staked as carefully: else too few pairs were left to reject them."""
+    process = WitnessProcess(ApproxDP(1.0, DELTA), 0.975, horizon=30)
+    observed(process, small_pairs(3, 30, (1.0, 0.0)))
+    assert process.rejected
+    assert bound(process) >= 1.0
+
+
 def test_a_silent_system_has_no_positive_bound_at_this_seed() -> None:
     process = observed(WitnessProcess(PureDP(0.25)), small_pairs(12, 100, (0.2, 0.2)))
     assert bound(process) == 0.0

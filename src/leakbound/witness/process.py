@@ -235,8 +235,9 @@ class WitnessProcess(EValueTest):
         self.epsilon = _readable(claim, self.delta)
         self.scan = tuple(sorted({self.epsilon, *map(float, at_least("scan", scan, 0.0))}))
         plan = plan_stakes(self.horizon, self.epsilon, self.delta, self.log_threshold)
-        self._tests = {e: _Test(e, self.delta, None) for e in self.scan}
-        self._tests[self.epsilon].plan = plan
+        self._tests = {
+            e: _Test(e, self.delta, plan if e <= self.epsilon else None) for e in self.scan
+        }
         self._corpus = Corpus()
         self._panel: Panel | None = None
         self._record = Record(np.zeros((0, 0), bool), 0)
