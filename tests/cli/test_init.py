@@ -233,6 +233,33 @@ def test_rows_in_another_encoding_are_read_with_it() -> None:
     assert run("audit", "--config", "audit.yaml", "--out", "runs").return_value == 1
 
 
+def test_documents_need_no_label_where_no_system_is_named_yet() -> None:
+    """What is printed as the next command has the options of this one."""
+    text = "text\n" + "\n".join(f"a café note about {n}" for n in range(60))
+    Path("old.csv").write_text(text, encoding="cp1252")
+    done = run("init", "old.csv", "--encoding", "cp1252", "--pairs", "16")
+    assert done.exception is None
+    following = (
+        "leakbound init old.csv SYSTEM --encoding cp1252 --pairs 16 --out audit.yaml --force"
+    )
+    assert following in done.stdout
+    written = Path("audit.yaml").read_text()
+    Path("audit.yaml").write_text(written.replace("TODO", "python:app.py:words"))
+    assert run("audit", "--config", "audit.yaml", "--out", "runs").return_value == 1
+
+
+def test_conversations_are_read_for_an_application_too() -> None:
+    said = [("user", "a note about {}"), ("assistant", "it is {}")]
+    rows = [
+        {"messages": [{"role": who, "content": what.format(n)} for who, what in said]}
+        for n in range(60)
+    ]
+    name = saved("chats.jsonl", rows)
+    done = run("init", name, "python:app.py:text")
+    assert done.exception is None
+    assert "answers in free text" in done.stdout
+
+
 def test_rows_with_an_empty_label_can_be_left_out() -> None:
     name = saved("gaps.jsonl", [odd(n) | ({} if n else {"team": ""}) for n in range(60)])
     assert "has an empty field 'team'" in str(run("init", name, "python:app.py:words").exception)

@@ -13,6 +13,7 @@ from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.systems import SharedStore, SystemMechanism, require_store
 from leakbound.tasks import Context, Example, Mechanism, Task
+from leakbound.tasks.chat import CHATS, answer_of, with_chats
 from leakbound.tasks.rows.fields import (
     INPUT_FIELDS,
     LABEL_FIELDS,
@@ -49,9 +50,10 @@ def _rows_without_label(design: Design) -> Context | None:
     plain = free and design.label_field is None and design.input_template is None
     if design.data is None or not plain:
         return None
-    rows, where = source_rows(design.data, design.delimiter, design.encoding), repr(design.data)
+    read, where = source_rows(design.data, design.delimiter, design.encoding), repr(design.data)
+    rows = [with_chats(row) for row in read]
     names = [str(name) for name in rows[0].fields]
-    if first_usual(LABEL_FIELDS, names) is not None:
+    if first_usual((*LABEL_FIELDS, *map(answer_of, CHATS)), names) is not None:
         return None
     field = design.input_field or first_usual(INPUT_FIELDS, names)
     if field is None:

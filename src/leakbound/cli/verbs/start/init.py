@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from shlex import join
 from typing import Any
 
 import click
 
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.plan import plan
-from leakbound.auditing.prepare.build import open_models
+from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.prepare.rows import public_fields
 from leakbound.cli.init.fields import FoundFields, found_fields
@@ -21,10 +22,11 @@ from leakbound.cli.init.sources import Sources, asked_sources
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.terminal import say
-from leakbound.cli.verbs.audit.plan import described, unasked_model
+from leakbound.cli.verbs.audit.plan import described
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
+from leakbound.systems import SystemMechanism
 from leakbound.systems.http.config import describe_rows
 from leakbound.tasks import Job, Query, Votes, reply_of
 from leakbound.witness import ReplyFacts
@@ -116,10 +118,14 @@ def command(
 
 def _unfinished(values: dict[str, Any], fields: FoundFields, out: Path) -> int:
     """Write what the rows say, for a person who fills in the system."""
-    prepared = prepare(make_spec(values | {"address": None}), opener=unasked_model)
+    unnamed = Handed(mechanism=SystemMechanism(lambda context, query: "", "TODO"))
+    prepared = prepare(make_spec(values), handed=unnamed)
     lines = _rows_seen(prepared, values["data"], fields)
     write_output(out, config_text(prepared, "todo", fields.why, {}))
-    following = f"leakbound init {values['data']} SYSTEM --out {out} --force"
+    given = ((key, str(one)) for key, one in values.items() if key not in ("data", *fields.chosen))
+    flags = [word for key, one in given for word in (f"--{key.replace('_', '-')}", one)]
+    words = ["leakbound", "init", str(values["data"]), "SYSTEM", *flags, "--out", str(out)]
+    following = join([*(word for word in words if word != "True"), "--force"])
     say("\n".join([
         *lines,
         f"Written: {out}. No system is named: replace TODO in it, with python:app.py:answer for a "
