@@ -234,6 +234,16 @@ def test_no_audit_is_blind_beside_a_bound(controls: ControlCheck, code: Reason) 
     assert said.reason == ("stateful_system" if controls.shows_change else "attack_blind")
 
 
+def test_answers_that_nobody_reads_beside_a_bound_do_not_hide_a_leak() -> None:
+    """Whole replies had a bound of 0.74, and "this attack could not see a leak" stood beside it."""
+    attack, tally = prepare_attack(), Tally()
+    tally.answers = tally.unreadable = [20, 20]
+    for bound, hidden in ((SURE, False), (None, True)):
+        (code, why), *_ = obstacles(attack, tally, ControlCheck(8, 0.001), None, bound)
+        assert code == "unreadable_answers"
+        assert ("could not see a leak" in why) is hidden
+
+
 def prepare_attack() -> Attack:
     handed = Handed(mechanism=SystemMechanism(quoting))
     return prepare(make_spec({"pairs": 8, "shots": 6}), rows=CASES, handed=handed).attack

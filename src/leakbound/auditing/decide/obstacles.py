@@ -36,7 +36,7 @@ def obstacles(
 ) -> tuple[Obstacle, ...]:  # fmt: skip
     """What keeps an audit without a rejection from saying no_violation."""
     return (
-        *_state(state), *_unreadable(attack, tally, controls),
+        *_state(state), *_unreadable(attack, tally, controls, bound),
         *blind_sentence(attack, controls, bound),
     )  # fmt: skip
 
@@ -58,7 +58,9 @@ def _state(state: StateCheck | None) -> Iterator[Obstacle]:
         yield "stateful_system", f"{sentence} Use a separate system for each context."
 
 
-def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterator[Obstacle]:
+def _unreadable(
+    attack: Attack, tally: Tally, controls: ControlCheck, bound: Estimate | None
+) -> Iterator[Obstacle]:
     answers, unreadable = sum(tally.answers), sum(tally.unreadable)
     reads_them = attack.score is not None and attack.score.name == "unanswered"
     if controls.exempt or reads_them or unreadable <= UNREADABLE * answers:
@@ -79,10 +81,13 @@ def _unreadable(attack: Attack, tally: Tally, controls: ControlCheck) -> Iterato
             "reads it, or with a free query, such as --query repeat, whose whole reply is read.",
         )
         return
+    sees = "this attack could not see a leak;"
+    if bound is not None:
+        sees = "its score reads the others alone; more --pairs may raise the bound, or"
     yield (
         "unreadable_answers",
-        f"{unreadable} of {answers} answers could not be read as an answer to the query, so this "
-        f"attack could not see a leak; {_advice(attack)}",
+        f"{unreadable} of {answers} answers could not be read as an answer to the query, so {sees} "
+        f"{_advice(attack)}",
     )
 
 
