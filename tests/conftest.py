@@ -4,6 +4,7 @@ leaks. What is marked `torch` is skipped without it.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "pocket" in getattr(item, "fixturenames", ()):
             item.add_marker("torch")
     items.sort(key=lambda item: item.get_closest_marker("process") is None)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: the collector of garbage need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

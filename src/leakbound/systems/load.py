@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import importlib.util
 import json
+import os
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
@@ -240,14 +241,24 @@ def _forget_changed() -> None:
     """Drop all modules of users if the text of one of them is another, or is gone."""
     if all(file.is_file() and _hash(file) == known for file, known in _known.items()):
         return
+    files = set(map(_identity, _known))
     for name, module in list(sys.modules.items()):
         file = module.__dict__.get("__file__") if isinstance(module, ModuleType) else None
-        if isinstance(file, str) and Path(file).resolve() in _known:
+        if isinstance(file, str) and _identity(file) in files:
             del sys.modules[name]
     for known in _known:  # bytecode is told from its source by size and second only
         Path(importlib.util.cache_from_source(str(known))).unlink(missing_ok=True)
     _known.clear()
     importlib.invalidate_caches()
+
+
+def _identity(file: str | Path) -> object:
+    """Equal for two names of one file; thousands of modules are asked, and a path takes longer."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return Path(file).resolve()
+    return found.st_dev, found.st_ino
 
 
 def load_system(
