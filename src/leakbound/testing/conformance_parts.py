@@ -8,6 +8,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -182,13 +183,21 @@ def words_of(model: Model, request: AnyRequest) -> str:
 def example(rng: np.random.Generator, flip: bool = False) -> Example:
     """A private example whose input is planted."""
     word = f"zq{rng.integers(10**6):06d}v"
-    label = str(rng.choice(GIVEN[0].labels))
+    label = GIVEN[0].labels[rng.integers(len(GIVEN[0].labels))]
     return Example(f"{word} {FLIP}" if flip else word, label)
 
 
 def context_of(rng: np.random.Generator, size: int) -> Context:
     """Examples, none of which flips."""
     return tuple(example(rng) for _ in range(size))
+
+
+@lru_cache
+def _planted(seed: int, size: int, flip: bool) -> Context:
+    """Examples, of which the last one flips, or none."""
+    rng = np.random.default_rng([seed, 99])
+    context = context_of(rng, size)
+    return (*context[:-1], example(rng, flip=True)) if flip else context
 
 
 def size_of(mechanism: Mechanism) -> int:
@@ -282,7 +291,7 @@ def broken_of(checks: Iterable[Check]) -> list[str]:
     return [f"{check.name}: {check.detail}" for check in checks if not check.passed]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Bench:
     """One mechanism on trial, and what the trial is made of."""
 
@@ -294,9 +303,12 @@ class Bench:
 
     def job(self, query: Query, flip: bool = False, factor: int = 1) -> Job:
         """A job over a planted context."""
-        rng = np.random.default_rng([self.seed, 99])
-        context = context_of(rng, factor * size_of(self.mechanism))
-        return Job((*context[:-1], example(rng, flip=True)) if flip else context, query)
+        return Job(_planted(self.seed, factor * self.size, flip), query)
+
+    @cached_property
+    def size(self) -> int:
+        """How many examples a context needs."""
+        return size_of(self.mechanism)
 
     def flipped(self, query: Query, voters: int) -> Job:
         """A job in which so many voters are shown an example that changes their answer."""
@@ -362,7 +374,7 @@ class Bench:
 
     def _every_place(self) -> Iterator[Family]:
         """Each place of a context replaced by strangers, or removed."""
-        base = context_of(np.random.default_rng([self.seed, 96]), size_of(self.mechanism))
+        base = context_of(np.random.default_rng([self.seed, 96]), self.size)
         for place, row in enumerate(base[:PLACES]):
             puppet = Puppet("random", self.seed * PLACES + place, wide=True)
             before, after = base[:place], base[place + 1 :]
@@ -378,7 +390,7 @@ class Bench:
 
         Removed: the first lacks what the others have.
         """
-        base = context_of(rng, size_of(self.mechanism))
+        base = context_of(rng, self.size)
         place = int(rng.integers(len(base)))
         count = pairs if self._removing else 2 + int(np.sqrt(2 * pairs))
         new = [example(rng, flip=i == 0) for i in range(count)]

@@ -95,8 +95,9 @@ def public_tokens(logits: Floats, count: int) -> npt.NDArray[np.int64]:
 
 def finite(scores: npt.ArrayLike) -> Floats:
     """Scores as finite numbers, to which clips and noise can be applied."""
-    known = np.nan_to_num(np.asarray(scores, float), nan=-IMPOSSIBLE)
-    return np.asarray(np.clip(known, -IMPOSSIBLE, IMPOSSIBLE))
+    given = np.asarray(scores, float)
+    known = np.where(np.isnan(given), -IMPOSSIBLE, given)
+    return np.asarray(np.minimum(np.maximum(known, -IMPOSSIBLE), IMPOSSIBLE))
 
 
 def is_failed(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
