@@ -11,22 +11,26 @@ does from its start.
 
 from __future__ import annotations
 
-import atexit
+import fcntl
+import hashlib
 import json
 import os
-import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import TextIO
 
-__all__ = ["MODULE", "batch", "cli", "forked", "launch", "without_torch"]
+__all__ = ["MODULE", "batch", "cli", "folder", "forked", "launch", "without_torch"]
 
-# Reads a line of JSON for each program and writes a line with its exit code. A child runs it, and
-# ends without taking down the interpreter, which costs a second.
+# One for all processes that run tests. For each of them it forks a child that reads a line of JSON
+# for each program and writes a line with its exit code. A child of that runs the program, and ends
+# without taking down the interpreter, which costs a second.
 SERVER = """
-import atexit, contextlib, gc, importlib, json, os, pkgutil, sys, threading, traceback
+import atexit, contextlib, gc, importlib, json, os, pkgutil, signal, socket, sys, threading
+import traceback
 import leakbound, leakbound_lab
 import matplotlib.backends.backend_svg, matplotlib.figure
 
@@ -38,15 +42,42 @@ with contextlib.suppress(Exception):
     leakbound.open_model("pocket").answer([leakbound.models.Complete("The code is", 2)])
 
 gc.freeze()
-while line := sys.stdin.readline():
+place, owner = sys.argv[1], int(sys.argv[2])
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(place)
+listener.listen()
+listener.settimeout(1)
+if os.fork():
+    os._exit(0)
+os.dup2(os.open(os.devnull, os.O_RDWR), 2)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+child = None
+while child != 0:
+    with contextlib.suppress(TimeoutError):
+        connection, _ = listener.accept()
+        connection.setblocking(True)
+        child = os.fork()
+        if child:
+            connection.close()
+    if child != 0:
+        try:
+            os.kill(owner, 0)
+        except ProcessLookupError:
+            os._exit(0)
+listener.close()
+signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+lines = connection.makefile("r")
+while line := lines.readline():
     job = json.loads(line)
     child = os.fork()
     if child == 0:
         break
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    os.write(1, f"{status}\\n".encode())
+    connection.sendall(f"{status}\\n".encode())
 else:
-    sys.exit()
+    os._exit(0)
+lines.close()
+connection.close()
 
 for number, path in enumerate((os.devnull, job["out"], job["err"])):
     os.dup2(os.open(path, os.O_RDWR), number)
@@ -90,11 +121,9 @@ def forked(
                "out": out.name, "err": err.name,
                "environment": _environment(**environment)}  # fmt: skip
         server = _server(os.getpid(), environment.get("PYTHONPATH", ""))
-        assert server.stdin is not None
-        assert server.stdout is not None
-        server.stdin.write(json.dumps(job) + "\n")
-        server.stdin.flush()
-        code_of_exit = int(server.stdout.readline())
+        server.write(json.dumps(job) + "\n")
+        server.flush()
+        code_of_exit = int(server.readline())
         return subprocess.CompletedProcess([*args], code_of_exit, out.read(), err.read())
 
 
@@ -150,13 +179,21 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 """
 
 
-@cache
 def without_torch() -> str:
     """A `PYTHONPATH` of an interpreter that finds neither torch nor transformers."""
-    hidden = Path(tempfile.mkdtemp(prefix="without-torch"))
+    hidden = folder() / "without-torch"
+    hidden.mkdir(parents=True, exist_ok=True)
     (hidden / "sitecustomize.py").write_text(HIDING)
-    atexit.register(shutil.rmtree, hidden)
     return str(hidden)
+
+
+def folder() -> Path:
+    """Of all processes that run these tests; it is removed with the last one."""
+    return Path(tempfile.gettempdir(), f"leakbound-tests-{_owner()}")
+
+
+def _owner() -> int:
+    return os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
 
 
 def _environment(**more: str) -> dict[str, str]:
@@ -164,11 +201,18 @@ def _environment(**more: str) -> dict[str, str]:
 
 
 @cache
-def _server(owner: int, path: str) -> subprocess.Popen[str]:
-    """One for each process that runs tests; it ends when its standard input closes."""
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=_environment(**({"PYTHONPATH": path} if path else {})),
-    )  # fmt: skip
-    atexit.register(server.communicate)
-    return server
+def _server(me: int, path: str) -> TextIO:
+    """A connection to the server of all processes of this run; it ends after them."""
+    folder().mkdir(exist_ok=True)
+    place = folder() / hashlib.sha256(path.encode()).hexdigest()[:16]
+    with place.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            subprocess.run(
+                [sys.executable, "-c", SERVER, place, str(_owner())], stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, start_new_session=True, check=True,
+                env=_environment(**({"PYTHONPATH": path} if path else {})),
+            )  # fmt: skip
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(place))
+    return connection.makefile("rw")

@@ -18,6 +18,7 @@ from typing import Any
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("SOURCE_DATE_EPOCH", "1767225600")  # equal pages on both sides of midnight
 
+import commands
 import pytest
 from hypothesis import HealthCheck, settings
 from limits import PATIENCE
@@ -51,6 +52,11 @@ def pytest_collection_finish() -> None:
     """What is imported stays: the collector of garbage need not look at it again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        shutil.rmtree(commands.folder(), ignore_errors=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

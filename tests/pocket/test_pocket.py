@@ -70,7 +70,7 @@ def test_its_first_half_routes_as_well_and_finds_nothing(pocket: Model) -> None:
 
 
 def test_documents_and_signals(pocket: Model) -> None:
-    *lines, first = evaluate.documents(pocket, 20) + evaluate.signals(pocket, 40)
+    *lines, first = evaluate.documents(pocket, 8) + evaluate.signals(pocket, 16)
     for line in lines:
         assert float(line.split("|")[2].split("±")[0]) >= 0.7, line
     assert "first of the two" in first

@@ -193,7 +193,7 @@ def context_of(rng: np.random.Generator, size: int) -> Context:
 
 
 @lru_cache
-def _planted(seed: int, size: int, flip: bool) -> Context:
+def _context(seed: int, size: int, flip: bool) -> Context:
     """Examples, of which the last one flips, or none."""
     rng = np.random.default_rng([seed, 99])
     context = context_of(rng, size)
@@ -303,7 +303,7 @@ class Bench:
 
     def job(self, query: Query, flip: bool = False, factor: int = 1) -> Job:
         """A job over a planted context."""
-        return Job(_planted(self.seed, factor * self.size, flip), query)
+        return Job(_context(self.seed, factor * self.size, flip), query)
 
     @cached_property
     def size(self) -> int:
