@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv, ndtri
 
 from leakbound._check import confidence_level, count, delta_value
@@ -191,7 +190,7 @@ def joint_beta(
     The model is FPR ~ Beta(1/2 + fp, 1/2 + tn) and FNR ~ Beta(1/2 + fn, 1/2 + tp), independent
     (Jeffreys priors). The two rates require more than epsilon if FPR + e^eps FNR < 1 - delta or
     FNR + e^eps FPR < 1 - delta. The posterior mass of that region is an integral over the quantiles
-    of FPR. The bound is the (1 - confidence) quantile, by Brent's method, rounded down. It is
+    of FPR. The bound is the (1 - confidence) quantile, by the Illinois method, rounded down. It is
     `credible`: it has no guaranteed coverage and decides no verdict. Arguments and errors are those
     of `clopper_pearson`.
 
@@ -250,7 +249,13 @@ def _quantile(suffices: Callable[[float], float], alpha: float) -> float:
     low, high = 0.0, 1.0
     while high < 500 and suffices(high) <= alpha:  # e^500 is still a float
         low, high = high, 2 * high
-    if suffices(low) > alpha or suffices(high) <= alpha:
-        return low
-    root = brentq(lambda epsilon: suffices(epsilon) - alpha, low, high, xtol=WIDTH, rtol=WIDTH)
-    return max(0.0, float(root) * (1 - 2 * WIDTH) - 2 * WIDTH)
+    below, above = suffices(low) - alpha, suffices(high) - alpha
+    rose = False  # whether the last step moved the lower end
+    while below <= 0 < above and high - low > WIDTH * high:  # the Illinois method
+        at = high - above * (high - low) / (above - below)
+        at = min(max(at, low + WIDTH * high / 2), high - WIDTH * high / 2)
+        if (value := suffices(at) - alpha) <= 0:
+            low, below, above, rose = at, value, above / 2 if rose else above, True
+        else:
+            high, above, below, rose = at, value, below if rose else below / 2, False
+    return low
