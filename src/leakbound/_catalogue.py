@@ -288,7 +288,6 @@ def schemes(group: str) -> dict[str, str]:
     return {entry.name: entry.value for entry in _entries(group, tuple(sys.path))}
 
 
-@lru_cache
+@lru_cache  # 20 ms for each search of a path
 def _entries(group: str, path: tuple[str, ...]) -> metadata.EntryPoints:
-    """Entry points of packages on a path, which take 20 ms to find."""
     return metadata.entry_points(group=group)

@@ -194,7 +194,6 @@ def context_of(rng: np.random.Generator, size: int) -> Context:
 
 @lru_cache
 def _context(seed: int, size: int, flip: bool) -> Context:
-    """Examples, of which the last one flips, or none."""
     rng = np.random.default_rng([seed, 99])
     context = context_of(rng, size)
     return (*context[:-1], example(rng, flip=True)) if flip else context
@@ -307,7 +306,6 @@ class Bench:
 
     @cached_property
     def size(self) -> int:
-        """How many examples a context needs."""
         return size_of(self.mechanism)
 
     def flipped(self, query: Query, voters: int) -> Job:
