@@ -75,6 +75,12 @@ def strict(body: Json) -> Answer:
     return finder("notes", "q")(body)
 
 
+def bare(body: Json) -> Answer:
+    """Its reply is a text and nothing else."""
+    status, found = finder("context", "query")(body)
+    return status, found["answer"] if status == 200 else found
+
+
 def objects(field: str, checked: bool) -> Callable[[Json], Answer]:
     """Takes documents as objects with one text each."""
 
@@ -145,6 +151,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (finder("context", "query"), {"context": "{context}", "query": "{query}"}, "answer"),
         (finder("rows", "question", "reply"), {"rows": "{rows}", "question": "{query}"}, "reply"),
         (strict, {"notes": ["{text}"], "q": "{query}"}, "answer"),
+        (bare, {"context": "{context}", "query": "{query}"}, ""),
         (
             objects("page_content", True),
             {"documents": [{"page_content": "{text}"}], "query": "{query}"},
@@ -208,8 +215,9 @@ def test_a_description_says_how_optional_documents_are_sent(documents: Json, sen
     assert "It answers without that context, too" in done.stdout
 
 
-def test_the_audit_that_is_written_asks_the_application() -> None:
-    with application(finder("context", "query")) as (_, url):
+@pytest.mark.parametrize("answer", [finder("context", "query"), bare])
+def test_the_audit_that_is_written_asks_the_application(answer: Callable[[Json], Answer]) -> None:
+    with application(answer) as (_, url):
         run("init", "private.csv", url, "--epsilon", "1")
         audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "16")
     assert audited.return_value == 1

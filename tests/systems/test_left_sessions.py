@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -177,46 +178,59 @@ def test_an_audit_ends_when_its_last_question_has_ended(tmp_path: Path) -> None:
 
 
 class Opening:
-    """A system that takes 0.1 s to open."""
+    """A system that opens and closes as soon as it may."""
 
     def __init__(self, stuck: bool = False) -> None:
         self.stuck, self.closed = stuck, False
+        self.may_open, self.may_close = threading.Event(), threading.Event()
 
     def open(self, context: Context) -> Session:
-        time.sleep(0.1)
+        self.may_open.wait(PATIENCE)
         return self  # type: ignore[return-value]
 
     def ask(self, query: str) -> str:
         return "yes"
 
     def close(self) -> None:
-        time.sleep(0.05)
+        self.may_close.wait(PATIENCE)
         if self.stuck:
             raise OSError(PRIVATE)
         self.closed = True
 
 
-@pytest.mark.parametrize("patience", [expires(0.02), PATIENCE])
+async def cancelled(task: asyncio.Task[Any], until: Callable[[], bool] = lambda: True) -> None:
+    """Begin a task, and cancel it once something is true."""
+    await asyncio.sleep(0.01)
+    while not until():
+        await asyncio.sleep(0.01)
+    task.cancel()
+
+
+@pytest.mark.parametrize("patience", [expires(1.0), PATIENCE])
 def test_an_interrupt_says_what_it_waits_for_and_what_it_leaves(
     patience: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It was silent for two minutes, and left 201 records."""
     monkeypatch.setattr("leakbound.systems.threads.PATIENCE", patience)
     monkeypatch.setattr("leakbound.systems.threads.NOTICE", 0.01)
-    system = Opening()
+    system, gives_up = Opening(), patience < PATIENCE
+    system.may_close.set()
 
     async def interrupted() -> None:
         opening = asyncio.create_task(ThreadedSystem(system, "notes").open_async(()))
-        await asyncio.sleep(0.01)
-        opening.cancel()
+        await cancelled(opening)
+        while "waiting for a call of the system 'notes'" not in caplog.text:
+            await asyncio.sleep(0.01)
+        if not gives_up:
+            system.may_open.set()
         with pytest.raises(asyncio.CancelledError):
             await opening
 
     asyncio.run(interrupted())
-    assert "waiting for a call of the system 'notes'" in caplog.text
-    assert ("still runs" in caplog.text) is (patience < 1) is not system.closed
+    assert ("still runs" in caplog.text) is gives_up is not system.closed
+    system.may_open.set()
     end_left_sessions()
-    assert caplog.text.count("still runs") == (patience < 1)
+    assert caplog.text.count("still runs") == gives_up
 
 
 @pytest.mark.parametrize("stuck", [False, True])
@@ -225,17 +239,18 @@ def test_a_closing_that_is_interrupted_is_waited_for(
 ) -> None:
     """Its thread ended with the process, amid the records."""
     system = Opening(stuck)
+    system.may_open.set()
 
     async def interrupted() -> None:
         session = await ThreadedSystem(system, "notes").open_async(())
         closing = asyncio.create_task(session.close())
-        await asyncio.sleep(0.01)
-        closing.cancel()
+        await cancelled(closing)
         with pytest.raises(asyncio.CancelledError):
             await closing
 
     asyncio.run(interrupted())
     assert not system.closed
+    system.may_close.set()
     end_left_sessions()
     end_left_sessions()
     assert system.closed is not stuck
@@ -252,9 +267,8 @@ def test_a_second_interrupt_ends_the_wait(
 
     async def interrupted_twice() -> None:
         opening = asyncio.create_task(ThreadedSystem(system, "notes").open_async(()))
-        for _ in range(2):
-            await asyncio.sleep(0.02)
-            opening.cancel()
+        await cancelled(opening)
+        await cancelled(opening, lambda: "waiting for" in caplog.text)
         with pytest.raises(asyncio.CancelledError):
             await opening
 
@@ -262,3 +276,5 @@ def test_a_second_interrupt_ends_the_wait(
     end_left_sessions()
     assert not system.closed
     assert caplog.text.count("waiting for") == caplog.text.count("still runs") == 1
+    system.may_open.set()
+    system.may_close.set()

@@ -121,8 +121,9 @@ def _service(url: str, options: ServerOptions, out: Path) -> Target:
     found = find_service(
         url, _key(url, options), _body(options.body), options.answer, options.insecure
     )
+    where = f"has its answer at {found.answer!r}" if found.answer else "its reply is the answer"
     lines = [
-        f"Service: {url} takes {json.dumps(found.body)} and has its answer at {found.answer!r} "
+        f"Service: {url} takes {json.dumps(found.body)} and {where} "
         f"(found with {found.requests} requests about made-up rows)"
     ]
     lines += [OPTIONAL] if found.optional else []

@@ -74,7 +74,7 @@ class HttpSystemConfig(HttpCall):
     """The request that asks, and those around it.
 
     Attributes:
-        answer: Path of the answer in the reply, such as choices.0.message.content.
+        answer: Path of the answer in the reply, such as choices.0.message.content; "": all.
         scores: Path of the scores in the reply; None if it has none.
         seconds: Path of the seconds that the service says it took; None to measure them.
         tokens: Path of the number of generated tokens, such as usage.completion_tokens.

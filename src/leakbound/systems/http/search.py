@@ -170,7 +170,7 @@ def text_paths(reply: JsonValue) -> dict[str, str]:
 
 
 def _texts(reply: JsonValue, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    if isinstance(reply, str) and reply.strip() and path:
+    if isinstance(reply, str) and reply.strip():
         yield ".".join(path), reply
     if len(path) == DEPTH:
         return

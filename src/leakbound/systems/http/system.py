@@ -130,8 +130,8 @@ def decode_json(reply: HttpReply, call: HttpCall) -> JsonValue:
 
 
 def at(reply: JsonValue, path: str, call: HttpCall) -> JsonValue:
-    """What stands at a dotted path; whole numbers index lists."""
-    for step in path.split("."):
+    """What stands at a dotted path; whole numbers index lists, and "" is the whole reply."""
+    for step in path.split(".") if path else ():
         try:
             reply = _step(reply, step)
         except (KeyError, IndexError, ValueError, TypeError):
