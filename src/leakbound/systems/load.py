@@ -255,10 +255,9 @@ def _forget_changed() -> None:
 def _identity(file: str | Path) -> object:
     """Equal for two names of one file; thousands of modules are asked, and a path takes longer."""
     try:
-        found = os.stat(file)
+        return os.stat(file)[1:3]  # inode and device
     except OSError:
         return Path(file).resolve()
-    return found.st_dev, found.st_ino
 
 
 def load_system(
