@@ -1,15 +1,19 @@
-"""Declared independence of the two answers of a pair: more evidence, and none beside state."""
+"""Independence of the two answers of a pair: more evidence where it is declared or assumed, and
+none beside state, or below a claim of 1.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from stores import NearestStore
 
 from leakbound import audit, plan
 from leakbound.errors import UsageError
 
 DECLARED = {"answers_independent": True}
+DENIED = {"answers_independent": False}
 
 
 def leaky(context: Any, query: str) -> str:
@@ -33,7 +37,7 @@ class Remembering:
 
 
 def test_declared_independence_shows_more_and_is_listed() -> None:
-    plain = audit(system=leaky, epsilon=2.0, pairs=24, seed=1)
+    plain = audit(system=leaky, epsilon=2.0, pairs=24, seed=1, settings=DENIED)
     declared = audit(system=leaky, epsilon=2.0, pairs=24, seed=1, settings=DECLARED)
     assert declared.verdict == "violation"
     assert (declared.bound.epsilon or 0) > (plain.bound.epsilon or 0)
@@ -46,16 +50,22 @@ def test_declared_independence_shows_more_and_is_listed() -> None:
 def test_a_claim_from_single_answers_takes_fewer_pairs(epsilon: float, most: int) -> None:
     less, more = (
         plan(system=leaky, epsilon=epsilon, pairs=100, settings=one).pairs_needed
-        for one in (DECLARED, {})
+        for one in ({}, DENIED)
     )
     assert less is not None
     assert more is not None
     assert less <= most < more
 
 
+@pytest.mark.parametrize(("epsilon", "assumed"), [(0.9, False), (1.0, True), (4.0, True)])
+def test_it_is_assumed_of_claims_from_1_on_and_said_so(epsilon: float, assumed: bool) -> None:
+    result = audit(system=leaky, epsilon=epsilon, pairs=12, seed=1)
+    assert any("(assumed, not tested)" in one for one in result.bound.assumptions) == assumed
+
+
 def test_a_system_with_state_gets_no_evidence_from_independence() -> None:
     """The state check rejects, so the product bet is 0 and the bound is what it leaves."""
-    plain = audit(system=Remembering(), epsilon=1.0, pairs=40, seed=2)
+    plain = audit(system=Remembering(), epsilon=1.0, pairs=40, seed=2, settings=DENIED)
     declared = audit(system=Remembering(), epsilon=1.0, pairs=40, seed=2, settings=DECLARED)
     assert any(one.code == "stateful_system" for one in declared.findings)
     assert (declared.bound.epsilon or 0) <= (plain.bound.epsilon or 0)
@@ -66,11 +76,12 @@ def test_a_system_that_says_no_where_the_canary_is_gets_a_bound_and_its_own_word
     assert result.verdict == "violation"
     assert (result.reading.right, result.reading.guesses) == (48, 48)
     assert "scores lower where the canary is" in str(result)
-    assert audit(system=denying, epsilon=1.0, pairs=24, seed=1).verdict == "inconclusive"
+    alone = audit(system=denying, epsilon=1.0, pairs=24, seed=1, settings=DENIED)
+    assert alone.verdict == "inconclusive"
 
 
 def test_it_is_declared_of_an_application_and_for_an_epsilon() -> None:
-    with pytest.raises(UsageError, match="is declared of an application"):
-        plan(mechanism="few_shot", model="pocket", settings=DECLARED)
+    with pytest.raises(UsageError, match="whose contexts share no store"):
+        plan(system=NearestStore(), design="session", settings=DECLARED)
     with pytest.raises(UsageError, match="read for a claimed epsilon"):
         plan(system=leaky, claim="random-guessing", settings=DECLARED)

@@ -42,6 +42,7 @@ ACCURACIES = (0.55, 0.6, 0.7, 0.8, 0.9)
 RULES = "a number, 'split', 'split:0.3', 'bonferroni' or 'best'"
 T = TypeVar("T")
 Reads = Literal["trials", "chances", "votes", "distribution", "text", "replies", "channels"]
+Independence = Literal["no", "assumed", "declared"]
 Distribution = OutputDistribution | None
 ReplyPair = tuple[StoredReply | None, StoredReply | None]
 DistributionPair = tuple[Distribution, Distribution]
@@ -119,8 +120,8 @@ class TrialDesign:
         draws: Number of simulated outputs of each aggregate; 1 if none are simulated.
         copies: Number of other partitions that contain the canary in both contexts.
         assumption: How often the model notices canaries and raises false alarms, for the power.
-        independent: Whether the two answers of a pair are declared to be independent of each other,
-            given what came before and the two contexts.
+        independence: Whether the two answers of a pair are independent of each other, given what
+            came before and the two contexts: declared, assumed, or neither ("no").
         first_look: Number of pairs of the first earlier result that was computed from the same
             pairs, if that number differs; 0 if that audit ended early. Stakes then have the same
             target as in that result. None if there is no such result.
@@ -146,7 +147,7 @@ class TrialDesign:
     draws: int = 2000
     copies: int = 0
     assumption: Assumption = PERFECT
-    independent: bool = False
+    independence: Independence = "no"
     first_look: int | None = None
 
     @property

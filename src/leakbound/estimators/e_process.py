@@ -8,8 +8,8 @@ It is a mixture of e-processes over the same pairs:
   threshold.
 - "served": single outputs, each from a separate call, as in production.
 - "product": the single answers of a system once more, each bet on apart. It is valid only if the
-  two answers of a pair are independent of each other. Where that is declared, it has half of the
-  weight of the score. It is 0 if the state check rejects.
+  two answers of a pair are independent of each other. Where that is declared or assumed, it has
+  half of the weight of the score. It is 0 if the state check rejects.
 - "witness": whole replies, i.e. free texts with their metadata, on which a witness is learned from
   earlier pairs. Its weight is one half wherever there are such replies.
 
@@ -125,7 +125,7 @@ RELEASED = 0.12
 PRODUCT = 0.5  # share of the weight of a score that its product bet has
 INDEPENDENT = (
     "the two answers of a pair are independent of each other, given what came before and the two "
-    "contexts (declared, not tested)"
+    "contexts ({}, not tested)"
 )
 LOWER = "The attack scores lower where the canary is."
 WITNESS = 0.5  # weight of the learned witness next to a score; it is unknown which will see more
@@ -251,7 +251,7 @@ class PairedEValues(ABC):
 
         reading, assumes = self.reading(replay), epsilon.assumptions
         if bets_apart(self.design):
-            assumes = (*assumes, INDEPENDENT)
+            assumes = (*assumes, INDEPENDENT.format(self.design.independence))
         return (
             replace(epsilon, reading=reading, assumptions=assumes),
             replace(mu, reading=reading),
@@ -421,8 +421,8 @@ def _shared(design: TrialDesign, weight: float) -> dict[str, float]:
 
 
 def bets_apart(design: TrialDesign) -> bool:
-    """Whether the two answers of a pair are single ones, and declared to be independent."""
-    return design.independent and design.one_answer and design.answers == 1
+    """Whether the two answers of a pair are single ones, and taken to be independent."""
+    return design.independence != "no" and design.one_answer and design.answers == 1
 
 
 def _plan_weights(design: TrialDesign) -> dict[str, float]:

@@ -11,7 +11,7 @@ from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.store.folder import Settings, run_folder
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator, TrialDesign, threshold_rule
-from leakbound.estimators.base import Claim
+from leakbound.estimators.base import Claim, Independence
 from leakbound.models import Model
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, VoteScores
@@ -72,6 +72,7 @@ class Prepared(AuditParts):
                 application.system.close()
 
 
+INDEPENDENT_FROM = 1.0  # the least claim whose test assumes independence that nobody declared
 MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more change no direction
 
 
@@ -115,21 +116,27 @@ def trial_design(parts: AuditParts) -> TrialDesign:
         draws=max(1, spec.decision.simulations // (2 * pairs)) if simulated else 1,
         copies=parts.pairs.copies.count,
         assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
-        independent=_declared_independent(parts),
+        independence=_independence(parts),
     )
 
 
-def _declared_independent(parts: AuditParts) -> bool:
-    """Whether the operator declares the answers of a pair independent of each other."""
-    if not parts.spec.system.answers_independent:
-        return False
-    paired, guessing = parts.spec.design.layout == "paired", parts.spec.decision.claim is not None
-    if parts.mechanism.application is None or not paired or guessing:
+def _independence(parts: AuditParts) -> Independence:
+    """Whether the answers of a pair may be read as independent of each other.
+
+    Two replicas that answer in turn break the assumption, and would have small claims rejected.
+    """
+    spec, application = parts.spec, parts.mechanism.application
+    declared, shared = spec.system.answers_independent, spec.design.layout != "paired"
+    if application is not None and isinstance(application.system, SharedStore):
+        shared = True
+    if declared is None:
+        return "no" if shared or spec.decision.each[0] < INDEPENDENT_FROM else "assumed"
+    if declared and (shared or spec.decision.claim is not None):
         raise UsageError(
             "answers_independent is declared of an application whose contexts share no store, and "
             "read for a claimed epsilon; leave --answers-independent out here."
         )
-    return True
+    return "declared" if declared else "no"
 
 
 def _exact_scores(parts: AuditParts) -> KnownScores | None:

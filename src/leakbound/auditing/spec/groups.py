@@ -43,10 +43,11 @@ class SystemSpec(FrozenSpec):
     system_options: dict[str, JsonValue] = Field(
         default={}, description="arguments of the application's class, factory or function"
     )
-    answers_independent: bool = Field(
-        default=False,
-        description="declares that the application's answers to different contexts are independent "
-        "of each other, given what was asked before: no draw, value or seed in common",
+    answers_independent: bool | None = Field(
+        default=None,
+        description="declares whether answers to different contexts are independent of each other, "
+        "given what was asked before (no draw, value or seed in common); none: assumed for claims "
+        "of 1 and more",
     )
     model: str = Field(
         default="pocket", description="model address: pocket, hf/<folder or id>, or openai/<model>"

@@ -172,6 +172,8 @@ def _keys() -> list[Decorating]:
         more = _values(key, info.annotation)
         if kind is bool:
             more["default"] = None  # not given, which is not false
+            if info.default is None:
+                flag = f"{flag}/--no-{flag[2:]}"
         text = f"{info.description}{shown}"
         found.append(option(flag, text, kind, name=key, section=SECTIONS[group], **more))
     return found
