@@ -40,7 +40,7 @@ def model() -> Scripted:
 
 
 def audited(out: Path, **options: Any) -> AuditResult:
-    spec = make_spec({"shots": 10, "simulations": 2_000, **options})
+    spec = make_spec({"shots": 10, "simulations": 2_000, "detect_change": 0, **options})
     return run_audit(prepare(spec, model(), rows=DATA), out)[0]
 
 

@@ -342,11 +342,9 @@ def test_an_attack_has_to_see_its_controls_at_first_and_at_last(
     check: ControlCheck, single_bound: float | None, code: str | None, said: str
 ) -> None:
     above = None if single_bound is None else bound(single_bound)
-    found = list(blind_sentence(attack(), check, above))
+    found = [*controls_lost(check), *blind_sentence(attack(), check, above)]
     assert [one for one, _ in found] == ([] if code is None else [code])
     assert code is None or said in found[0][1]
-    if check.seen:
-        assert list(controls_lost(check)) == found
 
 
 @pytest.mark.parametrize(
@@ -490,16 +488,25 @@ def test_a_control_is_seen_where_its_least_p_value_pays_for_their_number(
     )
 
 
-@given(P, P, st.sampled_from([0.01, 0.03, 0.2, 1.0]))
+CHANCES = st.sampled_from([0.01, 0.03, 0.2, 1.0])
+
+
+@given(P, P, CHANCES, CHANCES, st.sampled_from([None, 0.04, 0.3]))
 def test_one_canary_is_seen_by_controls_or_by_trials(
-    score: float | None, witness: float | None, trials: float
+    score: float | None, witness: float | None, trials: float, more: float, late: float | None
 ) -> None:
-    single = ControlCheck(8, score, witness=witness)
-    found = SEEN.beside(single, trials)
+    single, throughout = ControlCheck(8, score, witness=witness), max(trials, more)
+    first = replace(SEEN, late=late)
+    unseen = ControlCheck(8, 0.5, late=late)
     if single.combined is None:
-        assert found == SEEN
-    else:
-        assert found == replace(SEEN, single=min(1.0, 2 * min(single.combined, trials)))
+        assert first.beside(single, trials, throughout) == first
+        return
+    found = first.beside(single, trials, throughout)
+    assert found.single == min(1.0, 2 * min(single.combined, trials))
+    assert found.seen_late == (late != 0.3 or throughout <= 0.025)
+    alone = unseen.beside(single, trials, throughout)
+    assert alone.single == min(1.0, 2 * throughout)
+    assert alone.shown == (throughout <= 0.025)
 
 
 @pytest.mark.parametrize(

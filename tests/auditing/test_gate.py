@@ -48,7 +48,8 @@ def guarded(prompt: str) -> str:
 
 def audited(out: Path, **options: Any) -> tuple[Prepared, AuditResult]:
     model = Scripted(complete=options.pop("answers_by", tells))
-    spec = make_spec({"shots": 10, "simulations": 2_000, "labels": ["a", "b"], **options})
+    given = {"shots": 10, "simulations": 2_000, "labels": ["a", "b"], "detect_change": 0}
+    spec = make_spec({**given, **options})
     prepared = prepare(spec, model, rows=DATA)
     return prepared, run_audit(prepared, out)[0]
 

@@ -93,6 +93,7 @@ def ready(rows: Context, model: Scripted, kind: type[Counting], **values: Any) -
         {
             "pairs": PAIRS,
             "batch_pairs": SIZE,
+            "detect_change": 0,
             "simulations": SIMULATIONS,
             "epsilon": 4,
             "labels": ["odd", "plain"],
@@ -212,7 +213,7 @@ def test_pilot_pairs_are_read_once_and_held_until_the_score_is_fitted(
     values = {
         "mechanism": "embedding_mean", "labels": ["odd", "plain"],
         "query": "signal_pair", "score": "reference_direction",
-        "pairs": 20, "batch_pairs": 3, "simulations": 2000, "shots": 10,
+        "pairs": 20, "batch_pairs": 3, "simulations": 2000, "shots": 10, "detect_change": 0,
     }  # fmt: skip
     prepared = prepare(make_spec(values), model, rows=rows)
     SEEN.clear()

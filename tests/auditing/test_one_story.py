@@ -222,9 +222,9 @@ def test_no_result_is_blind_beside_a_bound_of_any_method(tmp_path: Path, estimat
             simulations=0, estimator=estimator, out=tmp_path / str(seed),
         )  # fmt: skip
         above = above_zero(result.estimates)
-        assert result.verdict == "inconclusive"
-        assert result.reason == ("attack_blind" if above is None else "too_few_trials")
-        assert ("othing shows" in summary(result)) == (above is None)
+        assert result.verdict != "violation"
+        assert result.reason != "attack_blind"
+        assert "othing shows" not in summary(result)
         reasons.add((above is None, result.controls is not None and result.controls.seen))
     assert (False, False) in reasons  # a bound above 0, and controls that did not see it
 

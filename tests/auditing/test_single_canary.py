@@ -21,7 +21,7 @@ from stores import DISPOSABLE, NearestStore, documents
 import leakbound
 from leakbound.attacks import Attack
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare
-from leakbound.auditing.decide.obstacles import obstacles
+from leakbound.auditing.decide.obstacles import blind_sentence, controls_lost, obstacles
 from leakbound.auditing.decide.verdict import Obstacle, Reason, above_zero, conclude
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import Tally
@@ -103,7 +103,7 @@ def test_a_retriever_that_quotes_documents_is_not_clean_by_a_query_that_finds_no
 ) -> None:
     """`no_violation` and a passed gate: a control that is full of canaries cannot fail there."""
     missed = audited(quoting, tmp_path, **OLD)
-    assert (missed.verdict, missed.reason) == ("inconclusive", "seen_only_in_bulk")
+    assert (missed.verdict, missed.reason) == ("inconclusive", "too_few_trials")
     assert missed.controls is not None
     assert (missed.controls.seen, missed.controls.seen_once) == (True, False)
     assert "--query recall --canary coded" in missed.sentences[0]
@@ -130,7 +130,8 @@ def test_the_command_line_says_so_and_its_gate_does_not_pass(tmp_path: Path) -> 
         csv.writer(file).writerows([("text", "label"), *((c.input, c.label) for c in CASES)])
     command = ("audit", "mine.csv", "rag.py:answer", "--task", "generation", "--pairs", "60")
     bulk = cli(*command, "--query", "repeat", "--canary", "hex", "--out", "bulk", cwd=tmp_path)
-    assert (bulk.returncode, "INCONCLUSIVE (seen_only_in_bulk)" in bulk.stdout) == (3, True), bulk
+    fits = "audit with --query recall --canary coded" in bulk.stdout
+    assert (bulk.returncode, fits) == (3, True), bulk
     gate = cli("gate", "bulk", "--max-epsilon", "1", cwd=tmp_path)
     assert (gate.returncode, "1 inconclusive" in gate.stdout) == (3, True), gate
     found = cli(*command, "--query", "recall", "--canary", "coded", "--out", "one", cwd=tmp_path)
@@ -141,7 +142,8 @@ def test_the_command_line_says_so_and_its_gate_does_not_pass(tmp_path: Path) -> 
 def test_a_retriever_that_quotes_nothing_is_accused_by_neither_query(
     tmp_path: Path, attack: dict[str, Any]
 ) -> None:
-    assert audited(counting, tmp_path, **attack).reason == "attack_blind"
+    found = audited(counting, tmp_path, **attack, pairs=100)
+    assert (found.verdict, found.reason) == ("no_violation", "context_unused")
 
 
 def test_controls_with_one_canary_are_planned_counted_and_laid_out_as_pairs(tmp_path: Path) -> None:
@@ -171,7 +173,7 @@ def test_ten_functions_that_say_nothing_are_not_accused_by_the_clock(tmp_path: P
         result = audited(
             silent, tmp_path, pairs=40, epsilon=0.25, seed=seed, query="recall", canary="coded"
         )
-        assert (result.verdict, result.reason) == ("inconclusive", "attack_blind")
+        assert result.verdict != "violation"
         assert result.bound.epsilon == 0
 
 
@@ -201,7 +203,7 @@ def test_an_attack_with_a_bound_above_0_is_not_called_blind(tmp_path: Path) -> N
     assert not result.controls.seen
     assert result.bound.epsilon is not None
     assert result.bound.epsilon > 0
-    assert (result.verdict, result.reason) == ("inconclusive", "too_few_trials")
+    assert (result.verdict, result.reason) == ("no_violation", None)
     assert "nothing shows" not in " ".join(result.sentences)
 
 
@@ -220,17 +222,15 @@ NOTHING = replace(SURE, epsilon=0.0, mu=0.0)
 @pytest.mark.parametrize("controls", BLIND)
 @pytest.mark.parametrize("code", ["attack_blind", "too_few_trials"])
 def test_no_audit_is_blind_beside_a_bound(controls: ControlCheck, code: Reason) -> None:
-    design, attack = TrialDesign(Claim(1.0, 1e-5), pairs=100), prepare_attack()
+    design = TrialDesign(Claim(1.0, 1e-5), pairs=100)
     for bounds in ([SURE], [NOTHING, SURE], [NOTHING, SURE_MU]):
         for largest in Bounds(3.0, 3.0), Bounds(0.5, 0.5):
             above = above_zero(bounds)
-            against = (*obstacles(attack, Tally(), controls, None, above), (code, "other"))
+            against = (*blindness(controls, above), (code, "other"))
             said = conclude(design, EProcess(), bounds, None, 100, largest, against)
             reason = "stateful_system" if controls.shows_change else "too_few_trials"
             assert (said.verdict, said.reason) == ("inconclusive", reason)
-    said = conclude(
-        design, EProcess(), [NOTHING], None, 100, Bounds(3.0, 3.0), against_of(controls)
-    )
+    said = conclude(design, EProcess(), [NOTHING], None, 100, Bounds(3.0, 3.0), blindness(controls))
     assert said.reason == ("stateful_system" if controls.shows_change else "attack_blind")
 
 
@@ -249,8 +249,8 @@ def prepare_attack() -> Attack:
     return prepare(make_spec({"pairs": 8, "shots": 6}), rows=CASES, handed=handed).attack
 
 
-def against_of(controls: ControlCheck) -> tuple[Obstacle, ...]:
-    return obstacles(prepare_attack(), Tally(), controls, None)
+def blindness(controls: ControlCheck, above: Estimate | None = None) -> tuple[Obstacle, ...]:
+    return (*controls_lost(controls), *blind_sentence(prepare_attack(), controls, above))
 
 
 @pytest.mark.parametrize("controls", BLIND)

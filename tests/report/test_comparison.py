@@ -37,8 +37,9 @@ def tells(prompt: str) -> str:
 
 def audited(out: Path, say: Any = tells, **options: Any) -> AuditResult:
     return leakbound.audit(
-        DATA, model=Scripted(complete=say), out=out, shots=10, simulations=2_000, **options
-    )
+        DATA, model=Scripted(complete=say), out=out, shots=10, simulations=2_000,
+        settings={"detect_change": 0, **options.pop("settings", {})}, **options,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -234,8 +234,8 @@ def test_scores_give_away_what_the_text_does_not(
     white = leakbound.audit(
         rows, system=Hints(size), out=tmp_path / "white", access="white_box", **given
     )
-    assert (black.verdict, white.verdict) == ("inconclusive", "violation")
-    assert black.reason == "attack_blind"
+    assert (black.verdict, white.verdict) == ("no_violation", "violation")
+    assert black.reason == "context_unused"
     assert white.counts["simulated_outputs"] == 120
 
 

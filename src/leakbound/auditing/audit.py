@@ -10,9 +10,10 @@ from leakbound.auditing.collect.collect import (
     CollectionPlan,
     Progress,
     collect,
+    collect_others,
 )
 from leakbound.auditing.collect.runners import run_ahead
-from leakbound.auditing.decide.decide import decide
+from leakbound.auditing.decide.decide import Assessment, decide
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.assemble import assemble
@@ -55,9 +56,14 @@ def run_audit(
     seen = OnePass(prepared, store, plan, prior)
     try:
         asked = collect(plan, prepared.model, store, ask=ask, progress=progress, stop=seen)
+        seen()
+        found = decide(seen)
+        if not own_test and found.use is not None and found.use.left:
+            asked = collect_others(plan, prepared.model, store, ask) or asked
+            found = decide(seen)
     finally:
         prepared.close()
-    result = write_result(seen)
+    result = write_result(seen, found)
     if by_pair:
         simulated = seen.tally.simulated()
         scores = simulated.member, simulated.nonmember
@@ -78,10 +84,10 @@ def open_run(
     return RunStore.open(prepared.folder(out), prepared.manifest, reuse, own_test, require)
 
 
-def write_result(seen: OnePass) -> AuditResult:
+def write_result(seen: OnePass, found: Assessment | None = None) -> AuditResult:
     """Compute the result of what is stored, and write it beside the outputs."""
     seen()
-    result = assemble(seen, decide(seen))
+    result = assemble(seen, found or decide(seen))
     whole = seen.seen == seen.design.pairs
     seen.store.finish(seen.seen if whole else -seen.seen, result.to_json())
     return result

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from leakbound._notebook import card
 from leakbound.auditing.collect.collect import CollectionPlan
-from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.prepare.others import wanted_change
+from leakbound.auditing.prepare.prepared import Prepared, attack_name
 from leakbound.auditing.result.sentences import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.models import Priced
@@ -17,6 +18,18 @@ from leakbound.tasks import AnyRequest
 
 GUESSING = "random guessing (epsilon 0 at delta 0, on both sides)"
 FACTORS = (1.0, 1.5, 2.0, 4.0)  # of what is tested; 1 shows how often a true claim is rejected
+
+
+@dataclass(frozen=True, slots=True)
+class OtherCalls:
+    """Other attacks that are asked where nothing shows that the audit's own sees the canary, so
+    that each would show a rate that changes by `change` with probability 0.9."""
+
+    attacks: tuple[str, ...]
+    pairs: int
+    model_calls: int
+    cost: float | None
+    change: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,7 @@ class Plan:
     builds: int | None = None
     guessing_power: tuple[tuple[float, Power], ...] = ()
     subject: Subject | None = None
+    others: OtherCalls | None = None
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows: cost, largest certifiable epsilon and power."""
@@ -47,7 +61,8 @@ class Plan:
 def plan(prepared: Prepared) -> Plan:
     """The plan of a prepared audit, for the estimator that decides it."""
     design, estimator = prepared.trial_design, prepared.estimator
-    calls, cost = _predict(prepared)
+    asked = CollectionPlan.of(prepared)
+    calls, cost = _predict(prepared, asked, [*asked.batches(), *asked.late_batches()])
     largest = estimator.largest_certifiable(design, design.pairs)
     guessing = estimator.accuracy_power(design, design.pairs)
     factors = () if is_random_guessing(design.claim) else FACTORS
@@ -69,6 +84,7 @@ def plan(prepared: Prepared) -> Plan:
         background_copies=prepared.pairs.copies.count,
         builds=None if prepared.spec.design.layout == "paired" else 1,
         guessing_power=guessing,
+        others=_others(prepared, asked),
         subject=Subject(
             system=full_name(mechanism.name, spec.flat()["mechanism"]),
             model=prepared.model.name if mechanism.needs else None,
@@ -80,25 +96,38 @@ def plan(prepared: Prepared) -> Plan:
     )
 
 
-def _predict(prepared: Prepared) -> tuple[int, float | None]:
-    """(calls, US dollars) in one pass over the pairs."""
-    asked = CollectionPlan.of(prepared)
+def _others(prepared: Prepared, asked: CollectionPlan) -> OtherCalls | None:
+    if not prepared.others:
+        return None
+    return OtherCalls(
+        tuple(attack_name(one.attack) for one in prepared.others),
+        sum(len(one.pairs) for one in prepared.others),
+        *_predict(prepared, asked, asked.other_batches()),
+        wanted_change(prepared.spec),
+    )
+
+
+def _predict(
+    prepared: Prepared, asked: CollectionPlan, batches: Sequence[int]
+) -> tuple[int, float | None]:
+    """(calls, US dollars) in one pass over the pairs of some batches."""
     if not prepared.mechanism.needs:
-        batches = [*asked.batches(), *asked.late_batches()]
         return sum(pair.calls for first in batches for pair in asked.pairs_of(first)), None
     model = prepared.model
     calls, dollars = 0, 0.0
     known = isinstance(model, Priced)
-    for requests in _batches(prepared, asked):
+    for requests in _batches(prepared, asked, batches):
         cost = model.most_cost(requests) if isinstance(model, Priced) else None
         known = known and cost is not None
         calls, dollars = calls + len(requests), dollars + (cost or 0.0)
     return calls, dollars if known else None
 
 
-def _batches(prepared: Prepared, asked: CollectionPlan) -> Iterator[list[AnyRequest]]:
+def _batches(
+    prepared: Prepared, asked: CollectionPlan, batches: Sequence[int]
+) -> Iterator[list[AnyRequest]]:
     """The distinct requests of each batch."""
-    for first in (*asked.batches(), *asked.late_batches()):
+    for first in batches:
         found = [
             request
             for pair in asked.pairs_of(first)

@@ -112,6 +112,12 @@ def check_gate(result: AuditResult, gate: Gate) -> GateResult:
     bound = result.bound
     guessing = is_random_guessing(result.claim)
     open_ = unshown_sentence(result.guessing_power) if guessing else "Another attack might."
+    if result.verdict == "no_violation" and result.use is not None:
+        return GateResult(
+            result.name, "passed",
+            f"the lower bound {cut(bound.epsilon)} ({bound.method}, delta {result.claim.delta:g}) "
+            f"is not above {gate.max_epsilon:g}, and {result.use.limit}",
+        )  # fmt: skip
     could = "rejected what it tests" if _by_claim(result, gate) else "shown more"
     shown = "" if gate.min_power is None else f": they {_power_words(result, gate)}"
     found = "".join(f" Found: {sentence}" for sentence in result.beside)
@@ -175,10 +181,16 @@ def _unshown(result: AuditResult, gate: Gate) -> str:
             f"often at any epsilon. The gate allows a delta of at most {gate.max_delta:g}; audit "
             "with a smaller --delta, or allow more with --max-delta."
         )
-    if result.reason not in (None, "too_few_trials"):
+    if result.verdict == "inconclusive" and result.reason != "too_few_trials":
         return _first(result)
     if (by_claim or gate.no_violation) and result.verdict != "no_violation":
         return _first(result)
+    if not by_claim and result.verdict == "no_violation" and result.use is not None:
+        return (
+            f"What changes of a rate were looked for follows from the claim "
+            f"{result.claim.epsilon:g}, and the gate is {gate.max_epsilon:g}; audit with --epsilon "
+            f"{gate.max_epsilon:g}."
+        )
     if not by_claim and most <= gate.max_epsilon:
         return (
             f"{_pairs(result)} certify at most {cut(most)}, even with a perfect attack, and the "

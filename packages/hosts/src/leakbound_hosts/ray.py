@@ -24,7 +24,7 @@ from typing import Generic, Protocol, TypeVar
 from leakbound._check import count
 from leakbound._install import install_hint
 from leakbound.auditing.collect.collect import Batch, Batches, BatchRunner, CollectionPlan
-from leakbound.auditing.design.pairs import Controls, Pair
+from leakbound.auditing.design.pairs import Controls, OtherPairs, Pair
 from leakbound.auditing.prepare.build import build_mechanism
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.spec.audit_spec import AuditSpec
@@ -47,7 +47,9 @@ QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "
 
 Opener = Callable[[AuditSpec], Model]
 Tool = tuple[CollectionPlan, Model]
-Asked = tuple[Task, Sequence[Pair], int, bool, Sequence[Pair], Controls | None]
+Asked = tuple[
+    Task, Sequence[Pair], int, bool, Sequence[Pair], Controls | None, tuple[OtherPairs, ...]
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +262,7 @@ def on_cluster(
         wanted = (_source(prepared.mechanism), model.fingerprint)
         asked = (
             questions.task, questions.pairs, questions.size, questions.keep_text,
-            questions.controls, questions.late,
+            questions.controls, questions.late, questions.others,
         )  # fmt: skip
         model_of = opener if prepared.mechanism.needs else None
         opened = partial(_tool, spec, asked, model_of, wanted, calls)
@@ -308,10 +310,10 @@ def _tool(
             "machine of the cluster needs the same "
             "files at the same place, and models and systems must have an address."
         )
-    task, pairs, size, keep_text, controls, late = asked
+    task, pairs, size, keep_text, controls, late, others = asked
     if application := mechanism.application:
         mechanism = application.called(calls)
-    return CollectionPlan(task, mechanism, pairs, size, keep_text, controls, late), model
+    return CollectionPlan(task, mechanism, pairs, size, keep_text, controls, late, others), model
 
 
 def _ask(tool: Tool, first: int) -> Batch:

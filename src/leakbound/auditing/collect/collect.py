@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from leakbound.attacks import RenderedQuery
 from leakbound.attacks.words import redact
-from leakbound.auditing.design.pairs import LATE, Controls, Pair
+from leakbound.auditing.design.pairs import LATE, OTHERS, Controls, OtherPairs, Pair
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
-from leakbound.errors import StoreError
+from leakbound.errors import StoreError, TargetError
 from leakbound.models import Cached, Counted, Distinct, Model
 from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task, reply_of
 from leakbound.witness import mask_reply
@@ -44,6 +44,7 @@ class CollectionPlan:
     keep_text: bool = True
     controls: Sequence[Pair] = ()
     late: Controls | None = None
+    others: tuple[OtherPairs, ...] = ()
     _last: dict[int, tuple[Pair, ...]] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -53,6 +54,7 @@ class CollectionPlan:
         return cls(
             prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
             shape.store_text == "all", prepared.controls, prepared.late_controls,
+            tuple(one.pairs for one in prepared.others),
         )  # fmt: skip
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:
@@ -67,6 +69,9 @@ class CollectionPlan:
         """Those of a batch: of the controls below 0, of the pairs from 0 on."""
         if first >= 0:
             return self.pairs[first : first + self.size]
+        if (place := -(first // LATE) - OTHERS) >= 0:
+            start = first % LATE
+            return self.others[place][start : start + self.size]
         if first < -LATE and self.late is not None:
             shard = -first // LATE
             start = first + shard * LATE + len(self.late)
@@ -88,6 +93,12 @@ class CollectionPlan:
             return []
         end = -shard * LATE
         return [*range(end - len(self.late), end, self.size)]
+
+    def other_batches(self) -> list[int]:
+        """First pairs of the batches of the other attacks."""
+        starts = (-(OTHERS + one.place) * LATE for one in self.others)
+        each = zip(starts, self.others, strict=True)
+        return [at for start, one in each for at in range(start, start + len(one), self.size)]
 
     def pairs_in(self, batches: Iterable[int]) -> int:
         """How many pairs these batches have together, control pairs left out."""
@@ -177,6 +188,21 @@ def collect(
     for batch in _run_batches(ask, plan, later, left):
         store.add(batch.first, batch.rows, batch.calls)
     return bool(wanted or left)
+
+
+def collect_others(
+    plan: CollectionPlan, model: Model, store: RunStore, ask: BatchRunner = run_serial
+) -> bool:
+    """Collect what the store lacks of the other attacks; was there anything?
+
+    A system that fails at a question that its operator did not choose is asked no more of them.
+    """
+    stored = store.batches()
+    missing = [first for first in plan.other_batches() if first not in stored]
+    with suppress(TargetError):
+        for batch in _run_batches(ask, plan, model, missing):
+            store.add(batch.first, batch.rows, batch.calls)
+    return bool(missing)
 
 
 def late_left(questions: CollectionPlan, store: RunStore, shard: tuple[int, int]) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from leakbound.auditing.decide.channel_verdicts import (
@@ -13,13 +14,21 @@ from leakbound.auditing.decide.channel_verdicts import (
     must_learn,
 )
 from leakbound.auditing.decide.obstacles import (
+    blind_sentence,
     channels_untested,
+    controls_lost,
     noise_obstacles,
     obstacles,
     only_in_bulk,
     unread,
 )
-from leakbound.auditing.decide.verdict import Conclusion, above_zero, conclude, score_reading
+from leakbound.auditing.decide.unused import ContextUse, concluded, context_use, without_use
+from leakbound.auditing.decide.verdict import (
+    Conclusion,
+    above_zero,
+    conclude,
+    score_reading,
+)
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass, Tally
 from leakbound.auditing.observe.rejections import as_tested
@@ -51,6 +60,7 @@ class Assessment:
     state: StateCheck | None
     noise: NoiseFit | None
     channels: tuple[ChannelResult, ...]
+    use: ContextUse | None = None
 
 
 def decide(seen: OnePass) -> Assessment:
@@ -62,18 +72,32 @@ def decide(seen: OnePass) -> Assessment:
     controls, state, noise = seen.controls(), seen.state(), seen.releaser.served.noise_fit()
     largest, exact = largest_of(seen, controls, told, bounds), _exact(found)
     alone, shown = separates_alone(told), [one for each in found.values() for one in each]
-    against = (
+    above = above_zero((*bounds, *shown))
+    lost = (*controls_lost(controls),)
+    lasting = (
         *noise_obstacles(design, estimator, found, noise),
-        *obstacles(prepared.attack, seen.tally, controls, state, above_zero((*bounds, *shown))),
+        *obstacles(prepared.attack, seen.tally, controls, state, above),
         *unread(told, estimator, design.replies, exceeds(largest, design)),
         *channels_untested(prepared.spec.attack.channels, design.channels, seen.tally.channels),
+        *(lost if controls.shows_change else ()),
+    )
+    blind = (
+        *(() if controls.shows_change else lost),
+        *blind_sentence(prepared.attack, controls, above),
         *only_in_bulk(prepared.attack, controls, alone),
     )
     slow = alone or must_learn(seen, controls)
+    conclusion = partial(
+        conclude, design, estimator, bounds, exact, tested, largest, by_replies=slow, shown=shown
+    )
+    # is it the attack's blindness alone that keeps the audit from saying no_violation?
+    unseen = bool(blind) and conclusion(lasting).verdict == "no_violation"
+    use = context_use(seen) if unseen else None
+    against = (*lasting, *without_use(seen, use, blind, above))
     return Assessment(
-        conclude(design, estimator, bounds, exact, tested, largest, against, slow, shown),
+        concluded(conclusion(against), use, controls, above),
         found, exact, tested, largest, told, slow, controls, state, noise,
-        _channels(seen, tested, state, told),
+        _channels(seen, tested, state, told), use,
     )  # fmt: skip
 
 

@@ -34,11 +34,9 @@ def obstacles(
     attack: Attack, tally: Tally, controls: ControlCheck, state: StateCheck | None,
     bound: Estimate | None = None,
 ) -> tuple[Obstacle, ...]:  # fmt: skip
-    """What keeps an audit without a rejection from saying no_violation."""
-    return (
-        *_state(state), *_unreadable(attack, tally, controls, bound),
-        *blind_sentence(attack, controls, bound),
-    )  # fmt: skip
+    """What keeps an audit without a rejection from saying no_violation, whatever its attack
+    sees."""
+    return (*_state(state), *_unreadable(attack, tally, controls, bound))
 
 
 def state_sentence(state: StateCheck | None) -> str | None:
@@ -94,9 +92,8 @@ def _unreadable(
 def blind_sentence(
     attack: Attack, controls: ControlCheck, bound: Estimate | None
 ) -> Iterator[Obstacle]:
-    """Did the attack see the positive control?"""
-    if controls.seen:
-        yield from controls_lost(controls)
+    """Did the attack see the positive control, or a single canary?"""
+    if controls.shown:
         return
     why = (
         "no control was asked, so nothing shows that this attack sees anything; leave controls=0 "
@@ -131,7 +128,7 @@ def only_in_bulk(attack: Attack, controls: ControlCheck, shown: bool) -> Iterato
 
 def controls_lost(controls: ControlCheck) -> Iterator[Obstacle]:
     """Did the attack see the positive control to the end?"""
-    if controls.seen_late or controls.exempt:
+    if controls.seen_late or controls.exempt or not controls.seen:
         return
     yield (
         "stateful_system" if controls.shows_change else "attack_blind",

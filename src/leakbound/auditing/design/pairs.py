@@ -18,6 +18,8 @@ from leakbound.tasks import Context, Example, Job, Task
 
 # The late controls of shard g are numbered from -g * LATE down: below any number of controls.
 LATE = 1 << 40
+# The contexts of other attack i are numbered from -(OTHERS + i) * LATE up: below any late control.
+OTHERS = 1 << 20
 FILLER = Example("This record was left empty.", "")  # stands in a store where a canary is absent
 PLANTED = 8  # canaries of a control context beside a store: as many as an index shows at once
 HELD = 4096  # pairs, of a few kB each: contexts share their rows
@@ -170,6 +172,29 @@ class Controls(Sequence[Pair]):
     def late(self, shard: int) -> Controls:
         """As many other full ones, asked after the last pair: is the canary seen still?"""
         return replace(self, single=0, shard=shard)
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class OtherPairs(Sequence[Pair]):
+    """Pairs of another attack, with one canary at a drawn place, that choose nothing."""
+
+    pairs: Pairs
+    number: int
+    place: int
+
+    def __len__(self) -> int:
+        return self.number
+
+    @overload
+    def __getitem__(self, at: int) -> Pair: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Pair]: ...
+    def __getitem__(self, at: int | slice) -> Pair | list[Pair]:
+        places = range(self.number)
+        if isinstance(at, slice):
+            return [self[one] for one in places[at]]
+        index = places[at] - (OTHERS + self.place) * LATE
+        return self.pairs._held.get(index, lambda: _single(index, self.pairs))
 
 
 def design(

@@ -53,6 +53,11 @@ class ControlCheck:
         return self.exempt or (self.combined is not None and self.combined <= LEVEL)
 
     @property
+    def shown(self) -> bool:
+        """Whether full controls, or a single canary, show that the attack sees something."""
+        return self.seen or self.seen_once
+
+    @property
     def seen_once(self) -> bool:
         """Whether the attack saw a canary that stands once."""
         return self.exempt or (self.single is not None and self.single <= LEVEL)
@@ -82,11 +87,17 @@ class ControlCheck:
         found = late.p_value if by_score else late.witness
         return 1.0 if found is None else min(1.0, times * found)
 
-    def beside(self, single: ControlCheck, trials: float) -> ControlCheck:
-        """The check with what shows one canary."""
+    def beside(self, single: ControlCheck, trials: float, throughout: float) -> ControlCheck:
+        """The check with what shows one canary: controls with one or the trials. Trials that show
+        it to the end stand for late controls, of which few miss what answers at random; where the
+        full controls were not seen, they have to.
+        """
         if single.combined is None:
             return self
-        return replace(self, single=min(1.0, 2 * min(single.combined, trials)))
+        least = min(single.combined, trials) if self.seen else throughout
+        shown = not self.seen_late and 2 * throughout <= LEVEL
+        late = 2 * throughout if shown else self.late
+        return replace(self, single=min(1.0, 2 * least), late=late)
 
     def followed_by(self, late: Sequence[ControlCheck]) -> ControlCheck:
         """The check with what late controls have shown."""

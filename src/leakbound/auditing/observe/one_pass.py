@@ -20,11 +20,17 @@ from leakbound.auditing.observe.controls import (
     check_channels,
     check_controls,
     of_all_channels,
+    replies_in,
 )
 from leakbound.auditing.observe.rejections import rejections
 from leakbound.auditing.observe.release import Releaser
-from leakbound.auditing.observe.reply_separation import ReplySeparation
+from leakbound.auditing.observe.reply_separation import (
+    ChangeTest,
+    ReplySeparation,
+    change_between,
+)
 from leakbound.auditing.observe.state_check import StateCheck
+from leakbound.auditing.prepare.others import FAMILIES, LEVEL, wanted_change
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.integrity import PriorResults
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
@@ -204,7 +210,7 @@ class OnePass:
         # they should be there, and are not where the last samples of a log are missing
         lacks = self.prepared.late_controls is not None and self._observed and not self.ended
         found = self._check(self.control_batch()).followed_by(late)
-        found = found.beside(self._check(self._single_batch()), self.told.by_score(ANSWER))
+        found = found.beside(self._check(self._single_batch()), *self.told.by_score(ANSWER))
         return found if late or not lacks else replace(found, late=1.0)
 
     def control_batch(self) -> StoredBatch:
@@ -246,13 +252,31 @@ class OnePass:
         single = self._by_channel(self._single_batch())
         return {
             name: check.followed_by([checks[name] for checks in late]).beside(
-                single[name], self.told.by_score(name)
+                single[name], *self.told.by_score(name)
             )
             for name, check in self._by_channel(batch).items()
         }
 
     def _by_channel(self, batch: StoredBatch) -> dict[str, ControlCheck]:
         return check_channels(batch, self.releaser.control_scores(batch), self.design.channels)
+
+    def changes(self) -> tuple[ChangeTest, ...]:
+        """What the replies to each attack show of a single canary: first to that of the audit, then
+        to the others that were asked as often as was planned."""
+        prepared, least = self.prepared, wanted_change(self.prepared.spec)
+        found = [self.told.changed(least, LEVEL / FAMILIES)]
+        for other in prepared.others:
+            rows = self.store.others(other.pairs.place, len(other.pairs))
+            if len(rows) < len(other.pairs):
+                break
+            batch = [*zip(other.pairs, rows, strict=True)]
+            reader = Releaser(
+                prepared.task, prepared.mechanism, other.attack.score, prepared.spec.design.seed,
+                pilot=0, draws=1, answers=1, reads=frozenset(),
+            )  # fmt: skip
+            scores = reader.control_scores(batch)
+            found.append(change_between(scores, replies_in(batch), least, LEVEL / FAMILIES))
+        return tuple(found)
 
     def state(self) -> StateCheck | None:
         """What the state check shows."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import bdtrc
 
 from leakbound.auditing.observe.controls import p_values_of
-from leakbound.estimators import Observations
+from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Claim, ReplyPair
-from leakbound.stats import rank_test, sign_test
+from leakbound.stats import binomial_lower, binomial_upper, rank_test, sign_test
 from leakbound.tasks import ANSWER
 from leakbound.witness.corpus import Corpus
 from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
@@ -24,6 +25,7 @@ CHANGE = 0.2
 LEVEL = 0.01  # so rarely is a system that tells nothing held to what its replies can certify
 KEPT = 64  # of so many first pairs the replies are kept
 APART = 8  # of these, so many that are told apart: as many as there are control pairs
+BEYOND = 0.1  # p-value from which pairs count as differing more often than a claim allows
 MOST_LOG = 150.0  # of odds that no number of pairs shows
 DECIMALS = 9  # of what is computed; equal replies may differ in the last places
 TIMES = np.array([name.startswith("seconds") for name in SCALARS])
@@ -38,6 +40,20 @@ class SeparationTest:
 
     shown: Shown | None
     in_pairs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTest:
+    """Whether any reading of the replies differs between contexts with one canary and without.
+
+    `by_score` and `by_replies` are p-values, the latter corrected for the `readings` of whole
+    replies; 1 where the change of a rate is certainly smaller than what has to be seen.
+    """
+
+    pairs: int
+    readings: int
+    by_score: float
+    by_replies: float
 
 
 Separations = Mapping[str, SeparationTest]
@@ -71,19 +87,23 @@ class ReplySeparation:
         seen.add_scores(part)
         if not part.reply_pairs:
             return part
-        pairs = tuple(
-            ((one and as_features(one, canary), other and as_features(other, canary)), canary)
-            for (one, other), canary in part.reply_pairs
-        )
+        pairs = tuple(map(_featured, part.reply_pairs))
         seen.add(pairs)
         return replace(part, reply_pairs=pairs)
 
-    def by_score(self, name: str) -> float:
+    def by_score(self, name: str) -> tuple[float, float]:
         """Does the score of a channel tell the contexts of the pairs apart, and not by rare
-        chance?
+        chance? And both those of all pairs and those of the last quarter?
         """
         seen = self._seen.get(name, _Measured())
-        return seen.by_score(self._two_sided) if abs(seen.change()) >= CHANGE else 1.0
+        if abs(seen.change()) < CHANGE:
+            return 1.0, 1.0
+        every = seen.by_score(self._two_sided)
+        return every, max(every, seen.late_by_score(self._two_sided))
+
+    def changed(self, least: float, level: float) -> ChangeTest:
+        """Is anything of the replies as a whole different where the canary is?"""
+        return self._seen.get(ANSWER, _Measured()).changed(least, level)
 
     def found(self) -> Separations:
         """Compare what the replies and the scores of each channel tell."""
@@ -102,11 +122,19 @@ class _Measured:
 
     def add_scores(self, part: Observations) -> None:
         if part.trial_scores is not None:
-            self._scores[0].extend(part.trial_scores.member.tolist())
-            self._scores[1].extend(part.trial_scores.nonmember.tolist())
+            self.add_scores_of(part.trial_scores)
 
-    def by_score(self, two_sided: bool) -> float:
-        return rank_test(*self._scores, two_sided)
+    def add_scores_of(self, scores: PairedScores) -> None:
+        self._scores[0].extend(scores.member.tolist())
+        self._scores[1].extend(scores.nonmember.tolist())
+
+    def by_score(self, two_sided: bool, first: int = 0) -> float:
+        high, low = self._scores
+        return rank_test(high[first:], low[first:], two_sided)
+
+    def late_by_score(self, two_sided: bool) -> float:
+        """By the last quarter of the pairs alone."""
+        return self.by_score(two_sided, len(self._scores[0]) * 3 // 4)
 
     def change(self) -> float:
         """How much more often a score is higher with the canary than lower, over all pairings."""
@@ -123,33 +151,53 @@ class _Measured:
                 self._corpus.replies += [self._corpus.encode(_coarse(one)) for one in known]
                 self._kept += [(both, canary)] * (len(self._kept) < KEPT)
 
+    def changed(self, least: float, level: float) -> ChangeTest:
+        """Is any reading different where the canary is, and not certainly by less than `least`?"""
+        tests = [*self._tests(self._numbers())] if self._corpus.replies else []
+        readings = len(tests) + len(self._corpus.names) if tests else 0
+        member, nonmember = map(np.asarray, self._scores)
+        each = level / 2 if readings else level
+        by_replies = [
+            readings * p for p, one, other in tests
+            if _most_change(one, other, each / readings) >= least
+        ]  # fmt: skip
+        small = _most_change(member, nonmember, each) < least
+        return ChangeTest(
+            len(member), readings, 1.0 if small else self.by_score(two_sided=True),
+            min(1.0, min(by_replies, default=1.0)),
+        )  # fmt: skip
+
+    def _numbers(self) -> Floats:
+        """(replies, measurements) of all replies."""
+        scalars = np.stack([one.scalars for one in self._corpus.replies])
+        pooled = PoolModel.fit(self._corpus)[1].round(DECIMALS)
+        return np.column_stack([scalars, np.where(np.isfinite(pooled), pooled, np.nan)])
+
     def told(self, two_sided: bool, claim: Claim) -> SeparationTest:
         """What measurements tell better than the score does."""
         if not self._corpus.replies:
             return SeparationTest(None, False)
-        # (replies, measurements) of all replies
-        scalars = np.stack([one.scalars for one in self._corpus.replies])
-        pooled = PoolModel.fit(self._corpus)[1].round(DECIMALS)
-        numbers = np.column_stack([scalars, np.where(np.isfinite(pooled), pooled, np.nan)])
+        numbers = self._numbers()
         by_score = self.by_score(two_sided)
         tests = [*self._tests(numbers)]
-        p_value, best = min(tests, key=lambda one: one[0])
+        p_value, member, nonmember = min(tests, key=lambda one: one[0])
         p_value *= len(tests) + len(self._corpus.names)
         alone = p_value <= LEVEL and p_value < by_score
         in_pairs = _in_pairs(numbers[:, ~TIMED], claim) <= LEVEL
-        return SeparationTest(self._apart(best) if alone else None, in_pairs)
+        return SeparationTest(self._apart(member - nonmember) if alone else None, in_pairs)
 
-    def _tests(self, numbers: Floats) -> Iterator[tuple[float, Floats]]:
-        """p-value, and member less nonmember for each pair, of all measurements, of whether they
-        are shown, and of the string that differs most."""
+    def _tests(self, numbers: Floats) -> Iterator[tuple[float, Floats, Floats]]:
+        """p-value and values with and without the canary for each pair, of all measurements, of
+        whether they are shown, and of the string that differs most."""
         shown, there = p_values_of(numbers[::2], numbers[1::2])
         for at in np.flatnonzero(~np.isnan(shown)):
-            yield float(shown[at]), _differences(numbers[:, at])
+            yield float(shown[at]), numbers[::2, at], numbers[1::2, at]
+        lacks = np.isnan(numbers).astype(float)
         for at in np.flatnonzero(~np.isnan(there)):
-            yield float(there[at]), _differences(np.isnan(numbers[:, at]).astype(float))
+            yield float(there[at]), lacks[::2, at], lacks[1::2, at]
         yield from self._string()
 
-    def _string(self) -> Iterator[tuple[float, Floats]]:
+    def _string(self) -> Iterator[tuple[float, Floats, Floats]]:
         replies, size = self._corpus.replies, len(self._corpus.names)
         there, elsewhere = (
             np.bincount(np.concatenate([one.strings for one in replies[of::2]]), minlength=size)
@@ -158,7 +206,8 @@ class _Measured:
         if size:  # a masked reply may hold none
             differs = int(np.argmax(np.abs(there - elsewhere)))
             holds = np.array([float(differs in one.strings) for one in replies])
-            yield rank_test(holds[::2].tolist(), holds[1::2].tolist(), True), _differences(holds)
+            member, nonmember = holds[::2], holds[1::2]
+            yield rank_test(member.tolist(), nonmember.tolist(), True), member, nonmember
 
     def _apart(self, differences: Floats) -> Shown:
         """Those of the kept pairs that it tells apart in the direction of most of them."""
@@ -167,19 +216,45 @@ class _Measured:
         return [self._kept[at] for at in np.flatnonzero(kept * sign > 0)][:APART]
 
 
+def _most_change(one: Floats, other: Floats, level: float) -> float:
+    """Upper limit of the change of a rate of a reading with two values; 1 for other readings."""
+    values = np.unique(np.concatenate([one, other]))
+    if len(one) != len(other) or not len(one) or len(values) > 2 or np.isnan(values).any():
+        return 1.0
+    counts, trials = [int((side == values[-1]).sum()) for side in (one, other)], len(one)
+    low, high = sorted(counts)
+    upper, lower = binomial_upper(high, trials, 1 - level), binomial_lower(low, trials, 1 - level)
+    return float(upper - lower)
+
+
+def change_between(scores: PairedScores, replies: Shown, least: float, level: float) -> ChangeTest:
+    """The test of pairs whose scores and replies are given."""
+    measured = _Measured()
+    measured.add_scores_of(scores)
+    measured.add(tuple(map(_featured, replies)))
+    return measured.changed(least, level)
+
+
+def _featured(pair: tuple[ReplyPair, str]) -> tuple[ReplyPair, str]:
+    (one, other), canary = pair
+    return (one and as_features(one, canary), other and as_features(other, canary)), canary
+
+
 def _in_pairs(numbers: Floats, claim: Claim) -> float:
     """The least p-value that a measurement differs in one direction, times their number, of those
     that do so more often than the claim allows.
 
-    Of X, Y with (epsilon, 0)-DP, P(X > Y) <= e^(2 epsilon) P(Y > X), as both change places. That
-    limit is compared with what is seen, without a margin: at the claim itself, a system may be
-    inconclusive by chance.
+    Of X, Y with (epsilon, 0)-DP, P(X > Y) <= e^(2 epsilon) P(Y > X), as both change places. What is
+    seen counts if it is beyond that limit with a p-value of at most `BEYOND`: a system at the claim
+    itself may be inconclusive by chance, and 19 pairs that all differ in one direction are beyond a
+    claim of 1.
     """
     signs = np.sign(_differences(numbers))
     up, down = (signs > 0).sum(axis=0), (signs < 0).sum(axis=0)
     factor = math.exp(min(claim.epsilon, MOST_LOG))
-    allowed = factor**2 * np.minimum(up, down) + (1 + factor) * claim.delta * len(signs)
-    more = np.flatnonzero(np.maximum(up, down) > allowed)
+    share = min(1.0, factor**2 / (1 + factor**2) + (1 + factor) * claim.delta)
+    beyond = bdtrc(np.maximum(up, down) - 1.0, up + down, share) <= BEYOND
+    more = np.flatnonzero(beyond & (up + down > 0))
     found = min((sign_test(signs[:, at].tolist()) for at in more), default=1.0)
     return float(min(1.0, max(1, (up + down > 0).sum()) * found))
 

@@ -32,6 +32,7 @@ from leakbound.auditing.prepare.identity import (
     settings_without_places,
     sources_of,
 )
+from leakbound.auditing.prepare.others import other_attacks
 from leakbound.auditing.prepare.prepared import AuditParts, Prepared, cost_of, trial_design
 from leakbound.auditing.prepare.rows import (
     public_fields,
@@ -81,6 +82,7 @@ def prepare(
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
     parts = _build(spec, given, opener)
     prepared = _fill(parts, trial_design(parts))
+    prepared = replace(prepared, others=other_attacks(prepared))
     late = () if prepared.late_controls is None else prepared.late_controls.late(1)
     asked = chain(prepared.pairs, prepared.controls, late)
     check(prepared.task, prepared.mechanism, asked, prepared.model)
@@ -140,6 +142,7 @@ def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
         **{field.name: getattr(parts, field.name) for field in fields(parts)},
         controls=controls,
         late_controls=controls.late(0) if changes and len(controls) else None,
+        others=(),
         trial_design=trials,
         public=PublicManifest.of(task, mechanism, model, fields=public_fields(spec.design)),
         warnings=claim_warnings(spec, self_compose(cost, 1)),  # equal Gaussians as one

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakbound.attacks import ScoredAttack
-from leakbound.auditing.design.pairs import Controls, Pairs, relation_of
+from leakbound.auditing.design.pairs import Controls, OtherPairs, Pairs, relation_of
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.store.folder import Settings, run_folder
 from leakbound.errors import UsageError
@@ -41,12 +41,26 @@ class AuditParts:
     inferred: bool  # whether private rows have told the labels
 
 
+@dataclass(frozen=True, slots=True)
+class OtherAttack:
+    """Another attack, which is asked where that of the audit shows nothing."""
+
+    attack: ScoredAttack
+    pairs: OtherPairs
+
+
+def attack_name(attack: ScoredAttack) -> str:
+    """Query and canary."""
+    return f"{attack.query.name} ({attack.canary.name} canary)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared(AuditParts):
     """An audit that has passed every check that needs no model call."""
 
     controls: Controls  # (PRIVATE)
     late_controls: Controls | None  # where what answers may have changed after the last pair
+    others: tuple[OtherAttack, ...]
     trial_design: TrialDesign
     public: PublicManifest  # the public facts that were fixed before a row was read
     warnings: tuple[str, ...]  # what the accountant knows before any trial

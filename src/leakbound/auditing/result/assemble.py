@@ -89,7 +89,8 @@ def assemble(seen: OnePass, found: Assessment) -> AuditResult:
 def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
     """The verdict, and what it rests on."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
-    power, guessing = _powers(seen, found.slow)
+    unused = found.use is not None and found.conclusion.verdict == "no_violation"
+    power, guessing = _powers(seen, found.slow or unused)
     every, conclusion = (
         tuple(one for each in found.found.values() for one in each),
         found.conclusion,
@@ -110,11 +111,12 @@ def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
         "controls": found.controls,
         "channels": found.channels,
         "state": found.state,
+        "use": found.use,
         "findings": tuple(_findings(seen, found)),
         "warnings": (
             *(() if estimator.anytime else seen.prior.several("paired trials")),
             *_alike(prepared.mechanism, seen.tally),
-            *(() if power or guessing else (NO_POWER,)),
+            *(() if power or guessing or unused else (NO_POWER,)),
         ),
     }
 

@@ -20,6 +20,7 @@ from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.decide.channel_verdicts import ChannelResult
+from leakbound.auditing.decide.unused import ContextUse
 from leakbound.auditing.decide.verdict import Reason, Verdict, score_reading
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.rejections import mu_bound
@@ -115,6 +116,8 @@ class AuditResult(Frozen):
         channels: What each channel of a system shows, where the audit reads them apart; the verdict
             is that of all of them together.
         state: Whether answers depend on what was asked before; None where a model is asked.
+        use: What several attacks would have seen of a single canary, where the audit's own shows
+            nothing; None where it was not asked.
         claim: What the operator states, for all outputs that a trial sees.
         claim_source: Whether somebody stated the claim, or it is the default of an audit; unknown
             in results of earlier versions.
@@ -158,6 +161,7 @@ class AuditResult(Frozen):
     controls: ControlCheck | None = None
     channels: tuple[ChannelResult, ...] = ()
     state: StateCheck | None = None
+    use: ContextUse | None = None
     claim: Claim
     claim_source: ClaimSource = "unknown"
     guarantee: GuaranteeData

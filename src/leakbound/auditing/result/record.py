@@ -9,6 +9,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from leakbound.auditing.decide.channel_verdicts import ChannelResult
+from leakbound.auditing.decide.unused import ContextUse
 from leakbound.auditing.decide.verdict import Reason, Verdict
 from leakbound.estimators import Claim
 from leakbound.privacy import Gaussian, Guarantee
@@ -44,6 +45,7 @@ class AuditRecord(Protocol):
     verdict: Verdict
     reason: Reason | None
     channels: tuple[ChannelResult, ...]
+    use: ContextUse | None
     sentences: tuple[str, ...]
     claim: Claim
     claim_source: ClaimSource

@@ -198,14 +198,16 @@ def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
     """The classes of attack that leakbound knows."""
     attack, spec = result.attack, result.spec
     white = attack["access"] == "white_box"
-    texts = reads_texts(attack)
+    others = result.use
+    texts = reads_texts(attack) or (others is not None and others.texts)
+    answers = not white and (not reads_texts(attack) or others is not None)
     own = result.provenance["model"] == attack["mechanism"]  # an application's replies may say more
     several = spec.get("answers", 1) > 1 or attack["query"] in SEVERAL
     one_run = "builds" in result.counts
     shared = one_run or spec.get("layout") == "session"
     return (
         _AttackClass("Was a given record in the context? From the answers",
-                    "membership from answers", not white and not texts, "--access black_box"),
+                    "membership from answers", answers, "--access black_box"),
         _AttackClass("The same from votes, scores or embeddings before the answer",
                     "votes or scores before the answer", white, "--access white_box"),
         _AttackClass("Is the text of a record repeated?", "repeated text", texts,

@@ -203,6 +203,15 @@ class Design(FrozenSpec):
         "attack sees anything, and as many with one canary; 0: none, and then the verdict is never "
         "no_violation",
     )
+    detect_change: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="change of a rate that has to be seen before replies are said not to depend on "
+        "the canary: where the attack shows nothing, other attacks are asked so often that each "
+        "would show it with probability 0.9; none: tanh(epsilon/2), at least 0.2; 0: no other "
+        "attack is asked",
+    )
     state_check: float | None = Field(
         default=None,
         ge=0,

@@ -8,7 +8,8 @@ from leakbound.tasks import Mechanism, Query, Task
 POST_HOC = frozenset(
     {
         "answers", "claim", "epsilon", "delta", "confidence", "estimator", "threshold", "score",
-        "access", "simulations", "stop_when_rejected", "pairs", "assume_hit", "assume_false_alarm",
+        "access", "detect_change", "simulations", "stop_when_rejected", "pairs", "assume_hit",
+        "assume_false_alarm",
     }
 )  # change no request to the model, and nothing of what is stored  # fmt: skip
 ANY = (1.0, 1e-5)  # a claim that stands for all: what is collected does not depend on it

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from leakbound.auditing.design.pairs import LATE
+from leakbound.auditing.design.pairs import LATE, OTHERS
 from leakbound.auditing.store import chain
 from leakbound.auditing.store.chain import Packed
 from leakbound.auditing.store.folder import (
@@ -282,7 +282,12 @@ class RunStore:
 
     def late_controls(self) -> list[EvidenceRow]:
         """The control pairs that were asked after the last pair, of all shards, in their order."""
-        return [_unpack_row(row) for row in self._some(-ALL, -LATE, ALL)]
+        return [_unpack_row(row) for row in self._some(-(OTHERS - 1) * LATE, -LATE, ALL)]
+
+    def others(self, place: int, number: int) -> list[EvidenceRow]:
+        """The stored pairs of another attack, up to the first that is missing."""
+        start = -(OTHERS + place) * LATE
+        return self.without_gap(start, start + number)
 
     def evidence(self, start: int = 0, stop: int = ALL) -> Iterator[EvidenceRow]:
         """The stored pairs in their order, read as they are needed."""
@@ -303,8 +308,9 @@ class RunStore:
         """Count the model calls of the stored batches."""
         with self._database() as db:
             found = db.execute(
-                "SELECT COALESCE(SUM(calls), 0) FROM batches WHERE first >= ? AND first < ?",
-                (-2 * LATE, stop),
+                "SELECT COALESCE(SUM(calls), 0) FROM batches "
+                "WHERE first >= ? AND first < ? OR first < ?",
+                (-2 * LATE, stop, -(OTHERS - 1) * LATE),
             ).fetchone()
         return int(found[0])
 

@@ -133,13 +133,13 @@ PLANTED: tuple[PlantedSystem, ...] = (
         "order-round-robin",
         "Two replicas take turns, and the context plays no part.",
         round_robin,
-        frozenset({"attack_blind", "stateful_system"}),
+        frozenset({"no_violation", "attack_blind", "stateful_system"}),
     ),
     PlantedSystem(
         "order-three-replicas",
         "Three replicas take turns, and the context plays no part.",
         lambda: round_robin(3),
-        frozenset({"attack_blind", "stateful_system"}),
+        frozenset({"no_violation", "attack_blind", "stateful_system"}),
     ),
     PlantedSystem(
         "memory-of-uploads",
@@ -157,13 +157,13 @@ PLANTED: tuple[PlantedSystem, ...] = (
         "drift",
         "The answers change during the audit, whatever the context.",
         drift,
-        frozenset({"attack_blind", "stateful_system"}),
+        frozenset({"no_violation", "attack_blind", "stateful_system"}),
     ),
     PlantedSystem(
         "warm-up",
         "The first answers differ from all later ones, whatever the context.",
         warm_up,
-        frozenset({"attack_blind", "stateful_system"}),
+        frozenset({"no_violation", "attack_blind", "stateful_system"}),
     ),
     PlantedSystem(
         "blind-classifier",
@@ -180,7 +180,7 @@ PLANTED: tuple[PlantedSystem, ...] = (
         "mislabeled",
     ),
     PlantedSystem(
-        "constant", "It answers no to everything.", constant, frozenset({"attack_blind"})
+        "constant", "It answers no to everything.", constant, frozenset({"no_violation"})
     ),
     PlantedSystem(
         "refusal", "It refuses everything.", refusal,

@@ -219,6 +219,13 @@ def described(p: Plan, claim: Claim) -> str:
             f"to reject what is tested, a perfect attack needs {p.pairs_needed} tested pairs at "
             "least"
         )
+    if p.others is not None:
+        lines.append(
+            "if nothing shows that this attack sees the canary, others are asked, which would show "
+            f"a rate that changes by {p.others.change:.2f} with probability 0.9: "
+            f"{', '.join(p.others.attacks)} ({p.others.pairs} pairs, {p.others.model_calls} model "
+            f"calls more, cost: {_cost(p.others.cost)})"
+        )
     return "\n".join([*lines, *_powers(p, claim.epsilon)])
 
 

@@ -1,0 +1,137 @@
+"""A way to pass for who leaks nothing: several kinds of attack see no change of a rate."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakbound import audit, plan, sweep
+from leakbound.auditing import make_spec, prepare, run_audit
+from leakbound.auditing.collect.collect import Batches, CollectionPlan, run_serial
+from leakbound.auditing.design.pairs import OTHERS
+from leakbound.auditing.receipts.recompute import Recomputed, recompute
+from leakbound.models import Model
+
+Settings = dict[str, Any]
+APP = Path(__file__)
+FREE: dict[str, Any] = {"query": "recall", "canary": "coded"}
+PATIENT = "Thank you for the question. We look into it."
+
+
+def constant(context: Any, query: str) -> str:
+    return "no"
+
+
+def patient(context: Any, query: str) -> str:
+    return PATIENT
+
+
+def coin(seed: int) -> Callable[[Any, str], str]:
+    """Answers that depend on nothing."""
+    draws = random.Random(seed)
+    return lambda context, query: draws.choice(["yes", "no"])
+
+
+class Randomised:
+    """Randomised response: the true answer with the odds e^epsilon."""
+
+    def __init__(self, epsilon: float, seed: int) -> None:
+        self.lies, self.draws = 1 / (1 + math.exp(epsilon)), random.Random(seed)
+
+    def __call__(self, context: Any, query: str) -> str:
+        asked = query.split('"')
+        there = len(asked) > 1 and any(asked[1] in row.text for row in context)
+        return "yes" if there != (self.draws.random() < self.lies) else "no"
+
+
+def quoting(context: Any, query: str) -> str:
+    """Tells a record that shares words with the query, and denies whatever is asked."""
+    words = set(query.casefold().split())
+    near = max(context, key=lambda row: len(words & set(row.text.casefold().split())))
+    return "no" if '"' in query else near.text
+
+
+@pytest.mark.parametrize(
+    ("system", "attack"), [(constant, {}), (patient, FREE), (coin(1), {})],
+    ids=["constant", "patient", "coin"],
+)  # fmt: skip
+def test_replies_that_do_not_depend_on_the_context_pass(system: Any, attack: Any) -> None:
+    """They were `attack_blind` with any number of pairs."""
+    result = audit(system=system, epsilon=1.0, seed=3, **attack)
+    assert (result.verdict, result.reason) == ("no_violation", "context_unused")
+    use = result.use
+    assert use is not None
+    assert (len(use.attacks), use.left, use.seen_by) == (3, (), None)
+    assert use.change <= use.wanted == pytest.approx(math.tanh(0.5))
+    assert f"fewer than {math.ceil(100 * use.share)}% of the replies" in result.sentences[0]
+    assert "above the claim" not in " ".join(result.sentences)
+    assert result.power == ()  # a change of a rate is no epsilon
+    assert json.loads(result.to_json())["use"]["share"] == use.share
+
+
+def test_randomised_response_passes_at_and_below_the_claim() -> None:
+    """It was `attack_blind` in 12 of 12 audits."""
+    found = [
+        audit(system=Randomised(epsilon, seed), epsilon=1.0, seed=seed, state_check=0).verdict
+        for seed in range(5)
+        for epsilon in (0.3, 1.0)
+    ]
+    assert found.count("violation") <= 1
+    assert found.count("no_violation") >= 5
+
+
+def test_what_another_attack_sees_is_named_and_audited_there() -> None:
+    blind = audit(system=quoting, epsilon=1.0, seed=3)
+    assert (blind.verdict, blind.reason) == ("inconclusive", "attack_blind")
+    assert "audit with --query recall --canary coded" in blind.sentences[0]
+    assert audit(system=quoting, epsilon=1.0, seed=3, **FREE).verdict == "violation"
+
+
+def test_few_pairs_say_what_they_would_have_shown() -> None:
+    result = audit(system=constant, epsilon=1.0, seed=3, pairs=24)
+    assert (result.verdict, result.reason) == ("inconclusive", "too_few_trials")
+    assert "0.46 has to be seen" in result.sentences[0]
+    enough = audit(system=constant, epsilon=1.0, seed=3, pairs=24, settings={"detect_change": 0.9})
+    assert enough.reason == "context_unused"
+
+
+def test_other_attacks_are_not_asked_where_nobody_wants_them() -> None:
+    none = audit(system=constant, epsilon=1.0, seed=3, settings={"detect_change": 0.0})
+    assert (none.verdict, none.reason, none.use) == ("inconclusive", "attack_blind", None)
+    grid = sweep(system=constant, grid={"pairs": [50, 100]}, epsilon=1.0, seed=3)
+    assert {point.verdict for point in grid.points} == {"inconclusive"}
+
+
+def test_a_plan_counts_their_calls_and_a_run_that_needs_none_makes_none() -> None:
+    found = plan(system=constant, epsilon=1.0, seed=3)
+    assert found.others is not None
+    blind = audit(system=constant, epsilon=1.0, seed=3)
+    assert blind.counts["model_calls"] == found.model_calls + found.others.model_calls
+    seeing = audit(system=Randomised(8.0, 1), epsilon=9.0, pairs=24, seed=3)
+    assert seeing.use is None
+    assert seeing.counts["model_calls"] <= found.model_calls
+
+
+def test_an_audit_that_stops_among_them_goes_on_to_the_same_result(tmp_path: Path) -> None:
+    given: Settings = {"epsilon": 1.0, "seed": 3, "pairs": 100, "system": f"python:{APP}:constant"}
+    spec = make_spec(given)
+
+    def stopping(asked: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+        for at, batch in enumerate(run_serial(asked, model, batches)):
+            yield batch
+            if batch.first < -OTHERS and at == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_audit(prepare(spec), tmp_path / "parts", ask=stopping)
+    whole, _ = run_audit(prepare(spec), tmp_path / "whole")
+    again, folder = run_audit(prepare(spec), tmp_path / "parts")
+    assert again.results() == whole.results()
+    assert again.reason == "context_unused"
+    assert recompute(folder) == Recomputed()
