@@ -16,6 +16,7 @@ from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.auditing.collect.collect import Batches, CollectionPlan, run_serial
 from leakbound.auditing.design.pairs import OTHERS
 from leakbound.auditing.receipts.recompute import Recomputed, recompute
+from leakbound.gating.gate import Gate, check_gate
 from leakbound.models import Model
 
 Settings = dict[str, Any]
@@ -55,6 +56,10 @@ def quoting(context: Any, query: str) -> str:
     words = set(query.casefold().split())
     near = max(context, key=lambda row: len(words & set(row.text.casefold().split())))
     return "no" if '"' in query else near.text
+
+
+def first_two(context: Any, query: str) -> str:
+    return "\n".join(row.text for row in context[:2])
 
 
 @pytest.mark.parametrize(
@@ -134,4 +139,25 @@ def test_an_audit_that_stops_among_them_goes_on_to_the_same_result(tmp_path: Pat
     again, folder = run_audit(prepare(spec), tmp_path / "parts")
     assert again.results() == whole.results()
     assert again.reason == "context_unused"
+    assert recompute(folder) == Recomputed()
+
+
+def test_a_gate_below_the_claim_does_not_pass_what_the_attack_hardly_sees() -> None:
+    """It passed there and not at the claim: two of 20 documents are quoted word for word,
+    and few pairs were not what was missing."""
+    result = audit(system=first_two, epsilon=1.0, seed=3, **FREE)
+    assert result.verdict == "inconclusive"
+    limits = [(result.bound.epsilon or 0.0) + 0.01, 1.0]
+    assert [check_gate(result, Gate(limit)).outcome for limit in limits] == ["inconclusive"] * 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+def test_a_run_with_an_encoding_is_computed_again(tmp_path: Path, encoding: str) -> None:
+    """`verify` called it edited, because it read the rows without the encoding."""
+    file = tmp_path / "rows.csv"
+    lines = [f"Café note {i},{'ab'[i % 2]}" for i in range(40)]
+    file.write_text("text,label\n" + "\n".join(lines), encoding=encoding)
+    app = f"python:{APP}:constant"
+    spec = make_spec({"data": str(file), "encoding": encoding, "system": app, "pairs": 10})
+    _, folder = run_audit(prepare(spec), tmp_path / "runs")
     assert recompute(folder) == Recomputed()

@@ -21,7 +21,8 @@ class ContextUse:
 
     With probability 0.9, each would have shown a rate that changes by `change`, and what a `share`
     of the replies shows with the canary and none without it. It bounds no epsilon: a leak of any
-    epsilon can change a rate by as little as one likes.
+    epsilon can change a rate by as little as one likes. If the score's rates are `small`, they
+    certainly keep the claim.
     """
 
     wanted: float
@@ -31,6 +32,7 @@ class ContextUse:
     left: tuple[str, ...]
     pairs: int
     texts: bool
+    small: bool
     seen_by: str | None = None
 
     @property
@@ -55,7 +57,9 @@ def context_use(seen: OnePass) -> ContextUse | None:
     names = attack_name(seen.prepared.attack), *(attack_name(one.attack) for one in others)
     asked, levels = names[: len(tests)], [level_of(test.readings) for test in tests]
     each = [(test.pairs, level) for test, level in zip(tests, levels, strict=True)]
-    seeing = (name for name, test in zip(asked, tests, strict=True) if _sees(test))
+    own, *rest = [(_p_value(test), name) for name, test in zip(asked, tests, strict=True)]
+    best = min(rest, default=own)
+    seeing = best if best[0] <= EACH else own
     return ContextUse(
         wanted=wanted,
         change=max(detectable_change(*one) for one in each),
@@ -63,14 +67,18 @@ def context_use(seen: OnePass) -> ContextUse | None:
         attacks=asked,
         left=names[len(tests) :],
         pairs=sum(test.pairs for test in tests),
+        small=tests[0].small,
         texts=any(one.attack.query.free for one, _ in zip(others, tests[1:], strict=False)),
-        seen_by=next(seeing, None),
+        seen_by=seeing[1] if seeing[0] <= EACH else None,
     )
 
 
-def _sees(test: ChangeTest) -> bool:
-    level = LEVEL / FAMILIES / (2 if test.readings else 1)
-    return min(test.by_score, test.by_replies) <= level
+EACH = LEVEL / FAMILIES
+
+
+def _p_value(test: ChangeTest) -> float:
+    """Of all readings of one attack."""
+    return 2 * min(test.by_score, test.by_replies) if test.readings else test.by_score
 
 
 def without_use(
@@ -78,6 +86,8 @@ def without_use(
 ) -> tuple[Obstacle, ...]:
     """What is left of the reasons to call an attack blind, once other attacks have been asked."""
     if use is None or not blind or use.seen_by == use.attacks[0]:
+        return blind
+    if above is not None and not (use.small or use.left or use.seen_by):
         return blind
     (code, why), *more = blind
     if use.left:

@@ -43,17 +43,27 @@ class SeparationTest:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What has to be seen of a reading: rates that differ by `change`, or may break the claim."""
+
+    change: float
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeTest:
     """Whether any reading of the replies differs between contexts with one canary and without.
 
     `by_score` and `by_replies` are p-values, the latter corrected for the `readings` of whole
-    replies; 1 where the change of a rate is certainly smaller than what has to be seen.
+    replies; 1 where rates certainly differ by less than what has to be seen, as those of the score
+    do if they are `small`.
     """
 
     pairs: int
     readings: int
     by_score: float
     by_replies: float
+    small: bool
 
 
 Separations = Mapping[str, SeparationTest]
@@ -101,7 +111,7 @@ class ReplySeparation:
         every = seen.by_score(self._two_sided)
         return every, max(every, seen.late_by_score(self._two_sided))
 
-    def changed(self, least: float, level: float) -> ChangeTest:
+    def changed(self, least: Change, level: float) -> ChangeTest:
         """Is anything of the replies as a whole different where the canary is?"""
         return self._seen.get(ANSWER, _Measured()).changed(least, level)
 
@@ -151,20 +161,20 @@ class _Measured:
                 self._corpus.replies += [self._corpus.encode(_coarse(one)) for one in known]
                 self._kept += [(both, canary)] * (len(self._kept) < KEPT)
 
-    def changed(self, least: float, level: float) -> ChangeTest:
-        """Is any reading different where the canary is, and not certainly by less than `least`?"""
+    def changed(self, least: Change, level: float) -> ChangeTest:
+        """Is any reading different where the canary is, and not certainly by less than that?"""
         tests = [*self._tests(self._numbers())] if self._corpus.replies else []
         readings = len(tests) + len(self._corpus.names) if tests else 0
         member, nonmember = map(np.asarray, self._scores)
         each = level / 2 if readings else level
         by_replies = [
             readings * p for p, one, other in tests
-            if _most_change(one, other, each / readings) >= least
+            if not _certainly_small(one, other, each / readings, least)
         ]  # fmt: skip
-        small = _most_change(member, nonmember, each) < least
+        small = _certainly_small(member, nonmember, each, least)
         return ChangeTest(
             len(member), readings, 1.0 if small else self.by_score(two_sided=True),
-            min(1.0, min(by_replies, default=1.0)),
+            min(1.0, min(by_replies, default=1.0)), small,
         )  # fmt: skip
 
     def _numbers(self) -> Floats:
@@ -216,18 +226,21 @@ class _Measured:
         return [self._kept[at] for at in np.flatnonzero(kept * sign > 0)][:APART]
 
 
-def _most_change(one: Floats, other: Floats, level: float) -> float:
-    """Upper limit of the change of a rate of a reading with two values; 1 for other readings."""
+def _certainly_small(one: Floats, other: Floats, level: float, least: Change) -> bool:
+    """Whether a reading with two values has rates that certainly keep the claim, and that differ
+    by less than what has to be seen."""
     values = np.unique(np.concatenate([one, other]))
     if len(one) != len(other) or not len(one) or len(values) > 2 or np.isnan(values).any():
-        return 1.0
+        return False
     counts, trials = [int((side == values[-1]).sum()) for side in (one, other)], len(one)
     low, high = sorted(counts)
     upper, lower = binomial_upper(high, trials, 1 - level), binomial_lower(low, trials, 1 - level)
-    return float(upper - lower)
+    factor, delta = math.exp(min(least.claim.epsilon, MOST_LOG)), least.claim.delta
+    kept = upper <= factor * lower + delta and 1 - lower <= factor * (1 - upper) + delta
+    return bool(kept and upper - lower < least.change)
 
 
-def change_between(scores: PairedScores, replies: Shown, least: float, level: float) -> ChangeTest:
+def change_between(scores: PairedScores, replies: Shown, least: Change, level: float) -> ChangeTest:
     """The test of pairs whose scores and replies are given."""
     measured = _Measured()
     measured.add_scores_of(scores)

@@ -15,6 +15,7 @@ from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.one_run.prepare import prepare_one_run
 from leakbound.auditing.one_run.run import assemble_one_run
 from leakbound.auditing.prepare.build import model_of_run
+from leakbound.auditing.prepare.identity import PLACES
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.receipts.verify import load_result
 from leakbound.auditing.result.assemble import assemble
@@ -80,7 +81,7 @@ def _spec(kept: AuditResult, manifest: Settings) -> AuditSpec:
     if not manifest:
         raise StoreError("the run has no manifest.json; restore it from a copy.")
     beside = manifest["beside"]
-    places = {key: beside[key] for key in ("data", "data_dir") if beside.get(key) is not None}
+    places = {key: beside[key] for key in PLACES if beside.get(key) is not None}
     return make_spec({**manifest["spec"], **places})
 
 

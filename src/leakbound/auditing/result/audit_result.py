@@ -74,6 +74,7 @@ PLACES = {
     "address",
     "data",
     "data_dir",
+    "encoding",
     "trust_remote_code",
 }  # where, not what
 ThresholdKind = Literal["fixed", "split", "bonferroni", "best"]

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, fi
 from leakbound._catalogue import Component
 from leakbound.systems.channels import require_channels
 from leakbound.tasks.rows.delimited import DELIMITERS
+from leakbound.tasks.rows.row_files import known_encoding
 
 MOST = 10_000_000  # of trials and outputs: more would take years
 
@@ -264,11 +265,7 @@ class Design(FrozenSpec):
     @field_validator("encoding")
     @classmethod
     def _encoding(cls, value: str | None) -> str | None:
-        try:
-            "a".encode(value or "utf-8")
-        except (LookupError, ValueError):
-            raise ValueError(f"encoding is {value!r}; it must be one such as cp1252.") from None
-        return value
+        return value if not value else known_encoding(value)
 
     @field_validator("background_copies", mode="before")
     @classmethod

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leakbound._install import install_hint
-from leakbound.errors import DataError
+from leakbound.errors import DataError, UsageError
 
 Fields = dict[str, object]
 HUB = "hf:"
@@ -97,7 +97,16 @@ def text_of(file: Path, encoding: str | None = None) -> str:
             f"the data file {str(file)!r} looks like UTF-16 without a byte order mark; save it as "
             "UTF-8."
         )
-    return MARKS.sub("", content.decode(encoding or "utf-8"))
+    return MARKS.sub("", content.decode(known_encoding(encoding or "utf-8")))
+
+
+def known_encoding(name: str) -> str:
+    """The name of an encoding, or a sentence."""
+    try:
+        "a".encode(name)
+    except (LookupError, ValueError):
+        raise UsageError(f"encoding is {name!r}; it must be one such as cp1252.") from None
+    return name
 
 
 def _unpack(file: Path, content: bytes) -> bytes:

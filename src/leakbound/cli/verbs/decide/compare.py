@@ -36,6 +36,10 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
         return _show(compare(runs), html)
     given = runs_at(runs)
     records = given.results(least=2)
+    if len(records) < 2 and given.names:
+        say(f"Nothing to compare beside {', '.join(given.names)}: give two finished runs or more.")
+        emit({"unfinished": given.names})
+        return given.exit_code
     if len(records) < 2:
         raise UsageError(
             f"compare got {len(records)} run; give two or more, or use report for one."
