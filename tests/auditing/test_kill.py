@@ -45,7 +45,7 @@ def answer(context, query):
     open("held", "w").close()
     time.sleep(600)
 """
-PAIRS, BATCH, KILLS = 100, 2, 8
+PAIRS, BATCH, KILLS = 48, 2, 4
 ONCE = ("--controls", "0", "--state-check", "0")  # each canary is asked about twice
 AUDIT = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), *ONCE, "--data",
          "rows.jsonl", "--batch-pairs", str(BATCH), "--out")  # fmt: skip
@@ -54,7 +54,7 @@ AUDIT = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), 
 def test_killed_runs_resume_to_the_same_record(tmp_path: Path, data_file: Path) -> None:
     (tmp_path / "system.py").write_text(KILLED)
     rng = random.Random(3)
-    for _ in range(KILLS):  # together far less than the 200 calls of the audit
+    for _ in range(KILLS):  # together far less than the 96 calls of the audit
         moment = {"LAST": str(rng.randint(4, 10)), "DELAY": str(rng.uniform(0, 0.006))}
         assert cli(*AUDIT, "killed", cwd=tmp_path, **moment).returncode == -signal.SIGKILL
     assert cli(*AUDIT, "killed", cwd=tmp_path).returncode == 1

@@ -166,10 +166,9 @@ def silent(context: Context, query: str) -> str:
     return "I cannot help with that."
 
 
-def test_ten_functions_that_say_nothing_are_not_accused_by_the_clock(tmp_path: Path) -> None:
-    """Ten of ten were. Their replies are equal, so no e-value can move: at a false-alarm rate of
-    5 % each, ten audits would be accused by chance now and then, and these never are."""
-    for seed in range(10):
+def test_functions_that_say_nothing_are_not_accused_by_the_clock(tmp_path: Path) -> None:
+    """Ten of ten were. Their replies are equal, so no e-value can move."""
+    for seed in range(3):
         result = audited(
             silent, tmp_path, pairs=40, epsilon=0.25, seed=seed, query="recall", canary="coded"
         )

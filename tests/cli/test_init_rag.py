@@ -74,6 +74,7 @@ class Service(BaseHTTPRequestHandler):
         pass
 
 if __name__ == "__main__":
+    ThreadingHTTPServer.request_queue_size = 128
     server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
     print(server.server_address[1], flush=True)
     server.serve_forever()

@@ -10,8 +10,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from commands import cli
+
+from leakbound.cli.main import group
 
 pytestmark = pytest.mark.process
 
@@ -49,17 +52,24 @@ def typed_before(command: str, page: Path) -> bool:
     )
 
 
-def marked(kind: str, *slow: str) -> list[Any]:
-    """Pages with fences of a kind; those that take long are slow tests, which CI runs."""
+# Pages whose fences take long are slow tests, which CI runs.
+LONG_PYTHON = {"README.md", "audit.md", "extending.md", "rag.md", "sweeps.md"}
+LONG_COMMANDS = {
+    *("README.md", "agents.md", "audit.md", "bounds.md", "data.md", "gates.md", "influence.md"),
+    *("rag.md", "runs.md", "sweeps.md", "systems.md", "vision.md"),
+}
+# Of README, audits of the bundled model on rows of a file take most of the time.
+LONG_AUDIT = re.compile(r"leakbound audit --data (?!.*--stop-when-rejected)")
+
+
+def marked(kind: str, slow: set[str]) -> list[Any]:
     return [
         pytest.param(page, marks=pytest.mark.slow) if page.name in slow else page
         for page in with_fences(kind)
     ]
 
 
-@pytest.mark.parametrize(
-    "page", marked("python", "audit.md", "extending.md"), ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", marked("python", LONG_PYTHON), ids=lambda page: page.name)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for code in fences(page, "python"):
@@ -67,17 +77,25 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(
-    "page",
-    marked("sh", "sweeps.md", "vision.md", "influence.md", "runs.md", "systems.md"),
-    ids=lambda page: page.name,
-)
+@pytest.mark.parametrize("page", marked("sh", LONG_COMMANDS), ids=lambda page: page.name)
 def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
     """`make` targets exist; `leakbound` commands end as the fence says (a comment `# exit N`)."""
+    typed(commands(page), page, tmp_path, data_file)
+
+
+@pytest.mark.torch
+def test_short_commands_of_the_readme_run(tmp_path: Path, data_file: Path) -> None:
+    page = ROOT / "README.md"
+    short = [one for one in commands(page) if not LONG_AUDIT.match(one[0])]
+    assert 0 < len(short) < len(commands(page))
+    typed(short, page, tmp_path, data_file)
+
+
+def typed(lines: list[tuple[str, str]], page: Path, tmp_path: Path, data_file: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
     shutil.copy(data_file, tmp_path / "private.jsonl")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    for command, note in commands(page):
+    for command, note in lines:
         if command.startswith("make "):
             assert command.split()[1] in targets, command
         elif command in RUN_ELSEWHERE or typed_before(command, page):
@@ -86,6 +104,20 @@ def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
             done = cli(*shlex.split(command)[1:], cwd=tmp_path)
             expected = int(match[1]) if (match := re.search(r"exit (\d+)", note)) else 0
             assert done.returncode == expected, (command, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("page", with_fences("sh"), ids=lambda page: page.name)
+def test_commands_name_verbs_and_options_that_there_are(page: Path) -> None:
+    for command, _ in commands(page):
+        if command.startswith("leakbound "):
+            words = shlex.split(command)[1:]
+            found: click.Command | None = group
+            while isinstance(found, click.Group):
+                found = found.get_command(click.Context(found), words.pop(0))
+            assert found is not None, command
+            options = {name for one in found.params for name in (*one.opts, *one.secondary_opts)}
+            given = [word.partition("=")[0] for word in words if word.startswith("--")]
+            assert [one for one in given if one not in options] == [], command
 
 
 @pytest.mark.torch

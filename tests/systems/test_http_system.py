@@ -35,6 +35,8 @@ class Desk(ThreadingHTTPServer):
     `/ask` has the rows in its body, `/stored` those put in place before.
     """
 
+    request_queue_size = 128  # of 5, connections that find no place come again after a second
+
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.seen: list[tuple[str, str, dict[str, str], Any]] = []
@@ -206,7 +208,9 @@ def test_an_audit_of_a_leaking_service_refutes_its_claim(
     assert known <= record.counts["model_calls"] <= known + 2 * repeats
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 def test_a_service_that_keeps_every_upload_is_never_called_clean(
     desk: Desk, tmp_path: Path, rows: Context, seed: int
 ) -> None:
