@@ -41,6 +41,7 @@ for package in (leakbound, leakbound_lab):
 with contextlib.suppress(Exception):
     leakbound.open_model("pocket").answer([leakbound.models.Complete("The code is", 2)])
 
+leakbound.models.http.transport.FIRST /= 100  # the first wait before a request is made again
 gc.freeze()
 place, owner = sys.argv[1], int(sys.argv[2])
 listener = socket.socket(socket.AF_UNIX)

@@ -171,7 +171,7 @@ def test_an_audit_ends_when_its_last_question_has_ended(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="did not answer within"):
         leakbound.audit(
             documents(60), system=store, design="session", pairs=4, epsilon=1, calls=calls,
-            state_check=0.0, batch_pairs=4, out=tmp_path, settings={"documents": 20},
+            controls=1, state_check=0.0, batch_pairs=4, out=tmp_path, settings={"documents": 20},
         )  # fmt: skip
     assert (store.held_at_end, store.records) == (0, {})
     assert len(store.held) > 10
