@@ -18,6 +18,12 @@ from typing import Any
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("SOURCE_DATE_EPOCH", "1767225600")  # equal pages on both sides of midnight
 
+# SQLite waits for the disk at every commit, and nothing of a test outlives it: memory holds its files
+# where there is enough.
+MEMORY = "/dev/shm"
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
 import commands
 import pytest
 from hypothesis import HealthCheck, settings
