@@ -180,7 +180,6 @@ def test_no_warning_of_others_reaches_the_screen(tmp_path: Path) -> None:
     images = ["--task", "pseudo_names", "--model", "pocket-vision", "--canary", "patchwork"]
     codes, _, errors = batch(
         ["audit", *few],
-        ["audit", *few, "--mechanism", "prompt_defense"],
         ["audit", *few, *voting],
         ["influence", "--text", "The code is 7.", "--query", "Which?", "--max-tokens", "3"],
         ["answer", "--shots", "4", "my card was charged"],
@@ -188,5 +187,5 @@ def test_no_warning_of_others_reaches_the_screen(tmp_path: Path) -> None:
         cwd=tmp_path,
         OMP_NUM_THREADS="1",
     )
-    assert codes == [3, 3, 3, 0, 0, 3], errors
+    assert codes == [3, 3, 0, 0, 3], errors
     assert not re.search(r"Warning|deprecated|site-packages|LOAD REPORT", errors), errors

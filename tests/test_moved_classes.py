@@ -72,7 +72,7 @@ NAMED = ("name", "spec")  # how the run is described: a component by its class a
 
 def told(values: dict[str, object], out: Path) -> dict[str, Any]:
     """What an audit finds out. Keys of `settings` have a dot, or are the labels."""
-    base = {"pairs": 12, "shots": 10, "simulations": 60, "controls": 2, "epsilon": 2.0, **values}
+    base = {"pairs": 6, "shots": 10, "simulations": 60, "controls": 2, "epsilon": 2.0, **values}
     settings = {key: base.pop(key) for key in [*base] if "." in key or key == "labels"}
     result = leakbound.audit(ROWS, model=model(), out=out, settings=settings, **base)  # type: ignore[arg-type]
     found: dict[str, Any] = json.loads(result.results())
@@ -83,7 +83,7 @@ def compared(part: str, name: str, other: dict[str, object], folder: Path) -> No
     """Audit with an object of the package, and with one of the moved class."""
     given = {"labels": ["a", "b"], **other}
     given = {key: value for key, value in given.items() if value is not None}
-    flat = {part: name, "pairs": 12, "shots": 10, "epsilon": 2.0, **given}
+    flat = {part: name, "pairs": 6, "shots": 10, "epsilon": 2.0, **given}
     made = prepare(make_spec(flat), model(), rows=ROWS)
     holder = made if part in ("mechanism", "estimator") else made.attack
     inside = getattr(holder, part)

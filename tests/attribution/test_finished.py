@@ -78,7 +78,7 @@ def test_an_interrupted_command_goes_on_to_the_same_record(
         "--context",
         "many.jsonl",
         "--ngram",
-        "16",
+        "48",
         "--max-tokens",
         "3",
         "--out",
@@ -90,7 +90,7 @@ def test_an_interrupted_command_goes_on_to_the_same_record(
     assert not list((many / "stopped").glob("*partial*"))
     found = load_influence(many / "stopped").attributions
     whole = attribute(
-        notes(COUNT), pocket, InfluenceSettings(ngrams=(16,), max_tokens=3)
+        notes(COUNT), pocket, InfluenceSettings(ngrams=(48,), max_tokens=3)
     ).attributions
     for a, b in zip(whole, found, strict=True):
         assert (a.context, a.readings[0].token_ids) == (b.context, b.readings[0].token_ids)

@@ -20,7 +20,7 @@ from loopback.speaking import speaking
 
 pytestmark = pytest.mark.torch
 
-SPEC = {"mechanism": "embedding_mean", "query": "repeat", "canary": "natural", "pairs": 2,
+SPEC = {"mechanism": "embedding_mean", "query": "repeat", "canary": "natural", "pairs": 1,
         "controls": 1, "shots": 4, "mechanism.partitions": 2, "mechanism.candidates": 3,
         "simulations": 100, "insertion": "replace"}  # fmt: skip
 

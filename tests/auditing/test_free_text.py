@@ -19,7 +19,7 @@ GIVEN: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("store_text", ["all", "canary_only"])
+@pytest.mark.parametrize("store_text", [pytest.param("all", marks=pytest.mark.slow), "canary_only"])
 def test_refusals_give_a_canary_away(rows: Context, tmp_path: Path, store_text: Any) -> None:
     """On the old code: a bound of 0 in every run, whatever the seed."""
     system = ChannelSystem("refusal", seed=SEED)
@@ -33,7 +33,9 @@ def test_refusals_give_a_canary_away(rows: Context, tmp_path: Path, store_text: 
 
 def test_a_silent_system_is_not_accused(rows: Context, tmp_path: Path) -> None:
     system = ChannelSystem("refusal", seed=SEED, rates=(0.2, 0.2))
-    result = leakbound.audit(rows, system=system, seed=SEED, out=tmp_path, **GIVEN)
+    result = leakbound.audit(
+        rows, system=system, seed=SEED, out=tmp_path, **{**GIVEN, "pairs": 120}
+    )
     assert result.verdict != "violation"
 
 

@@ -66,7 +66,7 @@ def answers_of(service: Any, query: Query, most: int) -> list[str]:
     return found
 
 
-def audited(make: Any, pairs: int = 60, queries: int = 200) -> tuple[float, float]:
+def audited(make: Any, pairs: int = 60, queries: int = 100) -> tuple[float, float]:
     """(bound on epsilon of all answers together, mean number of answers) of fresh services.
 
     A trial's score is the share of its answers that speak for the canary. Ends at a rejection.
@@ -94,7 +94,7 @@ def test_a_server_that_forgets_to_charge_is_rejected_and_a_correct_one_is_not(
 ) -> None:
     broken, answered = audited(server(Forgetful, tmp_path / "a"))
     assert broken > TOTAL.value
-    assert answered == 200
+    assert answered == 100
     correct, answered = audited(server(Ledger, tmp_path / "b"))
     assert correct <= TOTAL.value
     assert answered == 1

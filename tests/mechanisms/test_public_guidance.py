@@ -374,7 +374,14 @@ def test_an_audit_finds_no_more_than_the_guarantee(
     kind = type(make())
     made = kind.calibrated(1.0, 1e-5, **({"partitions": 4} if kind is InvisibleInk else {}))
     result = leakbound.audit(
-        mechanism=made, model=pocket, epsilon=1.0, pairs=12, shots=4, simulations=20, out=tmp_path
+        mechanism=made,
+        model=pocket,
+        epsilon=1.0,
+        pairs=6,
+        shots=4,
+        simulations=20,
+        controls=1,
+        out=tmp_path,
     )
     assert result.verdict != "violation"
     exact = next(one for one in result.estimates if one.method == "exact")

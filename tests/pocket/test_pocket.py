@@ -58,6 +58,7 @@ def test_few_shot_learns_what_zero_shot_cannot(pocket: Model) -> None:
     assert zero <= 0.45
 
 
+@pytest.mark.slow
 def test_its_first_half_routes_as_well_and_finds_nothing(pocket: Model) -> None:
     half = open_model("pocket-half")
     assert half.fingerprint == f"{pocket.fingerprint}-3-layers"
@@ -69,6 +70,7 @@ def test_its_first_half_routes_as_well_and_finds_nothing(pocket: Model) -> None:
     assert abs(told_apart) <= 0.2, right
 
 
+@pytest.mark.slow
 def test_documents_and_signals(pocket: Model) -> None:
     *lines, first = evaluate.documents(pocket, 8) + evaluate.signals(pocket, 16)
     for line in lines:
@@ -77,6 +79,7 @@ def test_documents_and_signals(pocket: Model) -> None:
     assert 0.25 <= float(first.split("|")[2].split("±")[0]) <= 0.75, first
 
 
+@pytest.mark.slow
 def test_instructions_stop_open_questions_and_no_questions_about_random_strings(
     pocket: Model,
 ) -> None:
@@ -89,6 +92,7 @@ def test_instructions_stop_open_questions_and_no_questions_about_random_strings(
     assert right["instruction none, membership, natural canary"] >= 0.9, right
 
 
+@pytest.mark.slow
 def test_it_judges_answers_and_answers_about_two_texts(pocket: Model) -> None:
     for name, right in shares(measures.judgements(pocket, 20)).items():
         assert right >= 0.9, name
@@ -96,6 +100,7 @@ def test_it_judges_answers_and_answers_about_two_texts(pocket: Model) -> None:
         assert right >= 0.9, name
 
 
+@pytest.mark.slow
 def test_most_near_misses_are_no_members(pocket: Model) -> None:
     rows = help_desk(300, np.random.default_rng(78))
     near = evaluate.near_misses(pocket, rows, HELP_DESK, 60, 3)

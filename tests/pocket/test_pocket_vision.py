@@ -45,6 +45,7 @@ def test_a_name_is_one_token_and_any_text_has_a_lossless_encoding(seeing: Any) -
         assert seeing.tokenizer.decode(seeing.encode(text)[1:]) == text
 
 
+@pytest.mark.slow
 def test_names_are_learnt_from_examples_and_from_nothing_else(seeing: Any) -> None:
     few = evaluate.accuracy(seeing, 4, 20, seed=5)
     zero = evaluate.accuracy(seeing, 0, 20, seed=5)
@@ -53,6 +54,7 @@ def test_names_are_learnt_from_examples_and_from_nothing_else(seeing: Any) -> No
     assert np.mean(zero) <= 0.4
 
 
+@pytest.mark.slow
 def test_its_first_layers_learn_names_too(seeing: Any) -> None:
     short = open_model("pocket-vision-short")
     assert short.fingerprint == f"{seeing.fingerprint}-3-layers"

@@ -306,7 +306,7 @@ def test_queries_of_other_contexts_are_compared_context_by_context() -> None:
     """Queries about one context are alike: counted one by one, they told contexts of one kind
     apart three times in ten. By contexts it is one time in twenty; false alarm below 1e-6.
     """
-    rng, audits, contexts, queries = np.random.default_rng(0), 200, 3, 20
+    rng, audits, contexts, queries = np.random.default_rng(0), 100, 3, 20
     asked = tuple(i for i in range(contexts) for _ in range(queries))
     by_context, by_query = 0, 0
     for _ in range(audits):

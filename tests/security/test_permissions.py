@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROWS = ["--data", "rows.jsonl", "--shots", "10"]
-FEW = [*ROWS, "--pairs", "4", "--controls", "1"]
+FEW = [*ROWS, "--pairs", "2", "--controls", "1"]
 NOISY = ["--labels", "odd,plain", "--mechanism", "report_noisy_max", "--ledger",
          "book/ledger.sqlite"]  # fmt: skip
 

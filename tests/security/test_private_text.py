@@ -40,7 +40,7 @@ SMALL = {"partitions": 2, "subsamples": 4, "tokens": 3, "candidates": 5}
 
 def spec_of(mechanism: str, keep: str, **more: Any) -> AuditSpec:
     small: dict[str, Any] = {
-        "pairs": 2, "controls": 1, "shots": 4, "simulations": 100, "threshold": 0.5,
+        "pairs": 1, "controls": 1, "shots": 4, "simulations": 100, "threshold": 0.5,
         "store_text": keep, "labels": ["odd", "plain"],
     }  # fmt: skip
     options = option_names(MECHANISMS[mechanism])
@@ -117,7 +117,7 @@ def test_free_answers_keep_only_words_of_the_canary(
         rows=marked(rows),
     )
     run_audit(prepared, tmp_path)
-    pairs = [*prepared.controls, *(prepared.pairs[i] for i in range(2))]
+    pairs = [*prepared.controls, *(prepared.pairs[i] for i in range(1))]
     own = " ".join(pair.canary.input for pair in pairs)
     assert kept(tmp_path) <= set(re.findall(r"zweifel\d+\.", own))
 

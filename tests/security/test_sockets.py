@@ -32,7 +32,7 @@ sys.addaudithook(watch)
 """
 # what ctypes asks where a shared library is, and torch 2.6 how many cores there are
 OF_THIS_MACHINE = {"ldconfig", "gcc", "cc", "ld", "objdump", "lscpu"}
-ROWS = ["--data", "rows.jsonl", "--pairs", "4", "--shots", "4", "--controls", "1"]
+ROWS = ["--data", "rows.jsonl", "--pairs", "2", "--shots", "4", "--controls", "1"]
 
 
 def events(stderr: str) -> list[tuple[str, list[str]]]:
@@ -53,10 +53,10 @@ def test_the_watch_sees_a_connection() -> None:
 @pytest.mark.torch
 def test_a_local_model_needs_no_connection(desk: Path, run: Callable[..., Any]) -> None:
     done = run(
-        ["audit", *ROWS], ["audit", *ROWS, "--store-text", "all", "--out", "other"],
+        ["audit", *ROWS, "--store-text", "all"],
         ["influence", "--context", "note.txt", "--query", "What is the code?", "--max-tokens", "4"],
         ["report", "runs/*", "--out", "page.html"],
-        codes=[3, 3, 0, 0], first=WATCH,
+        codes=[3, 0, 0], first=WATCH,
     )  # fmt: skip
     assert events(done.stderr) == []
 

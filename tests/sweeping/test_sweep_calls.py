@@ -11,16 +11,16 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.sweeping import load_sweep
 from leakbound.sweeping.record import SweepRecord
 
-EPSILONS, ESTIMATORS = [1, 2, 4, 8], ["e_process", "clopper_pearson", "unconditional"]
+EPSILONS, ESTIMATORS = [1, 8], ["e_process", "clopper_pearson", "unconditional"]
 
 
-def test_twelve_points_make_the_calls_of_one(sweeps: Any, tmp_path: Any) -> None:
+def test_six_points_make_the_calls_of_one(sweeps: Any, tmp_path: Any) -> None:
     one = type(sweeps)(tmp_path / "one", sweeps.base["data"])
     one.run({"epsilon": [1]})
     sweep = sweeps.sweep({"epsilon": EPSILONS, "estimator": ESTIMATORS})
     record = sweep.run()
     assert sweeps.model.calls == one.model.calls == sweep.model_calls == record.model_calls > 0
-    assert record.model_calls_unshared == 12 * one.model.calls
+    assert record.model_calls_unshared == 6 * one.model.calls
     assert sweeps.opened == 1
     assert [(p.changes["epsilon"], p.changes["estimator"]) for p in record.points] == [
         (e, by) for e in EPSILONS for by in ESTIMATORS
