@@ -18,12 +18,6 @@ from typing import Any
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("SOURCE_DATE_EPOCH", "1767225600")  # equal pages on both sides of midnight
 
-# SQLite waits for the disk at every commit, and nothing of a test outlives it: memory holds its files
-# where there is enough.
-MEMORY = "/dev/shm"
-if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
-
 import commands
 import pytest
 from hypothesis import HealthCheck, settings
@@ -43,6 +37,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LOOPBACK = ("127.", "::1", "localhost")
+MEMORY = "/dev/shm"
+
+
+def pytest_configure() -> None:
+    """Files of tests are in memory where there is enough: SQLite waits for a disk at every commit,
+    and nothing of a test outlives it."""
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

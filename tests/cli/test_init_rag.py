@@ -113,7 +113,7 @@ def ended(desk: Path, *words: str) -> tuple[int, str]:
 
 def decided(desk: Path, system: str) -> tuple[int, int, str]:
     """Exit codes of audit and gate after init, and what all of them said."""
-    code, first = ended(desk, "init", "private.csv", system, "--epsilon", "1", "--pairs", "40")
+    code, first = ended(desk, "init", "private.csv", system, "--epsilon", "1", "--pairs", "24")
     assert code == 0, first
     audit, second = ended(desk, "audit", "--config", "audit.yaml", "--out", "runs")
     gate, third = ended(desk, "gate", "runs", "--max-epsilon", "1")
@@ -141,7 +141,7 @@ def test_documents_need_no_label(desk: Path) -> None:
     (desk / "private.csv").write_text("\n".join(texts))
     audit, gate, said = decided(desk, "python:rag.py:leaky")
     assert (audit, gate) == (1, 1), said
-    given = ("--query", "recall", "--canary", "coded", "--pairs", "40", "--out", "other")
+    given = ("--query", "recall", "--canary", "coded", "--pairs", "24", "--out", "other")
     code, told = ended(desk, "audit", "private.csv", "rag.py:leaky", *given)
     assert code == 1, told
     code, told = ended(desk, "init", "private.csv", "pocket", "--out", "model.yaml")
