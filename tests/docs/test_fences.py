@@ -73,7 +73,18 @@ def marked(kind: str, slow: set[str]) -> list[Any]:
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for code in fences(page, "python"):
-        exec(compile(code, page.name, "exec", dont_inherit=True), {"__name__": "readme"})
+        run_python(code)
+
+
+def test_the_first_python_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_python(fences(ROOT / "README.md", "python")[0])
+
+
+def run_python(code: str) -> None:
+    exec(compile(code, "page", "exec", dont_inherit=True), {"__name__": "readme"})
 
 
 @pytest.mark.torch
