@@ -33,9 +33,7 @@ def test_refusals_give_a_canary_away(rows: Context, tmp_path: Path, store_text: 
 
 def test_a_silent_system_is_not_accused(rows: Context, tmp_path: Path) -> None:
     system = ChannelSystem("refusal", seed=SEED, rates=(0.2, 0.2))
-    result = leakbound.audit(
-        rows, system=system, seed=SEED, out=tmp_path, **{**GIVEN, "pairs": 120}
-    )
+    result = leakbound.audit(rows, system=system, seed=SEED, out=tmp_path, **GIVEN)
     assert result.verdict != "violation"
 
 
