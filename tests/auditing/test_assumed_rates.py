@@ -46,7 +46,9 @@ def tells(prompt: str) -> str:
 
 
 def prepared(model: Any = None, **options: Any) -> Prepared:
-    spec = make_spec({"shots": 10, "simulations": 2_000, "pairs": 40, **options})
+    spec = make_spec(
+        {"shots": 10, "simulations": 2_000, "pairs": 40, "detect_change": 0, **options}
+    )
     return prepare(spec, model or Scripted(complete=often), rows=DATA, handed=NAMED)
 
 

@@ -251,7 +251,8 @@ def test_an_early_stop_needs_no_threshold(rows: Context, leaky: Scripted, tmp_pa
 
 
 def test_an_attack_that_sees_nothing_says_so(rows: Context, tmp_path: Path) -> None:
-    record = run(rows, Scripted(complete=lambda p: "no"), tmp_path, pairs=20)
+    silent = Scripted(complete=lambda p: "no")
+    record = run(rows, silent, tmp_path, pairs=20, detect_change=0)
     assert (record.verdict, record.reason) == ("inconclusive", "attack_blind")
     assert record.controls is not None
     assert not record.controls.seen

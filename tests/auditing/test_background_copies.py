@@ -339,7 +339,7 @@ def test_a_model_that_ignores_the_second_text_is_named(
     result = leakbound.audit(
         HALF, mechanism=ReportNoisyMax.calibrated(4.0, DELTA, 10), query=EitherText(SECOND),
         model=Scripted(model, name=model.__name__), access="black_box", epsilon=4.0, pairs=60,
-        shots=10, simulations=1000, task=TASK, out=tmp_path,
+        shots=10, simulations=1000, task=TASK, out=tmp_path, settings={"detect_change": 0},
     )  # fmt: skip
     assert result.counts["background_copies"] == 0
     assert ((result.bound.epsilon or 0) > 0.05) == answered

@@ -175,7 +175,7 @@ def unread(
 
 def _how_to_read(estimator: Estimator) -> str:
     if "replies" in estimator.reads:
-        return "and this audit reads the answers alone; audit with --query recall."
+        return "and this audit reads the answers alone; audit with --query recall --canary coded."
     return (
         f"and the estimator {estimator.name} reads scores alone; audit with --estimator e_process."
     )
