@@ -25,8 +25,8 @@ from leakbound.auditing.observe.controls import (
 from leakbound.auditing.observe.rejections import rejections
 from leakbound.auditing.observe.release import Releaser
 from leakbound.auditing.observe.reply_separation import (
-    Change,
     ChangeTest,
+    LeastChange,
     ReplySeparation,
     change_between,
 )
@@ -265,7 +265,7 @@ class OnePass:
         """What the replies to each attack show of a single canary: first to that of the audit, then
         to the others that were asked as often as was planned."""
         prepared = self.prepared
-        least = Change(wanted_change(prepared.spec), self.design.claim)
+        least = LeastChange(wanted_change(prepared.spec), self.design.claim)
         found = [self.told.changed(least, LEVEL / FAMILIES)]
         for other in prepared.others:
             rows = self.store.others(other.pairs.place, len(other.pairs))

@@ -43,7 +43,7 @@ class SeparationTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LeastChange:
     """What has to be seen of a reading: rates that differ by `change`, or may break the claim."""
 
     change: float
@@ -111,7 +111,7 @@ class ReplySeparation:
         every = seen.by_score(self._two_sided)
         return every, max(every, seen.late_by_score(self._two_sided))
 
-    def changed(self, least: Change, level: float) -> ChangeTest:
+    def changed(self, least: LeastChange, level: float) -> ChangeTest:
         """Is anything of the replies as a whole different where the canary is?"""
         return self._seen.get(ANSWER, _Measured()).changed(least, level)
 
@@ -161,7 +161,7 @@ class _Measured:
                 self._corpus.replies += [self._corpus.encode(_coarse(one)) for one in known]
                 self._kept += [(both, canary)] * (len(self._kept) < KEPT)
 
-    def changed(self, least: Change, level: float) -> ChangeTest:
+    def changed(self, least: LeastChange, level: float) -> ChangeTest:
         """Is any reading different where the canary is, and not certainly by less than that?"""
         tests = [*self._tests(self._numbers())] if self._corpus.replies else []
         readings = len(tests) + len(self._corpus.names) if tests else 0
@@ -226,7 +226,7 @@ class _Measured:
         return [self._kept[at] for at in np.flatnonzero(kept * sign > 0)][:APART]
 
 
-def _certainly_small(one: Floats, other: Floats, level: float, least: Change) -> bool:
+def _certainly_small(one: Floats, other: Floats, level: float, least: LeastChange) -> bool:
     """Whether a reading with two values has rates that certainly keep the claim, and that differ
     by less than what has to be seen."""
     values = np.unique(np.concatenate([one, other]))
@@ -240,7 +240,9 @@ def _certainly_small(one: Floats, other: Floats, level: float, least: Change) ->
     return bool(kept and upper - lower < least.change)
 
 
-def change_between(scores: PairedScores, replies: Shown, least: Change, level: float) -> ChangeTest:
+def change_between(
+    scores: PairedScores, replies: Shown, least: LeastChange, level: float
+) -> ChangeTest:
     """The test of pairs whose scores and replies are given."""
     measured = _Measured()
     measured.add_scores_of(scores)
