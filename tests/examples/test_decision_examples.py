@@ -72,7 +72,7 @@ def test_the_steps_of_the_action(tmp_path: Path, answer: str, code: int) -> None
     assert steps["Audit and gate"]["uses"] == "./leakbound"
     (tmp_path / "app.py").write_text(f"{SYSTEM}    return {answer}\n")
     rates = "assume_hit: 0.99\nassume_false_alarm: 0.001\n"
-    (tmp_path / "audit.yaml").write_text(f"system: python:app.py:answer\npairs: 48\n{rates}")
+    (tmp_path / "audit.yaml").write_text(f"system: python:app.py:answer\npairs: 60\n{rates}")
     inputs = {name: one["default"] for name, one in action["inputs"].items()}
     inputs |= steps["Audit and gate"]["with"]
     ends = [ended(action, name, inputs, tmp_path) for name in ("Audit", "Gate", "Outcome")]

@@ -162,7 +162,7 @@ class SequentialTest(Estimator):
         apart = bets_apart(one) and not isinstance(scene, Crowd)
         test = PlainTest(
             one.tested, one.confidence, one.claim.delta, one.horizon,
-            weight * PRODUCT if apart else weight, apart,
+            weight, PRODUCT if apart else 0.0,
         )  # fmt: skip
         return simulate_power(test, self.tested_pairs(design, pairs), scene)
 

@@ -159,7 +159,7 @@ class PlainTest:
     delta: float
     horizon: int | None
     weight: float = 1.0
-    apart: bool = False  # whether it bets on each answer of a pair apart
+    apart: float = 0.0  # share of the weight that bets on each answer of a pair apart
 
     def process(self) -> EProcess:
         return EProcess(self.tested, self.confidence, deltas=(self.delta,), horizon=self.horizon)
@@ -217,16 +217,33 @@ def rejection_times(
 def _times_apart(
     test: PlainTest, pairs: int, audits: int, scene: PairSimulator, rng: np.random.Generator
 ) -> Ints:
-    """The same of product bets."""
+    """The same where a share of the weight is that of the product bet."""
     level = -float(np.log((1 - test.confidence) * test.weight))
     levels, deltas = (one[None] for one in read_levels(test.tested, (test.delta,)))
     times = np.zeros(audits, np.int64)
     most = max(1, CELLS // max(1, pairs))
     for first in range(0, audits, most):
         x, y = scene.draw(min(most, audits - first), pairs, rng)
-        reached = product_paths(x[..., 0], y[..., 0], levels, deltas)[:, 0] >= level
+        product = product_paths(x[..., 0], y[..., 0], levels, deltas)[:, 0]
+        both = np.log(1 - test.apart) + _paths(test, x, y), np.log(test.apart) + product
+        reached = np.logaddexp(*both) >= level
         times[first : first + most] = np.where(reached.any(1), reached.argmax(1) + 1, 0)
     return times
+
+
+def _paths(test: PlainTest, x: Floats, y: Floats) -> Floats:
+    """(audits, pairs) log e-values of pairs that are all known."""
+    process, (audits, pairs, columns) = test.process(), x.shape
+    rule, prior = process.stake_rule(process.lines, columns), process.prior(columns)
+    past, found = Moments(np.repeat(prior.sums, audits, 1)), [np.zeros((audits, 1))]
+    every = np.ones(audits, bool)
+    changes = takewhile(lambda at: at < pairs, restake_points())
+    for start, stop in pairwise([*changes, pairs]):
+        stakes, part = rule.choose(past, np.full(past.sums.shape[1], start)), slice(start, stop)
+        growth = _growth(stakes.payoff[0], stakes.threshold[0], x[:, part], y[:, part])
+        found.append(found[-1][:, -1:] + growth)
+        past = _add(past, x[:, part], y[:, part], every)
+    return np.concatenate(found[1:], axis=1)
 
 
 def _growth(payoff: Floats, at: Ints, x: Floats, y: Floats) -> Floats:

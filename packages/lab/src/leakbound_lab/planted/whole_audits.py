@@ -216,7 +216,8 @@ def planted(which: PlantedSystem, broken: bool, rng: Rng) -> AuditorFinding:
     result = _audit(system, rng, which if broken else None)
     said = result.reason or result.verdict
     accused = said in ("violation", "stateful_system")
-    return AuditorFinding(said in which.allowed if broken else accused, PAIRS, said)
+    right = not which.allowed.isdisjoint({result.verdict, result.reason})
+    return AuditorFinding(right if broken else accused, PAIRS, said)
 
 
 def claim_not_tested(broken: bool, rng: Rng) -> AuditorFinding:
