@@ -161,3 +161,39 @@ def test_a_run_with_an_encoding_is_computed_again(tmp_path: Path, encoding: str)
     spec = make_spec({"data": str(file), "encoding": encoding, "system": app, "pairs": 10})
     _, folder = run_audit(prepare(spec), tmp_path / "runs")
     assert recompute(folder) == Recomputed()
+
+
+REPLIES: dict[str, tuple[Any, Any]] = {
+    "length": ("We look into it.", "We look into it, and will tell you more about it very soon."),
+    "refusal": ("We look into it.", "I am sorry, I cannot help with that."),
+    "seconds": ({"text": PATIENT, "seconds": 1.0}, {"text": PATIENT, "seconds": 2.0}),
+    "spread": ("", ""),  # of seconds: on either side of the usual ones
+}
+
+
+@pytest.mark.parametrize("kind", REPLIES)
+def test_what_shows_in_half_of_the_replies_to_another_attack_does_not_pass(kind: str) -> None:
+    """Limits of a rate were taken from the wrong side, and hid changes of up to 68 %."""
+    usual, telling = REPLIES[kind]
+    draws = random.Random(5)
+
+    def answer(context: Any, query: str) -> Any:
+        if '"' in query:
+            return "no"
+        there = "Reference code" in query and any("Reference code" in r.text for r in context)
+        shown = there and draws.random() < 0.5
+        if kind != "spread":
+            return telling if shown else usual
+        seconds = draws.choice([0.1, 9.0]) if shown else 1.0 + 0.1 * draws.random()
+        return {"text": PATIENT, "seconds": seconds}
+
+    result = audit(system=answer, epsilon=1.0, seed=3)
+    assert (result.verdict, result.reason) == ("inconclusive", "attack_blind")
+    assert "audit with --query recall --canary coded" in result.sentences[0]
+
+
+@pytest.mark.parametrize(("pairs", "needed"), [(8, True), (40, False)])
+def test_a_violation_that_rests_on_independence_says_so(pairs: int, needed: bool) -> None:
+    result = audit(system=Randomised(50.0, 1), epsilon=1.0, pairs=pairs, seed=3)
+    assert result.verdict == "violation"
+    assert ("answers to two contexts are independent" in result.sentences[0]) == needed

@@ -127,6 +127,7 @@ INDEPENDENT = (
     "the two answers of a pair are independent of each other, given what came before and the two "
     "contexts ({}, not tested)"
 )
+WITHOUT = "epsilon_without_independence"  # the bound by everything but the product bet
 LOWER = "The attack scores lower where the canary is."
 WITNESS = 0.5  # weight of the learned witness next to a score; it is unknown which will see more
 
@@ -249,13 +250,20 @@ class PairedEValues(ABC):
                 return part.mu_paths(np.array([mu.mu]))
             return part.epsilon_paths(np.array([epsilon.epsilon]), delta)
 
-        reading, assumes = self.reading(replay), epsilon.assumptions
+        reading, assumes, details = self.reading(replay), epsilon.assumptions, epsilon.details
         if bets_apart(self.design):
             assumes = (*assumes, INDEPENDENT.format(self.design.independence))
+            if (epsilon.epsilon or 0.0) > self.design.claim.epsilon:
+                least = self.without_product().epsilon_lower_bound(delta).epsilon or 0.0
+                details = {**details, WITHOUT: least}
         return (
-            replace(epsilon, reading=reading, assumptions=assumes),
+            replace(epsilon, reading=reading, assumptions=assumes, details=details),
             replace(mu, reading=reading),
         )
+
+    def without_product(self) -> MixedEProcess:
+        """What needs no independence of answers: the mixture with a product bet of 0."""
+        return self.process
 
     @property
     def rejected(self) -> bool:
@@ -280,6 +288,10 @@ class EValues(PairedEValues):
     @property
     def process(self) -> MixedEProcess:
         return self._mixed
+
+    def without_product(self) -> MixedEProcess:
+        parts = {name: part for name, part in self._mixed.parts.items() if name != "product"}
+        return MixedEProcess(self._tested, parts, self.design.confidence)
 
     def _mixture(self, weights: Mapping[str, float]) -> MixedEProcess:
         parts = {name: (weight, self._part(name, weight)) for name, weight in weights.items()}

@@ -32,19 +32,25 @@ class ContextUse:
     left: tuple[str, ...]
     pairs: int
     texts: bool
+    whole: bool
     small: bool
     seen_by: str | None = None
+
+    @property
+    def read(self) -> str:
+        """What was read of the replies."""
+        return "the replies" if self.whole else "the replies, of whose words few are stored,"
 
     @property
     def limit(self) -> str:
         """What the replies do not show, and what would not have been seen."""
         return (
-            "no reading of the replies changed its rate by "
+            f"no reading of {self.read} changed its rate by "
             f"{math.ceil(100 * self.change) / 100:g} or more where a single canary was in the "
             f"context ({self.pairs} pairs of contexts; each of {len(self.attacks)} kinds of attack "
             f"would have shown it with probability 0.9: {', '.join(self.attacks)}). A leak that "
-            f"shows in fewer than {math.ceil(100 * self.share)}% of the replies would not have "
-            "been seen."
+            f"shows in fewer than {math.ceil(100 * self.share)}% of the replies, or in each of "
+            "them in another way, would not have been seen."
         )
 
 
@@ -68,6 +74,7 @@ def context_use(seen: OnePass) -> ContextUse | None:
         left=names[len(tests) :],
         pairs=sum(test.pairs for test in tests),
         small=tests[0].small,
+        whole=seen.prepared.spec.design.store_text == "all",
         texts=any(one.attack.query.free for one, _ in zip(others, tests[1:], strict=False)),
         seen_by=seeing[1] if seeing[0] <= EACH else None,
     )

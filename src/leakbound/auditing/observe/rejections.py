@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from leakbound.estimators import Claim, Estimator, TrialDesign
+from leakbound.estimators.e_process import WITHOUT
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.privacy import Gaussian, NonPrivate, gdp_epsilon
 from leakbound.stats import Estimate, beside
@@ -78,9 +80,11 @@ def _above_claim(claim: Claim, bound: Estimate) -> list[str]:
     if is_random_guessing(claim):
         return [above_guessing(bound.epsilon, bound.method, 1 - (bound.confidence or 0))]
     shown, limit = beside(bound.epsilon, claim.epsilon)
+    needs = bound.details.get(WITHOUT, math.inf) <= claim.epsilon
+    which = " and whose answers to two contexts are independent of each other" if needs else ""
     return [
         f"the bound {shown}{_words_of(bound)} exceeds the claimed epsilon {limit}: a system "
-        "that satisfies the claim shows this with a probability of at most "
+        f"that satisfies the claim{which} shows this with a probability of at most "
         f"{1 - (bound.confidence or 0):.2g}."
     ]
 

@@ -163,7 +163,8 @@ class _Measured:
 
     def changed(self, least: LeastChange, level: float) -> ChangeTest:
         """Is any reading different where the canary is, and not certainly by less than that?"""
-        tests = [*self._tests(self._numbers())] if self._corpus.replies else []
+        numbers = self._numbers() if self._corpus.replies else None
+        tests = [] if numbers is None else [*self._tests(numbers), *_unusual(numbers)]
         readings = len(tests) + len(self._corpus.names) if tests else 0
         member, nonmember = map(np.asarray, self._scores)
         each = level / 2 if readings else level
@@ -226,6 +227,15 @@ class _Measured:
         return [self._kept[at] for at in np.flatnonzero(kept * sign > 0)][:APART]
 
 
+def _unusual(numbers: Floats) -> Iterator[tuple[float, Floats, Floats]]:
+    """Whether a measurement is further from its median, on either side, where the canary is."""
+    for column in numbers.T:
+        known = column[~np.isnan(column)]
+        if len(known) == len(column) and len(np.unique(known)) > 2:
+            away = np.abs(column - np.median(known))
+            yield rank_test(away[::2].tolist(), away[1::2].tolist(), True), away[::2], away[1::2]
+
+
 def _certainly_small(one: Floats, other: Floats, level: float, least: LeastChange) -> bool:
     """Whether a reading with two values has rates that certainly keep the claim, and that differ
     by less than what has to be seen."""
@@ -234,7 +244,7 @@ def _certainly_small(one: Floats, other: Floats, level: float, least: LeastChang
         return False
     counts, trials = [int((side == values[-1]).sum()) for side in (one, other)], len(one)
     low, high = sorted(counts)
-    upper, lower = binomial_upper(high, trials, 1 - level), binomial_lower(low, trials, 1 - level)
+    upper, lower = binomial_upper(high, trials, level), binomial_lower(low, trials, level)
     factor, delta = math.exp(min(least.claim.epsilon, MOST_LOG)), least.claim.delta
     kept = upper <= factor * lower + delta and 1 - lower <= factor * (1 - upper) + delta
     return bool(kept and upper - lower < least.change)
