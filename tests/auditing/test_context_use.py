@@ -106,10 +106,10 @@ def test_few_pairs_say_what_they_would_have_shown() -> None:
     assert enough.reason == "context_unused"
 
 
-def test_other_attacks_are_not_asked_where_nobody_wants_them() -> None:
+def test_other_attacks_are_not_asked_where_nobody_wants_them(tmp_path: Path) -> None:
     none = audit(system=constant, epsilon=1.0, seed=3, settings={"detect_change": 0.0})
     assert (none.verdict, none.reason, none.use) == ("inconclusive", "attack_blind", None)
-    grid = sweep(system=constant, grid={"pairs": [50, 100]}, epsilon=1.0, seed=3)
+    grid = sweep(system=constant, grid={"pairs": [50, 100]}, epsilon=1.0, seed=3, out=tmp_path)
     assert {point.verdict for point in grid.points} == {"inconclusive"}
 
 
