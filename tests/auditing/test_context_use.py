@@ -192,8 +192,10 @@ def test_what_shows_in_half_of_the_replies_to_another_attack_does_not_pass(kind:
     assert "audit with --query recall --canary coded" in result.sentences[0]
 
 
-@pytest.mark.parametrize(("pairs", "needed"), [(8, True), (40, False)])
-def test_a_violation_that_rests_on_independence_says_so(pairs: int, needed: bool) -> None:
-    result = audit(system=Randomised(50.0, 1), epsilon=1.0, pairs=pairs, seed=3)
+@pytest.mark.parametrize(("epsilon", "pairs", "needed"), [(2.0, 24, True), (1.0, 40, False)])
+def test_a_violation_that_rests_on_independence_says_so(
+    epsilon: float, pairs: int, needed: bool
+) -> None:
+    result = audit(system=Randomised(50.0, 1), epsilon=epsilon, pairs=pairs, seed=3)
     assert result.verdict == "violation"
     assert ("answers to two contexts are independent" in result.sentences[0]) == needed

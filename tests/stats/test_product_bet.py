@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakbound.errors import UsageError
+from leakbound.estimators.simulated_power import PlainTest
+from leakbound.estimators.simulated_power import _paths as paths_of
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, PureDP, gdp_trade_off
 from leakbound.stats import EProcess
-from leakbound.stats.e_values.product_bet import ProductBet, prior_weights, project
+from leakbound.stats.e_values import product_bet
+from leakbound.stats.e_values.product_bet import ProductBet, prior_weights, product_paths, project
 
 CHANCE = st.floats(1e-3, 1 - 1e-3)
 
@@ -50,6 +53,7 @@ def test_the_nearest_chances_are_allowed_and_no_allowed_ones_gain(
             assert yes * other <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("wary", [False, True])
 @pytest.mark.parametrize(
     ("claim", "chances"),
     [
@@ -61,13 +65,14 @@ def test_the_nearest_chances_are_allowed_and_no_allowed_ones_gain(
     ],
 )
 def test_the_mean_over_all_outcomes_is_at_most_one(
-    claim: Guarantee, chances: tuple[float, float]
+    claim: Guarantee, chances: tuple[float, float], wary: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exactly, over the 64 outcomes of three pairs of independent answers."""
+    monkeypatch.setattr(product_bet, "FIRST", 1)
     mean = 0.0
     for outcome in itertools.product((0, 1), repeat=6):
         x, y = np.reshape(outcome, (2, 3, 1)).astype(float)
-        bet = ProductBet(claim)
+        bet = ProductBet(claim, wary=wary)
         bet.extend(x, y)
         weight = math.prod(
             (of if one else 1 - of)
@@ -87,7 +92,7 @@ def test_a_perfect_attack_is_seen_near_the_limit_of_single_answers(
     """The limit is that of likelihood ratios with known chances: (1 + e^-eps)^(2 n) >= 20."""
     assert limit == math.ceil(math.log(20) / (2 * math.log1p(math.exp(-epsilon))))
     x, y = np.ones((3 * limit, 1)), np.zeros((3 * limit, 1))
-    bet, lines = ProductBet(PureDP(epsilon)), EProcess(PureDP(epsilon))
+    bet, lines = ProductBet(PureDP(epsilon), wary=False), EProcess(PureDP(epsilon))
     bet.extend(x, y)
     lines.extend(x, y)
     assert bet.rejected_at is not None
@@ -98,15 +103,36 @@ def test_a_perfect_attack_is_seen_near_the_limit_of_single_answers(
 
 def test_a_leak_that_answers_the_other_way_round_is_seen() -> None:
     x, y = np.zeros((20, 1)), np.ones((20, 1))
-    bet = ProductBet(PureDP(1.0))
+    bet = ProductBet(PureDP(1.0), wary=False)
     bet.extend(x, y)
     assert bet.rejected
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+@pytest.mark.parametrize("opposite", [0.3, 0.6, 1.0])
+def test_a_wary_bet_beside_lines_rejects_few_opposite_answers_at_their_claim(
+    epsilon: float, opposite: float
+) -> None:
+    """Answers by randomised response, in a share of the pairs each the opposite of the other: at
+    most 5 %, and by chance 6.4 % of 1,000 audits. A bet that is not wary rejects up to 15 %."""
+    rng, slope = np.random.default_rng(7), math.exp(epsilon)
+    draws = rng.random((1000, 60))
+    other = np.where(rng.random(draws.shape) < opposite, 1 - draws, rng.random(draws.shape))
+    x, y = (draws < slope / (1 + slope)).astype(float), (other < 1 / (1 + slope)).astype(float)
+    level, claim = math.log(20.0), PureDP(epsilon)
+    lines = paths_of(PlainTest(claim, 0.95, 0.0, 60), x[..., None], y[..., None])
+    rejected = {}
+    for wary in (False, True):
+        bet = product_paths(x, y, np.array([[epsilon]]), np.zeros((1, 1)), wary)[:, 0]
+        rejected[wary] = int((np.logaddexp(lines, bet) - math.log(2) >= level).any(1).sum())
+    assert rejected[True] <= 64
+    assert opposite < 1 or rejected[False] > 64
 
 
 def test_pairs_come_one_by_one_or_at_once() -> None:
     rng = np.random.default_rng(1)
     x, y = (rng.random((40, 2)) < 0.5).astype(float), (rng.random((40, 2)) < 0.2).astype(float)
-    one, other = ProductBet(PureDP(0.5)), ProductBet(PureDP(0.5))
+    one, other = ProductBet(PureDP(0.5), wary=True), ProductBet(PureDP(0.5), wary=True)
     one.extend(x, y)
     for at in range(40):
         other.extend(x[at : at + 1], y[at : at + 1])
@@ -114,7 +140,7 @@ def test_pairs_come_one_by_one_or_at_once() -> None:
 
 
 def test_what_is_not_known_bets_nothing() -> None:
-    bet = ProductBet(PureDP(1.0))
+    bet = ProductBet(PureDP(1.0), wary=False)
     bet.extend(np.full((9, 1), 0.5), np.full((9, 1), 0.5))
     assert np.allclose(bet.log_e_values, 0.0)
     with pytest.raises(UsageError, match="with answers 0 or 1"):

@@ -26,7 +26,7 @@ from leakbound.witness import (
     reply_from_json,
     reply_to_json,
 )
-from leakbound.witness.process import FIRST, RATES, SCAN, Portfolio, Record, plan_stakes
+from leakbound.witness.process import FIRST, PLANNED, RATES, SCAN, Portfolio, Record, plan_stakes
 
 QUICK = ("refusal", "tool call", "latency")  # kinds of channel that make test looks at
 DELTA = 1e-5
@@ -90,15 +90,15 @@ def test_one_step_is_a_supermartingale(seed: int, epsilon: float, delta: float) 
     rng = np.random.default_rng(seed)
     process = WitnessProcess(ApproxDP(epsilon, delta), horizon=50, scan=())
     observed(process, small_pairs(seed, FIRST + int(rng.integers(0, 20)), (0.6, 0.1)))
-    before = float(process.log_e_values[-1])
     replies = [ReplyFacts(text) for text in ("leak red", "blue", "no sorry", "leak - item", "42")]
     process._stake()
     test = process._tests[process.epsilon]
     assert process._panel is not None
+    start, before = test._log_e, test.log_e
     values = [process._panel.values(process._corpus.encode(_features(r))) for r in replies]
     factor = np.zeros((len(replies), len(replies)))
     for i, j in itertools.product(range(len(replies)), repeat=2):
-        test.log_e = before
+        test._log_e = np.array(start)
         test.settle(values[i], values[j])
         factor[i, j] = math.exp(test.log_e - before)
     for members in itertools.product([False, True], repeat=len(replies)):
@@ -146,7 +146,7 @@ def test_changing_a_pair_changes_nothing_before_it(
         test = process._tests[process.epsilon]
         weights = test._portfolio.weights if test._portfolio else np.zeros(0)
         paths.append(process.log_e_values[:at])
-        stakes.append((test._share, weights))
+        stakes.append((tuple(test._shares), weights))
     assert np.array_equal(*paths)
     assert stakes[0][0] == stakes[1][0]
     assert np.array_equal(stakes[0][1], stakes[1][1])
@@ -182,11 +182,51 @@ def test_a_stake_that_could_lose_more_than_everything_is_refused() -> None:
     process._stake()
     test, panel = process._tests[process.epsilon], process._panel
     assert panel is not None
-    test._share = 5.0
+    test._shares = np.array([0.0, 5.0])
     x = np.zeros(len(panel.names), bool)
     worst = x if test._portfolio.payoff(x, ~x, test.odds) < 0 else ~x
     with pytest.raises(ArithmeticError, match="must stay positive"):
         test.settle(worst, ~worst)
+
+
+def test_a_strong_leak_is_bet_on_before_the_plan_begins() -> None:
+    """The first planned stake comes at pair 12; these were rejected at pair 29 in the median."""
+    found = []
+    for seed in range(9):
+        pairs = small_pairs(seed, 40, (0.9, 0.05))
+        process = observed(WitnessProcess(PureDP(0.25), scan=()), pairs)
+        paths = process.log_e_values
+        assert np.allclose(paths[:FIRST], 0.0)
+        assert not np.allclose(paths[FIRST:PLANNED], 0.0)
+        found.append(process.rejected_at or math.inf)
+    assert np.median(found) <= 26
+
+
+def surfaces(kind: str, seed: int, pairs: int) -> Iterator[tuple[ReplyFacts, ReplyFacts]]:
+    """Pairs of replies that differ in something that no word or sentence shows, in .9 and .1."""
+    rng, busy = np.random.default_rng([seed, len(kind)]), 1.0
+    for _ in range(pairs):
+        busy *= math.exp(0.05 * rng.normal())  # a service that is more or less busy
+        both = []
+        for rate in (0.9, 0.1):
+            on, words = rng.random() < rate, 1 if kind == "word" else int(rng.integers(3, 12))
+            text = "\n".join(["all of it"] * words)
+            text += {"blank": " " * on, "line ends": "", "word": " gold" if on else " blue"}.get(
+                kind, ""
+            )
+            text = text.replace("\n", "\r\n") if on and kind == "line ends" else text
+            seconds = busy * (1.3 if on else 1.0) * (1 + 0.02 * rng.random())
+            both.append(ReplyFacts(text, seconds=seconds if kind == "busy" else None))
+        yield both[0], both[1]
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("kind", ["blank", "line ends", "word", "busy"])
+def test_what_no_text_shows_is_read_whatever_is_stored(kind: str, stored: bool) -> None:
+    process = WitnessProcess(PureDP(0.25), horizon=80, scan=())
+    for x, y in surfaces(kind, 1, 80):
+        process.observe(*((x, y) if stored else map(mask_reply, (x, y))))
+    assert process.rejected
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ def run_audit(
         asked = collect(plan, prepared.model, store, ask=ask, progress=progress, stop=seen)
         seen()
         found = decide(seen)
-        if not own_test and found.use is not None and found.use.left:
-            asked = collect_others(plan, prepared.model, store, ask) or asked
+        if not own_test and found.left:
+            asked = collect_others(plan, found.left, prepared.model, store, ask) or asked
             found = decide(seen)
     finally:
         prepared.close()

@@ -101,8 +101,8 @@ def _others(prepared: Prepared, asked: CollectionPlan) -> OtherCalls | None:
         return None
     return OtherCalls(
         tuple(attack_name(one.attack) for one in prepared.others),
-        sum(len(one.pairs) for one in prepared.others),
-        *_predict(prepared, asked, asked.other_batches()),
+        sum(map(len, asked.others)),
+        *_predict(prepared, asked, asked.other_batches(asked.others)),
         wanted_change(prepared.spec),
     )
 

@@ -163,7 +163,7 @@ class SequentialTest(Estimator):
         apart = bets_apart(one) and not isinstance(scene, Crowd)
         test = PlainTest(
             one.tested, one.confidence, one.claim.delta, one.horizon,
-            weight, PRODUCT if apart else 0.0,
+            weight, PRODUCT if apart else 0.0, one.independence != "declared",
         )  # fmt: skip
         return simulate_power(test, self.tested_pairs(design, pairs), scene)
 
@@ -302,8 +302,9 @@ class EValues(PairedEValues):
             return WitnessEvidence(self.design, self._tested, weight)
         if name == "product":
             self._product = ProductBet(
-                self._tested, self.design.confidence, (self.design.claim.delta,)
-            )
+                self._tested, self.design.confidence, (self.design.claim.delta,),
+                wary=self.design.independence != "declared",
+            )  # fmt: skip
             return self._product
         design, known = self.design, self.design.known if name == "exact" else None
         return stats.EProcess(

@@ -160,6 +160,7 @@ class PlainTest:
     horizon: int | None
     weight: float = 1.0
     apart: float = 0.0  # share of the weight that bets on each answer of a pair apart
+    wary: bool = True  # and so only where earlier pairs look independent
 
     def process(self) -> EProcess:
         return EProcess(self.tested, self.confidence, deltas=(self.delta,), horizon=self.horizon)
@@ -224,7 +225,7 @@ def _times_apart(
     most = max(1, CELLS // max(1, pairs))
     for first in range(0, audits, most):
         x, y = scene.draw(min(most, audits - first), pairs, rng)
-        product = product_paths(x[..., 0], y[..., 0], levels, deltas)[:, 0]
+        product = product_paths(x[..., 0], y[..., 0], levels, deltas, test.wary)[:, 0]
         both = np.log(1 - test.apart) + _paths(test, x, y), np.log(test.apart) + product
         reached = np.logaddexp(*both) >= level
         times[first : first + most] = np.where(reached.any(1), reached.argmax(1) + 1, 0)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from zlib import crc32
 
 import numpy as np
 
@@ -35,6 +36,7 @@ _NEAR = re.compile(r"[^\W_]+|#|[^\w\s.,:;/\"'<>(){}\[\]]")  # words, and marks t
 _GAP = re.compile(r"[\s,.;:'’\-–]*")  # between words that repeat a text
 _RUN = re.compile(r"[^\w\s](?: ?[^\w\s])+")
 _EDGE = ".,;:!?\"'()"  # marks around a token
+SETS = 4  # halves of all words, by a checksum, in which words are counted: few differ in none
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]{2,}")  # Thai, Lao, kana, Han
 
 
@@ -201,6 +203,8 @@ def _sizes(parts: _Parts) -> dict[str, float]:
         "first_sentence": lengths[0],
         "last_sentence": lengths[-1],
         "type_token_ratio": len(set(parts.words)) / max(count, 1),
+        "blank_ends": sum(line != line.rstrip(" \t") for line in parts.text.split("\n")),
+        "carriage_returns": parts.text.count("\r"),
     }
 
 
@@ -223,8 +227,10 @@ def _word_counts(parts: _Parts) -> dict[str, float]:
     size = max(len(parts.words), 1)
     lists = {name: sum(map(w.__contains__, parts.words)) for name, w in WORD_LISTS.items()}
     share = {code: sum(map(w.__contains__, parts.words)) / size for code, w in LANGUAGES.items()}
+    halves = [crc32(word.encode()) for word in parts.words]
     return {
         **lists,
+        **{f"word_set_{bit + 1}": sum(of >> bit & 1 for of in halves) for bit in range(SETS)},
         **{f"stop_{code}": value for code, value in share.items()},
         "foreign_less_english": max(share[code] for code in _FOREIGN) - share["en"],
     }

@@ -33,7 +33,8 @@ CLARITY = 6.0  # power of the explained variance: the best split of a normal var
 # detect.
 PRIORS = {
     "chars": 6.0, "words": 1.0, "sentences": 2.0, "refusal": 4.0, "apology": 1.0, "seconds": 1.0,
-    "seconds_beyond_tokens": 12.0, "seconds_beyond_chars": 6.0, "tokens": 1.0,
+    "seconds_beyond_tokens": 12.0, "seconds_beyond_chars": 6.0, "seconds_over_past": 3.0,
+    "tokens": 1.0,
     "tokens_beyond_words": 3.0, "tokens_per_word": 1.0, "tools": 2.0, "distinct_tools": 1.0,
     "citations": 4.0, "urls": 2.0, "foreign_less_english": 4.0, "non_ascii": 1.0, "hedges": 4.0,
     "certainty": 3.0, "bullets": 3.0, "headings": 1.0, "bold": 1.0, "code": 1.0, "tables": 1.0,

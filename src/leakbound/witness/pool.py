@@ -21,7 +21,8 @@ from leakbound.witness.features import SCALARS
 EXPLAINED = (("seconds", ("tokens", "tools")), ("seconds", ("chars", "tools")),
              ("tokens", ("words", "chars")))  # fmt: skip
 POOL = ("novelty", "mean_idf", "seconds_beyond_tokens", "seconds_beyond_chars",
-        "tokens_beyond_words", "order", "order_sharp")  # fmt: skip
+        "tokens_beyond_words", "order", "order_sharp", "seconds_over_past")  # fmt: skip
+SECONDS, RECENT = SCALARS.index("seconds"), 16  # of so many replies the usual time is known
 ROUNDS = 5  # rounds of fitting a line and reweighting its errors in turn
 
 
@@ -33,6 +34,7 @@ class PoolModel:
     replies: int
     lines: tuple[Line, ...]
     order: OrderModel
+    corpus: Corpus
 
     @staticmethod
     def fit(corpus: Corpus) -> tuple[PoolModel, Floats]:
@@ -40,13 +42,18 @@ class PoolModel:
         scalars = np.stack([r.scalars for r in replies])
         lines = tuple(Line.fit(scalars, *names) for names in EXPLAINED)
         order, scores = OrderModel.fit(replies)
-        model = PoolModel(corpus.counts(), len(replies), lines, order)
-        words = model._words(replies, own=1)
-        return model, np.column_stack([words, *[line.beyond(scalars) for line in lines], scores])
+        model = PoolModel(corpus.counts(), len(replies), lines, order, corpus)
+        words, beyond = model._words(replies, own=1), [line.beyond(scalars) for line in lines]
+        seconds = scalars[:, SECONDS]
+        past = [_over_past(one, seconds[: at - at % 2]) for at, one in enumerate(seconds)]
+        return model, np.column_stack([words, *beyond, scores, past])
 
     def features(self, reply: EncodedReply) -> Floats:
         beyond = [line.beyond(reply.scalars[None])[0] for line in self.lines]
-        return np.array([*self._words([reply], own=0)[0], *beyond, *self.order.score(reply)])
+        before = np.array([one.scalars[SECONDS] for one in self.corpus.replies[-RECENT:]])
+        past = _over_past(float(reply.scalars[SECONDS]), before)
+        words, order = self._words([reply], own=0)[0], self.order.score(reply)
+        return np.array([*words, *beyond, *order, past])
 
     def _words(self, replies: Sequence[EncodedReply], own: int) -> Floats:
         """(replies, 2) share of words in at most one other reply, and mean rarity of words."""
@@ -59,6 +66,15 @@ class PoolModel:
         rarity = np.log((self.replies + 1) / (seen + 1))
         sums = [np.bincount(owner, of, sizes.size) for of in (seen <= 1, rarity)]
         return np.asarray(np.stack(sums, 1) / np.maximum(sizes, 1)[:, None])
+
+
+def _over_past(seconds: float, before: Floats) -> float:
+    """Logarithm of the seconds over the usual ones of the replies to the last earlier pairs, which
+    drift as a service is more or less busy."""
+    recent = before[-RECENT:]
+    if len(recent) < FEWEST or not seconds > 0 or not (recent > 0).all():
+        return math.nan
+    return math.log(seconds / float(np.median(recent)))
 
 
 LEAST = 0.1  # smallest value that a line predicts, as a share of the median

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +85,11 @@ class Portfolio:
     """Weights of the witnesses for the next pair."""
 
     weights: Floats
-    confidence: float
+    alike: float  # share of the weights on witnesses that agree with the leader
+
+    @property
+    def confidence(self) -> float:
+        return 1 / (1 + math.exp(-DOUBT) * (1 - self.alike) / self.alike)
 
     @staticmethod
     def of(record: Record, log_prior: Floats, epsilon: float) -> Portfolio:
@@ -96,7 +100,7 @@ class Portfolio:
         leader, direction = divmod(int(evidence.argmax()), 4)
         alike = float(weights[:, direction] @ record.likeness(leader))
         alike = min(max(alike, 1e-9), 1 - 1e-9)
-        return Portfolio(weights, 1 / (1 + math.exp(-DOUBT) * (1 - alike) / alike))
+        return Portfolio(weights, alike)
 
     def payoff(self, x: Bools, y: Bools, odds: float) -> float:
         """Mean of x - odds y over the weights."""
@@ -196,7 +200,10 @@ def _blend(confidence: Floats) -> Floats:
     return blend
 
 
-FIRST = 12  # number of pairs before the first stake; fewer pairs show nothing
+FIRST = 8  # number of pairs before the first stake, which is that of the early process
+PLANNED = 12  # before the first planned stake: fewer pairs show nothing of a leak at the claim
+EARLY = 0.1  # weight of a process that stakes on a clear leader at once, beside the planned one
+BOLD = 0.6  # share that it stakes on a leader that all others agree with
 # claims whose rejection gives a lower bound on epsilon, in addition to the tested claim
 SCAN = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 LARGEST_EPSILON = 700.0  # e^700 is about the largest float
@@ -234,7 +241,8 @@ class WitnessProcess(EValueTest):
         self.delta = claim.delta if isinstance(claim, ApproxDP) else float(delta_value(delta))
         self.epsilon = _readable(claim, self.delta)
         self.scan = tuple(sorted({self.epsilon, *map(float, at_least("scan", scan, 0.0))}))
-        plan = plan_stakes(self.horizon, self.epsilon, self.delta, self.log_threshold)
+        level = self.log_threshold - math.log(1 - EARLY)
+        plan = plan_stakes(self.horizon, self.epsilon, self.delta, level)
         self._tests = {
             e: _Test(e, self.delta, plan if e <= self.epsilon else None) for e in self.scan
         }
@@ -339,16 +347,21 @@ class _Test:
 
     def __init__(self, epsilon: float, delta: float, plan: _StakePlan | None) -> None:
         self.odds, self.epsilon, self.delta, self.plan = math.exp(epsilon), epsilon, delta, plan
-        self.log_e, self.path = 0.0, list[float]()
-        self._portfolio: Portfolio | None = None
-        self._share = 0.0
+        self.path, self._portfolio = list[float](), cast(Portfolio | None, None)
+        self._weights = np.log([1 - EARLY, EARLY])
+        self._log_e, self._shares = np.zeros(2), np.zeros(2)  # of the planned process, and early
+
+    @property
+    def log_e(self) -> float:
+        return float(np.logaddexp(*(self._weights + self._log_e)))
 
     def stake(self, record: Record, log_prior: Floats, left: int) -> None:
-        """Fix the stake for the next pair, from earlier pairs only."""
+        """Fix the stakes for the next pair, from earlier pairs only."""
         self._portfolio = Portfolio.of(record, log_prior, self.epsilon)
         sure = self._portfolio.confidence
-        planned = self.plan.share(left, self.log_e, sure) if self.plan else BEYOND * sure
-        self._share = planned * LARGEST / (self.odds + self.delta)
+        planned = self.plan.share(left, self._log_e[0], sure) if self.plan else BEYOND * sure
+        shares = planned if record.pairs >= PLANNED else 0.0, BOLD * self._portfolio.alike
+        self._shares = np.array(shares) * LARGEST / (self.odds + self.delta)
 
     def favour(self, x: Bools, y: Bools) -> float:
         """The payoff of the pair, less that of the same pair with its contexts exchanged."""
@@ -360,13 +373,13 @@ class _Test:
     def settle(self, x: Bools, y: Bools) -> None:
         if self._portfolio is None:
             raise ArithmeticError("a pair came before its stake was fixed.")
-        factor = 1 + self._share * (self._portfolio.payoff(x, y, self.odds) - self.delta)
-        if not factor > 0:
+        factors = 1 + self._shares * (self._portfolio.payoff(x, y, self.odds) - self.delta)
+        if not (factors > 0).all():
             raise ArithmeticError(
-                f"the e-value would be multiplied by {factor:g}; it must stay positive. A stake is "
+                f"e-values would be multiplied by {factors}; they must stay positive. A stake is "
                 "too large or a witness lies outside [0, 1]."
             )
-        self.log_e += math.log(factor)
+        self._log_e += np.log(factors)
 
 
 def _readable(claim: Guarantee, delta: float) -> float:

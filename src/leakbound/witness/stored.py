@@ -5,9 +5,9 @@ text is not stored, the witness sees the measurements, which are computed from t
 before it is dropped, and the strings that are on public lists, in alphabetical order. These are
 words such as "sorry" and "the" in seven languages and "approved" in English, punctuation and common
 signs, how often each of them occurs, runs of such signs, and the usual finish reasons. Of the
-numbers that the text shows, some are kept, to two digits (`numerals.coarse`). Tool names, other
-words, their order and anything derived from them, including hashes, are not stored: a hash under a
-key that the run holds could confirm a guess.
+numbers that the text shows, some are kept, to two digits (`numerals.coarse`). How many words fall
+into each of four halves of all words is stored too, four bits of a reply of one word. Tool names,
+other words and their order are not, nor a hash of them: one could confirm a guess of a whole text.
 """
 
 from __future__ import annotations

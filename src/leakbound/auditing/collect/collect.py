@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -54,7 +54,7 @@ class CollectionPlan:
         return cls(
             prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
             shape.store_text == "all", prepared.controls, prepared.late_controls,
-            tuple(one.pairs for one in prepared.others),
+            others_of(prepared),
         )  # fmt: skip
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:
@@ -94,11 +94,10 @@ class CollectionPlan:
         end = -shard * LATE
         return [*range(end - len(self.late), end, self.size)]
 
-    def other_batches(self) -> list[int]:
-        """First pairs of the batches of the other attacks."""
-        starts = (-(OTHERS + one.place) * LATE for one in self.others)
-        each = zip(starts, self.others, strict=True)
-        return [at for start, one in each for at in range(start, start + len(one), self.size)]
+    def other_batches(self, wanted: Collection[OtherPairs]) -> list[int]:
+        """First pairs of the batches of what is asked beside the pairs."""
+        starts = ((-(OTHERS + one.place) * LATE, len(one)) for one in wanted)
+        return [at for start, size in starts for at in range(start, start + size, self.size)]
 
     def pairs_in(self, batches: Iterable[int]) -> int:
         """How many pairs these batches have together, control pairs left out."""
@@ -190,15 +189,22 @@ def collect(
     return bool(wanted or left)
 
 
+def others_of(prepared: Prepared) -> tuple[OtherPairs, ...]:
+    """What is asked beside the pairs, if at all."""
+    repeats = () if prepared.repeats is None else (prepared.repeats,)
+    return (*(one.pairs for one in prepared.others), *repeats)
+
+
 def collect_others(
-    plan: CollectionPlan, model: Model, store: RunStore, ask: BatchRunner = run_serial
-) -> bool:
-    """Collect what the store lacks of the other attacks; was there anything?
+    plan: CollectionPlan, wanted: Collection[OtherPairs], model: Model, store: RunStore,
+    ask: BatchRunner = run_serial,
+) -> bool:  # fmt: skip
+    """Collect what the store lacks of those that are wanted; was there anything?
 
     A system that fails at a question that its operator did not choose is asked no more of them.
     """
     stored = store.batches()
-    missing = [first for first in plan.other_batches() if first not in stored]
+    missing = [first for first in plan.other_batches(wanted) if first not in stored]
     with suppress(TargetError):
         for batch in _run_batches(ask, plan, model, missing):
             store.add(batch.first, batch.rows, batch.calls)

@@ -17,6 +17,7 @@ from leakbound.auditing.decide.obstacles import (
     blind_sentence,
     channels_untested,
     controls_lost,
+    is_function,
     noise_obstacles,
     obstacles,
     only_in_bulk,
@@ -29,6 +30,7 @@ from leakbound.auditing.decide.verdict import (
     conclude,
     score_reading,
 )
+from leakbound.auditing.design.pairs import OtherPairs
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass, Tally
 from leakbound.auditing.observe.rejections import as_tested
@@ -61,6 +63,7 @@ class Assessment:
     noise: NoiseFit | None
     channels: tuple[ChannelResult, ...]
     use: ContextUse | None = None
+    left: tuple[OtherPairs, ...] = ()  # to be asked before this conclusion is final
 
 
 def decide(seen: OnePass) -> Assessment:
@@ -90,14 +93,16 @@ def decide(seen: OnePass) -> Assessment:
     conclusion = partial(
         conclude, design, estimator, bounds, exact, tested, largest, by_replies=slow, shown=shown
     )
-    # is it the attack's blindness alone that keeps the audit from saying no_violation?
-    unseen = bool(blind) and conclusion(lasting).verdict == "no_violation"
-    use = context_use(seen) if unseen else None
-    against = (*lasting, *without_use(seen, use, blind, above))
+    # is it at most the attack's blindness that keeps the audit from saying no_violation?
+    good = conclusion(lasting).verdict == "no_violation"
+    use = context_use(seen) if good and blind else None
+    digest = is_function(seen.digest()) if good else ()
+    against = (*lasting, *digest, *without_use(seen, use, blind, above))
     return Assessment(
         concluded(conclusion(against), use, controls, above),
         found, exact, tested, largest, told, slow, controls, state, noise,
         _channels(seen, tested, state, told), use,
+        seen.left(use is not None) if good else (),
     )  # fmt: skip
 
 

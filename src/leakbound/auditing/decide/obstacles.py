@@ -201,6 +201,19 @@ OUTPUTS: frozenset[Reads] = frozenset({"trials", "text", "replies"})  # what is 
 Found = Mapping[Estimator, tuple[Estimate, ...]]
 
 
+def is_function(reading: str | None) -> tuple[Obstacle, ...]:
+    """A function of the context identifies it, whatever bound follows from what replies say."""
+    if reading is None:
+        return ()
+    return ((
+        "context_digest",
+        f"replies hold a function of the whole context ({reading}): it was the same each time a "
+        "context was asked, and differed wherever one record did. Whoever knows the other records "
+        "can look up which one is there, with any number of calls. Find what computes it (a "
+        "checksum, a cache key, a count or a length), take it out of the reply, and audit again.",
+    ),)  # fmt: skip
+
+
 def noise_obstacles(
     design: TrialDesign, estimator: Estimator, found: Found, noise: NoiseFit | None
 ) -> tuple[Obstacle, ...]:

@@ -18,7 +18,7 @@ from leakbound.stats import BoundReading, Estimate, beside, cut
 Verdict = Literal["violation", "no_violation", "inconclusive"]
 Reason = Literal[
     "too_few_trials", "attack_blind", "stateful_system", "unreadable_answers", "declared_noise",
-    "untested_channels", "seen_only_in_bulk", "context_unused",
+    "untested_channels", "seen_only_in_bulk", "context_unused", "context_digest",
 ]  # fmt: skip
 Obstacle = tuple[Reason, str]
 GUARANTEED = "the guarantee, which implies the claim"

@@ -176,25 +176,28 @@ class Controls(Sequence[Pair]):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class OtherPairs(Sequence[Pair]):
-    """Pairs of another attack, with one canary at a drawn place, that choose nothing."""
+    """Pairs with one canary at a drawn place that choose nothing: of another attack, or of contexts
+    that are asked `times` each."""
 
     pairs: Pairs
     number: int
     place: int
+    times: int = 1
 
     def __len__(self) -> int:
-        return self.number
+        return self.number * self.times
 
     @overload
     def __getitem__(self, at: int) -> Pair: ...
     @overload
     def __getitem__(self, at: slice) -> list[Pair]: ...
     def __getitem__(self, at: int | slice) -> Pair | list[Pair]:
-        places = range(self.number)
+        places = range(len(self))
         if isinstance(at, slice):
             return [self[one] for one in places[at]]
-        index = places[at] - (OTHERS + self.place) * LATE
-        return self.pairs._held.get(index, lambda: _single(index, self.pairs))
+        start, (base, time) = -(OTHERS + self.place) * LATE, divmod(places[at], self.times)
+        pair = self.pairs._held.get(start + base, lambda: _single(start + base, self.pairs))
+        return pair if self.times == 1 else _asked_anew(pair, start + places[at], time)
 
 
 def design(
@@ -243,6 +246,15 @@ def _once(index: int, pairs: Pairs, rng: np.random.Generator, out_first: bool) -
 def _single(index: int, pairs: Pairs) -> Pair:
     rng = generator(pairs.seed, "control", -index)
     return _once(index, pairs, rng, bool(rng.integers(2)))
+
+
+def _asked_anew(pair: Pair, index: int, time: int) -> Pair:
+    """The same contexts, asked with a number that says nothing and that no cache has seen."""
+    number = (pair.draw + time) % 9000 + 1000
+    said = replace(pair.asked.query, text=join([pair.asked.query.text, f"\n(Request {number}.)"]))
+    member, nonmember = (replace(job, query=said) for job in (pair.member, pair.nonmember))
+    asked = replace(pair.asked, query=said)
+    return replace(pair, index=index, member=member, nonmember=nonmember, asked=asked)
 
 
 def _control(index: int, pairs: Pairs) -> Pair:

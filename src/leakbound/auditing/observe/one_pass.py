@@ -12,7 +12,8 @@ from itertools import groupby
 import numpy as np
 
 from leakbound.auditing.collect.collect import CollectionPlan
-from leakbound.auditing.design.pairs import LATE, Pair
+from leakbound.auditing.design.pairs import LATE, OtherPairs, Pair
+from leakbound.auditing.observe.context_digest import context_digest
 from leakbound.auditing.observe.controls import (
     ControlCheck,
     StoredBatch,
@@ -279,6 +280,25 @@ class OnePass:
             scores = reader.control_scores(batch)
             found.append(change_between(scores, replies_in(batch), least, LEVEL / FAMILIES))
         return tuple(found)
+
+    def digest(self) -> str | None:
+        """The reading of replies that is a function of the context, where that was asked."""
+        repeats = self.prepared.repeats
+        rows = [] if repeats is None else self.store.others(repeats.place, len(repeats))
+        if repeats is None or len(rows) < len(repeats):
+            return None
+        asked = [*zip(repeats, rows, strict=True)]
+        starts = range(0, len(asked), repeats.times)
+        return context_digest([asked[at : at + repeats.times] for at in starts])
+
+    def left(self, other_attacks: bool) -> tuple[OtherPairs, ...]:
+        """What is not asked yet of what is asked before an audit ends without a violation."""
+        prepared = self.prepared
+        wanted = [one.pairs for one in prepared.others] if other_attacks else []
+        wanted += [] if prepared.repeats is None else [prepared.repeats]
+        return tuple(
+            one for one in wanted if len(self.store.others(one.place, len(one))) < len(one)
+        )
 
     def state(self) -> StateCheck | None:
         """What the state check shows."""

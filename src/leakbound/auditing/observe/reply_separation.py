@@ -27,10 +27,12 @@ KEPT = 64  # of so many first pairs the replies are kept
 APART = 8  # of these, so many that are told apart: as many as there are control pairs
 BEYOND = 0.1  # p-value from which pairs count as differing more often than a claim allows
 MOST_LOG = 150.0  # of odds that no number of pairs shows
+OFTEN = 8  # replies that hold a string that is compared: few could show nothing, whatever they are
 DECIMALS = 9  # of what is computed; equal replies may differ in the last places
 TIMES = np.array([name.startswith("seconds") for name in SCALARS])
 TIMED = np.append(TIMES, [name.startswith("seconds") for name in POOL])
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 Shown = Sequence[tuple[ReplyPair, str]]
 
 
@@ -165,7 +167,7 @@ class _Measured:
         """Is any reading different where the canary is, and not certainly by less than that?"""
         numbers = self._numbers() if self._corpus.replies else None
         tests = [] if numbers is None else [*self._tests(numbers), *_unusual(numbers)]
-        readings = len(tests) + len(self._corpus.names) if tests else 0
+        readings = len(tests) + len(self._often()) if tests else 0
         member, nonmember = map(np.asarray, self._scores)
         each = level / 2 if readings else level
         by_replies = [
@@ -192,7 +194,7 @@ class _Measured:
         by_score = self.by_score(two_sided)
         tests = [*self._tests(numbers)]
         p_value, member, nonmember = min(tests, key=lambda one: one[0])
-        p_value *= len(tests) + len(self._corpus.names)
+        p_value *= len(tests) + len(self._often())
         alone = p_value <= LEVEL and p_value < by_score
         in_pairs = _in_pairs(numbers[:, ~TIMED], claim) <= LEVEL
         return SeparationTest(self._apart(member - nonmember) if alone else None, in_pairs)
@@ -209,16 +211,21 @@ class _Measured:
         yield from self._string()
 
     def _string(self) -> Iterator[tuple[float, Floats, Floats]]:
-        replies, size = self._corpus.replies, len(self._corpus.names)
-        there, elsewhere = (
-            np.bincount(np.concatenate([one.strings for one in replies[of::2]]), minlength=size)
-            for of in (0, 1)
-        )
-        if size:  # a masked reply may hold none
-            differs = int(np.argmax(np.abs(there - elsewhere)))
+        replies, often = self._corpus.replies, self._often()
+        if often.size:  # a masked reply may hold none
+            size = len(self._corpus.names)
+            there, elsewhere = (
+                np.bincount(np.concatenate([one.strings for one in replies[of::2]]), minlength=size)
+                for of in (0, 1)
+            )
+            differs = int(often[np.argmax(np.abs(there - elsewhere)[often])])
             holds = np.array([float(differs in one.strings) for one in replies])
             member, nonmember = holds[::2], holds[1::2]
             yield rank_test(member.tolist(), nonmember.tolist(), True), member, nonmember
+
+    def _often(self) -> Ints:
+        """Strings that many replies hold, whatever their contexts."""
+        return np.flatnonzero(self._corpus.counts() >= OFTEN)
 
     def _apart(self, differences: Floats) -> Shown:
         """Those of the kept pairs that it tells apart in the direction of most of them."""

@@ -32,7 +32,7 @@ from leakbound.auditing.prepare.identity import (
     settings_without_places,
     sources_of,
 )
-from leakbound.auditing.prepare.others import other_attacks
+from leakbound.auditing.prepare.others import other_attacks, repeated_pairs
 from leakbound.auditing.prepare.prepared import AuditParts, Prepared, cost_of, trial_design
 from leakbound.auditing.prepare.rows import (
     public_fields,
@@ -83,6 +83,7 @@ def prepare(
     parts = _build(spec, given, opener)
     prepared = _fill(parts, trial_design(parts))
     prepared = replace(prepared, others=other_attacks(prepared))
+    prepared = replace(prepared, repeats=repeated_pairs(prepared))
     late = () if prepared.late_controls is None else prepared.late_controls.late(1)
     asked = chain(prepared.pairs, prepared.controls, late)
     check(prepared.task, prepared.mechanism, asked, prepared.model)
@@ -143,6 +144,7 @@ def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
         controls=controls,
         late_controls=controls.late(0) if changes and len(controls) else None,
         others=(),
+        repeats=None,
         trial_design=trials,
         public=PublicManifest.of(task, mechanism, model, fields=public_fields(spec.design)),
         warnings=claim_warnings(spec, self_compose(cost, 1)),  # equal Gaussians as one

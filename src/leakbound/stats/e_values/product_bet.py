@@ -13,6 +13,11 @@ context against the other, of "member" and of "not member".
 Each prior runs its own process with its own projections, and the processes are averaged with fixed
 weights: an average of forecasts, or of factors, would have no such guarantee.
 
+Answers that tend to differ within a pair break the assumption: a system that answers one context at
+random and the other in the opposite way shows what a perfect attack shows. A `wary` bet, for where
+independence is assumed only, therefore begins after some pairs, and pauses while earlier pairs
+differ more often than independent answers would.
+
 References: Grünwald, de Heide and Koolen, "Safe testing" (JRSS B 2024), for projections; Ramdas,
 Grünwald, Vovk and Shafer (Statistical Science 2023).
 """
@@ -45,6 +50,8 @@ SMALL = np.array([0.1, 0.65, 0.25, 0.0, 0.0, 0.0])
 LARGE = np.array([0.1, 0.0, 0.0, 0.45, 0.25, 0.2])
 BETWEEN = 0.1  # the cube of the claim at which both count alike
 LEAST = 1e-12  # chance under a claim: below it, rounding would make up evidence
+FIRST = 8  # pairs before a wary bet: fewer that all differ are not rare among opposite answers
+OPPOSITE = -1.0  # standard deviations of the correlation below which it pauses
 STEPS = 40  # bisections of a projection, to 1e-12 of the interval
 
 
@@ -59,7 +66,10 @@ class ProductBet(AnytimeTest):
         claim: Guarantee,
         confidence: float = 0.95,
         deltas: tuple[float, ...] = (1e-5,),
+        *,
+        wary: bool,
     ) -> None:
+        self._wary = wary
         self.claim, self.confidence = claim, confidence_level(confidence)
         self._levels, self._void = read_levels(claim, deltas), False
         self._x: list[Floats] = []
@@ -110,12 +120,13 @@ class ProductBet(AnytimeTest):
         x, y = self._x[0], self._y[0]
         total = np.full((len(epsilons), len(x)), -np.inf)
         for at in range(x.shape[1]):
-            each = product_paths(x[:, at][None], y[:, at][None], epsilons, deltas)[0]
+            answers = x[:, at][None], y[:, at][None]
+            each = product_paths(*answers, epsilons, deltas, self._wary)[0]
             total = np.logaddexp(total, each - np.log(x.shape[1]))
         return np.full_like(total, -np.inf) if self._void else total
 
 
-def product_paths(x: Floats, y: Floats, epsilons: Floats, deltas: Floats) -> Floats:
+def product_paths(x: Floats, y: Floats, epsilons: Floats, deltas: Floats, wary: bool) -> Floats:
     """(audits, C, pairs) log e-values of (audits, pairs) answers against claims of (C, L) levels.
 
     Each level and each prior is a process of its own.
@@ -124,15 +135,27 @@ def product_paths(x: Floats, y: Floats, epsilons: Floats, deltas: Floats) -> Flo
     slopes, deltas = np.exp(epsilons)[..., None], deltas[..., None]
     starts = _starts(x.shape[1])
     segment = np.searchsorted(starts, np.arange(x.shape[1]), "right") - 1
+    bets = _bets(x, y)[:, None, None] if wary else np.ones(())
     x, y = x[:, None, None], y[:, None, None]
     total = np.full((len(x), len(epsilons), segment.size), -np.inf)
     for prior, weight in zip(PRIORS, np.moveaxis(weights, -1, 0), strict=True):
         p, q = (_forecast(values, one, starts) for values, one in zip((x, y), prior, strict=True))
         a, b = project(p, q, slopes, deltas)
-        gains = _gains(x, p, a, segment) + _gains(y, q, b, segment)
+        gains = bets * (_gains(x, p, a, segment) + _gains(y, q, b, segment))
         path = logsumexp(gains.cumsum(-1) + weight[..., None], axis=2)
         total = np.logaddexp(total, path)
     return total
+
+
+def _bets(x: Floats, y: Floats) -> Bools:
+    """Whether the pairs before each one are enough, and show no answers that tend to differ."""
+    known = (x != 0.5) & (y != 0.5)
+    cells = (known * one for one in (x * y, x * (1 - y), (1 - x) * y, np.ones_like(x)))
+    both, one, other, number = (np.cumsum(cell, -1) - cell for cell in cells)
+    yes, first = both + one, both + other
+    spread = np.sqrt(yes * (number - yes) * first * (number - first))
+    along = (both * (number - yes - other) - one * other) * np.sqrt(number)
+    return np.asarray((number >= FIRST) & (along >= OPPOSITE * spread))
 
 
 def prior_weights(epsilons: Floats) -> Floats:
