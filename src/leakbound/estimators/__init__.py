@@ -27,11 +27,12 @@ from leakbound.estimators.error_counts import (
     Unconditional,
 )
 from leakbound.estimators.exact import Exact
+from leakbound.estimators.fixed_pairs import FixedPairs
 from leakbound.estimators.score_bounds import ScoreBounds, ScoredTrials, score_bounds
 
 __all__ = [
     "ESTIMATORS", "REPORTED", "Bounds", "Claim",
-    "ClopperPearson", "EProcess", "Estimator", "Exact", "Observations",
+    "ClopperPearson", "EProcess", "Estimator", "Exact", "FixedPairs", "Observations",
     "Observer", "PairedScores", "ScoreBounds", "ScoredTrials", "TrialDesign", "Unconditional",
     "require_deciding", "score_bounds", "threshold_rule",
 ]  # fmt: skip
@@ -39,7 +40,7 @@ __all__ = [
 ESTIMATORS: Catalogue[Estimator] = Catalogue(
     "the estimator",
     "leakbound.estimators",
-    (EProcess, ClopperPearson, Unconditional),
+    (EProcess, ClopperPearson, Unconditional, FixedPairs),
 )
 REPORTED: tuple[Estimator, ...] = (
     EProcess(), ClopperPearson(), AccuracyBound(), JointBeta(), AccuracyLogOdds(), Exact(),

@@ -203,7 +203,7 @@ def _blend(confidence: Floats) -> Floats:
 FIRST = 8  # number of pairs before the first stake, which is that of the early process
 PLANNED = 12  # before the first planned stake: fewer pairs show nothing of a leak at the claim
 EARLY = 0.1  # weight of a process that stakes on a clear leader at once, beside the planned one
-BOLD = 0.6  # share that it stakes on a leader that all others agree with
+BOLD = 0.9  # share that it stakes on a leader that all others agree with
 # claims whose rejection gives a lower bound on epsilon, in addition to the tested claim
 SCAN = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 LARGEST_EPSILON = 700.0  # e^700 is about the largest float
