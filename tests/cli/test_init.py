@@ -27,6 +27,10 @@ def label(context, query):
     return "Work" if "note" in query else "home"
 def refuse(context, query):
     return "I'm sorry, I can't help with that."
+def completing(context, query):
+    begun = query.split('"')[1] if query.startswith("Complete") else "-"
+    held = [row.text for row in context if row.text.startswith(begun)]
+    return held[0] if held else "Please ask the desk about " + query[:20]
 def mute(context, query):
     return ""
 def broken(context, query):
@@ -61,6 +65,16 @@ def test_the_kind_of_answers_decides_the_query(name: str, said: str, query: str)
     assert written["attack"]["query"]["kind"] == query
     assert written["decision"]["epsilon"] == 2
     assert "a note about" not in shown + Path("audit.yaml").read_text()
+
+
+def test_the_wording_that_shows_a_single_canary_is_written() -> None:
+    """An application that only completes what it is given the beginning of."""
+    shown = run("init", "private.csv", "python:app.py:completing").stdout
+    assert "Tried: repeat (hex canary) shows a canary that stands once" in shown
+    written = yaml.safe_load(Path("audit.yaml").read_text())
+    assert (written["query"]["kind"], written["canary"]["kind"]) == ("repeat", "hex")
+    none = run("init", "private.csv", "python:app.py:refuse", "--force").stdout
+    assert "Tried" not in none
 
 
 def test_what_it_writes_is_audited_and_a_claim_that_nobody_stated_stays_so() -> None:

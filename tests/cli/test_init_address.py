@@ -13,6 +13,7 @@ import yaml
 from in_process import run
 from loopback.running import nobody, running
 
+from leakbound.cli.verbs.start.init import TRIED
 from leakbound.errors import TargetError, UsageError
 
 Json = Any
@@ -172,8 +173,10 @@ def test_an_application_is_asked_until_it_answers_and_described_in_a_file(
         assert "Written: audit.yaml and audit-system.yaml" in done.stdout
         guesses = [one for one in service.bodies if CANARY not in str(one)]
         assert f"found with {len(guesses)} requests about made-up rows" in done.stdout
-        assert len(service.bodies) == len(guesses) + 2  # rows were sent twice, and only at the end
-        assert all(CANARY in str(one) for one in service.bodies[-2:])
+        assert "Tried: membership (hex canary) shows a canary that stands once" in done.stdout
+        sent = len(service.bodies) - len(guesses)  # rows were sent only at the end
+        assert sent == 2 + 2 * TRIED
+        assert all(CANARY in str(one) for one in service.bodies[-sent:])
     assert "authorization" not in str(service.headers)
 
 
@@ -227,7 +230,7 @@ def test_what_a_service_takes_and_answers_can_be_stated() -> None:
     with application(finder("ctx", "ask", "left")) as (service, url):
         body = '{"ctx": "{context}", "ask": "{query}", "top_k": 3}'
         run("init", "private.csv", url, "--body", body, "--answer", "left")
-    assert [one["top_k"] for one in service.bodies] == [3] * 4
+    assert [one["top_k"] for one in service.bodies] == [3] * (4 + 2 * TRIED)
     written = yaml.safe_load(Path("audit-system.yaml").read_text())
     assert (written["body"], written["answer"]) == (json.loads(body), "left")
 

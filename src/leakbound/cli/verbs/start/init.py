@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shlex import join
@@ -11,9 +13,11 @@ from typing import Any
 import click
 
 from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.observe.release import Releaser
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare.build import Handed, open_models
-from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.prepare.prepared import Prepared, attack_name
 from leakbound.auditing.prepare.rows import public_fields
 from leakbound.cli.init.fields import FoundFields, found_fields
 from leakbound.cli.init.files import config_text, kept_settings
@@ -23,9 +27,10 @@ from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.terminal import say
 from leakbound.cli.verbs.audit.plan import described
-from leakbound.errors import UsageError
+from leakbound.errors import TargetError, UsageError
 from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
+from leakbound.stats import rank_test
 from leakbound.systems import SystemMechanism
 from leakbound.systems.http.config import describe_rows
 from leakbound.tasks import Job, Query, Votes, reply_of
@@ -33,13 +38,29 @@ from leakbound.witness import ReplyFacts
 
 KINDS = {
     "words": "answers with the words that a query allows, so the membership query fits",
-    "text": "answers in free text, so the audit asks it to continue a record that ends with a "
-    "random code",
+    "text": "answers in free text, so the audit asks it for what a record says",
     "labels": "answers a label whatever it is asked, so a mislabeled canary fits",
     "same": "gives the same answer to two questions, such as a refusal; name a query that it "
     "answers (--query), or the audit will see nothing",
     "silence": "refuses, or does not answer; see --debug of audit, and docs/systems.md",
 }
+FREE = {"task": "generation", "labels": None}
+# Attacks that fit the kinds of answers, of which the first that shows a single canary is written.
+ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
+    "text": (
+        {"query": "recall", "canary": "coded", **FREE},
+        {"query": "repeat", "canary": "hex", **FREE},
+        {"query": "if_then_explicit", "canary": "hex", **FREE},
+        {"query": "membership", "canary": "hex"},
+    ),
+    "words": (
+        {"query": "membership", "canary": "hex"},
+        {"query": "recall", "canary": "coded", **FREE},
+        {"query": "repeat", "canary": "hex", **FREE},
+    ),
+    "labels": ({"query": "input_output", "canary": "mislabeled"},),
+}
+TRIED, SEEN = 6, 0.05  # pairs of contexts for each of these, and the p-value from which it shows
 
 
 @cli_command(
@@ -88,8 +109,9 @@ def command(
 
     URL is an application that takes a context and a query as JSON, or an OpenAI-compatible server
     (its base URL, which ends in /v1). Requests about made-up rows find out how it is asked. A
-    system is then asked twice, about bundled or your rows, to see what kind of answers it gives; a
-    model gets no rows. Fields of no usual name are guessed from what they hold. Without a terminal,
+    system is then asked twice, about bundled or your rows, to see what kind of answers it gives, and
+    12 times with each attack that fits these, until one shows a canary that stands once; a model
+    gets no rows. Fields of no usual name are guessed from what they hold. Without a terminal,
     everything comes from the command line.
     """
     named = Sources.of(sources or asked_sources())
@@ -101,8 +123,8 @@ def command(
     if named.names_no_system:
         return _unfinished(values, fields, out)
     with written(system_file(out), target.file):
-        prepared, kind = _try_out(values, target.endpoint)
-        say(_seen(prepared, named, kind, fields, target, given["labels"]))
+        prepared, kind, tried = _try_out(values, target.endpoint)
+        say(_seen(prepared, named, kind, fields, target, given["labels"], tried))
         write_output(out, config_text(prepared, kind, fields.why, target.settings))
     planned, following = plan(prepared), f"leakbound audit --config {out}"
     files = [out, *([system_file(out)] if target.file else [])]
@@ -148,18 +170,41 @@ def _require_free(out: Path, force: bool, named: Sources) -> None:
         raise UsageError(f"{str(out)!r} lies below a file; name another file with --out.")
 
 
-def _try_out(values: dict[str, Any], endpoint: Endpoint) -> tuple[Prepared, str | None]:
-    """The audit that the answers of the system call for, and their kind; None for a model."""
+def _try_out(values: dict[str, Any], endpoint: Endpoint) -> tuple[Prepared, str | None, str]:
+    """The audit that the answers of the system call for, their kind, and what was seen of a single
+    canary; None and nothing for a model."""
     prepared = _prepare(values, endpoint)
     if prepared.mechanism.needs:
-        return prepared, None
+        return prepared, None, ""
     kind = _kind_of_answers(prepared)
-    if kind == "text":
-        free = {"query": "recall", "canary": "coded", "task": "generation", "labels": None}
-        return _prepare({**values, **free}, endpoint), kind
-    if kind == "labels":
-        return _prepare({**values, "query": "input_output", "canary": "mislabeled"}, endpoint), kind
-    return prepared, kind
+    first: Prepared | None = None
+    for attack in ATTACKS.get(kind, ()):
+        # not of such rows, or a question at which the system fails
+        with suppress(UsageError, TargetError):
+            tried = _prepare({**values, **attack}, endpoint)
+            first = first or tried
+            if _sees(tried):
+                shown = f"Tried: {attack_name(tried.attack)} shows a canary that stands once"
+                return tried, kind, shown
+    if first is None:
+        return prepared, kind, ""
+    return first, kind, (
+        f"Tried: of {len(ATTACKS[kind])} kinds of questions, none shows a canary that stands once. "
+        "That is good, or they do not reach it (docs/retrieval-attacks.md)"
+    )  # fmt: skip
+
+
+def _sees(prepared: Prepared) -> bool:
+    """Does the attack tell contexts with one canary from those without?"""
+    pairs = prepared.controls[:TRIED]
+    asked = replace(CollectionPlan.of(prepared), size=TRIED)
+    rows = asked.ask(-len(prepared.controls), prepared.model).rows
+    reader = Releaser(
+        prepared.task, prepared.mechanism, prepared.attack.score, prepared.spec.design.seed,
+        pilot=0, draws=1, answers=1, reads=frozenset(),
+    )  # fmt: skip
+    scores = reader.control_scores([*zip(pairs, rows, strict=True)])
+    return rank_test(scores.member.tolist(), scores.nonmember.tolist(), False) <= SEEN
 
 
 def _prepare(values: dict[str, Any], endpoint: Endpoint) -> Prepared:
@@ -199,7 +244,7 @@ def _kind_of_texts(said: Sequence[str], labels: Sequence[str]) -> str:
 
 def _seen(
     prepared: Prepared, named: Sources, kind: str | None, fields: FoundFields, target: Target,
-    labels: object,
+    labels: object, tried: str,
 ) -> str:  # fmt: skip
     """What was found out, in lines."""
     spec = prepared.spec
@@ -207,7 +252,7 @@ def _seen(
     if target.body is not None:
         lines += [f"Sent: {describe_rows(target.body, spec.design.shots)}"]
     if kind is not None:
-        lines += [f"System: {spec.system.address} {KINDS[kind]}"]
+        lines += [f"System: {spec.system.address} {KINDS[kind]}", *filter(None, [tried])]
         if labels and kind == "text":
             lines += ["Not used: --labels, because the system does not answer with labels alone"]
     elif spec.system.model in BUNDLED:
