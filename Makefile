@@ -159,6 +159,7 @@ test-wheel: install
 # The suite N times in random order, beside LOAD busy processes.
 N ?= 10
 LOAD ?= 2
+WORKERS ?= 3
 # Share of mutants of what decides a verdict that tests notice (tools/mutants.py): an hour on two cores;
 # with --state, a stopped run goes on.
 MUTANTS ?= 320
@@ -167,7 +168,7 @@ mutants: install
 	PYTHONPATH=$(VENV)-coverage OMP_NUM_THREADS=1 $(BIN)/python tools/mutants.py --number $(MUTANTS) --write bench/results/mutants.json
 
 flaky: install
-	$(BIN)/python tests/flaky.py --runs $(N) --load $(LOAD) $(TESTS)
+	$(BIN)/python tests/flaky.py --runs $(N) --load $(LOAD) --workers $(WORKERS) $(TESTS)
 
 bench: install
 	$(BIN)/python bench/start.py

@@ -1,6 +1,6 @@
 """Repeat tests in random order beside a load, and count the failures of each: `make flaky`.
 
-python tests/flaky.py [--runs 10] [--load 2] [--seed 1] [paths or options of pytest ...]
+python tests/flaky.py [--runs 10] [--load 2] [--workers 3] [--seed 1] [paths or options of pytest ...]
 
 A run ends when its tests have ended; nothing stops the next one. Ends with 1 if anything failed.
 """
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "loadfile", "-p", "randomly")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "--dist", "loadfile", "-p", "randomly")
 BUSY = "while True: pass"
 
 
@@ -34,10 +34,13 @@ def load(processes: int) -> Iterator[None]:
             process.wait()
 
 
-def failures(seed: int, options: list[str], folder: Path) -> tuple[int, dict[str, str]]:
+def failures(
+    seed: int, workers: int, options: list[str], folder: Path
+) -> tuple[int, dict[str, str]]:
     """How many tests one run had, and which failed with which message."""
     report = folder / f"{seed}.xml"
-    command = [*PYTEST, f"--randomly-seed={seed}", f"--junitxml={report}", *options]
+    order = f"--randomly-seed={seed}"
+    command = [*PYTEST, f"-n{workers}", order, f"--junitxml={report}", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
     print(f"seed {seed}: {done.stdout.rstrip().rpartition(chr(10))[2]}", flush=True)
@@ -56,6 +59,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--load", type=int, default=2, help="busy processes beside the tests")
+    parser.add_argument("--workers", type=int, default=3, help="processes that run tests")
     parser.add_argument("--seed", type=int, default=1, help="of the first run's order")
     given, options = parser.parse_known_args()
     seeds, total = range(given.seed, given.seed + given.runs), 0
@@ -63,7 +67,7 @@ def main() -> int:
     messages: dict[str, str] = {}
     with load(given.load), tempfile.TemporaryDirectory() as folder:
         for seed in seeds:
-            count, failed = failures(seed, options, Path(folder))
+            count, failed = failures(seed, given.workers, options, Path(folder))
             total += count
             for name, message in failed.items():
                 found[name].append(seed)

@@ -72,7 +72,10 @@ def test_the_wording_that_shows_a_single_canary_is_written() -> None:
     shown = run("init", "private.csv", "python:app.py:completing").stdout
     assert "Tried: repeat (hex canary) shows a canary that stands once" in shown
     written = yaml.safe_load(Path("audit.yaml").read_text())
-    assert (written["query"]["kind"], written["canary"]["kind"]) == ("repeat", "hex")
+    assert (written["attack"]["query"]["kind"], written["attack"]["canary"]["kind"]) == (
+        "repeat",
+        "hex",
+    )
     none = run("init", "private.csv", "python:app.py:refuse", "--force").stdout
     assert "Tried" not in none
 

@@ -197,7 +197,7 @@ class OtherPairs(Sequence[Pair]):
             return [self[one] for one in places[at]]
         start, (base, time) = -(OTHERS + self.place) * LATE, divmod(places[at], self.times)
         pair = self.pairs._held.get(start + base, lambda: _single(start + base, self.pairs))
-        return pair if self.times == 1 else _asked_anew(pair, start + places[at], time)
+        return pair if self.times == 1 else _with_number(pair, start + places[at], time)
 
 
 def design(
@@ -248,7 +248,7 @@ def _single(index: int, pairs: Pairs) -> Pair:
     return _once(index, pairs, rng, bool(rng.integers(2)))
 
 
-def _asked_anew(pair: Pair, index: int, time: int) -> Pair:
+def _with_number(pair: Pair, index: int, time: int) -> Pair:
     """The same contexts, asked with a number that says nothing and that no cache has seen."""
     number = (pair.draw + time) % 9000 + 1000
     said = replace(pair.asked.query, text=join([pair.asked.query.text, f"\n(Request {number}.)"]))

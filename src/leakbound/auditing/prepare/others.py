@@ -59,7 +59,7 @@ def other_attacks(prepared: Prepared) -> tuple[OtherAttack, ...]:
     return tuple(islice(_fitting(prepared), FAMILIES - 1))
 
 
-def repeated_pairs(prepared: Prepared) -> OtherPairs | None:
+def repeats_of(prepared: Prepared) -> OtherPairs | None:
     """Pairs whose contexts are asked more than once; None where no other attack is asked."""
     if not prepared.others or prepared.mechanism.application is None:
         return None

@@ -32,7 +32,7 @@ from leakbound.auditing.prepare.identity import (
     settings_without_places,
     sources_of,
 )
-from leakbound.auditing.prepare.others import other_attacks, repeated_pairs
+from leakbound.auditing.prepare.others import other_attacks, repeats_of
 from leakbound.auditing.prepare.prepared import AuditParts, Prepared, cost_of, trial_design
 from leakbound.auditing.prepare.rows import (
     public_fields,
@@ -83,7 +83,7 @@ def prepare(
     parts = _build(spec, given, opener)
     prepared = _fill(parts, trial_design(parts))
     prepared = replace(prepared, others=other_attacks(prepared))
-    prepared = replace(prepared, repeats=repeated_pairs(prepared))
+    prepared = replace(prepared, repeats=repeats_of(prepared))
     late = () if prepared.late_controls is None else prepared.late_controls.late(1)
     asked = chain(prepared.pairs, prepared.controls, late)
     check(prepared.task, prepared.mechanism, asked, prepared.model)
