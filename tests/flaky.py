@@ -1,6 +1,6 @@
 """Repeat tests in random order beside a load, and count the failures of each: `make flaky`.
 
-python tests/flaky.py [--runs 10] [--load 2] [--workers 3] [--seed 1] [paths or options of pytest ...]
+python tests/flaky.py [--runs 10] [--load 2] [--workers 3] [--seed 1] [paths or options of pytest]
 
 A run ends when its tests have ended; nothing stops the next one. Ends with 1 if anything failed.
 """

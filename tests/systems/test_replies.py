@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.privacy import PureDP
 from leakbound.systems import Reply, SystemMechanism
-from leakbound.systems.replies import CHECKS, as_reply
+from leakbound.systems.replies import CHECKS, RESOLUTION, as_reply, seen_seconds
 from leakbound.tasks import (
     Context,
     Example,
@@ -355,3 +356,13 @@ def test_arguments_that_are_nested_too_deeply_are_refused(depth: int) -> None:
         return
     with pytest.raises(TargetError, match="nested at most 100 deep"):
         as_reply(calls, "mine")
+
+
+def test_a_clock_of_this_process_shows_ten_milliseconds_and_less_by_chance() -> None:
+    """Microseconds that follow the length of a context change one reply in a thousand."""
+    seen = [seen_seconds(time.perf_counter() - 0.0231) for _ in range(400)]
+    steps = {round(value / RESOLUTION) for value in seen}
+    assert all(value == pytest.approx(round(value, 2)) for value in seen)
+    assert {2, 3} <= steps
+    share = sum(round(value / RESOLUTION) == 2 for value in seen) / len(seen)
+    assert 0.5 < share < 0.85  # 0.69, by how far it is from 0.03

@@ -33,7 +33,7 @@ from leakbound.systems.calls import (
 from leakbound.systems.channels import SECONDS, channels_of
 from leakbound.systems.http.system import HttpSystem
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
-from leakbound.systems.replies import as_reply, together
+from leakbound.systems.replies import as_reply, seen_seconds, together
 from leakbound.systems.stores import SharedStore
 from leakbound.systems.threads import ThreadedSystem
 from leakbound.tasks import (
@@ -285,7 +285,7 @@ class SystemMechanism(MechanismBase):
         return SECONDS in self.channels
 
     def _seconds_since(self, began: float) -> float | None:
-        return time.perf_counter() - began if self._clocked else None
+        return seen_seconds(began) if self._clocked else None
 
     def _aggregate(self, task: Task, job: Job, reply: Reply) -> Aggregate:
         if isinstance(self.system, SharedStore) and not self._clocked and reply is not LOST:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from leakbound._text import whole
 from leakbound.errors import TargetError
@@ -49,6 +52,16 @@ be a whole number of at least 0, or None.
     if found["seconds"] is None:
         found["seconds"] = seconds
     return Reply(whole(text), **found)
+
+
+RESOLUTION = 0.01  # seconds of a clock in this process: nobody outside sees less
+
+
+def seen_seconds(began: float) -> float:
+    """The time since then to 10 ms, after a draw below that: a difference of d seconds shows with a
+    probability of at most d / 0.01."""
+    passed = time.perf_counter() - began + RESOLUTION * float(np.random.default_rng().random())
+    return math.floor(passed / RESOLUTION) * RESOLUTION
 
 
 def together(replies: Sequence[Reply], query: Query) -> Reply:

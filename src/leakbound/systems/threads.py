@@ -19,7 +19,7 @@ from leakbound.models.http.blocking import run_blocking
 from leakbound.systems.callable import CallableSystem, says_stateful, session_of
 from leakbound.systems.calls import too_slow
 from leakbound.systems.protocol import AsyncSystem, Reply, Session, System
-from leakbound.systems.replies import as_reply
+from leakbound.systems.replies import as_reply, seen_seconds
 from leakbound.systems.stores import OneSession
 from leakbound.tasks import Context
 
@@ -213,8 +213,8 @@ class _ThreadedSession:
         """Timed here: what waits for a session that was left is no time of an answer."""
         began = time.perf_counter()
         answer = session.ask(query)
-        seconds = time.perf_counter() - began
-        return as_reply(answer, self._system.name, seconds if self._system.timed else None)
+        seconds = seen_seconds(began) if self._system.timed else None
+        return as_reply(answer, self._system.name, seconds)
 
     def _leave(self, worker: _Worker, close: Callable[[], None]) -> _LeftSession:
         """The thread closes the session after whatever it does, and ends."""
