@@ -35,7 +35,7 @@ def changed(design: TrialDesign, **values: Any) -> TrialDesign:
 
 def test_the_catalogue_holds_what_may_decide() -> None:
     assert list(ESTIMATORS) == [
-        "e_process", "clopper_pearson", "unconditional",
+        "e_process", "clopper_pearson", "unconditional", "fixed_pairs",
     ]  # fmt: skip
     assert [one.name for one in REPORTED] == [
         "e_process", "clopper_pearson", "accuracy_bound", "joint_beta", "accuracy_log_odds",

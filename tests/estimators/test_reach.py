@@ -29,7 +29,7 @@ def test_replies_can_certify_a_claim_of_two_with_enough_pairs(seed: int) -> None
     """The stakes aim at the pairs that count, not at those that are left out."""
     design = TrialDesign(Claim(2.0, 1e-5), pairs=160, replies=True)
     assert reach_of_replies(design, EProcess(), 160, shown(seed)).epsilon > 2.0
-    assert reach_of_replies(design, EProcess(), 40, shown(seed)).epsilon < 0.5
+    assert reach_of_replies(design, EProcess(), 40, shown(seed)).epsilon < 1.0
 
 
 def test_nothing_is_certified_by_controls_that_say_nothing_or_by_too_few_pairs() -> None:

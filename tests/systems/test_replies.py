@@ -280,8 +280,8 @@ def test_more_than_an_answer_is_read_whatever_the_query(tmp_path: Path, keep: st
     )  # fmt: skip
     assert result.verdict == "violation"
     read = result.reading  # the score is right about 60 of 120 contexts, which is guessing
-    assert (read.of, read.right, read.guesses) == ("replies", 48, 48)
-    assert "whole replies was right about 48 of 48 pairs" in attacker_sentence(result)
+    assert (read.of, read.right, read.guesses) == ("replies", 52, 52)
+    assert "whole replies was right about 52 of 52 pairs" in attacker_sentence(result)
     assert ", read from whole replies, exceeds the claimed epsilon 0.5" in result.sentences[0]
     tried, _, untried = attacks_sentence(result).partition("Not tried")
     named = "words and numbers that are not stored"

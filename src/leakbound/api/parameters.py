@@ -35,7 +35,7 @@ ScoreName = Literal[
     "predicted_member", "reference_direction", "score_margin", "unanswered",
 ]  # fmt: skip
 EstimatorName = Literal[
-    "clopper_pearson", "e_process", "unconditional",
+    "clopper_pearson", "e_process", "fixed_pairs", "unconditional",
 ]  # fmt: skip
 Rows = Iterable[Example | tuple[str, str]]
 

@@ -96,7 +96,7 @@ def decide(seen: OnePass) -> Assessment:
     # is it at most the attack's blindness that keeps the audit from saying no_violation?
     good = conclusion(lasting).verdict == "no_violation"
     use = context_use(seen) if good and blind else None
-    digest = is_function(seen.digest()) if good else ()
+    digest = is_function(seen.digest(bool(blind))) if good else ()
     against = (*lasting, *digest, *without_use(seen, use, blind, above))
     return Assessment(
         concluded(conclusion(against), use, controls, above),

@@ -19,8 +19,8 @@ RATE = 1 / 8  # of two values that recur and differ, if replies are independent:
 Readings = Mapping[str, Hashable]
 
 
-def context_digest(pairs: Sequence[StoredBatch]) -> str | None:
-    """The reading of replies that is a function of the context, if there is one.
+def context_digest(pairs: Sequence[StoredBatch], values: int) -> str | None:
+    """The reading of replies, with at least so many values, that is a function of the context.
 
     `pairs` are pairs of contexts with what they were answered each time. If what is read were
     independent of the contexts, it would be named with a probability of at most `LEVEL`, over all
@@ -32,7 +32,12 @@ def context_digest(pairs: Sequence[StoredBatch]) -> str | None:
     names = dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
     if not names or len(names) * RATE ** len(each) > LEVEL:
         return None
-    return next((name for name in names if all(_looks_up(sides, name) for sides in each)), None)
+    return next((name for name in names if _is_function(each, name, values)), None)
+
+
+def _is_function(each: Sequence[Sequence[Sequence[Readings]]], name: str, values: int) -> bool:
+    seen = {one.get(name) for sides in each for side in sides for one in side}
+    return len(seen) >= values and all(_looks_up(sides, name) for sides in each)
 
 
 def _looks_up(sides: Sequence[Sequence[Readings]], name: str) -> bool:

@@ -192,11 +192,13 @@ class _Measured:
             return SeparationTest(None, False)
         numbers = self._numbers()
         by_score = self.by_score(two_sided)
+        in_pairs = _in_pairs(numbers[:, ~TIMED], claim) <= LEVEL
         tests = [*self._tests(numbers)]
+        if not tests:
+            return SeparationTest(None, in_pairs)
         p_value, member, nonmember = min(tests, key=lambda one: one[0])
         p_value *= len(tests) + len(self._often())
         alone = p_value <= LEVEL and p_value < by_score
-        in_pairs = _in_pairs(numbers[:, ~TIMED], claim) <= LEVEL
         return SeparationTest(self._apart(member - nonmember) if alone else None, in_pairs)
 
     def _tests(self, numbers: Floats) -> Iterator[tuple[float, Floats, Floats]]:
