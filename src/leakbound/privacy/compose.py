@@ -15,10 +15,16 @@ from leakbound._check import delta_value, epsilon_value, positive, within
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon
+from leakbound.privacy.gaussian import gaussian_epsilon
 from leakbound.privacy.relation import Relation
 from leakbound.privacy.rounding import ROUNDING, bisect
 
 INTERVAL = 1e-4  # step of the grid of privacy losses: the default of dp-accounting
+MOST_POINTS = 400_000, 1 << 21  # of the grids of one sample and of all: about two seconds
+MOST_SAMPLES = 10**8  # above, rounding errors of the transform can reach a delta of 1e-9
+MOST_SPARSE = 100_000  # samples up to which dp-accounting may choose how it keeps few points
+LARGEST_LOSS = 700.0  # of one sample, and of a step of the grid; e^700 is about the largest float
+MOST_EXACT = 1_000_000  # equal mechanisms whose exact composition takes two seconds
 HALVINGS = 100  # a bisection over n * epsilon below 1e15 is exact to the last bit after 100
 
 
@@ -31,10 +37,11 @@ def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
 
     Args:
         epsilon: Pure privacy parameter of each mechanism, at least 0; infinity is allowed.
-        count: Number of mechanisms, at least 0.
+        count: Number of mechanisms, from 0 to 1e15.
 
     Guarantee:
-        (epsilon, delta)-DP of the composition under the relation of the parts; exact.
+        (epsilon, delta)-DP of the composition under the relation of the parts; exact up to
+        a million mechanisms, and by zCDP above.
 
     Reference:
         Kairouz, Oh and Viswanath, "The composition theorem for differential privacy" (ICML 2015).
@@ -45,13 +52,15 @@ def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
         >>> round(pure_composition_epsilon(0.1, 100, 1e-5), 4)
         4.3068
     """
-    epsilon_value(epsilon)
+    epsilon = float(epsilon_value(epsilon))
     delta_value(delta)
     n = whole_number("count", count)
     if n == 0 or epsilon == 0:
         return 0.0
     if delta == 0 or math.isinf(epsilon):
         return n * epsilon
+    if n > MOST_EXACT:  # epsilon-DP is epsilon^2/2-zCDP: Bun and Steinke (TCC 2016), Prop. 1.4
+        return min(n * epsilon, zcdp_epsilon(n * epsilon**2 / 2, delta))
     profile = _response_profile(epsilon, n)
     if profile(0.0) <= delta:
         return 0.0
@@ -83,7 +92,7 @@ def exponential_composition_epsilon(epsilon: float, count: int, delta: float) ->
 
     Args:
         epsilon: Privacy parameter of each mechanism (range of its log-probabilities), at least 0.
-        count: Number of mechanisms, such as generated tokens, at least 0.
+        count: Number of mechanisms, such as generated tokens, from 0 to 1e15.
 
     Guarantee:
         (epsilon, delta)-DP of the composition under the relation of the parts.
@@ -99,7 +108,7 @@ def exponential_composition_epsilon(epsilon: float, count: int, delta: float) ->
     n = whole_number("count", count)
     epsilon_value(epsilon)
     delta_value(delta)
-    return min(n * epsilon, zcdp_epsilon(n * epsilon**2 / 8, delta))
+    return min(n * epsilon, zcdp_epsilon(n * epsilon**2 / 8, delta)) if n else 0.0
 
 
 # a PLD takes a third of a second; a ledger and a search over noise scales repeat the same few
@@ -109,15 +118,15 @@ def subsampled_gaussian_epsilon(
 ) -> float:
     """Upper bound on epsilon(delta) of Poisson-subsampled Gaussian mechanisms, composed.
 
-    By privacy loss distributions with a pessimistic grid; needs the extra `accounting`
-    (dp-accounting).
+    By privacy loss distributions with a pessimistic grid, for which it needs the extra `accounting`
+    (dp-accounting), or where that would be too large, as if nothing were subsampled.
 
     Args:
         sigma: Standard deviation of the noise on a statistic of unit L2 sensitivity, above 0.
         rate: Probability with which each record enters a sample, in [0, 1].
-        steps: Number of samples, each drawn anew, at least 0.
+        steps: Number of samples, each drawn anew, from 0 to 1e15.
         interval: Step of the grid to which privacy losses are rounded, above 0. A coarser one is
-            faster and gives a larger bound.
+            faster and gives a larger bound; it is made coarser if there would be too many points.
 
     Raises:
         UsageError: If an argument lies outside its range, or dp-accounting is not installed.
@@ -133,8 +142,18 @@ def subsampled_gaussian_epsilon(
     within("rate", rate, 0.0, 1.0)
     delta_value(delta)
     positive("interval", interval)
-    if whole_number("steps", steps) == 0 or rate == 0:
+    n = whole_number("steps", steps)
+    if n * rate <= delta:  # with at most this probability, any sample has the record
         return 0.0
+    whole = gaussian_epsilon(sigma, math.sqrt(n), delta)
+    mu = 1 / sigma
+    one_loss = 10 * mu + mu**2
+    if delta == 0 or max(one_loss, interval) > LARGEST_LOSS or n > MOST_SAMPLES:
+        return whole
+    variance = n * min(mu**2 + mu**4, rate**2 * math.expm1(mu**2))
+    # about the width of the grid of all, by Chernoff's inequality as in dp-accounting
+    width = max(4 * one_loss, 17 * math.sqrt(variance), variance / one_loss)
+    given, interval = interval, max(interval, one_loss / MOST_POINTS[0], width / MOST_POINTS[1])
     try:
         from dp_accounting.pld import privacy_loss_distribution as pld
     except ImportError:
@@ -143,9 +162,13 @@ def subsampled_gaussian_epsilon(
             f"{install_hint('accounting')}."
         ) from None
     one = pld.from_gaussian_mechanism(
-        sigma, value_discretization_interval=interval, sampling_prob=rate
+        float(sigma), value_discretization_interval=float(interval), sampling_prob=float(rate)
     )
-    return float(one.self_compose(steps).get_epsilon_for_delta(delta))
+    if n > MOST_SPARSE:
+        dense = (part.to_dense_pmf() for part in (one._pmf_remove, one._pmf_add))
+        one = pld.PrivacyLossDistribution(*dense)
+    found = float(one.self_compose(n).get_epsilon_for_delta(delta))
+    return found if interval == given else min(found, whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +193,7 @@ class Subsampled:
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
         within("rate", self.rate, 0.0, 1.0)
+        whole_number("steps", self.steps)
         if self.relation != "add_remove":
             raise UsageError(
                 f"the relation of a subsampled guarantee is {self.relation!r}; it must be "

@@ -7,6 +7,7 @@ import math
 from leakbound._check import at_least, delta_value, positive
 from leakbound.privacy.rounding import ROUNDING, bisect
 
+LARGEST = 1e300  # square of an order
 HALVINGS = 200  # enough to reach the last bit of a float from any bracket used here
 
 
@@ -38,7 +39,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if delta == 0 or math.isinf(rho):
         return math.inf
     log = -math.log(delta)
-    first = math.sqrt(log / rho)  # the best order less 1 is at most this
+    first = math.sqrt(min(log / rho, LARGEST))  # the best order less 1 is at most this
     _, above = bisect(lambda a: rho * a**2 + math.log1p(a) >= log, 0.0, first, HALVINGS)
     terms = (rho, above * rho, -math.log1p(1 / above), log / above, -math.log1p(above) / above)
     return max(0.0, math.fsum(terms) + ROUNDING * max(map(abs, terms)))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import count as whole_number
-from leakbound._check import delta_value, positive
+from leakbound._check import delta_value, epsilon_value, positive, within
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon, zcdp_rho
 from leakbound.privacy.relation import Relation
@@ -26,6 +26,8 @@ HALVINGS = 100
 # Largest support of a sum of noise for which the exact loss is computed; that takes a tenth of a
 # second. Above it, the bound of zCDP is used, which is up to a tenth larger.
 LARGEST = 1 << 14
+LARGEST_SIGMA = 500_000.0  # of a table of the noise, which takes half a second
+Moves = tuple[tuple[int, int], ...]  # sizes of steps, and how many counts move by each
 
 
 def discrete_gaussian_pmf(sigma: float) -> Floats:
@@ -34,8 +36,8 @@ def discrete_gaussian_pmf(sigma: float) -> Floats:
     (2 m + 1,) probabilities of -m to m; less than 1e-30 lies beyond.
 
     Args:
-        sigma: Parameter of the noise, above 0. Small values are slightly above the standard
-            deviation.
+        sigma: Parameter of the noise, above 0 and at most 500,000. Small values are slightly above
+            the standard deviation.
 
     Reference:
         Canonne, Kamath and Steinke, "The discrete Gaussian for differential privacy" (NeurIPS
@@ -46,7 +48,7 @@ def discrete_gaussian_pmf(sigma: float) -> Floats:
         >>> p.size, round(float(p[13]), 4), round(float(p[14] / p[13]), 4)  # exp(-1/2)
         (27, 0.3989, 0.6065)
     """
-    positive("sigma", sigma)
+    within("sigma", positive("sigma", sigma), 0.0, LARGEST_SIGMA)
     m = max(1, math.ceil(REACH * sigma))
     weights = np.exp(-((np.arange(-m, m + 1) / sigma) ** 2) / 2)
     return np.asarray(weights / weights.sum())
@@ -62,14 +64,19 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, shift: Sequence[int]) 
 
     Reference:
         Canonne, Kamath and Steinke (2020), Theorem 7 for one count. The loss of several counts is
-        a sum of independent losses.
+        a sum of independent losses. With a large support, it is bounded by zCDP.
 
     Examples:
         >>> round(discrete_gaussian_delta(1.0, 3.0, (1, -1)), 6)
         0.004489
     """
-    loss, mass = _losses(sigma, _move(shift))
-    return _delta(epsilon, loss, mass)
+    positive("sigma", sigma)
+    epsilon_value(epsilon)
+    moved = _move(shift)
+    if exact := _losses(sigma, moved):
+        return _delta(epsilon, *exact)
+    rho = _rho(sigma, moved)
+    return bisect(lambda delta: zcdp_epsilon(rho, delta) <= epsilon, 0.0, 1.0, HALVINGS)[1]
 
 
 def discrete_gaussian_epsilon(sigma: float, shift: Sequence[int], delta: float) -> float:
@@ -85,29 +92,45 @@ def discrete_gaussian_epsilon(sigma: float, shift: Sequence[int], delta: float) 
         >>> round(discrete_gaussian_epsilon(3.0, (1, -1), 1e-5), 4)
         1.8675
     """
-    delta_value(delta)
-    moved = _move(shift)
+    return _epsilon(positive("sigma", sigma), _move(shift), delta_value(delta))
+
+
+def _epsilon(sigma: float, moved: Moves, delta: float) -> float:
+    """Exact epsilon, or the bound of zCDP if that is smaller or the exact one takes too long."""
     if not moved:
         return 0.0
-    if delta == 0:
-        return math.inf
-    rho = sum(step**2 for step in moved) / (2 * sigma**2)
-    return min(_exact_epsilon(sigma, moved, delta), zcdp_epsilon(rho, delta))
+    loose = zcdp_epsilon(_rho(sigma, moved), delta)
+    exact = _losses(sigma, moved) if delta > TAIL else None
+    if exact is None:
+        return loose
+    if _delta(0.0, *exact) <= delta:
+        return 0.0
+    most = max(0.0, float(exact[0][-1]))
+    _, found = bisect(lambda e: _delta(e, *exact) <= delta, 0.0, most, HALVINGS)
+    return min(found * (1 + MARGIN), loose)
 
 
-def _move(shift: Sequence[int]) -> tuple[int, ...]:
-    """Sizes of the steps. Their signs and their order do not affect the loss."""
-    return tuple(sorted(abs(int(step)) for step in shift if step))
+def _move(shift: Sequence[int]) -> Moves:
+    """Signs and order of the steps do not affect the loss."""
+    sizes = Counter(whole_number("a step of shift", abs(step)) for step in shift)
+    return tuple(sorted((step, times) for step, times in sizes.items() if step))
+
+
+def _rho(sigma: float, moved: Moves) -> float:
+    return sum(times * step**2 for step, times in moved) / (2 * sigma**2)
 
 
 Sum = tuple[Floats, int]  # probabilities of the sum of step times noise; sum of squared steps
 
 
 @lru_cache(maxsize=64)  # a bisection over epsilon reads the same entry many times
-def _losses(sigma: float, moved: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Privacy losses in ascending order, and their probabilities."""
+def _losses(sigma: float, moved: Moves) -> tuple[Floats, Floats] | None:
+    """Privacy losses in ascending order, and their probabilities; None if that takes too long."""
+    spread = math.sqrt(sum(times * step**2 for step, times in moved))
+    if 2 * REACH * max(1.0, sigma) * spread > LARGEST:
+        return None
     found: Sum = np.ones(1), 0
-    for step, times in Counter(moved).items():
+    for step, times in moved:
         found = _add(sigma, found, _repeat(sigma, (_spread(sigma, step), step**2), times))
     mass, square = found
     total = np.arange(mass.size) - mass.size // 2
@@ -146,19 +169,6 @@ def _delta(epsilon: float, loss: Floats, mass: Floats) -> float:
     return min(1.0, kept * (1 + MARGIN) + TAIL)
 
 
-def _exact_epsilon(sigma: float, moved: tuple[int, ...], delta: float) -> float:
-    """Exact epsilon, or infinity if it would take too long to compute."""
-    spread = math.sqrt(sum(step**2 for step in moved))
-    if 2 * REACH * sigma * spread > LARGEST or delta <= TAIL:
-        return math.inf
-    loss, mass = _losses(sigma, moved)
-    if _delta(0.0, loss, mass) <= delta:
-        return 0.0
-    most = max(0.0, float(loss[-1]))
-    _, found = bisect(lambda e: _delta(e, loss, mass) <= delta, 0.0, most, HALVINGS)
-    return found * (1 + MARGIN)
-
-
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
     """Guarantee of discrete Gaussian noise on counts, some of which change by one.
@@ -193,11 +203,11 @@ class DiscreteGaussian:
     @property
     def rho(self) -> float:
         """The parameter of zero-concentrated DP: sensitivity^2/(2 sigma^2)."""
-        return self.moves / (2 * self.sigma**2)
+        return _rho(self.sigma, ((1, self.moves),))
 
     def epsilon(self, delta: float) -> float:
         """Exact epsilon, see `discrete_gaussian_epsilon`."""
-        return discrete_gaussian_epsilon(self.sigma, (1,) * self.moves, delta)
+        return _epsilon(self.sigma, ((1, int(self.moves)),), delta_value(delta))
 
     def describe(self) -> str:
         return (
@@ -233,6 +243,7 @@ def calibrate_discrete_gaussian(epsilon: float, delta: float, moves: int = 2) ->
         raise UsageError(
             "delta is 0; Gaussian noise on counts needs a delta above 0, such as 1e-5."
         )
+    whole_number("moves", moves)
     high = math.sqrt(moves / (2 * zcdp_rho(epsilon, delta)))  # enough, by zCDP
 
     def enough(sigma: float) -> bool:

@@ -17,12 +17,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from leakbound._check import at_least, delta_value, epsilon_value, positive
+from leakbound._check import (
+    at_least,
+    delta_value,
+    epsilon_value,
+    floats,
+    of_one_shape,
+    positive,
+    within,
+)
 from leakbound.errors import UsageError
 from leakbound.privacy.rounding import ROUNDING, bisect
 
 Floats = npt.NDArray[np.float64]
-LARGEST_MU = 1e8  # above it, delta is 1 to the last bit, and epsilon would be lost next to mu**2
+# Above it, the second term of delta is below 1e-4 of the first, and rounding could make it larger.
+LARGEST_MU = 1e6
 TOLERANCE = 1e-12  # relative width of a bisection: 10,000 times the rounding error of a float
 
 
@@ -49,14 +58,14 @@ def gdp_delta(epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> float | Floats:
         >>> gdp_delta([0.0, 5.0], 0.0).tolist()
         [0.0, 0.0]
     """
-    eps, m = np.broadcast_arrays(
-        np.asarray(epsilon_value(epsilon), float), np.asarray(at_least("mu", mu, 0.0), float)
-    )
+    eps, m = of_one_shape(True, epsilon=epsilon_value(epsilon), mu=at_least("mu", mu, 0.0))
     out = np.zeros(eps.shape)
     live = (m > 0) & np.isfinite(eps)
-    e, s = eps[live], np.minimum(m[live], LARGEST_MU)
-    first, second = log_ndtr(s / 2 - e / s), e + log_ndtr(-s / 2 - e / s)
-    out[live] = np.exp(first) * -np.expm1(np.minimum(second - first, 0.0))
+    e, s = eps[live], m[live]
+    with np.errstate(over="ignore", invalid="ignore"):
+        first, second = log_ndtr(s / 2 - e / s), e + log_ndtr(-s / 2 - e / s)
+        rest = np.where(s > LARGEST_MU, 1.0, -np.expm1(np.minimum(second - first, 0.0)))
+    out[live] = np.where(np.isneginf(first), 0.0, np.exp(first) * rest)
     return float(out) if out.ndim == 0 else out
 
 
@@ -157,8 +166,10 @@ def calibrate_gaussian(
 
 def _delta_above(epsilon: float, mu: float) -> float:
     """`gdp_delta` plus a bound on its rounding error, to keep bisections conservative."""
-    m = min(mu, LARGEST_MU)
-    first, second = log_ndtr(m / 2 - epsilon / m), epsilon + log_ndtr(-m / 2 - epsilon / m)
+    first = float(log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    if math.isinf(first):
+        return 0.0
     lost = ROUNDING * (1 + abs(first) + abs(second) + epsilon)
     return float(math.exp(first) * (lost - math.expm1(min(second - first, 0.0))))
 
@@ -182,7 +193,9 @@ def gdp_trade_off(fpr: npt.ArrayLike, mu: float) -> Floats:
         >>> gdp_trade_off([0.0, 0.5, 1.0], 1.0).round(4).tolist()
         [0.0, 0.8413, 1.0]
     """
-    return np.asarray(ndtr(ndtri(np.asarray(fpr, float)) + mu), float)
+    rates = within("fpr", floats("fpr", fpr), 0.0, 1.0)
+    at_least("mu", mu, 0.0)
+    return np.ones_like(rates) if math.isinf(mu) else np.asarray(ndtr(ndtri(rates) + mu), float)
 
 
 def _smallest(holds: Callable[[float], bool]) -> float:

@@ -10,7 +10,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import at_least, delta_value, epsilon_value, positive, within
+from leakbound._check import at_least, delta_value, epsilon_value, floats, numbers, positive, within
+from leakbound._check import count as whole_number
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.discrete_gaussian import DiscreteGaussian
@@ -23,6 +24,8 @@ from leakbound.privacy.rounding import sum_up
 # pure DP, and the orders of magnitude that matter for error rates that a few hundred to a million
 # trials can resolve.
 DELTAS = (0.0, 1e-9, 1e-5, 1e-3, 0.01, 0.1)
+MOST_PARTS = 50_000  # of a composition with itself: they are listed, and read in a second
+LARGEST_EXPONENT = 709.0  # e^700 is about the largest float
 
 
 @runtime_checkable
@@ -209,6 +212,7 @@ class NonPrivate:
 
     def epsilon(self, delta: float) -> float:
         """Infinity, at any delta."""
+        delta_value(delta)
         return math.inf
 
     def describe(self) -> str:
@@ -339,7 +343,7 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
 
     Args:
         guarantee: Guarantee of one answer.
-        count: Number of answers, at least 1.
+        count: Number of answers, from 1 to 1e15; a `Composed` lists at most 50,000 parts.
 
     Guarantee:
         Holds under the relation of `guarantee`.
@@ -351,13 +355,15 @@ def self_compose(guarantee: Guarantee, count: int) -> Guarantee:
         >>> self_compose(Gaussian(1.0, 2.0), 4).mu
         1.0
     """
+    times = whole_number("count", count, 1)
     first, *others = leaves(guarantee)
     if isinstance(first, Gaussian) and all(other == first for other in others):
-        steps = count * (1 + len(others))
+        steps = times * (1 + len(others))
         return Gaussian(first.sensitivity * math.sqrt(steps), first.sigma, first.relation)
     if isinstance(guarantee, DiscreteGaussian):
-        return replace(guarantee, moves=count * guarantee.moves)
-    return compose([guarantee] * count)
+        return replace(guarantee, moves=times * guarantee.moves)
+    whole_number("the number of parts", times * (1 + len(others)), 1, MOST_PARTS)
+    return compose([guarantee] * times)
 
 
 def leaves(guarantee: Guarantee) -> tuple[Guarantee, ...]:
@@ -389,15 +395,15 @@ def trade_off(guarantee: Guarantee, fpr: npt.ArrayLike, deltas: Sequence[float] 
         >>> trade_off(PureDP(0.0), [0.1, 0.9]).round(9).tolist()
         [0.1, 0.9]
     """
-    x = np.asarray(within("fpr", fpr, 0.0, 1.0), float)
+    x = within("fpr", floats("fpr", fpr), 0.0, 1.0)
     if isinstance(guarantee, Gaussian):
         return gdp_trade_off(x, guarantee.mu)
     best = np.ones_like(x)
-    levels = {*deltas, *([guarantee.delta] if isinstance(guarantee, ApproxDP) else [])}
-    for delta in levels:
+    own = [guarantee.delta] if isinstance(guarantee, ApproxDP) else []
+    for delta in {*numbers("deltas", deltas).tolist(), *own}:
         eps = guarantee.epsilon(delta)
         if math.isfinite(eps):
-            best = np.minimum(
-                best, np.minimum(math.exp(eps) * x + delta, 1 - math.exp(-eps) * (1 - delta - x))
-            )
+            slope = math.exp(eps) if eps < LARGEST_EXPONENT else math.inf
+            rise = np.multiply(slope, x, out=np.zeros_like(x), where=x > 0) + delta
+            best = np.minimum(best, np.minimum(rise, 1 - math.exp(-eps) * (1 - delta - x)))
     return np.asarray(np.clip(best, 0.0, 1.0))

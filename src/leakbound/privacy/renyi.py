@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import at_least, delta_value, positive
+from leakbound._check import at_least, delta_value, of_one_shape, positive, within
 from leakbound.errors import UsageError
 from leakbound.privacy.relation import Relation
 from leakbound.privacy.rounding import ROUNDING, bisect, sum_up
@@ -18,6 +18,8 @@ from leakbound.privacy.rounding import ROUNDING, bisect, sum_up
 HALVINGS = 80  # enough for the last bit of a float, from a bracket about epsilon wide
 SECTIONS = 80  # golden sections: enough for 1e-13 in a range of logarithms less than 1000 wide
 GOLDEN = (math.sqrt(5) - 1) / 2
+# how far rounding can lift a logarithm of a probability above 0; order with a square and products
+CLOSE, LARGEST = 1e-6, 1e150
 # Relative margin that is added to each epsilon: a thousand times the rounding error.
 MARGIN = 1e-9
 
@@ -106,8 +108,12 @@ def renyi_divergence(p: npt.ArrayLike, q: npt.ArrayLike, order: float) -> float:
         0.693147
     """
     _require_order(order)
-    one, other = np.asarray(p, float), np.asarray(q, float)
+    one, other = of_one_shape(p=p, q=q)
+    for name, logs in (("p", one), ("q", other)):
+        within(f"a logarithm in {name}", logs[~np.isneginf(logs)], -LARGEST, CLOSE)
     there = one > -np.inf
+    if not there.any():
+        raise UsageError(f"p is {one.tolist()}; it must have an outcome above minus infinity.")
     if bool((other[there] == -np.inf).any()):
         return math.inf
     terms = order * one[there] + (1 - order) * other[there]
@@ -261,5 +267,7 @@ def renyi_of_two_steps(order: float, value: float) -> tuple[float, float]:
 
 
 def _require_order(order: float) -> None:
-    if not (math.isfinite(order) and order > 1):
-        raise UsageError(f"order is {order}; it must be a finite number above 1.")
+    if not 1 < order <= LARGEST:
+        raise UsageError(
+            f"order is {order}; it must be a finite number above 1, and at most {LARGEST:g}."
+        )

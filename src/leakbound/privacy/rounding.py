@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
+from leakbound._check import at_least, numbers
+from leakbound._check import count as whole_number
+
 # Allowance for the rounding error of a logarithm of Phi or of a sum of a few floats, relative to
 # the largest term. It is 16 units in the last place, several times the largest error that was seen
 # against 50-digit arithmetic.
@@ -37,7 +40,7 @@ def sum_up(values: Iterable[float]) -> float:
         >>> sum([0.1] * 10), sum_up([0.1] * 10)
         (0.9999999999999999, 1.0000000000000002)
     """
-    parts = list(values)
+    parts = at_least("values", numbers("values", list(values)).tolist(), 0.0)
     total = math.fsum(parts)
     if math.isinf(total):
         return total
@@ -49,7 +52,7 @@ def share_down(total: float, count: int) -> float:
 
     Args:
         total: Number to divide, at least 0.
-        count: Number of shares, at least 1.
+        count: Number of shares, from 1 to 1e15.
 
     Guarantee:
         `sum_up([share] * count)` never exceeds the total.
@@ -58,9 +61,11 @@ def share_down(total: float, count: int) -> float:
         >>> sum_up([share_down(0.1, 7)] * 7) <= 0.1
         True
     """
-    share = total / count
+    at_least("total", total, 0.0)
+    shares = whole_number("count", count, 1)
+    share = total / shares
     if math.isinf(share):
         return share
-    while Fraction(share) * count > Fraction(total):
+    while Fraction(share) * shares > Fraction(total):
         share = math.nextafter(share, 0.0)
     return share

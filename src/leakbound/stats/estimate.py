@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from leakbound._check import at_least, count
+
 Kind = Literal["lower_bound", "point_estimate", "credible"]
 IMPLIED = "the implied epsilon holds only if the mechanism is Gaussian"
 MOST_DIGITS = 16  # decimal places of a float near 1
@@ -23,17 +25,20 @@ def cut(value: float | None, digits: int = 2) -> str:
 
     Args:
         value: The bound, or None, which becomes a dash.
-        digits: Number of decimal places.
+        digits: Number of decimal places, at most 16.
 
     Examples:
         >>> cut(2.999), cut(None), cut(math.inf)
         ('2.99', '–', '∞')
     """
+    places = count("digits", digits, 0, MOST_DIGITS)
     if value is None:
         return "–"
-    if math.isinf(value):
+    if math.isinf(at_least("value", value, -math.inf)):
         return "∞"
-    return f"{math.floor(value * 10**digits) / 10**digits:.{digits}f}"
+    if abs(value) >= 2.0**53:  # a whole number
+        return f"{value:.{places}f}"
+    return f"{math.floor(value * 10**places) / 10**places:.{places}f}"
 
 
 def beside(value: float | None, limit: float, digits: int = 2) -> tuple[str, str]:
@@ -48,9 +53,10 @@ def beside(value: float | None, limit: float, digits: int = 2) -> tuple[str, str
         >>> beside(1.00417, 1.0), beside(0.5, 1.0), beside(None, 1.0)
         (('1.004', '1'), ('0.50', '1'), ('–', '1'))
     """
+    at_least("limit", limit, -math.inf)
     if value is None or math.isinf(value):
         return cut(value), f"{limit:g}"
-    for places in range(digits, MOST_DIGITS + 1):
+    for places in range(count("digits", digits), MOST_DIGITS + 1):
         shown, other = cut(value, places), f"{limit:.{max(6, places)}g}"
         if (float(shown) > float(other)) == (value > limit):
             return shown, other

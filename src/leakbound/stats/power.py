@@ -10,12 +10,13 @@ from typing import Literal
 import numpy as np
 from scipy.special import bdtr
 
-from leakbound._check import confidence_level, count, delta_value, epsilon_value
+from leakbound._check import MOST, confidence_level, count, delta_value, epsilon_value
 from leakbound.errors import UsageError
 from leakbound.stats.arrays import Floats
 from leakbound.stats.counts.bounds import clopper_pearson
 from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
 
+MOST_PAIRS = 10**8  # of a power: two seconds
 LARGEST_CLAIM = 30.0  # a perfect attack needs about 4e13 pairs to reject it
 LARGEST_EXPONENT = 700.0  # e^700 is about the largest float
 NO_POWER = "No power is known for this design; run a pilot."
@@ -133,8 +134,15 @@ def pairs_to_reject(epsilon: float, delta: float = 0.0, confidence: float = 0.95
             f"epsilon is {epsilon!r}; no practical number of pairs rejects a claim above "
             f"{LARGEST_CLAIM:g}."
         )
-    found = least_number(lambda n: largest_certifiable_epsilon(n, delta, confidence) > epsilon)
-    return int(found or 0)
+    found = least_number(
+        lambda n: largest_certifiable_epsilon(n, delta, confidence) > epsilon, MOST
+    )
+    if found is None:
+        raise UsageError(
+            f"epsilon is {epsilon!r} at delta {delta!r} and confidence {confidence!r}; no {MOST:g} "
+            "pairs reject such a claim. Lower epsilon, delta or the confidence."
+        )
+    return found
 
 
 def first_number(holds: Callable[[int], bool], low: int, high: int) -> int:
@@ -173,7 +181,7 @@ def clopper_pearson_power(
     number of pairs to the next.
 
     Args:
-        pairs: Number of paired trials, at least 0.
+        pairs: Number of paired trials, from 0 to 1e8.
         true_epsilon: epsilon that the system leaks, at least 0; infinity is allowed.
         assumption: How often the model notices canaries and raises false alarms.
 
@@ -186,7 +194,7 @@ def clopper_pearson_power(
         >>> round(clopper_pearson_power(100, 3.0, 1.0, assumption=weak), 2)
         0.08
     """
-    n = count("pairs", pairs)
+    n = count("pairs", pairs, 0, MOST_PAIRS)
     epsilon_value(epsilon)
     delta_value(delta)
     alpha = (1 - confidence_level(confidence)) / 2

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
+from leakbound._check import MOST, of_one_shape, within
+from leakbound.errors import UsageError
 from leakbound.stats.arrays import Floats
 
 OUTWARDS = 1e-9  # relative margin, a thousand times the error of the inverse beta function
@@ -22,8 +24,8 @@ def binomial_upper(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float
 
     Args:
         successes: Numbers of successes k; any shape.
-        trials: Numbers of trials n >= k; any shape that broadcasts.
-        alpha: Error probability of the limit, in (0, 1).
+        trials: Numbers of trials n >= k, at most 1e15; any shape that broadcasts.
+        alpha: Error probability of the limit, in [0, 1]; at 0 the limit is 1.
 
     Guarantee:
         The true probability exceeds the limit with probability at most alpha, at any n.
@@ -35,7 +37,10 @@ def binomial_upper(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float
         >>> round(float(binomial_upper(0, 100, 0.05)), 4)  # 1 - 0.05 ** (1 / 100)
         0.0295
     """
-    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    k, n = of_one_shape(True, successes=successes, trials=within("trials", trials, 0, MOST))
+    if not np.all((k >= 0) & (k <= n)):
+        raise UsageError("successes must be at least 0, and at most the number of trials.")
+    within("alpha", alpha, 0.0, 1.0)
     inside = (k < n) & (n > 0)
     raw = betaincinv(np.where(inside, k + 1, 1.0), np.where(inside, n - k, 1.0), 1 - alpha)
     return np.where(inside, np.minimum(raw * (1 + OUTWARDS), 1.0), 1.0)
@@ -49,5 +54,5 @@ def binomial_lower(successes: npt.ArrayLike, trials: npt.ArrayLike, alpha: float
     Guarantee:
         The true probability lies below the limit with probability at most alpha, at any n.
     """
-    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    k, n = of_one_shape(True, successes=successes, trials=within("trials", trials, 0, MOST))
     return np.clip(1 - binomial_upper(n - k, n, alpha), 0.0, 1.0)

@@ -17,6 +17,7 @@ from leakbound.stats.power import first_number
 STEP = 0.1  # step of the scan; the claims are nested, so a coarse step costs only halvings
 GROWTH = 1.05  # ratio of successive numbers of canaries; bisection then refines the first hit
 MOST_CANARIES = 1_000_000  # far more questions than an audit puts to a store
+LARGEST = 50.0  # no such number of canaries certifies a larger epsilon
 HALVINGS = 40  # 0.1 / 2^40 is below the rounding error of a bound
 ASSUMES = (
     "every canary is in or out by an independent fair coin",
@@ -36,7 +37,7 @@ def one_run(
     most 1 - confidence. It is rounded down. The guesses may depend on each other in any way.
 
     Args:
-        canaries: Number of canaries m, each in or out by an independent fair coin.
+        canaries: Number of canaries m, each in or out by an independent fair coin; up to a million.
         guesses: Number of canaries that were guessed, from 1 to m. It is fixed beforehand.
         correct: Number of right guesses.
 
@@ -55,7 +56,11 @@ def one_run(
         >>> round(one_run(canaries=100, guesses=100, correct=100).epsilon, 3)
         3.493
     """
-    m, r, v = count("canaries", canaries), count("guesses", guesses), count("correct", correct)
+    m, r, v = (
+        count("canaries", canaries, 0, MOST_CANARIES),
+        count("guesses", guesses),
+        count("correct", correct),
+    )
     delta_value(delta)
     alpha = 1 - confidence_level(confidence)
     if not (0 < r <= m and v <= r):
@@ -86,7 +91,7 @@ def right_to_reject(
     """
     m, alpha = count("canaries", canaries), 1 - confidence_level(confidence)
     within("canaries", m, 1, MOST_CANARIES)
-    epsilon_value(epsilon)
+    epsilon = float(epsilon_value(epsilon))
     delta_value(delta)
 
     def rejects(right: int) -> bool:
@@ -154,7 +159,7 @@ def canaries_to_reject(
 def _largest(m: int, r: int, v: int, delta: float, alpha: float) -> float:
     """Scan upwards in steps, then bisect. The scan never passes a claim that is not rejected."""
     high = 0.0
-    while v and _p_value(m, r, v, high, delta) <= alpha:
+    while v and high < LARGEST and _p_value(m, r, v, high, delta) <= alpha:
         high += STEP
     low = max(0.0, high - STEP)
     return bisect(lambda e: _p_value(m, r, v, e, delta) > alpha, low, high, HALVINGS)[0]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakbound._check import whole, within
+from leakbound._check import numbers, whole, within
 from leakbound.stats.arrays import Bools, Floats, Ints
 from leakbound.stats.power import first_number
 
@@ -47,9 +47,9 @@ def rank_test(high: Sequence[float], low: Sequence[float], two_sided: bool = Fal
         >>> rank_test([1, 0], [])
         1.0
     """
+    values = np.concatenate([numbers("high", high, nan=True), numbers("low", low, nan=True)])
     if not len(high) or not len(low):
         return 1.0
-    values = np.concatenate([np.asarray(high, float), np.asarray(low, float)])
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (counts.cumsum() - (counts - 1) / 2)[place]  # from 1; equal values share their mean
     above = _upper_tail(ranks, len(high), ranks[: len(high)].sum())
@@ -62,7 +62,7 @@ def rank_test(high: Sequence[float], low: Sequence[float], two_sided: bool = Fal
 def sign_test(differences: Sequence[float]) -> float:
     """Two-sided p-value against the hypothesis that differences are as often above 0 as below.
 
-    Exact for up to 2,000 differences of exchangeable values; zeros are ignored.
+    Exact for up to 2,000 differences of exchangeable values; zeros and NaN are ignored.
 
     Reference:
         Lehmann, "Nonparametrics" (1975).
@@ -71,8 +71,8 @@ def sign_test(differences: Sequence[float]) -> float:
         >>> sign_test([1, 1, 1, 1, 1, 1, 0])
         0.03125
     """
-    up = sum(difference > 0 for difference in differences)
-    down = sum(difference < 0 for difference in differences)
+    found = numbers("differences", differences, nan=True)
+    up, down = int((found > 0).sum()), int((found < 0).sum())
     total = up + down
     if total > COUNTED:
         return math.erfc(max(0.0, abs(up - down) - 1) / math.sqrt(2 * total))

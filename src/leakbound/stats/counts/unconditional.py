@@ -44,6 +44,7 @@ NUISANCE_SHARE = 0.02  # share of alpha for the nuisance rates; Berger and Boos 
 RESOLUTION = 5e-4  # in epsilon and mu: the largest gap from a bound to the smallest kept claim
 CELLS = 4_000  # number of cells at which the search stops; the bound is then lower but still valid
 MOST_TRIALS = 2**62
+MOST_TESTED = 10**7  # of one context: two seconds; `clopper_pearson` is as good with more
 FINE = 1e-6  # tolerance for a logit of q, far below the resolution
 OUTWARDS = 1e-9  # margin of likelihood ratios and probabilities: 1,000 times their rounding error
 
@@ -272,7 +273,10 @@ def unconditional_power(
 def _bound(counts: dict[str, int], claims: _Claims, confidence: float) -> float:
     """The smallest claim in the confidence set, rounded down; 0 if nothing is shown."""
     x, y = counts["tp"], counts["fp"]
-    trials = _Trials(x + counts["fn"], y + counts["tn"])
+    trials = _Trials(
+        count("the number of canary-in trials", x + counts["fn"], 1, MOST_TESTED),
+        count("the number of canary-out trials", y + counts["tn"], 1, MOST_TESTED),
+    )
     spent = NUISANCE_SHARE * (1 - confidence)
     kept = (1 - confidence) * (1 - NUISANCE_SHARE - OUTWARDS)
     limit = approximate_limit(x, y, trials, claims, confidence)

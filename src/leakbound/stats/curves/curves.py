@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import within
+from leakbound._check import count, floats, within
 from leakbound.errors import UsageError
 from leakbound.stats.arrays import Floats
 
@@ -18,7 +18,7 @@ LEVELS = 400  # thresholds tried for a pair: the best one is within 0.3 points o
 
 def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
     """Check scores and flatten them."""
-    array = np.array(scores, float).ravel()
+    array = floats(name, scores, kinds="biuf").flatten()
     if array.size == 0:
         raise UsageError(f"{name} holds no scores; it needs at least one.")
     if np.isnan(array).any():
@@ -73,13 +73,14 @@ def auroc_standard_error(area: float, members: int, nonmembers: int) -> float:
 
     Args:
         area: The AUROC, in [0, 1].
-        members: Number of scores of the canary-in context, at least 1.
-        nonmembers: Number of scores of the canary-out context, at least 1.
+        members: Number of scores of the canary-in context, from 1 to 1e15.
+        nonmembers: Number of scores of the canary-out context, from 1 to 1e15.
 
     Reference:
         Hanley and McNeil (Radiology 1982).
     """
     within("area", area, 0.0, 1.0)
+    members, nonmembers = count("members", members, 1), count("nonmembers", nonmembers, 1)
     q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
     spread = area * (1 - area) + (members - 1) * (q1 - area**2) + (nonmembers - 1) * (q2 - area**2)
     return math.sqrt(max(0.0, spread) / (members * nonmembers))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import confidence_level, within
+from leakbound._check import confidence_level, numbers, within
 from leakbound.errors import UsageError
 from leakbound.stats.arrays import Floats
 from leakbound.stats.curves.curves import clean_scores, roc
@@ -22,7 +23,7 @@ class Fixed:
     value: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.value != self.value:
+        if math.isnan(self.value):
             raise UsageError("value is NaN; it must be a number.")
 
     def __str__(self) -> str:
@@ -65,8 +66,7 @@ class Bonferroni:
     values: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if not all(value == value for value in self.values):
-            raise UsageError("Bonferroni got a threshold that is NaN; it must be a number.")
+        numbers("thresholds", self.values)
 
     def __str__(self) -> str:
         return (
@@ -112,7 +112,7 @@ def bonferroni(
         >>> found.confidence, round(found.epsilon, 2)
         (0.95, 3.1)
     """
-    rule = Bonferroni(tuple(thresholds))
+    rule = Bonferroni(tuple(numbers("thresholds", thresholds).tolist()))
     if not rule.values:
         raise UsageError(
             "bonferroni got no thresholds; it needs at least one, chosen before the trials were "
@@ -145,5 +145,6 @@ def best_threshold(member: npt.ArrayLike, nonmember: npt.ArrayLike) -> float:
     """
     fpr, tpr, thresholds = roc(member, nonmember)
     best = 1 + int(np.argmax((tpr - fpr)[1:]))
-    below = thresholds[best + 1] if best + 1 < thresholds.size else thresholds[best]
-    return float((thresholds[best] + below) / 2)
+    top, below = map(float, thresholds[[best, min(best + 1, thresholds.size - 1)]])
+    halfway = top / 2 + below / 2
+    return top if math.isnan(halfway) else halfway

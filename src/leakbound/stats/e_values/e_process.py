@@ -23,7 +23,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._check import confidence_level, count
+from leakbound._check import confidence_level, count, floats, numbers, of_one_shape
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, gdp_delta
 from leakbound.stats.arrays import Bools, Floats
@@ -31,6 +31,7 @@ from leakbound.stats.e_values.anytime import AnytimeTest, Replay
 from leakbound.stats.e_values.stakes import Lines, Moments, StakeRule, restake_points
 
 # epsilon of the tangent lines of a mu-GDP claim, in units of mu, from total variation to the tail
+LARGEST = 300.0  # epsilon of a line; its slope is squared, and e^700 is the largest float
 TANGENTS = np.array([0.0, 0.2, 0.5, 1.0, 2.0])
 # A smaller draw would reject all claims at once without evidence: at an e-value of 1, in 5 % of
 # audits. Raising a draw only raises the threshold, so results stay valid.
@@ -94,7 +95,7 @@ class EProcess(AnytimeTest):
         self.claim, self.confidence = claim, confidence_level(confidence)
         self.horizon = None if horizon is None else count("horizon", horizon)
         self._credit = _credit(uniform, self.horizon)
-        self.support, self.expected = _pair(support), _pair(expected)
+        self.support, self.expected = _pair("support", support), _pair("expected", expected)
         self.lines = _lines(claim, deltas)
         self._x: list[Floats] = []
         self._y: list[Floats] = []
@@ -123,6 +124,12 @@ class EProcess(AnytimeTest):
                 f"x has shape {xs.shape} and y {ys.shape}; they must be (pairs, thresholds), with "
                 "the same thresholds every time."
             )
+        for known in (self.support, self.expected):
+            if known and known[0].shape[1] != xs.shape[1]:
+                raise UsageError(
+                    f"pairs have {xs.shape[1]} thresholds, and support or expected has "
+                    f"{known[0].shape[1]}; they must have the same."
+                )
         if self._credit and self.horizon is not None and self.pairs + len(xs) > self.horizon:
             raise UsageError(
                 f"there are {self.pairs + len(xs)} pairs, and the horizon is {self.horizon}; a "
@@ -215,7 +222,7 @@ class _Running:
 
 
 def _scores(name: str, values: npt.ArrayLike) -> Floats:
-    array = np.asarray(values, float)
+    array = floats(name, values, kinds="biuf")
     bad = ~((array >= 0) & (array <= 1))
     if bad.any():
         raise UsageError(
@@ -242,11 +249,17 @@ def _credit(uniform: float | None, horizon: int | None) -> float:
     return -math.log(max(uniform, LEAST_DRAW))
 
 
-def _pair(values: tuple[npt.ArrayLike, npt.ArrayLike] | None) -> tuple[Floats, Floats] | None:
+def _pair(
+    name: str, values: tuple[npt.ArrayLike, npt.ArrayLike] | None
+) -> tuple[Floats, Floats] | None:
     if values is None:
         return None
-    one, other = (np.atleast_2d(np.asarray(v, float)) for v in values)
-    return one, other
+    if len(values) != 2:
+        raise UsageError(f"{name} has {len(values)} parts; it must have two, xs and ys.")
+    one, other = of_one_shape(xs=_scores(name, values[0]), ys=_scores(name, values[1]))
+    if not one.size or one.ndim > 2:
+        raise UsageError(f"{name} has the shape {one.shape}; it must be (states, thresholds).")
+    return np.atleast_2d(one), np.atleast_2d(other)
 
 
 def _lines(claim: Guarantee, deltas: tuple[float, ...]) -> Lines:
@@ -259,22 +272,25 @@ def read_levels(claim: Guarantee, deltas: tuple[float, ...]) -> tuple[Floats, Fl
     """The (epsilon, delta) at which a claim is read."""
     if isinstance(claim, Gaussian):
         mu = np.array([claim.mu])
-        return mu * TANGENTS, tangent_deltas(mu)[0]
-    levels = sorted({*deltas, *([claim.delta] if isinstance(claim, ApproxDP) else [])})
-    known = [(claim.epsilon(d), d) for d in levels if claim.epsilon(d) < 700]  # e^700: the largest
+        eps, delta = tangents(mu)
+        return eps[0], delta[0]
+    own = [claim.delta] if isinstance(claim, ApproxDP) else []
+    levels = sorted({*numbers("deltas", deltas).tolist(), *own})
+    known = [(claim.epsilon(d), d) for d in levels if claim.epsilon(d) < LARGEST]
     if not known:
         raise UsageError(
             f"the claim ({claim.describe()}) states nothing that a trial could reject; state an "
-            "epsilon below 700."
+            f"epsilon below {LARGEST:g}."
         )
     eps, delta = np.array(known).T
     return eps, delta
 
 
 def _tangents(mu: Floats) -> Lines:
-    return Lines.of(mu[:, None] * TANGENTS, tangent_deltas(mu))
+    return Lines.of(*tangents(mu))
 
 
-def tangent_deltas(mu: Floats) -> Floats:
-    """(C, L) delta of each tangent line of (C,) mu-GDP claims."""
-    return np.asarray(gdp_delta(mu[:, None] * TANGENTS, mu[:, None]))
+def tangents(mu: Floats) -> tuple[Floats, Floats]:
+    """(C, L) epsilon and delta of each tangent line of (C,) mu-GDP claims."""
+    epsilons = np.minimum(mu[:, None] * TANGENTS, LARGEST)
+    return epsilons, np.asarray(gdp_delta(epsilons, mu[:, None]))

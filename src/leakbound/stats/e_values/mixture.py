@@ -61,7 +61,7 @@ class MixedEProcess(AnytimeTest):
         self.claim, self.confidence = claim, confidence_level(confidence)
         self.parts = dict(parts)
         weights = [weight for weight, _ in self.parts.values()]
-        if not weights or min(weights) <= 0 or sum(weights) > 1 + ROUNDING:
+        if not (weights and min(weights) > 0 and sum(weights) <= 1 + ROUNDING):
             raise UsageError(
                 f"the weights of a mixture are {weights}; they must be above 0 and sum to at most "
                 "1."

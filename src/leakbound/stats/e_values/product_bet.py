@@ -33,7 +33,7 @@ from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee
 from leakbound.stats.arrays import Bools, Floats
 from leakbound.stats.e_values.anytime import AnytimeTest, Replay
-from leakbound.stats.e_values.e_process import TANGENTS, read_levels, tangent_deltas
+from leakbound.stats.e_values.e_process import read_levels, tangents
 from leakbound.stats.e_values.stakes import restake_points
 
 # Beta priors of the two chances, each with its weight at a claim of 0 and at a large one: what
@@ -106,8 +106,7 @@ class ProductBet(AnytimeTest):
         return self._paths(epsilons[:, None], np.full((epsilons.size, 1), delta))
 
     def mu_paths(self, mus: Floats) -> Floats:
-        epsilons = mus[:, None] * TANGENTS
-        return self._paths(epsilons, tangent_deltas(mus))
+        return self._paths(*tangents(mus))
 
     def _rejects(self, paths: Replay, claims: Floats) -> Bools:
         return self._reaches(paths(self, claims))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, chdtr, chdtrc, ndtr, ndtri
 
-from leakbound._check import positive, within
+from leakbound._check import floats, positive, within
 from leakbound.errors import UsageError
 from leakbound.stats.arrays import Floats
 
@@ -70,6 +70,7 @@ class NoiseFit:
 
 TESTS = 5  # shape, scale, centre, independence, repeats: the Bonferroni factor
 FEWEST = 8  # smallest number of draws with which one of five tests can reject at 1 %
+LARGEST = 1e150  # noise scales; a residual that far away can still be squared
 ROUNDING = 1000  # one equal value in this many is attributed to rounding of the outputs
 
 
@@ -103,7 +104,8 @@ def noise_goodness_of_fit(residuals: npt.ArrayLike, sigma: float, level: float =
     """
     positive("sigma", sigma)
     within("level", level, 0.0, 1.0)
-    z = _columns(np.asarray(residuals, float) / sigma)
+    with np.errstate(over="ignore"):
+        z = np.clip(_columns(floats("residuals", residuals) / sigma), -LARGEST, LARGEST)
     step = _step(z)
     if step is None:
         return _test(z, z, level, None)
@@ -159,7 +161,7 @@ def _smooth(z: Floats, step: float, rounded: bool) -> Floats:
         mass = np.exp(-((at * step) ** 2) / 2)
     mass /= mass.sum()
     below = np.concatenate([[0.0], mass.cumsum()])
-    index = np.clip(np.round(z / step).astype(int) + half, 0, 2 * half)
+    index = np.clip(np.round(z / step), -half, half).astype(int) + half
     uniform = np.random.default_rng(0).random(z.shape)  # drawn by the test, not from the values
     quantile = below[index] + uniform * mass[index]
     return np.asarray(ndtri(np.clip(quantile, 1e-16, 1 - 1e-16)))

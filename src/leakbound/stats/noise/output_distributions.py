@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from leakbound._check import delta_value, within
+from leakbound._check import delta_value, epsilon_value, within
 from leakbound.errors import UsageError
 from leakbound.privacy import (
     discrete_gaussian_delta,
@@ -181,6 +181,7 @@ def privacy_profile(law1: OutputDistribution, law0: OutputDistribution, epsilon:
         >>> privacy_profile(*response, epsilon=0.0)
         0.5
     """
+    epsilon_value(epsilon)
     if isinstance(law1, GaussianLaw) and isinstance(law0, GaussianLaw):
         return float(gdp_delta(epsilon, _mu(law1, law0)))
     if isinstance(law1, DiscreteGaussianLaw) and isinstance(law0, DiscreteGaussianLaw):
@@ -246,7 +247,7 @@ def _categorical_epsilon(p: Floats, q: Floats, delta: float) -> float:
     if max(p[q == 0].sum(), q[p == 0].sum()) > delta:
         return math.inf
     both = (p > 0) & (q > 0)
-    high = float(np.abs(np.log(p[both] / q[both])).max()) if both.any() else 0.0
+    high = float(np.abs(np.log(p[both]) - np.log(q[both])).max()) if both.any() else 0.0
     if delta == 0:
         return high
     if _profile(p, q, 0.0) <= delta:

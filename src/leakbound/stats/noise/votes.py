@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from leakbound._check import positive
+from leakbound._check import MOST, positive, whole
+from leakbound._check import count as whole_number
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee
 from leakbound.stats.arrays import Floats
@@ -28,10 +29,7 @@ from leakbound.stats.e_values.e_process import EProcess
 SHIFTS = tuple(np.sort([*np.arange(-4.5, 5.0, 0.5), -0.2, 0.2]).tolist())
 
 
-def _whole_partitions(partitions: int) -> int:
-    if isinstance(partitions, bool) or int(partitions) != partitions or partitions < 1:
-        raise UsageError(f"partitions is {partitions!r}; it must be a whole number of at least 1.")
-    return int(partitions)
+MOST_VALUES = 20_000  # values of votes that a support lists, in about 30 MB
 
 
 class KnownScores(Protocol):
@@ -74,6 +72,8 @@ class VoteScores:
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
+        for name, value in (("low", self.low), ("high", self.high), ("move", self.move or 0)):
+            whole(name, value, -MOST, MOST)
         if self.low >= self.high or (self.move is not None and self.move < 1):
             raise UsageError("vote scores need low < high, and a move that is None or at least 1.")
 
@@ -82,12 +82,12 @@ class VoteScores:
         """Scores of the noisy votes for one class.
 
         Args:
-            partitions: Number of partitions T, at least 1; the values are 0..T.
+            partitions: Number of partitions T, from 1 to 1e15; the values are 0..T.
             sigma: Standard deviation of the noise, in votes.
             shared: Whether both contexts of a pair share the partitions that the canary does not
                 touch.
         """
-        return cls(0, _whole_partitions(partitions), sigma, 1 if shared else None)
+        return cls(0, whole_number("partitions", partitions, 1), sigma, 1 if shared else None)
 
     @classmethod
     def margin(cls, partitions: int, sigma: float, shared: bool = True) -> VoteScores:
@@ -95,7 +95,7 @@ class VoteScores:
 
         The arguments are those of `count`; sigma is that of the noise on each count.
         """
-        top = _whole_partitions(partitions)
+        top = whole_number("partitions", partitions, 1)
         return cls(-top, top, sigma * math.sqrt(2), 2 if shared else None)
 
     @property
@@ -105,22 +105,23 @@ class VoteScores:
         ends = (self.low + step / 2, self.high - step / 2)
         beside = [end + self.sigma * shift for end in ends for shift in SHIFTS]
         inner = np.linspace(*ends, min(9, (self.high - self.low) // step))
-        return np.unique(np.round([*beside, *inner], 9))
+        with np.errstate(over="ignore"):
+            return np.unique(np.round([*beside, *inner], 9))
 
     def exceedance(self, values: npt.ArrayLike) -> Floats:
         """P(value + noise > threshold), in the shape of `values` with (K,) appended."""
-        return np.asarray(
-            ndtr((np.asarray(values, float)[..., None] - self.thresholds) / self.sigma)
-        )
+        with np.errstate(over="ignore"):
+            gap = (np.asarray(values, float)[..., None] - self.thresholds) / self.sigma
+        return np.asarray(ndtr(gap))
 
     def support(self) -> tuple[Floats, Floats]:
         """(xs, ys), each (states, K): scores whose convex hull contains those of every pair.
 
-        Payoffs are linear in both scores. If the values of a pair move freely, the four corners
-        determine the smallest gain of a stake. Otherwise each value with its largest differences
-        does, because smaller differences lie in between.
+        Payoffs are linear in both scores. If the values of a pair move freely, or are too many to
+        list, the four corners determine the smallest gain of a stake. Otherwise each value with its
+        largest differences does, because smaller differences lie in between.
         """
-        if self.move is None:
+        if self.move is None or self.high - self.low > MOST_VALUES:
             ends = np.array([self.low, self.high])
             return self.exceedance(np.repeat(ends, 2)), self.exceedance(np.tile(ends, 2))
         values = np.arange(self.low, self.high + 1)
