@@ -113,8 +113,8 @@ def test_scores_point_at_members(values: dict[str, Any], tmp_path: Path) -> None
 
 @pytest.mark.parametrize("attack", CHOICES)
 def test_a_system_that_ignores_its_context_is_at_chance(attack: str, tmp_path: Path) -> None:
-    record = audit(deaf(), tmp_path, pairs=1000, query=attack, canary="hex", batch_pairs=200)
-    assert abs(record.curves.auroc - 0.5) <= 3 * auroc_standard_error(0.5, 1000, 1000)
+    record = audit(deaf(), tmp_path, pairs=300, query=attack, canary="hex", batch_pairs=150)
+    assert abs(record.curves.auroc - 0.5) <= 3 * auroc_standard_error(0.5, 300, 300)
     assert record.verdict != "violation"
 
 

@@ -12,7 +12,7 @@ from leakbound.tasks import Context
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.id)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_known_fault_gets_the_right_verdict(
     planted: PlantedSystem, seed: int, rows: Context, tmp_path: Path
 ) -> None:

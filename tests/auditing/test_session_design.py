@@ -126,7 +126,9 @@ class Failing(PrivateStore):
         return super().said(rows, query)
 
 
-@pytest.mark.parametrize(("pairs", "epsilon"), [(24, 1.0), (40, 1.0), (60, 2.0)])
+@pytest.mark.parametrize(
+    ("pairs", "epsilon"), [(24, 1.0), (60, 2.0), pytest.param(40, 1.0, marks=pytest.mark.slow)]
+)
 def test_a_leak_by_failures_is_never_clean(tmp_path: Path, pairs: int, epsilon: float) -> None:
     calls = replace(DISPOSABLE, retries=0)
     result = leakbound.audit(
@@ -218,7 +220,9 @@ def test_a_score_that_sees_the_control_alone_covers_for_no_failures(
     assert ("read from whole replies" in said) == (verdict == "violation")
 
 
-@pytest.mark.parametrize("pairs", [17, 18, 19])
+@pytest.mark.parametrize(
+    "pairs", [18, *(pytest.param(n, marks=pytest.mark.slow) for n in (17, 19))]
+)
 def test_nor_is_it_against_random_guessing(tmp_path: Path, pairs: int) -> None:
     """A test of both sides has half of the error for each, and so takes more pairs."""
     result = leakbound.audit(

@@ -57,8 +57,8 @@ def test_product_of_experts_in_groups_is_not_refuted(seeing: Model, tmp_path: Pa
 
 @pytest.mark.parametrize("canary", ["marked", "natural"])
 def test_other_canaries_of_images_are_audited(canary: str, seeing: Model, tmp_path: Path) -> None:
-    record = audited(seeing, tmp_path, canary=canary, query="input_output", pairs=10)
-    assert record.counts["pairs"] == 10
+    record = audited(seeing, tmp_path, canary=canary, query="input_output", pairs=5)
+    assert record.counts["pairs"] == 5
 
 
 @pytest.mark.parametrize("keep", ["canary_only", "all"])
@@ -67,14 +67,15 @@ def test_the_page_shows_images_only_where_all_may_be_kept(
 ) -> None:
     record = audited(seeing, tmp_path, pairs=4, shots=3, store_text=keep)
     assert "an image of 32 x 32 pixels" in record.example_prompt
+    text = page([record])
     shown = re.findall(
-        r'<img src="data:image/png;base64,([^"]+)" alt="an image of the context"', page([record])
+        r'<img src="data:image/png;base64,([^"]+)" alt="an image of the context"', text
     )
     assert len(shown) == (4 if keep == "all" else 0)
     assert all(base64.b64decode(image).startswith(b"\x89PNG") for image in shown)
     kept = (
         b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-        + page([record]).encode()
+        + text.encode()
     )
     assert (b"iVBORw0KGgo" in kept) == (keep == "all")
 

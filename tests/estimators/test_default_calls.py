@@ -15,7 +15,9 @@ sys.path.append(str(Path(__file__).parents[2] / "bench"))
 few_calls = pytest.importorskip("few_calls")
 
 
-@pytest.mark.parametrize(("claim", "most", "audits"), [(1.0, 76, 16), (8.0, 112, 40)])
+@pytest.mark.parametrize(
+    ("claim", "most", "audits"), [(1.0, 76, 16), pytest.param(8.0, 112, 40, marks=pytest.mark.slow)]
+)
 def test_the_default_reaches_90_percent_of_mu_in_as_few_pairs_as_stated(
     claim: float, most: int, audits: int
 ) -> None:

@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -113,9 +114,18 @@ def known(kind: str) -> Any:
     return network(kind, **KINDS[kind])
 
 
+# Of each form one budget, that of the usual form three; all of them with the slow tests.
+LARGE, MIDDLE, SMALL = 1 << 20, 30_000, 6_000
+USUAL = {("llama", LARGE), ("llama", MIDDLE), ("llama", SMALL), ("gpt_neox", MIDDLE),
+         ("opt", SMALL), ("mistral", MIDDLE)}  # fmt: skip
+
+
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
-@pytest.mark.parametrize("budget", [1 << 20, 30_000, 6_000])
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize(
+    ("kind", "budget"),
+    [pytest.param(*one, marks=[] if one in USUAL else pytest.mark.slow)
+     for one in product(KINDS, (LARGE, MIDDLE, SMALL))],
+)  # fmt: skip
 def test_what_was_asked_before_changes_no_answer(kind: str, budget: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, kept, fresh = pool(rng), wrap(known(kind), budget), wrap(known(kind), 0)

@@ -98,6 +98,7 @@ def test_transformers_serve_is_found_out(port: int) -> None:
     assert record.supports == ("Complete",)
 
 
+@pytest.mark.slow
 def test_our_own_server_is_found_out(port: int, tmp_path: Path) -> None:
     """It answers texts only, refuses log-probabilities, and its mechanism draws as it likes.
 

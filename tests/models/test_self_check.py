@@ -93,7 +93,13 @@ def off(net: Any, model: TransformersModel) -> float:
     return worst
 
 
-@pytest.mark.parametrize("kind", list(FORMS))
+# of the same parts as others
+MORE = {"mamba2", "falcon_mamba", "rwkv", "jamba", "recurrent_gemma"}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in MORE else kind for kind in FORMS]
+)
 def test_every_form_answers_as_plain_passes_do(kind: str) -> None:
     options, sharing = FORMS[kind]
     net = network(kind, **options)

@@ -44,7 +44,7 @@ def test_any_text_has_a_lossless_encoding(pocket: Model) -> None:
 
 def test_presence_if_then_and_label_copying(pocket: Model) -> None:
     data = help_desk(300, np.random.default_rng(77))
-    cells = evaluate.presence(pocket, data, HELP_DESK, 30, 3)
+    cells = evaluate.presence(pocket, data, HELP_DESK, 20, 2)
     right = {name: hits / n for name, (hits, n) in cells.items()}
     assert right["membership member"] >= 0.9
     assert right["membership non-member"] >= 0.9

@@ -47,7 +47,7 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.from_file(str(TOKENIZER))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32), size=st.integers(40, 400))
 def test_answers_are_true_of_the_context(maker: episodes.Maker, seed: int, size: int) -> None:
     ep = maker.episode(np.random.default_rng(seed), size)
@@ -179,9 +179,9 @@ def test_a_run_goes_on_from_weights_that_were_trained_before(tmp_path: Path) -> 
     ("leg", "step", "hash_of_ids"),
     [
         (0, 0, "066260a57f58e76b"),
-        (0, 1699, "674ee0b1eb8bcea5"),
-        (1, 0, "e11160670fdf4922"),
         (1, 449, "58bd61943445f382"),
+        pytest.param(0, 1699, "674ee0b1eb8bcea5", marks=pytest.mark.slow),
+        pytest.param(1, 0, "e11160670fdf4922", marks=pytest.mark.slow),
     ],
 )
 def test_batches_are_those_of_the_shipped_weights(

@@ -63,7 +63,7 @@ def test_its_first_layers_learn_names_too(seeing: Any) -> None:
 
 
 def test_it_tells_whether_an_image_is_in_the_context(seeing: Any) -> None:
-    there, absent, copied = evaluate.presence(seeing, "patchwork", 10, 30, seed=5)
+    there, absent, copied = evaluate.presence(seeing, "patchwork", 10, 15, seed=5)
     assert np.mean(there) >= 0.9
     assert np.mean(absent) <= 0.1
     assert np.mean(copied) >= 0.8

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
@@ -37,6 +37,7 @@ DELTA = st.floats(1e-12, 0.1)
 MU = st.floats(0.01, 6)
 
 
+@settings(max_examples=30)
 @given(st.floats(0, 6), st.floats(0.2, 5))
 def test_gdp_delta_is_the_integral(epsilon: float, mu: float) -> None:
     integral = quad(
@@ -155,6 +156,7 @@ def test_no_guarantee_allows_everything() -> None:
     assert NonPrivate().epsilon(0.5) == math.inf
 
 
+@settings(max_examples=30)
 @given(st.floats(0.4, 8), st.floats(1e-8, 1e-3))
 def test_dp_accounting_agrees_on_gaussians(sigma: float, delta: float) -> None:
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")

@@ -95,14 +95,14 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     data = [(f"row {i}", "ab"[i % 2]) for i in range(40)]
     model = Scripted(complete=lambda p: "yes" if p.count(p.split('"')[-2]) > 1 else "no")
     out = tmp_path_factory.mktemp("runs")
-    options: dict[str, Any] = {"model": model, "out": out, "pairs": 24, "simulations": 2_000,
+    options: dict[str, Any] = {"model": model, "out": out, "pairs": 12, "simulations": 200,
                                "settings": {"labels": "a,b"}}  # fmt: skip
     results = [
         leakbound.audit(data, mechanism=name, **options)
         for name in ("few_shot", "report_noisy_max")
     ]
-    own = leakbound.audit(data, system=yes_or_no, pairs=40, out=out / "own")
-    free = leakbound.audit(data, system=quoting, pairs=20, out=out / "free", query="repeat",
+    own = leakbound.audit(data, system=yes_or_no, pairs=20, out=out / "own")
+    free = leakbound.audit(data, system=quoting, pairs=6, out=out / "free", query="repeat",
                            task="generation", store_text="all")  # fmt: skip
     recipe = load_recipes()["contextleak/table1"]
     measured = (MeasuredValue("llama subj, ε = 1", "μ", 1.0, "1.0"),)

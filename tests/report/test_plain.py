@@ -50,6 +50,13 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> leakbound.AuditResult:
     return leakbound.audit(ROWS, system=answer, pairs=40, out=out)
 
 
+@pytest.fixture(scope="module")
+def partly(tmp_path_factory: pytest.TempPathFactory) -> leakbound.AuditResult:
+    """Of a system that is right about most contexts."""
+    out = tmp_path_factory.mktemp("partly")
+    return leakbound.audit(ROWS, system=forgetful, pairs=60, out=out)
+
+
 def test_the_first_line_names_the_system_and_where_the_claim_comes_from(
     leaky: leakbound.AuditResult, tmp_path: Path
 ) -> None:
@@ -121,15 +128,16 @@ def test_no_leakage_shown_is_no_safety_shown(tmp_path: Path) -> None:
     assert "of 20 contexts" in attacker_sentence(silent)
 
 
-def test_trials_show_right_and_wrong_guesses_and_no_private_row(tmp_path: Path) -> None:
-    seen = leakbound.audit(ROWS, system=forgetful, pairs=60, out=tmp_path)
-    wrong = [one for one in seen.trials if one.right != (True, True)]
+def test_trials_show_right_and_wrong_guesses_and_no_private_row(
+    partly: leakbound.AuditResult,
+) -> None:
+    wrong = [one for one in partly.trials if one.right != (True, True)]
     assert 1 <= len(wrong) <= 4
-    assert len(seen.trials) == len(wrong) + 4
+    assert len(partly.trials) == len(wrong) + 4
     assert all(one.answers == ("no", "no") for one in wrong)
-    assert "[private," in seen.trials[0].prompts[0]
-    assert SECRET not in page([seen])
-    assert all(SECRET not in prompt for one in seen.trials for prompt in one.prompts)
+    assert "[private," in partly.trials[0].prompts[0]
+    assert SECRET not in page([partly])
+    assert all(SECRET not in prompt for one in partly.trials for prompt in one.prompts)
 
 
 def test_free_text_answers_are_shown_only_where_all_text_is_kept(tmp_path: Path) -> None:
@@ -175,15 +183,14 @@ def test_what_was_not_tried_comes_with_the_option_that_tries_it(
 
 
 def test_in_a_browser_trials_are_filtered_and_four_systems_print_on_eight_pages(
-    browser: Any, tmp_path: Path
+    browser: Any, partly: leakbound.AuditResult, tmp_path: Path
 ) -> None:
-    seen = leakbound.audit(ROWS, system=forgetful, pairs=60, out=tmp_path / "runs")
     file = tmp_path / "report.html"
-    file.write_text(page([seen] * 4))
+    file.write_text(page([partly] * 4))
     browser.get(file.as_uri())
     trials = browser.find_elements("css selector", "#r1 .trials details")
     browser.find_element("css selector", "#r1 .miss").click()
     shown = [one.is_displayed() for one in trials]
-    assert shown == [one.right != (True, True) for one in seen.trials]
+    assert shown == [one.right != (True, True) for one in partly.trials]
     printed = browser.execute_cdp_cmd("Page.printToPDF", {})["data"]
     assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed))) <= 8

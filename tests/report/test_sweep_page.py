@@ -25,6 +25,8 @@ from leakbound.report.sweep.words import joint_confidence, subjects_of, tally, w
 from leakbound.sweeping import SweepPoint, SweepRecord, load_sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sweep-2.json"
+SHOWN = ("p", "dd", "dt", "td", "th", "th button", "figcaption", ".violation", ".no_violation",
+         "svg text", "li")  # fmt: skip
 
 
 def at(
@@ -69,6 +71,12 @@ def sixty(point: SweepPoint) -> SweepRecord:
         for e, by, t in product(*grid.values()) for seed in (0, 1)
     ]  # fmt: skip
     return made(points, grid, 2)
+
+
+@pytest.fixture(scope="module")
+def text(sixty: SweepRecord) -> str:
+    """The page of sixty points."""
+    return sweep_page(sixty)
 
 
 def line(view: FigureData, kind: str) -> list[tuple[Range, Range]]:
@@ -128,8 +136,11 @@ def test_settings_without_numbers_have_their_names_on_the_axis(point: SweepPoint
     assert "query=membership" in sweep_page(made(points, {"query": ("membership", "gap")}))
 
 
-def test_figures_come_in_every_format_and_csv_has_their_numbers(sixty: SweepRecord) -> None:
-    files = figure_files(sixty, ("svg", "pdf", "png", "csv"))
+def test_figures_come_in_every_format_and_csv_has_their_numbers(
+    sixty: SweepRecord, point: SweepPoint
+) -> None:
+    few = made([at(point, e, 0.1 * e, 0, 0.5) for e in (1, 4)], {"epsilon": (1, 4)})
+    files = figure_files(few, ("svg", "pdf", "png", "csv"))
     assert set(files) == {
         f"{name}.{form}"
         for name in ("bound", "utility", "frontier")
@@ -139,7 +150,7 @@ def test_figures_come_in_every_format_and_csv_has_their_numbers(sixty: SweepReco
     for name, made_file in files.items():
         form = name.rpartition(".")[2]
         assert form == "csv" or bytes(made_file).startswith(starts[form])  # type: ignore[arg-type]
-    assert files == figure_files(sixty, ("svg", "pdf", "png", "csv")), (
+    assert files == figure_files(few, ("svg", "pdf", "png", "csv")), (
         "equal records give equal files"
     )
     rows = list(csv.DictReader(io.StringIO(figure_csv(figures_of(sixty)[0]))))
@@ -148,14 +159,16 @@ def test_figures_come_in_every_format_and_csv_has_their_numbers(sixty: SweepReco
     } == {("claim", float(e), float(e)) for e in (1, 2, 4, 8, 16)}
 
 
-def test_a_band_of_repeats_is_called_no_confidence_bound(sixty: SweepRecord) -> None:
+def test_a_band_of_repeats_is_called_no_confidence_bound(sixty: SweepRecord, text: str) -> None:
     svg = bytes(figure_files(sixty, ("svg",))["bound.svg"]).decode()  # type: ignore[arg-type]
     lines = " ".join(re.findall(r"([^<>]+)</text>", svg))
     assert "least to largest (spread, no confidence bound)" in lines
-    assert "no confidence bounds" in sweep_page(sixty)
+    assert "no confidence bounds" in text
 
 
-def test_the_first_screen_says_verdicts_worst_claim_tried_and_not(sixty: SweepRecord) -> None:
+def test_the_first_screen_says_verdicts_worst_claim_tried_and_not(
+    sixty: SweepRecord, text: str
+) -> None:
     counts = tally(sixty)
     assert counts["violation"] + counts["no_violation"] == 60
     assert (
@@ -167,7 +180,7 @@ def test_the_first_screen_says_verdicts_worst_claim_tried_and_not(sixty: SweepRe
     assert "≥ 7.70" in worst[0]
     assert "≥ 1.70 with 95% confidence by e_process; claimed: 1" in worst[1]
     assert "too many to state a joint confidence" in joint_confidence(sixty)
-    head = sweep_page(sixty).partition("<h2>")[0]
+    head = text.partition("<h2>")[0]
     for words in (
         f"{counts['violation']} violation",
         "≥ 7.70",
@@ -213,8 +226,7 @@ def test_bounds_of_few_points_hold_together_with_less_confidence(point: SweepPoi
     assert "at least 90%" in joint_confidence(record)
 
 
-def test_the_page_is_small_and_asks_nothing_of_the_network(sixty: SweepRecord) -> None:
-    text = sweep_page(sixty)
+def test_the_page_is_small_and_asks_nothing_of_the_network(sixty: SweepRecord, text: str) -> None:
     assert len(text.encode()) < 1_500_000
     assert not [u for u in re.findall(r"(?:https?:)?//[^\s\"'<>]+", text) if "www.w3.org" not in u]
     assert text.count("<script") == 1
@@ -232,18 +244,12 @@ def test_markup_in_settings_is_escaped(point: SweepPoint) -> None:
     assert text.count("</script>") == 1
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_in_a_browser(browser: Any, sixty: SweepRecord, tmp_path: Path, scheme: str) -> None:
+def test_in_a_browser(browser: Any, text: str, tmp_path: Path) -> None:
     from selenium.webdriver import Keys
 
     file = tmp_path / "sweep.html"
-    file.write_text(sweep_page(sixty))
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    file.write_text(text)
     browser.get(file.as_uri())
-    kept = Path(os.environ.get("LEAKBOUND_ARTIFACTS", tmp_path))
-    kept.mkdir(parents=True, exist_ok=True)
-    browser.save_screenshot(str(kept / f"sweep-{scheme}.png"))
     assert len(browser.find_elements("css selector", "figure svg[role=img]")) == 3
     bottom = browser.execute_script(
         "return document.querySelector('.card').getBoundingClientRect().bottom"
@@ -275,20 +281,14 @@ def test_in_a_browser(browser: Any, sixty: SweepRecord, tmp_path: Path, scheme: 
     assert browser.find_element("css selector", "output").text == "10 of 60 points shown"
     assert len(browser.execute_script(shown, table, column)) == 10
 
-    for selector in (
-        "p",
-        "dd",
-        "dt",
-        "td",
-        "th",
-        "th button",
-        "figcaption",
-        ".violation",
-        ".no_violation",
-        "svg text",
-        "li",
-    ):
-        assert contrast(browser, selector) >= 4.5, selector
+    kept = Path(os.environ.get("LEAKBOUND_ARTIFACTS", tmp_path))
+    kept.mkdir(parents=True, exist_ok=True)
+    for scheme in ("light", "dark"):
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        for selector in SHOWN:
+            assert contrast(browser, selector) >= 4.5, (scheme, selector)
+        browser.save_screenshot(str(kept / f"sweep-{scheme}.png"))
     width = browser.execute_script(
         "return [document.documentElement.scrollWidth, window.innerWidth]"
     )

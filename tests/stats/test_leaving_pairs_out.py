@@ -54,7 +54,9 @@ def added(rng: np.random.Generator, kind: str) -> Sample:
     return Sample(tuple(pairs * every - (pairs - 1) * one for one in without), "pair", "s")
 
 
-@pytest.mark.parametrize("kind", ["yes or no", "some show nothing"])
+@pytest.mark.parametrize(
+    "kind", ["some show nothing", pytest.param("yes or no", marks=pytest.mark.slow)]
+)
 def test_estimates_of_one_kind_seldom_differ(kind: str) -> None:
     """At 5 %, or a little more often, since the test is approximate; false alarm below 1e-6."""
     rng, audits = np.random.default_rng(7), 100

@@ -25,8 +25,8 @@ class Sweeps:
     def __init__(self, out: Path, data: Path) -> None:
         self.out, self.model, self.opened = out, Counted(Scripted(complete=said, name="leaky")), 0
         self.base: dict[str, Any] = {
-            "data": str(data), "mechanism": "report_noisy_max", "pairs": 16, "shots": 6,
-            "mechanism.partitions": 3, "simulations": 2000, "labels": "odd,plain",
+            "data": str(data), "mechanism": "report_noisy_max", "pairs": 8, "shots": 6,
+            "mechanism.partitions": 3, "simulations": 200, "labels": "odd,plain",
         }  # fmt: skip
 
     def opener(self, spec: AuditSpec) -> Counted:

@@ -18,7 +18,7 @@ from leakbound.models import Scripted
 from leakbound.sweeping import SweepRecord
 from leakbound.tasks import Context, Task
 
-SMALL: dict[str, Any] = {"pairs": 6, "shots": 4, "simulations": 1000}
+SMALL: dict[str, Any] = {"pairs": 3, "shots": 4, "simulations": 100}
 
 
 def leaks(context: Context, query: str) -> str:

@@ -225,18 +225,18 @@ class Hints:
         return {"text": "no", "scores": {"yes": self.size * inside, "no": self.size * (1 - inside)}}
 
 
-@pytest.mark.parametrize("size", [0.05, 1.0, 300.0])
+@pytest.mark.parametrize("size", [0.05, pytest.param(1.0, marks=pytest.mark.slow), 300.0])
 def test_scores_give_away_what_the_text_does_not(
     rows: Context, tmp_path: Path, size: float
 ) -> None:
-    given: dict[str, Any] = {"pairs": 60, "shots": 6, "epsilon": 1.0}
+    given: dict[str, Any] = {"pairs": 50, "shots": 6, "epsilon": 1.0}
     black = leakbound.audit(rows, system=Hints(size), out=tmp_path / "black", **given)
     white = leakbound.audit(
         rows, system=Hints(size), out=tmp_path / "white", access="white_box", **given
     )
     assert (black.verdict, white.verdict) == ("no_violation", "violation")
     assert black.reason == "context_unused"
-    assert white.counts["simulated_outputs"] == 120
+    assert white.counts["simulated_outputs"] == 100
 
 
 def test_a_changed_system_is_another_run(tmp_path: Path, rows: Context) -> None:
