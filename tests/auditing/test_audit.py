@@ -46,7 +46,7 @@ def test_the_e_process_decides_and_may_stop_early(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
     counted = Counted(leaky)
-    values = {"pairs": 200, "estimator": "e_process", "batch_pairs": 2}
+    values = {"pairs": 60, "estimator": "e_process", "batch_pairs": 2}
     early = make_spec({**values, "stop_when_rejected": True})
     record, _ = run_audit(prepare(early, counted, rows=rows), tmp_path)
     assert record.verdict == "violation"
@@ -58,7 +58,7 @@ def test_the_e_process_decides_and_may_stop_early(
     assert record.e_values is not None
     assert record.e_values.rejected_at is not None
     assert record.e_values.rejected_at <= record.counts["pairs"]
-    assert whole.counts["pairs"] == 200
+    assert whole.counts["pairs"] == 60
     assert (whole.estimate("e_process").epsilon or 0) > (record.estimate("e_process").epsilon or 0)
 
 
@@ -69,7 +69,7 @@ def test_the_e_process_leaves_private_voting_alone(
         **VOTING,
         "epsilon": 4,
         "estimator": "e_process",
-        "simulations": 40_000,
+        "simulations": 4_000,
     }
     record = run(rows, leaky, tmp_path, pairs=100, **options)
     assert record.verdict == "no_violation"
@@ -107,7 +107,7 @@ def test_private_voting_is_consistent_and_mu_rises(
             rows,
             leaky,
             tmp_path,
-            pairs=120,
+            pairs=80,
             **VOTING,
             epsilon=epsilon,
             simulations=1_000,
@@ -171,7 +171,7 @@ def test_votes_and_laws_give_bounds_of_their_own(
         pairs=100,
         **VOTING,
         epsilon=4,
-        simulations=20_000,
+        simulations=2_000,
     )
     mu = record.guarantee.mu or 0.0
     by_method = {e.method: e for e in record.estimates}
@@ -271,7 +271,7 @@ def test_half_the_noise_is_found(
         return sound(ReportNoisyMax(self.sigma / 2, self.partitions), aggregate, draws, rng)
 
     monkeypatch.setattr(ReportNoisyMax, "release", halved)
-    record = run(rows, leaky, tmp_path, pairs=60, **VOTING, epsilon=8, simulations=20_000)
+    record = run(rows, leaky, tmp_path, pairs=60, **VOTING, epsilon=8, simulations=5_000)
     assert record.verdict == "violation"
     assert "does not satisfy its own guarantee" in record.sentences[0]
 

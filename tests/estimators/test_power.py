@@ -51,7 +51,7 @@ Floats = npt.NDArray[np.float64]
 GOOD, PERFECT = Assumption(0.9, 0.02), Assumption()
 PLAIN = TrialDesign(Claim(1.0, 1e-5), pairs=60)
 GOLDEN = Path(__file__).parents[1] / "golden" / "audits"
-RUNS = 40  # real audits of a cell
+RUNS = 30  # real audits of a cell
 # two-sided chance of a gap of 5 standard errors: below 1e-6, were the runs not seeded
 GAP = 5.0
 
@@ -130,7 +130,7 @@ def test_the_power_of_single_answers_is_that_of_real_audits(
     design = replace(PLAIN, assumption=assumption)
     if guarantee is not None:
         design = replace(design, guarantee=guarantee, claim=Claim(3.0, 1e-5))
-    rng, rejected, runs = np.random.default_rng(7), 0, 100
+    rng, rejected, runs = np.random.default_rng(7), 0, 50
     leak = 1.75 if guarantee is None else 2.0
     swapped = 1 / (1 + math.exp(leak)) if guarantee is None else float(ndtr(-0.5))
     tpr, fpr = assumption.seen_through(swapped)

@@ -1,11 +1,11 @@
-"""`probe` finds out what real servers do, in processes of their own:
-
-`transformers serve` and our own.
+"""`probe` finds out what real servers do: `transformers serve` and our own, in processes of their
+own, and our own in this one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import socket
@@ -18,10 +18,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from services import private, running
 
 from leakbound.models import Endpoint
 from leakbound.models.pocket import FOLDER
-from leakbound.models.probe import probe_endpoint
+from leakbound.models.probe import ProbeRecord, probe_endpoint
+from leakbound.serving import application
 from leakbound.serving.http.formats import ignorable_fields
 
 pytest.importorskip("torch")
@@ -109,7 +111,16 @@ def test_our_own_server_is_found_out(port: int, tmp_path: Path) -> None:
                "inf", "--ledger", str(tmp_path / "ledger"), "--shots", "4", "--port",
                str(port), *ignored)  # fmt: skip
     with process(*command, health="/healthz", port=port):
-        record = probe_endpoint("any", Endpoint((f"http://127.0.0.1:{port}/v1",)))
+        found_out(probe_endpoint("any", Endpoint((f"http://127.0.0.1:{port}/v1",))))
+
+
+def test_our_own_application_is_found_out(tmp_path: Path) -> None:
+    app = application(private(tmp_path, math.inf), ignored_fields=ignorable_fields())
+    with running(app) as url:
+        found_out(probe_endpoint("any", Endpoint((f"{url}/v1",))))
+
+
+def found_out(record: ProbeRecord) -> None:
     assert record.holds("chat")
     assert record.holds("completions")
     assert record.finding("chat_logprobs").holds is False

@@ -200,6 +200,7 @@ def test_vision_sees_images_unless_told_otherwise(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_a_recipe_that_compares_models_has_two_of_its_own(tmp_path: Path) -> None:
     done = run("tight/fig11", tmp_path, "--quick", "--pairs", "2")
     assert done.exit_code == 0
@@ -207,6 +208,14 @@ def test_a_recipe_that_compares_models_has_two_of_its_own(tmp_path: Path) -> Non
     assert "give --model twice" not in done.output
     kept = json.loads((tmp_path / "tight/fig11.json").read_text())
     measured = {row["setting"] for row in kept["measured"]}
+    assert {"pocket-half, ε = 8, white box", "pocket, ε = 8, white box"} <= measured
+
+
+def test_the_models_of_a_comparison_are_its_own_unless_others_are_given(tmp_path: Path) -> None:
+    recipe = RECIPES["tight/fig11"]
+    names = run_names(RecipeContext(tmp_path, models=recipe.models, scale=QUICK_SCALE))
+    measured = {fill(setting, names) for setting, _ in cell_names(recipe.cells)}
+    assert recipe.models == ("pocket-half", "pocket")
     assert {"pocket-half, ε = 8, white box", "pocket, ε = 8, white box"} <= measured
 
 

@@ -59,6 +59,6 @@ def added(rng: np.random.Generator, kind: str) -> Sample:
 )
 def test_estimates_of_one_kind_seldom_differ(kind: str) -> None:
     """At 5 %, or a little more often, since the test is approximate; false alarm below 1e-6."""
-    rng, audits = np.random.default_rng(7), 100
+    rng, audits = np.random.default_rng(7), 60
     found = [compare(added(rng, kind), added(rng, kind), 0.0).claimed for _ in range(audits)]
     assert sum(p <= 0.05 for p in found) <= 0.1 * audits + 4.9 * (0.1 * 0.9 * audits) ** 0.5

@@ -44,13 +44,13 @@ def true_mu(a: float, b: float, sigma: float) -> float:
     ],
 )
 def test_bounds_rarely_exceed_the_truth(a: float, b: float) -> None:
-    rng, sigma, audits = np.random.default_rng(3), 1.2, 60
+    rng, sigma, audits = np.random.default_rng(3), 1.2, 40
     true = true_mu(a, b, sigma)
     over = 0
     for _ in range(audits):
         m, n = votes(rng, a, b)
         over += (exact(m, n, 4, sigma).mu or 0) > true + 1e-9
-    assert over <= 8  # P[Bin(60, .05) > 8] < 1 %
+    assert over <= 6  # P[Bin(40, .05) > 6] < 1 %
 
 
 def test_deterministic_votes_come_within_8_percent() -> None:

@@ -229,14 +229,16 @@ class Hints:
 def test_scores_give_away_what_the_text_does_not(
     rows: Context, tmp_path: Path, size: float
 ) -> None:
+    given: dict[str, Any] = {"pairs": 20, "shots": 6, "epsilon": 1.0, "access": "white_box"}
+    white = leakbound.audit(rows, system=Hints(size), out=tmp_path, **given)
+    assert white.verdict == "violation"
+    assert white.counts["simulated_outputs"] == 40
+
+
+def test_the_text_gives_nothing_away_beside_scores_that_do(rows: Context, tmp_path: Path) -> None:
     given: dict[str, Any] = {"pairs": 50, "shots": 6, "epsilon": 1.0}
-    black = leakbound.audit(rows, system=Hints(size), out=tmp_path / "black", **given)
-    white = leakbound.audit(
-        rows, system=Hints(size), out=tmp_path / "white", access="white_box", **given
-    )
-    assert (black.verdict, white.verdict) == ("no_violation", "violation")
-    assert black.reason == "context_unused"
-    assert white.counts["simulated_outputs"] == 100
+    black = leakbound.audit(rows, system=Hints(300.0), out=tmp_path, **given)
+    assert (black.verdict, black.reason) == ("no_violation", "context_unused")
 
 
 def test_a_changed_system_is_another_run(tmp_path: Path, rows: Context) -> None:
