@@ -52,7 +52,8 @@ BETWEEN = 0.1  # the cube of the claim at which both count alike
 LEAST = 1e-12  # chance under a claim: below it, rounding would make up evidence
 FIRST = 8  # pairs before a wary bet: fewer that all differ are not rare among opposite answers
 OPPOSITE = -1.0  # standard deviations of the correlation below which it pauses
-STEPS = 40  # bisections of a projection, to 1e-12 of the interval
+STEPS = 60  # of a projection, at most
+SETTLED = 1e-13  # where no step would change a chance by more, the last one was taken
 
 
 class ProductBet(AnytimeTest):
@@ -194,27 +195,55 @@ def project(p: Floats, q: Floats, slopes: Floats, deltas: Floats) -> tuple[Float
     """
     high, low = np.maximum(p, q), np.minimum(p, q)
     high, low, slopes, deltas = np.broadcast_arrays(high, low, slopes, deltas)
-    a1, b1 = _on_line(high, low, slopes, deltas)  # "member" in the likelier context
-    other, one = _on_line(1 - low, 1 - high, slopes, deltas)  # "not member" in the other one
-    a2, b2 = 1 - one, 1 - other
-    corner_a, corner_b = (slopes + deltas) / (1 + slopes), (1 - deltas) / (1 + slopes)
+    a, b = _on_line(high, low, slopes, deltas)  # "member" in the likelier context
     tight = 1e-12
-    first = 1 - b1 <= slopes * (1 - a1) + deltas + tight
-    second = a2 <= slopes * b2 + deltas + tight
-    a = np.where(first, a1, np.where(second, a2, corner_a))
-    b = np.where(first, b1, np.where(second, b2, corner_b))
+    left = 1 - b > slopes * (1 - a) + deltas + tight
+    if left.any():
+        some = high[left], low[left], slopes[left], deltas[left]
+        a[left], b[left] = _on_other_line(*some)
     exchanged = q > p
     return np.where(exchanged, b, a), np.where(exchanged, a, b)
 
 
+def _on_other_line(
+    high: Floats, low: Floats, slope: Floats, delta: Floats
+) -> tuple[Floats, Floats]:
+    """Where "not member" in the other context is what the claim limits, or both are."""
+    other, one = _on_line(1 - low, 1 - high, slope, delta)
+    a, b = 1 - one, 1 - other
+    allowed = a <= slope * b + delta + 1e-12
+    corner_a, corner_b = (slope + delta) / (1 + slope), (1 - delta) / (1 + slope)
+    return np.where(allowed, a, corner_a), np.where(allowed, b, corner_b)
+
+
 def _on_line(high: Floats, low: Floats, slope: Floats, delta: Floats) -> tuple[Floats, Floats]:
-    """The nearest (a, b) with a <= slope b + delta: the derivative along the line has one root."""
-    inside = high <= slope * low + delta
-    left, right = low.copy(), np.where(inside, low, (high - delta) / slope)
-    for _ in range(STEPS):
-        b = (left + right) / 2
-        a = slope * b + delta
-        rising = slope * (a - high) * b * (1 - b) + (b - low) * a * (1 - a) > 0
-        right, left = np.where(rising, b, right), np.where(rising, left, b)
+    """The nearest (a, b) with a <= slope b + delta."""
+    a, b = high.copy(), low.copy()
+    outside = high > slope * low + delta
+    if outside.any():
+        some = high[outside], low[outside], slope[outside], delta[outside]
+        b[outside] = _nearest(*some)
+        a[outside] = slope[outside] * b[outside] + delta[outside]
+    return a, b
+
+
+def _nearest(high: Floats, low: Floats, slope: Floats, delta: Floats) -> Floats:
+    """The one root of the derivative along the line, by Newton's steps; halves of the interval
+    where they leave it."""
+    left, right = low.copy(), (high - delta) / slope
     b = (left + right) / 2
-    return np.where(inside, high, slope * b + delta), np.where(inside, low, b)
+    for _ in range(STEPS):
+        a = slope * b + delta
+        value = slope * (a - high) * b * (1 - b) + (b - low) * a * (1 - a)
+        rising = value > 0
+        right, left = np.where(rising, b, right), np.where(rising, left, b)
+        change = slope * (slope * b * (1 - b) + (a - high) * (1 - 2 * b) + (b - low) * (1 - 2 * a))
+        change += a * (1 - a)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = value / change
+        found, settled = b - step, np.abs(step) <= SETTLED
+        if settled.all():
+            break
+        inside = settled | ((found > left) & (found < right))
+        b = np.where(inside, found, (left + right) / 2)
+    return b
