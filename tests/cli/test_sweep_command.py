@@ -26,7 +26,7 @@ def answer(context, query):
         time.sleep(0.01)
     return "yes" if any(e.input == canary for e in context) else "no"
 """
-LEAKY = ("--system", "python:system.py:answer", "--data", "rows.jsonl", "--pairs", "10", "--grid",
+LEAKY = ("--system", "python:system.py:answer", "--data", "rows.jsonl", "--pairs", "14", "--grid",
          "shots=3,4,5,6", "--batch-pairs", "2", "--controls", "0",
          "--state-check", "0")  # fmt: skip
 
@@ -71,7 +71,7 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_to_the_same_bytes(
     one, other = (folder / out / "sweep.json" for out in ("stopped", "whole"))
     assert one.read_bytes() == other.read_bytes()
     asked = len((folder / "calls.txt").read_text().split())
-    assert 2 * 4 * 20 <= asked <= 2 * 4 * 20 + 4, "a stop repeats at most the batch in flight"
+    assert 2 * 4 * 28 <= asked <= 2 * 4 * 28 + 4, "a stop repeats at most the batch in flight"
 
 
 @pytest.mark.torch
