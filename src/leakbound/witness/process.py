@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -347,7 +347,8 @@ class _Test:
 
     def __init__(self, epsilon: float, delta: float, plan: _StakePlan | None) -> None:
         self.odds, self.epsilon, self.delta, self.plan = math.exp(epsilon), epsilon, delta, plan
-        self.path, self._portfolio = list[float](), cast(Portfolio | None, None)
+        self.path = list[float]()
+        self._portfolio: Portfolio | None = None
         self._weights = np.log([1 - EARLY, EARLY])
         self._log_e, self._shares = np.zeros(2), np.zeros(2)  # of the planned process, and early
 

@@ -7,7 +7,7 @@ words such as "sorry" and "the" in seven languages and "approved" in English, pu
 signs, how often each of them occurs, runs of such signs, and the usual finish reasons. Of the
 numbers that the text shows, some are kept, to two digits (`numerals.coarse`). How many words fall
 into each of four halves of all words is stored too, four bits of a reply of one word. Tool names,
-other words and their order are not, nor a hash of them: one could confirm a guess of a whole text.
+other words and their order are not, nor a hash of them.
 """
 
 from __future__ import annotations

@@ -51,10 +51,11 @@ class CollectionPlan:
     def of(cls, prepared: Prepared) -> CollectionPlan:
         """What the run of an audit asks."""
         shape = prepared.spec.design
+        repeats = () if prepared.repeats is None else (prepared.repeats,)
         return cls(
             prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
             shape.store_text == "all", prepared.controls, prepared.late_controls,
-            others_of(prepared),
+            (*(one.pairs for one in prepared.others), *repeats),
         )  # fmt: skip
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:
@@ -187,12 +188,6 @@ def collect(
     for batch in _run_batches(ask, plan, later, left):
         store.add(batch.first, batch.rows, batch.calls)
     return bool(wanted or left)
-
-
-def others_of(prepared: Prepared) -> tuple[OtherPairs, ...]:
-    """What is asked beside the pairs, if at all."""
-    repeats = () if prepared.repeats is None else (prepared.repeats,)
-    return (*(one.pairs for one in prepared.others), *repeats)
 
 
 def collect_others(

@@ -297,12 +297,9 @@ class OnePass:
 
     def left(self, other_attacks: bool) -> tuple[OtherPairs, ...]:
         """What is not asked yet of what is asked before an audit ends without a violation."""
-        prepared = self.prepared
-        wanted = [one.pairs for one in prepared.others] if other_attacks else []
-        wanted += [] if prepared.repeats is None else [prepared.repeats]
-        return tuple(
-            one for one in wanted if len(self.store.others(one.place, len(one))) < len(one)
-        )
+        repeats, stored = self.prepared.repeats, self.store.others
+        wanted = (one for one in self._plan.others if other_attacks or one is repeats)
+        return tuple(one for one in wanted if len(stored(one.place, len(one))) < len(one))
 
     def state(self) -> StateCheck | None:
         """What the state check shows."""
