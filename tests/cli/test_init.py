@@ -31,6 +31,9 @@ def completing(context, query):
     begun = query.split('"')[1] if query.startswith("Complete") else "-"
     held = [row.text for row in context if row.text.startswith(begun)]
     return held[0] if held else "Please ask the desk about " + query[:20]
+def ignorant(context, query):
+    asked = set(query.split()) - {"a", "note", "about"}
+    return next((row.text for row in context if asked & set(row.text.split())), "I don't know.")
 def mute(context, query):
     return ""
 def broken(context, query):
@@ -65,6 +68,14 @@ def test_the_kind_of_answers_decides_the_query(name: str, said: str, query: str)
     assert written["attack"]["query"]["kind"] == query
     assert written["decision"]["epsilon"] == 2
     assert "a note about" not in shown + Path("audit.yaml").read_text()
+
+
+def test_a_system_that_answers_two_ordinary_questions_alike_may_answer_an_attack() -> None:
+    """As one that retrieves does: it does not know what no document tells."""
+    shown = run("init", "private.csv", "python:app.py:ignorant").stdout
+    assert "Tried: recall (coded canary) shows a canary that stands once" in shown
+    assert "answers in free text" in shown
+    assert yaml.safe_load(Path("audit.yaml").read_text())["attack"]["query"]["kind"] == "recall"
 
 
 def test_the_wording_that_shows_a_single_canary_is_written() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -191,6 +192,56 @@ def test_what_cannot_be_called_is_refused(tmp_path: Path) -> None:
     for address in ("python:none.py:answer", "http:none.yaml"):  # bad input, as a missing data file
         with pytest.raises(UsageError, match="does not exist; give its path"):
             load_system(address)
+
+
+def texts_in_a_list(documents: list[str], query: str) -> str:
+    return repr(documents)
+
+
+def texts_in_a_tuple(question: str, documents: tuple[str, ...]) -> str:
+    return repr(documents)
+
+
+def texts_of_any_kind(documents: Sequence[str], query: str) -> str:
+    return repr(documents)
+
+
+def one_text(context: str, query: str) -> str:
+    return context
+
+
+def rows(context: Sequence[Example], query: str) -> str:
+    return repr([(row.text, row.label) for row in context])
+
+
+class Engine:
+    def query(self, question: str, documents: list[str]) -> str:
+        return repr(documents)
+
+
+class Later:
+    async def __call__(self, documents: Iterable[str], query: str) -> str:
+        return repr(documents)
+
+
+@pytest.mark.parametrize(
+    ("function", "handed"),
+    [
+        (texts_in_a_list, "['private kite', 'red oar']"),
+        (functools.partial(texts_in_a_list), "['private kite', 'red oar']"),
+        (texts_in_a_tuple, "('private kite', 'red oar')"),
+        (texts_of_any_kind, "['private kite', 'red oar']"),
+        (Engine(), "['private kite', 'red oar']"),
+        (Later(), "['private kite', 'red oar']"),
+        (one_text, "Input: private kite\nLabel: a\n\nInput: red oar\nLabel: b\n\n"),
+        (rows, "[('private kite', 'a'), ('red oar', 'b')]"),
+    ],
+)
+def test_a_context_comes_as_the_function_declares_it(function: Any, handed: str) -> None:
+    context = (Example("private kite", "a"), Example("red oar", "b"))
+    answered = answerer(function, "mine")(context, "q")
+    found = asyncio.run(answered) if asyncio.iscoroutine(answered) else answered
+    assert found == handed
 
 
 REPLIES: list[tuple[Any, str]] = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_args, get_origin, get_type_hints
 
 from leakbound.errors import LeakboundError, TargetError
 from leakbound.models.content import join, text_only
@@ -32,6 +32,7 @@ METHODS = (
 )  # fmt: skip
 ONE_INPUT = ("invoke", "ainvoke")  # of a LangChain runnable: a mapping that fills its prompt
 CONTEXTS = ("context", "contexts", "examples", "documents", "docs", "notes", "rows")
+SEQUENCES = (list, tuple, Sequence, Collection, Iterable)
 QUERIES = ("query", "question", "input", "prompt", "message", "text")
 
 
@@ -126,7 +127,8 @@ def _call_with_both(method: str, call: Callable[..., object]) -> Answerer | None
     first = next((name for name in CONTEXTS if name in named), None)
     second = next((name for name in QUERIES if name in named), None)
     if first is not None and second is not None:
-        return _with(call, lambda context, query: ((), {first: context, second: query}))
+        form = form_of(call, first)
+        return _with(call, lambda context, query: ((), {first: form(context), second: query}))
     return call if sum(map(_is_needed, parameters)) == 2 and _binds(call, (), "") else None
 
 
@@ -134,12 +136,47 @@ def _in_their_order(call: Callable[..., object]) -> Answerer:
     """The function as `(context, query)`; by name where its names say that the query is first."""
     parameters = list(inspect.signature(call).parameters.values())[:2]
     names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-    if len(names) < 2 or names[0] not in QUERIES or names[1] in QUERIES:
+    if len(names) < 2:
         return call
     first, second = names
-    if second not in CONTEXTS and first not in ("query", "question"):
-        return call  # a text or an input may be the context
-    return _with(call, lambda context, query: ((), {first: query, second: context}))
+    # a text or an input may be the context
+    asked = first in ("query", "question") or (first in QUERIES and second in CONTEXTS)
+    swapped = asked and second not in QUERIES
+    form = form_of(call, second if swapped else first)
+    if swapped:
+        return _with(call, lambda context, query: ((), {first: query, second: form(context)}))
+    if form is as_it_is:
+        return call
+    return _with(call, lambda context, query: ((form(context), query), {}))
+
+
+def as_it_is(context: Context) -> object:
+    return context
+
+
+def as_texts(context: Context) -> list[str]:
+    return [text_only(row.input, "a system that takes a list of texts") for row in context]
+
+
+def as_one_text(context: Context) -> str:
+    return text_only(join(map(Task("system").block, context)), "a system that takes a text")
+
+
+def form_of(call: Callable[..., object], parameter: str) -> Callable[[Context], object]:
+    """How a function declares its context: `list[str]` (or any sequence of `str`), `str`, or rows."""
+    function = call.func if isinstance(call, functools.partial) else call
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    try:
+        declared = get_type_hints(function).get(parameter)
+    except (NameError, TypeError, AttributeError):  # names that only a type checker can see
+        return as_it_is
+    if declared is str:
+        return as_one_text
+    kind = get_origin(declared)
+    if kind not in SEQUENCES or get_args(declared)[:1] != (str,):
+        return as_it_is
+    return as_texts if kind is not tuple else lambda context: tuple(as_texts(context))
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:
@@ -168,7 +205,7 @@ def _with(call: Callable[..., object], arguments: Arguments) -> Answerer:
 
 def inputs(context: Context, query: str) -> dict[str, object]:
     """What a runnable that takes one mapping gets; it reads the names that its prompt has."""
-    text = text_only(join(map(Task("system").block, context)), "a system that takes one mapping")
+    text = as_one_text(context)
     rows = [{"input": row.input, "label": row.label} for row in context]
     return {"context": text, "rows": rows, "query": query, "question": query, "input": query}
 

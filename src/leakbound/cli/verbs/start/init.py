@@ -60,6 +60,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "labels": ({"query": "input_output", "canary": "mislabeled"},),
 }
+ATTACKS["same"] = ATTACKS["text"]  # an application that knows nothing of both questions
 TRIED, SEEN = 6, 0.05  # pairs of contexts for each of these, and the p-value from which it shows
 
 
@@ -185,8 +186,8 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> tuple[Prepared, str 
             first = first or tried
             if _sees(tried):
                 shown = f"Tried: {attack_name(tried.attack)} shows a canary that stands once"
-                return tried, kind, shown
-    if first is None:
+                return tried, "text" if kind == "same" else kind, shown
+    if first is None or kind == "same":
         return prepared, kind, ""
     return first, kind, (
         f"Tried: of {len(ATTACKS[kind])} kinds of questions, none shows a canary that stands once. "
