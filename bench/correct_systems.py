@@ -10,14 +10,23 @@ passes: the two contexts lie on the boundary of the claim. Five kinds, at claims
 - letters: free text with metadata; one channel of the reply leaks, which turns with the seed
 - voting: report noisy max calibrated to the claim, a model that finds every canary; every other
   audit sees answers alone, in contexts on edge
+- functions: ten Python functions that say nothing of their context and take a time that depends on
+  it; the machine is idle, or has one or four busy processes beside them in turn
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from leakbound_lab.planted.channels import CHANNELS, ChannelSystem
@@ -107,12 +116,91 @@ def _options(kind: str, claim: float, index: int, rng: Rng) -> Mapping[str, obje
     if kind == "voting":
         access = "black_box" if index % 2 else "white_box"
         return {"mechanism": "report_noisy_max", "model": MODEL, "access": access}
+    if kind == "functions":
+        made = FUNCTIONS[index % len(FUNCTIONS)]()
+        attack = {"query": "repeat"} if index % 2 else {"query": "recall", "canary": "coded"}
+        return {"system": made, **attack}
     if kind == "turning":
         return {"system": Turning(claim, rng)}
     return {"system": answering(claim, 1.0 if kind == "randomised response" else RARE, rng)}
 
 
-KINDS = ("randomised response", "rare yes", "turning", "letters", "voting")
+FIXED = "Thank you for your question. A colleague will answer it by mail."
+
+
+def scans_all(context: Context, query: str) -> str:
+    return FIXED if sum(row.text in query for row in context) >= 0 else ""
+
+
+def scans_to_the_first(context: Context, query: str) -> str:
+    any(word in row.text for row in context for word in query.split())
+    return FIXED
+
+
+def joins(context: Context, query: str) -> str:
+    return FIXED if "\n".join(row.text for row in context) * 50 else ""
+
+
+def tokenises(context: Context, query: str) -> str:
+    return FIXED if [re.findall(r"\w+|\W", row.text) for row in context] else ""
+
+
+def counts_words(context: Context, query: str) -> str:
+    return f"Your question has {len(query.split())} words. {FIXED}" if context else ""
+
+
+def sorts(context: Context, query: str) -> str:
+    return FIXED if sorted(context, key=lambda row: row.text[::-1]) else ""
+
+
+def hashes(context: Context, query: str) -> str:
+    return FIXED if [hashlib.sha256(row.text.encode()).digest() for row in context] else ""
+
+
+class Embeds:
+    """Keeps vectors of texts that it has seen, so a new one takes longer."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def __call__(self, context: Context, query: str) -> str:
+        for text in {row.text for row in context} - self._known.keys():
+            codes = np.frombuffer(text.encode(), np.uint8)
+            self._known[text] = np.outer(codes, codes).sum(axis=0)
+        return FIXED
+
+
+def sleeps(context: Context, query: str) -> str:
+    time.sleep(0.0005 * (1 + len(context[-1].text) % 3))
+    return FIXED
+
+
+def echoes(context: Context, query: str) -> str:
+    return f"You asked: {query[:60]}" if len(context) else ""
+
+
+FUNCTIONS: tuple[Callable[[], System], ...] = (
+    *((lambda one=one: one) for one in (scans_all, scans_to_the_first, joins, tokenises)),
+    *((lambda one=one: one) for one in (counts_words, sorts, hashes, sleeps, echoes)),
+    Embeds,
+)
+LOADS = (0, 1, 4)
+
+
+@contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """So many processes beside the audit that never rest."""
+    command = [sys.executable, "-c", "while True: pass"]
+    running = [subprocess.Popen(command) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+
+
+KINDS = ("randomised response", "rare yes", "turning", "letters", "voting", "functions")
 
 
 def audited(kind: str, claim: float, index: int, early: bool, seed: int) -> Accused:
@@ -130,7 +218,8 @@ def audited(kind: str, claim: float, index: int, early: bool, seed: int) -> Accu
     """
     rng = np.random.default_rng([seed, KINDS.index(kind), int(100 * claim), index, early])
     rows, root = help_desk(120, rng), int(rng.integers(1 << 31))
-    with tempfile.TemporaryDirectory() as out:
+    beside = LOADS[index % len(LOADS)] if kind == "functions" else 0
+    with busy(beside), tempfile.TemporaryDirectory() as out:
         result = leakbound.audit(
             rows, task=HELP_DESK, epsilon=max(claim, LEAST), delta=DELTA, seed=root, out=out,
             stop_when_rejected=early,

@@ -163,7 +163,7 @@ def as_one_text(context: Context) -> str:
 
 
 def form_of(call: Callable[..., object], parameter: str) -> Callable[[Context], object]:
-    """How a function declares its context: `list[str]` (or any sequence of `str`), `str`, or rows."""
+    """How a function declares its context: as texts, as one text, or else as rows."""
     function = call.func if isinstance(call, functools.partial) else call
     if not inspect.isroutine(function):
         function = type(function).__call__
