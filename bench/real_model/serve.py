@@ -35,7 +35,7 @@ def main() -> int:
     how = xllamacpp.CommonParams()
     how.model.path = str(file)
     how.n_ctx, how.n_parallel = CONTEXT * given.slots, given.slots
-    how.hostname, how.port = "127.0.0.1", given.port
+    how.hostnames, how.port = ["127.0.0.1"], given.port
     how.cpuparams.n_threads = how.cpuparams_batch.n_threads = given.threads
     how.warmup = False
     server = xllamacpp.Server(how)
