@@ -29,6 +29,7 @@ from leakbound.auditing import load_spec, make_spec, prepare, run_audit
 from leakbound.auditing.design.seeds import generator
 from leakbound.errors import StoreError, TargetError, UsageError
 from leakbound.models import Counted, Scripted
+from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context
 
 pytestmark = pytest.mark.process
@@ -86,8 +87,39 @@ def test_what_the_reflection_reads(rows: Context, target: Counted, tmp_path: Pat
     mirror = Scripted(complete=lambda p: prompts.append(p) or GOOD, name="listener")  # type: ignore[func-returns-value]
     tuned(rows, tmp_path, target, mirror)
     assert "the right answer is 'yes'. The reply was wrong" in prompts[0]
+    assert "no (1 of 1)" in prompts[0]
     assert re.search(r"Think about [0-9a-f]{16} and say yes or no", prompts[0])
     assert not any(word in prompts[0] for word in ("kite", "theatre", "salt"))
+
+
+@pytest.mark.parametrize("tokens", [None, 700])
+def test_a_proposal_may_be_as_long_as_stated(
+    rows: Context, target: Counted, tmp_path: Path, tokens: int | None
+) -> None:
+    """The optimised query of the paper alone has 239 tokens, and a model may think first."""
+    pytest.importorskip("gepa")
+    asked: list[int | None] = []
+
+    class Mirror(Scripted):
+        def answer(self, requests: Any, /) -> Any:
+            asked.extend(one.max_tokens for one in requests)
+            return super().answer(requests)
+
+    mirror = Mirror(complete=lambda p: GOOD, name="mirror")
+    options = {} if tokens is None else {"reflection_tokens": tokens}
+    tuned(rows, tmp_path, target, mirror, **options)
+    assert set(asked) == {tokens or 4096}
+
+
+def test_the_reflection_reads_what_a_system_replied(rows: Context, tmp_path: Path) -> None:
+    pytest.importorskip("gepa")
+    prompts: list[str] = []
+    mirror = Scripted(complete=lambda p: prompts.append(p) or GOOD, name="listener")  # type: ignore[func-returns-value]
+    tune_spec(
+        SPEC, max_calls=20, pairs=4, start=POOR, reflection=mirror, out=tmp_path, rows=rows,
+        system=SystemMechanism(lambda context, query: "I only answer questions about tea."),
+    )  # fmt: skip
+    assert "I only answer questions about tea." in prompts[0]
 
 
 def test_a_repeated_command_asks_nothing(rows: Context, target: Counted, tmp_path: Path) -> None:
@@ -227,8 +259,6 @@ def test_the_mechanism_releases_the_answers(rows: Context, tmp_path: Path) -> No
 
 
 def test_a_system_of_ones_own(rows: Context, tmp_path: Path) -> None:
-    from leakbound.systems import SystemMechanism
-
     system = SystemMechanism(
         lambda context, query: "yes" if any(e.input in query for e in context) else "no"
     )

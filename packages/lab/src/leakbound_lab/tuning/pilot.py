@@ -22,7 +22,8 @@ from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.errors import LeakboundError, StoreError, UsageError, reason_of
 from leakbound.models import Counted, Distinct, Model, Request
 from leakbound.stats import Fixed
-from leakbound.tasks import AnyRequest, Context, Job
+from leakbound.tasks import Aggregate, AnyRequest, Context, Job, Vector, Votes, reply_of
+from leakbound.witness import ReplyFacts
 from leakbound_lab.tuning.accuracy import outputs_each, pilot_score, right_shares
 from leakbound_lab.tuning.streams import draw_pairs, tuning_root
 
@@ -32,7 +33,7 @@ NAME = "candidates.jsonl"
 class _Journal:
     """Lines of three kinds:
 
-    `scores` of a candidate on some pairs, a finished `candidate`, a `proposal` of the reflection.
+    `scores` and replies of a candidate on some pairs, a finished `candidate`, a `proposal` of the reflection.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -89,6 +90,8 @@ SPENT = "the next step did not fit the budget"
 R = TypeVar("R")
 PairOutcome = tuple[float, float]  # how often canary-in and canary-out context were called right
 PairScores = tuple[list[float], list[float]]  # scores of their outputs
+PairReplies = tuple[str, str]  # what was replied, as a reader would see it (PRIVATE)
+SHOWN = 600  # characters of a reply
 
 
 class OutOfCalls(Exception):
@@ -143,6 +146,7 @@ class Pilot:
         self.pairs = draw_pairs(prepared, rows, pairs)
         self.journal, self.budget = _Journal(folder), _CallBudget(max_calls)
         self.known: dict[str, dict[int, PairScores]] = {}
+        self.replies: dict[str, dict[int, PairReplies]] = {}
         self.proposals: dict[str, str] = {}
         self._refused: dict[str, str] = {}
         self._remember()
@@ -154,6 +158,8 @@ class Pilot:
                     line["pairs"], zip(line["member"], line["nonmember"], strict=True), strict=True
                 )
                 self.known.setdefault(line["query_text"], {}).update(found)
+                replied = zip(line["pairs"], map(tuple, line["replies"]), strict=True)
+                self.replies.setdefault(line["query_text"], {}).update(replied)
             if line["kind"] == "proposal":
                 self.proposals[line["asked"]] = line["reply"]
             self.budget.spent += line["calls"] if line["kind"] != "candidate" else 0
@@ -260,15 +266,20 @@ class Pilot:
     def _evaluate(self, text: str, places: Sequence[int]) -> None:
         """Ask, release outputs of each context, and write down what was found before the rest."""
         prepared, pairs, before = self.prepared, self.asked(text, places), self.budget.spent
+        rows = self._collected(pairs)
         found = scores_of_simulation(
-            prepared.task, prepared.mechanism, self.score, pairs, self._collected(pairs), self.root,
-            self.draws,
-        )  # fmt: skip
+            prepared.task, prepared.mechanism, self.score, pairs, rows, self.root, self.draws
+        )
+        replies = [
+            (self._replied(pair, row.member), self._replied(pair, row.nonmember))
+            for pair, row in zip(pairs, rows, strict=True)
+        ]
         member, nonmember = (s.tolist() for s in (found.member, found.nonmember))
         self.journal.add(
             "scores", query_text=text, pairs=list(places), member=member, nonmember=nonmember,
-            calls=self.budget.spent - before,
+            replies=replies, calls=self.budget.spent - before,
         )  # fmt: skip
+        self.replies.setdefault(text, {}).update(zip(places, replies, strict=True))
         self.known[text].update(zip(places, zip(member, nonmember, strict=True), strict=True))
         if len(self.known[text]) == len(self.pairs):
             self.journal.add(
@@ -277,6 +288,23 @@ class Pilot:
                 pilot_accuracy=self.accuracy(text),
                 calls=self._spent_on(text),
             )
+
+    def _replied(self, pair: Pair, aggregate: Aggregate) -> str:
+        """What the system said: its text, or else the votes and scores behind its release."""
+        reply = reply_of(aggregate)
+        if isinstance(reply, ReplyFacts):
+            return reply.text[:SHOWN]
+        answers = (*self.prepared.task.answers(pair.asked.query), "none of these")
+        if isinstance(aggregate, Votes):
+            counts = zip(answers, aggregate.counts, strict=True)
+            said = [(answer, count) for answer, count in counts if count]
+            return ", ".join(
+                f"{answer} ({count} of {sum(aggregate.counts)})" for answer, count in said
+            )
+        if isinstance(aggregate, Vector) and len(aggregate.values) == len(answers) - 1:
+            values = zip(answers, aggregate.values, strict=False)
+            return ", ".join(f"{answer}: {value:.3g}" for answer, value in values)
+        return "not a text"
 
     def _collected(self, pairs: Sequence[Pair]) -> list[EvidenceRow]:
         """The aggregates; calls of a batch that breaks off are counted too."""

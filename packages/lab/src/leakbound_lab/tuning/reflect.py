@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from leakbound._install import install_hint
-from leakbound.errors import LeakboundError, UsageError
+from leakbound.errors import LeakboundError, TargetError, UsageError
 from leakbound.models import Complete, Model, require
 from leakbound.models.content import text_only
 from leakbound_lab.tuning.pilot import PERFECT, SPENT, Metered, OutOfCalls, PairOutcome, Pilot
@@ -22,7 +22,8 @@ from leakbound_lab.tuning.words import REFLECTION
 P = ParamSpec("P")
 T = TypeVar("T")
 PART = "query_text"
-REPLY_TOKENS = 256
+TOKENS = 4096  # of a reply of the reflection model: a query may be long, and it may think first
+LEAST = 128  # tokens of a reply, below which a window is too short
 MINIBATCH = 3
 
 
@@ -42,9 +43,9 @@ class Reflection:
     its replies are in the journal.
     """
 
-    def __init__(self, model: Model, pilot: Pilot) -> None:
+    def __init__(self, model: Model, pilot: Pilot, tokens: int) -> None:
         require(model, [Complete], "the reflection")
-        self.model, self.pilot = Metered(model, pilot.budget), pilot
+        self.model, self.pilot, self.tokens = Metered(model, pilot.budget), pilot, tokens
         self.asked = 0
 
     def __call__(self, prompt: object) -> str:
@@ -52,17 +53,28 @@ class Reflection:
         new ideas.
         """
         self.asked += 1
-        ask = Complete(
-            str(prompt), max_tokens=REPLY_TOKENS, temperature=1.0, stop=(), draw=self.asked
-        )
         key = hashlib.sha256(f"{self.model.fingerprint} {self.asked} {prompt}".encode()).hexdigest()
         known = self.pilot.proposals
         if key not in known:
-            self.model.check([ask])
-            (reply,) = self.model.answer([ask])
+            (reply,) = self.model.answer([self._request(str(prompt))])
             self.pilot.journal.add("proposal", asked=key, reply=reply, calls=1)
             known[key] = reply
         return known[key]
+
+    def _request(self, prompt: str) -> Complete:
+        """For as many tokens as are stated, or half of them, or a quarter, ... where the window of
+        the model does not hold more."""
+        tokens = self.tokens
+        while True:
+            ask = Complete(prompt, max_tokens=tokens, temperature=1.0, stop=(), draw=self.asked)
+            try:
+                self.model.check([ask])
+            except TargetError:
+                if tokens <= LEAST:
+                    raise
+                tokens //= 2
+            else:
+                return ask
 
 
 class _Adapter:
@@ -70,7 +82,8 @@ class _Adapter:
     `query_text`.
 
     The reflection model sees, of a pair, the rendered query (with the canary in it), whether the
-    canary was there, and how often the answer was right. It does not see the other examples.
+    canary was there, what was replied, and how often that was right. It sees no other example, but
+    what a reply repeats.
     """
 
     propose_new_texts: None = None
@@ -112,12 +125,15 @@ class _Adapter:
         return [
             {
                 "Question": text_only(pair.asked.query.text, "tuning"),
+                "Reply": reply or "(nothing)",
                 "Feedback": (
                     f"The text {context}; the right answer is {answer!r}. "
                     f"The reply was {_how(right)}."
                 ),
             }
-            for (context, answer), right in zip(there, found, strict=True)
+            for (context, answer), reply, right in zip(
+                there, self.pilot.replies[text][place], found, strict=True
+            )
         ]
 
 
@@ -160,7 +176,7 @@ class _Silent:
         """The optimiser's own messages may hold private text."""
 
 
-def search_by_reflection(pilot: Pilot, start: str, model: Model) -> str:
+def search_by_reflection(pilot: Pilot, start: str, model: Model, tokens: int) -> str:
     """Let GEPA search from `start`; returns why it ended. What it finds is in the pilot."""
     gepa, stop = require_gepa(), _Stop(pilot)
     adapter = _Adapter(pilot, gepa.EvaluationBatch)
@@ -172,7 +188,7 @@ def search_by_reflection(pilot: Pilot, start: str, model: Model) -> str:
             trainset=places,
             valset=places,
             adapter=adapter,
-            reflection_lm=stop.guard(Reflection(model, pilot)),
+            reflection_lm=stop.guard(Reflection(model, pilot, tokens)),
             reflection_prompt_template=REFLECTION,
             reflection_minibatch_size=min(MINIBATCH, len(places)),
             stop_callbacks=stop,

@@ -34,7 +34,7 @@ from leakbound.systems import CallOptions, SystemMechanism
 from leakbound.tasks import Context
 from leakbound_lab.tuning.accuracy import outputs_each, pilot_score
 from leakbound_lab.tuning.pilot import PERFECT, SPENT, OutOfCalls, Pilot, require_start
-from leakbound_lab.tuning.reflect import require_gepa, search_by_reflection
+from leakbound_lab.tuning.reflect import TOKENS, require_gepa, search_by_reflection
 from leakbound_lab.tuning.words import REWRITES
 
 NONE = "none"
@@ -101,6 +101,7 @@ def open_pilot(
     max_calls: int,
     out: Path,
     reflection: str = NONE,
+    reflection_tokens: int = TOKENS,
     model: Model | None = None,
     system: SystemMechanism | None = None,
     rows: Context | None = None,
@@ -113,6 +114,7 @@ def open_pilot(
     """
     whole("pilot_pairs", pairs)
     whole("max_calls", max_calls)
+    whole("reflection_tokens", reflection_tokens)
     if "{canary}" not in start:
         raise UsageError(
             "the starting query must hold {canary}; give a text that holds it with --start."
@@ -127,7 +129,7 @@ def open_pilot(
         "spec": kept,
         "pilot_pairs": pairs,
         "outputs": outputs_each(pilot_score(prepared.attack.score), prepared.mechanism),
-        "reflection": reflection,
+        "reflection": [reflection, reflection_tokens],
         "system": prepared.identity["system"],
         "data": prepared.data,
         "model": prepared.model.fingerprint,
@@ -155,6 +157,7 @@ def tune_spec(
     pairs: int = 20,
     start: str = "",
     reflection: str | Model | None = None,
+    reflection_tokens: int = TOKENS,
     out: Path = Path("runs"),
     model: Model | None = None,
     system: SystemMechanism | None = None,
@@ -167,7 +170,8 @@ def tune_spec(
     """`tune` of a spec.
 
     reflection: a model, its address, "none" for the rewrites of this package, or None for the
-    audited model itself. It reads the canaries of the pilot pairs, which may be private text.
+    audited model itself. It reads the canaries of the pilot pairs, which may be private text, and
+    what was replied to them. reflection_tokens: of its replies, at most.
     endpoint: where openai/... models are. calls: how a system is called. handed: objects that the
     spec does not name, in place of model, system and rows.
     """
@@ -176,12 +180,24 @@ def tune_spec(
         require_gepa()
     text = start or first_text(spec)
     pilot = open_pilot(
-        spec, text, pairs, max_calls, out, name, model, system, rows, endpoint, handed, calls
+        spec,
+        text,
+        pairs,
+        max_calls,
+        out,
+        name,
+        reflection_tokens,
+        model,
+        system,
+        rows,
+        endpoint,
+        handed,
+        calls,
     )
     reflector = _reflector(reflection, pilot.prepared, endpoint)
     tell(_title(pilot, reflector))
     try:
-        ended = _search(pilot, text, reflector, tell)
+        ended = _search(pilot, text, reflector, reflection_tokens, tell)
         return _result(pilot, text, ended, reflector)
     finally:
         pilot.prepared.close()
@@ -196,6 +212,7 @@ def tune(
     pilot_pairs: int = 20,
     start: str = "",
     reflection: str | Model | None = None,
+    reflection_tokens: int = TOKENS,
     calls: CallOptions | None = None,
     out: str | Path = "runs",
     **parameters: Unpack[AuditParameters],
@@ -209,8 +226,9 @@ def tune(
         max_calls: Budget of model calls.
         pilot_pairs: Paired trials that score a wording.
         start: Wording to start from, with {canary} in it; empty: that of the audit.
-        reflection: Model that proposes wordings and reads the canaries of the pilot, or its
-            address; "none" tries a list of rewrites; None: the audited model.
+        reflection: Model that proposes wordings and reads the canaries of the pilot and what was
+            replied, or its address; "none" tries a list of rewrites; None: the audited model.
+        reflection_tokens: Tokens of its replies, at most.
         calls: How a system is called, as in `audit`.
         out: Where tried wordings are kept.
 
@@ -234,7 +252,7 @@ def tune(
         )
     return tune_spec(
         spec, max_calls=max_calls, pairs=pilot_pairs, start=start, reflection=reflection,
-        out=folder, handed=replace(handed, query=None), calls=calls,
+        reflection_tokens=reflection_tokens, out=folder, handed=replace(handed, query=None), calls=calls,
     )  # fmt: skip
 
 
@@ -257,7 +275,7 @@ def _reflector(
 
 def _title(pilot: Pilot, reflector: Model | None) -> str:
     who = (
-        f"{reflector.name} reflects and reads the canaries of the pilot"
+        f"{reflector.name} reflects and reads the canaries of the pilot and the replies to them"
         if reflector
         else "no reflection model"
     )
@@ -267,12 +285,14 @@ def _title(pilot: Pilot, reflector: Model | None) -> str:
     )
 
 
-def _search(pilot: Pilot, start: str, reflector: Model | None, tell: Callable[[str], None]) -> str:
+def _search(
+    pilot: Pilot, start: str, reflector: Model | None, tokens: int, tell: Callable[[str], None]
+) -> str:
     """Why the search ended."""
     try:
         tell(_line("start", pilot.accuracy(start), pilot))
         if reflector is not None:
-            return search_by_reflection(pilot, start, reflector)
+            return search_by_reflection(pilot, start, reflector, tokens)
         return _search_by_rewrites(pilot, tell)
     except OutOfCalls:
         return SPENT

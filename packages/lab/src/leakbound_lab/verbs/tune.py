@@ -15,6 +15,7 @@ from leakbound.cli.screen.terminal import say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint
 from leakbound_lab.tuning import Tuned, save_attack, tune_spec
+from leakbound_lab.tuning.reflect import TOKENS
 
 
 @cli_command(
@@ -34,10 +35,11 @@ from leakbound_lab.tuning import Tuned, save_attack, tune_spec
 @option("--pilot-pairs", "paired trials per query", COUNT, 20)
 @option(
     "--reflection-model",
-    "model that proposes queries and reads the pilot's canaries; none: try a list of "
-    "rewrites [default: the audited model]",
+    "model that proposes queries and reads the pilot's canaries and the replies; none: try a list "
+    "of rewrites [default: the audited model]",
     metavar="ADDRESS|none",
 )
+@option("--reflection-tokens", "tokens of a reply of the reflection model", COUNT, TOKENS)
 @option("--save", "attack file to write", FILE, Path("attack.yaml"))
 @option("--force", "overwrite an existing attack file", bool)
 @option("--out", "folder of the queries that were tried", PATH, Path("runs"))
@@ -48,6 +50,7 @@ def command(
     max_calls: int,
     pilot_pairs: int,
     reflection_model: str | None,
+    reflection_tokens: int,
     save: Path,
     force: bool,
     out: Path,
@@ -76,6 +79,7 @@ def command(
         pairs=pilot_pairs,
         start=start,
         reflection=reflection_model,
+        reflection_tokens=reflection_tokens,
         out=out,
         tell=lambda line: say(line, err=True),
         endpoint=endpoint,
