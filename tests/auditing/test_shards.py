@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
 from leakbound.auditing.collect.collect import Batches, CollectionPlan, run_serial
 from leakbound.auditing.shards import merge, run_shard
+from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import StoreError, UsageError
 from leakbound.models import Model
 from leakbound.tasks import Votes
@@ -75,6 +76,25 @@ def test_shards_may_share_a_folder(tmp_path: Path, data_file: Path) -> None:
     for process in [start(tmp_path, "--shard", f"{i}/2", "--out", "shared") for i in (1, 2)]:
         assert ended(process)[0] == 0
     assert cli(*AUDIT, "--out", "shared", "--replay", cwd=tmp_path).returncode == 1
+
+
+def test_a_store_that_another_process_makes_meanwhile_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was called damaged where the other came between two looks at the folder."""
+    folder, identity = tmp_path / "run", {"spec": {}, "data": "d"}
+    made, asked = Path.exists, list[Path]()
+
+    def exists(path: Path, **options: Any) -> bool:
+        found = made(path, **options)
+        if path.name == "manifest.json" and not asked:
+            asked.append(path)
+            RunStore(folder, identity)
+        return found
+
+    monkeypatch.setattr(Path, "exists", exists)
+    assert not RunStore(folder, identity).batches()
+    assert asked
 
 
 @given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 7))

@@ -147,6 +147,7 @@ class RunStore:
 
     def _manifest(self, identity: Settings) -> None:
         path = self.folder / "manifest.json"
+        begun = (self.folder / TRIALS).exists()  # before the manifest, which is written first
         text = stable_json({"schema_version": VERSION, **identity})
         if path.exists():
             found = load_manifest(self.folder)
@@ -156,7 +157,7 @@ class RunStore:
                     path, f"its {key} is not that of the audit whose name the folder has"
                 )
             return
-        if (self.folder / TRIALS).exists():
+        if begun:
             raise damage_error(path, "it is missing, and stored trials are there")
         write_private(path, text)
 
