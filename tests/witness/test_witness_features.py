@@ -13,6 +13,7 @@ from leakbound.witness.features import SCALARS, blot_out, features
 from leakbound.witness.numerals import NUMBERS, STEPS, coarse, numbers_of, numerals_in
 from leakbound.witness.panel import Panel
 from leakbound.witness.pool import POOL, OrderModel, PoolModel
+from leakbound.witness.stored import mask_reply
 
 WORDS = ("red", "blue", "green", "grey", "black")
 
@@ -236,6 +237,7 @@ def test_any_text_has_finite_features(text: str) -> None:
         "canary_words",
         "seconds",
         "tokens",
+        "tokens_odd",
         "seconds_per_token",
         "tokens_per_word",
     }
@@ -314,3 +316,26 @@ def test_a_reply_without_strings_in_common_can_be_read() -> None:
 def test_a_long_reply_of_one_mark_takes_linear_time(mark: str) -> None:
     """100,000 blank lines took ten minutes."""
     assert number("chars", ReplyFacts(mark * 50_000), "a canary") == 50_000 * len(mark)
+
+
+LAYOUTS = [
+    (ReplyFacts("Your order\tis on its way."), ReplyFacts("Your order is on its way.")),
+    (ReplyFacts("Your\u00a0order is there."), ReplyFacts("Your order is there.")),
+    (ReplyFacts("All is Well here."), ReplyFacts("All Is well here.")),
+    (ReplyFacts("Nora met Emil at noon."), ReplyFacts("Emil met Nora at noon.")),
+    (ReplyFacts('{"id": 4, "ok": true}'), ReplyFacts('{"ok": true, "id": 4}')),
+    (ReplyFacts("Done 👍🏻"), ReplyFacts("Done 👍🏽")),
+    (ReplyFacts("Done.", tokens=17), ReplyFacts("Done.", tokens=18)),
+    (
+        ReplyFacts("Done.", tool_calls=({"name": "find", "arguments": {"page": 7}},)),
+        ReplyFacts("Done.", tool_calls=({"name": "find", "arguments": {"page": 8}},)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), LAYOUTS)
+def test_what_is_kept_without_a_text_tells_layouts_apart(
+    one: ReplyFacts, other: ReplyFacts
+) -> None:
+    kept = [dict(zip(SCALARS, mask_reply(of).scalars, strict=True)) for of in (one, other)]
+    assert any(kept[0][name] != kept[1][name] for name in SCALARS if np.isfinite(kept[0][name]))

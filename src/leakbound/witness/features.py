@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from zlib import crc32
@@ -36,7 +36,13 @@ _NEAR = re.compile(r"[^\W_]+|#|[^\w\s.,:;/\"'<>(){}\[\]]")  # words, and marks t
 _GAP = re.compile(r"[\s,.;:'’\-–]*")  # between words that repeat a text
 _RUN = re.compile(r"[^\w\s](?: ?[^\w\s])+")
 _EDGE = ".,;:!?\"'()"  # marks around a token
-SETS = 4  # halves of all words, by a checksum, in which words are counted: few differ in none
+# what is counted where its text is not stored, as a reader knows it
+COUNTED = {
+    "word": "words", "neighbours": "pairs of neighbouring words",
+    "case": "words as they are capitalised", "gap": "blanks and marks between words",
+    "call": "tool calls with their arguments",
+}  # fmt: skip
+SETS = 4  # halves of all texts, by a checksum, in which words are counted: few differ in none
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]{2,}")  # Thai, Lao, kana, Han
 
 
@@ -103,6 +109,7 @@ LONGEST_CALL = 400  # characters of a call with its arguments
 MOST_COMPARED = 40  # sentences whose order is compared; the cost is quadratic
 _LETTERS = rf"[^\W\d_{SUPERSCRIPT}]+"
 _WORD = re.compile(rf"{_LETTERS}(?:'{_LETTERS})*|\d+(?:[.,:]\d+)*|[{SUPERSCRIPT}]")
+_CASED, _BETWEEN = re.compile(_LETTERS), re.compile(r"[\W_]+")  # words, and what stands between
 _MARK = re.compile(r"[^\w\s]|\n")
 _ITEM = re.compile(r"^\s*(?:[-*•–+]|\d+[.)])\s*")
 _FOREIGN = tuple(code for code in LANGUAGES if code != "en")
@@ -181,6 +188,10 @@ def _values(
         **_sizes(parts),
         **_marks(parts),
         **_word_counts(parts),
+        **_sets("neighbours", map(" ".join, pairwise(parts.words))),
+        **_sets("case", _CASED.findall(parts.text)),
+        **_sets("gap", _BETWEEN.findall(parts.text)),
+        **_sets("call", _calls(reply, tools, canary)),
         "order_alphabet": _ascent([s.lower() for s in parts.sentences]),
         "order_length": _ascent([float(len(s)) for s in parts.sentences]),
         "canary_words": len(secret & set(parts.words)) / len(secret) if secret else math.nan,
@@ -227,13 +238,19 @@ def _word_counts(parts: _Parts) -> dict[str, float]:
     size = max(len(parts.words), 1)
     lists = {name: sum(map(w.__contains__, parts.words)) for name, w in WORD_LISTS.items()}
     share = {code: sum(map(w.__contains__, parts.words)) / size for code, w in LANGUAGES.items()}
-    halves = [crc32(word.encode()) for word in parts.words]
     return {
         **lists,
-        **{f"word_set_{bit + 1}": sum(of >> bit & 1 for of in halves) for bit in range(SETS)},
+        **_sets("word", parts.words),
         **{f"stop_{code}": value for code, value in share.items()},
         "foreign_less_english": max(share[code] for code in _FOREIGN) - share["en"],
     }
+
+
+def _sets(kind: str, found: Iterable[str]) -> dict[str, float]:
+    """How many fall into each of some fixed halves of all texts: a reply whose text is not stored
+    still shows which order, capitals, blanks or arguments it has, if it has them often."""
+    halves = [crc32(one.encode("utf-8", "surrogatepass")) for one in found]
+    return {f"{kind}_set_{bit + 1}": sum(of >> bit & 1 for of in halves) for bit in range(SETS)}
 
 
 def _ascent(values: Sequence[str] | Sequence[float]) -> float:
@@ -252,6 +269,7 @@ def _metadata(reply: ReplyFacts, parts: _Parts, tools: Sequence[str]) -> dict[st
     return {
         "seconds": seconds,
         "tokens": tokens,
+        "tokens_odd": tokens % 2,
         "seconds_per_token": seconds / max(tokens, 1.0),
         "tokens_per_word": tokens / max(len(parts.words), 1),
         "tools": len(tools),
@@ -275,8 +293,7 @@ def _tool_strings(reply: ReplyFacts, tools: Sequence[str], canary: str) -> Itera
     yield from (f"tool:{name}" for name in tools)
     yield f"tools:{'>'.join(tools)}"
     yield f"finish:{reply.finish_reason}"
-    calls = [blot_out(f"{name} {_canonical(call)}", canary)
-             for name, call in zip(tools, reply.tool_calls, strict=True)]  # fmt: skip
+    calls = _calls(reply, tools, canary)
     yield from (f"call:{one[:LONGEST_CALL]}" for one in calls)
     yield f"calls:{'>'.join(one[:LONGEST_CALL] for one in calls[:MOST_CALLS])}"
     yield from _in_order(tools, reply.tool_calls, canary)
@@ -284,6 +301,11 @@ def _tool_strings(reply: ReplyFacts, tools: Sequence[str], canary: str) -> Itera
         for key, value in list(_arguments(call).items())[:MOST_ARGUMENTS]:
             yield f"argument:{name}.{key}"
             yield f"argument:{name}.{key}={str(value)[:LONGEST_VALUE]}"
+
+
+def _calls(reply: ReplyFacts, tools: Sequence[str], canary: str) -> list[str]:
+    each = zip(tools, reply.tool_calls, strict=True)
+    return [blot_out(f"{name} {_canonical(call)}", canary) for name, call in each]
 
 
 def _in_order(tools: Sequence[str], calls: Sequence[object], canary: str) -> Iterator[str]:

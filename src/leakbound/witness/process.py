@@ -16,7 +16,7 @@ from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.stats.arrays import Bools, Floats
 from leakbound.stats.e_values.anytime import EValueTest
 from leakbound.witness.corpus import Corpus
-from leakbound.witness.features import SCALARS, ReplyFacts, ReplyFeatures, as_features
+from leakbound.witness.features import COUNTED, SCALARS, ReplyFacts, ReplyFeatures, as_features
 from leakbound.witness.panel import Panel
 from leakbound.witness.stored import is_public
 
@@ -308,9 +308,12 @@ class WitnessProcess(EValueTest):
             if measure not in UNITS:
                 larger, smaller = int((gaps > 0).sum()), int((gaps < 0).sum())
                 how, of = ("higher", larger) if larger >= smaller else ("lower", smaller)
+                counted = COUNTED.get(measure.partition("_set_")[0])
+                what = f"measurement {measure.replace('_', ' ')!r}"
+                if counted:
+                    what = f"number of {counted} that a checksum puts into one half of all"
                 return (
-                    f"With the canary, the measurement {measure.replace('_', ' ')!r} is {how} in "
-                    f"{of} of {gaps.size} pairs of replies."
+                    f"With the canary, the {what} is {how} in {of} of {gaps.size} pairs of replies."
                 )
             more = float(gaps.mean())
             unit, higher, lower = UNITS[measure]

@@ -6,8 +6,9 @@ before it is dropped, and the strings that are on public lists, in alphabetical 
 words such as "sorry" and "the" in seven languages and "approved" in English, punctuation and common
 signs, how often each of them occurs, runs of such signs, and the usual finish reasons. Of the
 numbers that the text shows, some are kept, to two digits (`numerals.coarse`). How many words fall
-into each of four halves of all words is stored too, four bits of a reply of one word. Tool names,
-other words and their order are not, nor a hash of them.
+into each of four halves of all words is stored too, four bits of a reply of one word; and the same
+of neighbouring words, of words with their capitals, of what stands between words, and of tool calls
+with their arguments. Tool names, other words and their order are not, nor a hash of them.
 """
 
 from __future__ import annotations

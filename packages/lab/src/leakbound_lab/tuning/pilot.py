@@ -33,7 +33,8 @@ NAME = "candidates.jsonl"
 class _Journal:
     """Lines of three kinds:
 
-    `scores` and replies of a candidate on some pairs, a finished `candidate`, a `proposal` of the reflection.
+    `scores` and replies of a candidate on some pairs, a finished `candidate`, a `proposal` of the
+    reflection.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -252,7 +252,8 @@ def tune(
         )
     return tune_spec(
         spec, max_calls=max_calls, pairs=pilot_pairs, start=start, reflection=reflection,
-        reflection_tokens=reflection_tokens, out=folder, handed=replace(handed, query=None), calls=calls,
+        reflection_tokens=reflection_tokens, out=folder, handed=replace(handed, query=None),
+        calls=calls,
     )  # fmt: skip
 
 
