@@ -34,6 +34,8 @@ def completing(context, query):
 def ignorant(context, query):
     asked = set(query.split()) - {"a", "note", "about"}
     return next((row.text for row in context if asked & set(row.text.split())), "I don't know.")
+def fixed(context, query):
+    return "Our best note is: " + context[0].text
 def mute(context, query):
     return ""
 def broken(context, query):
@@ -57,6 +59,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("text", "answers in free text", "recall"),
         ("label", "answers a label whatever it is asked", "input_output"),
         ("refuse", "gives the same answer to two questions", "membership"),
+        ("fixed", "answers in free text", "recall"),
         ("mute", "refuses, or does not answer", "membership"),
     ],
 )

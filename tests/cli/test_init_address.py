@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -224,6 +225,27 @@ def test_the_audit_that_is_written_asks_the_application(answer: Callable[[Json],
         run("init", "private.csv", url, "--epsilon", "1")
         audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "16")
     assert audited.return_value == 1
+
+
+def test_what_a_reply_has_beside_its_answer_is_audited() -> None:
+    """The answer says nothing, and the passages that it was made from say it all."""
+
+    def answer(body: Json) -> Answer:
+        if "documents" not in body or not isinstance(body["documents"], list):
+            return 500, b""
+        words = set(body["query"].split())
+        best = max(body["documents"], key=lambda one: len(words & set(str(one).split())))
+        return 200, {"answer": "Please see below.", "sources": [best], "request_id": "a17"}
+
+    with application(answer) as (_, url):
+        done = run("init", "private.csv", url, "--epsilon", "1")
+        assert "Read beside the answer, as channels: sources" in done.stdout
+        assert "shows a canary that stands once" in done.stdout
+        written = yaml.safe_load(Path("audit-system.yaml").read_text())
+        assert written["channels"] == {"sources": "sources"}
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
+    assert audited.return_value == 1
+    assert re.search(r"sources +violation", audited.stdout)
 
 
 def test_what_a_service_takes_and_answers_can_be_stated() -> None:

@@ -37,7 +37,7 @@ from leakbound.sweeping import SweepRecord, load_sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RECIPES = ("recipes", "reproduce")
-NAMES = ("audit", "audits", "comparison", "free", "influence", "study", "sweep", *RECIPES)
+NAMES = ("audit", "audits", "comparison", "free", "influence", "study", "sweep", "unread", *RECIPES)
 WITH_SCRIPT = {"influence", "sweep"}
 TEXT = ("p", "td", "th", "h1", "h2", "li", "dd", "summary", "figcaption", "button", "svg text")
 MINIMUM = 4.5  # contrast ratio of WCAG AA
@@ -86,6 +86,10 @@ def yes_or_no(context: Sequence[Any], query: str) -> str:
     return "yes" if any(query.split('"')[1] in one.text for one in context) else "no"
 
 
+def unreadable(context: Sequence[Any], query: str) -> str:
+    return "perhaps"
+
+
 def quoting(context: Sequence[Any], query: str) -> str:
     return "I saw " + ", ".join(one.text for one in context)
 
@@ -104,6 +108,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     own = leakbound.audit(data, system=yes_or_no, pairs=20, out=out / "own")
     free = leakbound.audit(data, system=quoting, pairs=6, out=out / "free", query="repeat",
                            task="generation", store_text="all")  # fmt: skip
+    unread = leakbound.audit(data, system=unreadable, pairs=20, out=out / "unread")
     recipe = load_recipes()["contextleak/table1"]
     measured = (MeasuredValue("llama subj, ε = 1", "μ", 1.0, "1.0"),)
     influence = load_influence(GOLDEN / "influence-2.json")
@@ -114,6 +119,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "recipes": recipes(),
         "reproduce": Reproduction(recipe, measured, "no model: exact").html(),
         "study": study_page(study()), "sweep": sweep_page(wide_sweep()),
+        "unread": page([unread]),
     }  # fmt: skip
 
 

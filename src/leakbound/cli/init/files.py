@@ -15,6 +15,7 @@ COMMENTS = {
     "address": "the application that is audited",
     "model": "the model that is asked (leakbound list models)",
     "query": "what the attacker asks (leakbound list queries)",
+    "channels": "parts of a reply, tested separately and together (docs/agents.md)",
     "data": "private rows",
     "labels": "public labels, taken from the rows: check that they are public",
     "pairs": "paired trials; more of them certify more",
@@ -66,7 +67,7 @@ def kept_settings(
     asks = ["mechanism", "model"] if kind is None else ["address"]
     wanted = {
         "system": asks,
-        "attack": ["query", "canary"] if kind in ("labels", "text") else ["query"],
+        "attack": ["query", *(["canary"] if kind in ("labels", "text") else []), "channels"],
         "design": DESIGN,
         "decision": ["epsilon", "delta"],
     }

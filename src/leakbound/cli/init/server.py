@@ -22,6 +22,7 @@ from leakbound.models.openai.client import list_models, require_answer
 from leakbound.models.openai.endpoint import key_from_environment
 from leakbound.models.openai.replies import Unsupported
 from leakbound.systems.http.search import FoundService, find_service
+from leakbound.tasks import ANSWER
 
 MOST_NAMES = 20
 FLAGS = {"body": "--body", "answer": "--answer"}
@@ -127,7 +128,10 @@ def _service(url: str, options: ServerOptions, out: Path) -> Target:
         f"(found with {found.requests} requests about made-up rows)"
     ]
     lines += [OPTIONAL] if found.optional else []
-    values = {"address": f"http:{system_file(out)}"}
+    values: dict[str, Any] = {"address": f"http:{system_file(out)}"}
+    if found.beside:
+        values["channels"] = [ANSWER, *found.beside]
+        lines += [f"Read beside the answer, as channels: {', '.join(found.beside)}"]
     return Target(values, file=_describe(found, options), lines=tuple(lines), body=found.body)
 
 
@@ -160,6 +164,9 @@ def _describe(found: FoundService, options: ServerOptions) -> str:
         keys.append(("headers", header, "the key, from the environment"))
     keys.append(("body", found.body, slots))
     keys.append(("answer", found.answer, "where the answer stands in a reply"))
+    if found.beside:
+        channels = {name: name for name in found.beside}
+        keys.append(("channels", channels, "what a reply has beside the answer; all are read"))
     if options.insecure:
         keys.append(("insecure", True, "rows and key may go over plain http to another machine"))
     return "\n".join([

@@ -13,6 +13,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models.http.blocking import run_blocking
 from leakbound.models.http.hosts import is_exposed
 from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport, TransportError
+from leakbound.systems.channels import is_channel
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
 from leakbound.systems.http.system import JSON_TYPE, fill_slots, row_values
 from leakbound.tasks import Example
@@ -54,6 +55,16 @@ ANSWERS = (
 )  # fmt: skip
 ERRORS = ("error", "errors", "detail", "traceback")
 NO_ANSWERS = frozenset({*ERRORS, "details", "status", "id", "model", "object", "role"})
+# Names of what says how a reply was made, and not what is in it.
+BOOKKEEPING = NO_ANSWERS | {
+    "usage",
+    "choices",
+    "created",
+    "version",
+    "system_fingerprint",
+    "service_tier",
+}
+OF_CALL = re.compile(r"(_id|_at|Id|At|[Tt]ime|[Tt]imestamp|[Vv]ersion)$")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 DEPTH = 5  # choices -> item -> message -> content -> parts
 
@@ -192,6 +203,26 @@ def answer_path(paths: Sequence[str]) -> str | None:
     return left[0] if len(left) == 1 else None
 
 
+def texts_beside(reply: JsonValue, answer: str) -> tuple[str, ...]:
+    """Names of a reply's own fields that hold texts and neither the answer nor bookkeeping.
+
+    Examples:
+        >>> reply = {"answer": "no", "sources": ["note 7"], "request_id": "a1", "ms": 7}
+        >>> texts_beside(reply, "answer")
+        ('sources',)
+    """
+    if not isinstance(reply, dict):
+        return ()
+    left = [name for name in reply if name != answer.partition(".")[0] and is_channel(name)]
+    told = [name for name in left if name not in BOOKKEEPING and not OF_CALL.search(name)]
+    return tuple(name for name in told if _may_hold_text(reply[name]))[:MOST_BESIDE]
+
+
+def _may_hold_text(value: JsonValue) -> bool:
+    """An empty list may have texts in the next reply."""
+    return value == [] or next(_texts(value, ()), None) is not None
+
+
 def _name(path: str) -> str:
     """The last step of a path that is no number."""
     steps = [step for step in path.lower().split(".") if not step.isdigit()]
@@ -205,6 +236,7 @@ MADE_UP = (
 )
 QUESTION = "Which of these notes is about a printer?"
 VALUES = {**row_values(MADE_UP), "query": QUESTION}
+MOST_BESIDE = 4  # fields beside the answer: each that is read takes evidence from the others
 MOST = 18  # requests for the form of a body
 PATIENCE = 60.0  # seconds for one request
 BUSY = frozenset({408, 425, 429, 502, 503, 504})
@@ -222,6 +254,7 @@ class FoundService:
     answer: str
     requests: int
     optional: bool = False
+    beside: tuple[str, ...] = ()
 
 
 def find_service(
@@ -270,15 +303,17 @@ class _Search:
     statuses: list[int] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)  # fields that it says it needs
     paths: list[str] = field(default_factory=list)  # of the texts of its last reply
+    beside: tuple[str, ...] = ()  # fields of the reply that was read, with texts
 
     async def found(self, body: JsonValue) -> FoundService:
         try:
             bodies = (*await self._described(), *BODIES) if body is None else (body,)
             one, path = await self._accepted(bodies)
+            beside = self.beside
             optional = await self._answers_without_context(one)
         finally:
             await self.transport.close()
-        return FoundService(self.url, one, path, self.requests, optional)
+        return FoundService(self.url, one, path, self.requests, optional, beside)
 
     async def _described(self) -> list[JsonValue]:
         """What the service takes by its OpenAPI description, if it has one."""
@@ -330,9 +365,10 @@ class _Search:
         if is_error(found):
             return None
         self.paths = list(text_paths(found))
-        if self.answer is not None:
-            return self.answer if self.answer in self.paths else None
-        return answer_path(self.paths)
+        given = self.answer if self.answer in self.paths else None
+        path = given if self.answer is not None else answer_path(self.paths)
+        self.beside = texts_beside(found, path) if path else ()
+        return path
 
     async def _sent(self, body: JsonValue) -> HttpReply:
         self.requests += 1

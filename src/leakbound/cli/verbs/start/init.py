@@ -14,6 +14,7 @@ import click
 
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.observe.controls import check_channels
 from leakbound.auditing.observe.release import Releaser
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare.build import Handed, open_models
@@ -30,10 +31,9 @@ from leakbound.cli.verbs.audit.plan import described
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
-from leakbound.stats import rank_test
 from leakbound.systems import SystemMechanism
 from leakbound.systems.http.config import describe_rows
-from leakbound.tasks import Job, Query, Votes, reply_of
+from leakbound.tasks import ANSWER, Context, Job, Query, Votes, reply_of
 from leakbound.witness import ReplyFacts
 
 KINDS = {
@@ -61,6 +61,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
     "labels": ({"query": "input_output", "canary": "mislabeled"},),
 }
 ATTACKS["same"] = ATTACKS["text"]  # an application that knows nothing of both questions
+QUOTED = 4  # words in a row that an answer has from a row
 TRIED, SEEN = 6, 0.05  # pairs of contexts for each of these, and the p-value from which it shows
 
 
@@ -204,8 +205,11 @@ def _sees(prepared: Prepared) -> bool:
         prepared.task, prepared.mechanism, prepared.attack.score, prepared.spec.design.seed,
         pilot=0, draws=1, answers=1, reads=frozenset(),
     )  # fmt: skip
-    scores = reader.control_scores([*zip(pairs, rows, strict=True)])
-    return rank_test(scores.member.tolist(), scores.nonmember.tolist(), False) <= SEEN
+    batch = [*zip(pairs, rows, strict=True)]
+    channels = prepared.spec.attack.channels or (ANSWER,)
+    checks = check_channels(batch, reader.control_scores(batch), channels).values()
+    found = [one.p_value for one in checks if one.p_value is not None]
+    return len(channels) * min(found, default=1.0) <= SEEN
 
 
 def _prepare(values: dict[str, Any], endpoint: Endpoint) -> Prepared:
@@ -227,11 +231,23 @@ def _kind_of_answers(prepared: Prepared) -> str:
     first = found[0]
     replies = [reply_of(one) for one in found]
     said = [one.text.strip() for one in replies if isinstance(one, ReplyFacts)]
-    if rest and rest in " ".join(said[-1].split()):
+    asked = f"{pair.member.query.text} {ordinary.query.text}"
+    if (rest and rest in " ".join(said[-1].split())) or _quotes(said, pair.member.context, asked):
         return "text"
     if isinstance(first, Votes) and any(first.counts[:-1]):
         return "words"
     return _kind_of_texts(said, prepared.task.labels)
+
+
+def _quotes(said: Sequence[str], context: Context, asked: str) -> bool:
+    """Whether an answer has some words in a row that a row has, and no question."""
+    rows = {run for row in context for run in _runs(str(row.input))} - _runs(asked)
+    return any(_runs(one) & rows for one in said)
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    words = text.casefold().split()
+    return {*zip(*(words[at:] for at in range(QUOTED)), strict=False)}
 
 
 def _kind_of_texts(said: Sequence[str], labels: Sequence[str]) -> str:
