@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from leakbound import audit, plan
 from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.observe.context_digest import most_apart
 
 FREE: dict[str, Any] = {
     "query": "recall", "canary": "coded", "pairs": 24, "settings": {"detect_change": 0.9},
@@ -56,6 +59,44 @@ def test_a_function_of_the_context_never_passes(system: Any, stored: str) -> Non
     assert "Whoever knows the other records" in result.sentences[0]
 
 
+def parity(context: Any, query: str) -> str:
+    return "Please see page 1." if int(checksum(context), 16) % 2 else "Please see page 2."
+
+
+PHRASES = ("see", "ask", "call", "mail", "visit", "note", "read", "try")
+
+
+def phrased(context: Any, query: str) -> str:
+    """One of eight templates, by a hash of the context."""
+    return f"Please {PHRASES[int(checksum(context), 16) % 8]} the desk."
+
+
+class Mean:
+    """The mean length of the notes with Laplace noise: of at most 120 in 20 rows, so a scale
+    of 6 / ε is enough."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale, self.draws = scale, random.Random(5)
+
+    def __call__(self, context: Any, query: str) -> str:
+        mean = sum(min(len(row.text), 120) for row in context) / len(context)
+        noise = self.draws.choice([-1, 1]) * self.draws.expovariate(1 / self.scale)
+        return f"Our notes have {mean + noise:.4f} letters on average."
+
+
+@pytest.mark.parametrize("system", [parity, phrased], ids=["parity", "templates"])
+def test_what_differs_between_some_neighbours_never_passes(system: Any) -> None:
+    result = audit(system=system, epsilon=1.0, seed=3, **FREE)
+    assert (result.verdict, result.reason) == ("inconclusive", "context_digest")
+
+
+@pytest.mark.parametrize(("scale", "passes"), [(0.06, False), (6.0, True)])
+def test_a_mean_passes_with_enough_noise_alone(scale: float, passes: bool) -> None:
+    result = audit(system=Mean(scale), epsilon=1.0, seed=3, **FREE | {"pairs": 100})
+    assert (result.verdict == "no_violation") is passes
+    assert (result.reason == "context_digest") is not passes
+
+
 @pytest.mark.parametrize("system", [cached, Noisy(lambda context: "")], ids=["cache", "noise"])
 def test_a_cache_or_a_clock_is_none(system: Any) -> None:
     """The repeated queries differ in a number, so no cache has seen them."""
@@ -66,12 +107,34 @@ def test_a_cache_or_a_clock_is_none(system: Any) -> None:
 def test_repeated_queries_differ_and_their_contexts_do_not() -> None:
     given = {"system": f"python:{Path(__file__)}:tagged", "query": "recall", "canary": "coded"}
     prepared = prepare(make_spec(given))
-    repeats = prepared.repeats
-    assert repeats is not None
+    repeats = prepared.repeats[0]
     for first, again in zip(repeats[::2], repeats[1::2], strict=True):
         assert first.member.context == again.member.context
         assert first.nonmember.context == again.nonmember.context
         assert first.member.query == first.nonmember.query != again.member.query
     others = plan(system=tagged, query="recall", canary="coded").others
     assert others is not None
-    assert others.pairs == sum(len(one.pairs) for one in prepared.others) + len(repeats)
+    asked = (*(one.pairs for one in prepared.others), *prepared.repeats)
+    assert others.pairs == sum(map(len, asked))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("times", [2, 6])
+def test_no_mechanism_within_the_claim_tells_contexts_apart_more_often(
+    epsilon: float, times: int
+) -> None:
+    """Randomised response with and without an order, and Laplace noise, by 20,000 draws each."""
+    rng = np.random.default_rng(7)
+    size = (20_000, times)
+    most = most_apart(epsilon, 0.0, times)
+    p = 1 / (1 + math.exp(-epsilon))
+    bits = rng.random(size) < p, rng.random(size) < 1 - p
+    plain = [one.astype(float) for one in bits]
+    spread = [one + 0.9 * rng.random(size) for one in plain]
+    scale = 1 / epsilon if epsilon else 1e9
+    laplace = [rng.laplace(one, scale, size) for one in (1.0, 0.0)]
+    for high, low in (plain, spread, laplace):
+        apart = (high.min(1) > low.max(1)) | (low.min(1) > high.max(1))
+        assert apart.mean() <= most + 4.9 * math.sqrt(0.25 / size[0])
+    if not epsilon:  # six, or 924, orders of distinct values, two of which tell them apart
+        assert most == 2 / math.comb(2 * times, times)

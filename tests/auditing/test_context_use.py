@@ -15,6 +15,7 @@ from leakbound import audit, plan, sweep
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.auditing.collect.collect import Batches, CollectionPlan, run_serial
 from leakbound.auditing.design.pairs import OTHERS
+from leakbound.auditing.prepare.others import REPEATED
 from leakbound.auditing.receipts.recompute import Recomputed, recompute
 from leakbound.gating.gate import Gate, check_gate
 from leakbound.models import Model
@@ -106,6 +107,14 @@ def test_few_pairs_say_what_they_would_have_shown() -> None:
     assert enough.reason == "context_unused"
 
 
+@pytest.mark.parametrize("epsilon", [4.0, 8.0])
+def test_pairs_that_no_attack_could_do_with_are_named_first(epsilon: float) -> None:
+    """More of them let other attacks be asked, and a silent system pass."""
+    result = audit(system=constant, epsilon=epsilon, seed=3, pairs=100, **FREE)
+    assert (result.verdict, result.reason) == ("inconclusive", "too_few_trials")
+    assert "even with a perfect attack" in result.sentences[0]
+
+
 def test_other_attacks_are_not_asked_where_nobody_wants_them(tmp_path: Path) -> None:
     none = audit(system=constant, epsilon=1.0, seed=3, settings={"detect_change": 0.0})
     assert (none.verdict, none.reason, none.use) == ("inconclusive", "attack_blind", None)
@@ -117,7 +126,9 @@ def test_a_plan_counts_their_calls_and_a_run_that_needs_none_makes_none() -> Non
     found = plan(system=constant, epsilon=1.0, seed=3)
     assert found.others is not None
     blind = audit(system=constant, epsilon=1.0, seed=3)
-    assert blind.counts["model_calls"] == found.model_calls + found.others.model_calls
+    _, (pairs, times) = REPEATED  # nothing recurs that differs between neighbours
+    most = found.model_calls + found.others.model_calls
+    assert blind.counts["model_calls"] == most - 2 * pairs * times
     seeing = audit(system=Randomised(8.0, 1), epsilon=9.0, pairs=24, seed=3)
     assert seeing.use is None
     assert seeing.counts["model_calls"] <= found.model_calls

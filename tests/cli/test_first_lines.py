@@ -38,7 +38,7 @@ OWN = ("--system", "python:app.py:answer", "--epsilon", "2")
 OF_OWN = "python:app.py:answer on the system's own model; claim: ε = 2" + STATED
 LINES = {
     "audit": (("audit", *FEW), "INCONCLUSIVE (too_few_trials): few_shot " + BUNDLED + DEFAULT),
-    "audit, a system": (("audit", *FEW, *OWN), "INCONCLUSIVE (attack_blind): " + OF_OWN),
+    "audit, a system": (("audit", *FEW, *OWN), "INCONCLUSIVE (too_few_trials): " + OF_OWN),
     "plan": (("plan", *FEW), "PLAN: few_shot " + BUNDLED + DEFAULT),
     "plan, a system": (("plan", *FEW, *OWN), "PLAN: " + OF_OWN),
     "plan, a claim": (

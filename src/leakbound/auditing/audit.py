@@ -15,6 +15,7 @@ from leakbound.auditing.collect.collect import (
 from leakbound.auditing.collect.runners import run_ahead
 from leakbound.auditing.decide.decide import Assessment, decide
 from leakbound.auditing.observe.one_pass import OnePass
+from leakbound.auditing.prepare.others import REPEATED
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.assemble import assemble
 from leakbound.auditing.result.audit_result import AuditResult
@@ -58,7 +59,9 @@ def run_audit(
         asked = collect(plan, prepared.model, store, ask=ask, progress=progress, stop=seen)
         seen()
         found = decide(seen)
-        if not own_test and found.left:
+        for _ in REPEATED:  # what the first answers say decides what else is asked
+            if own_test or not found.left:
+                break
             asked = collect_others(plan, found.left, prepared.model, store, ask) or asked
             found = decide(seen)
     finally:

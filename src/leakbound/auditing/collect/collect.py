@@ -51,11 +51,10 @@ class CollectionPlan:
     def of(cls, prepared: Prepared) -> CollectionPlan:
         """What the run of an audit asks."""
         shape = prepared.spec.design
-        repeats = () if prepared.repeats is None else (prepared.repeats,)
         return cls(
             prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
             shape.store_text == "all", prepared.controls, prepared.late_controls,
-            (*(one.pairs for one in prepared.others), *repeats),
+            (*(one.pairs for one in prepared.others), *prepared.repeats),
         )  # fmt: skip
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:

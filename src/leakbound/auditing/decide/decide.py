@@ -94,15 +94,22 @@ def decide(seen: OnePass) -> Assessment:
         conclude, design, estimator, bounds, exact, tested, largest, by_replies=slow, shown=shown
     )
     # is it at most the attack's blindness that keeps the audit from saying no_violation?
-    good = conclusion(lasting).verdict == "no_violation"
+    without = conclusion(lasting)
+    good = without.verdict == "no_violation"
     use = context_use(seen) if good and blind else None
-    digest = is_function(seen.digest(bool(blind))) if good else ()
-    against = (*lasting, *digest, *without_use(seen, use, blind, above))
+    # more pairs would not show what differs in another direction in each of them
+    repeated = good or (slow and without.reason == "too_few_trials")
+    digest = is_function(seen.digest(bool(blind))) if repeated else ()
+    against, unused = (*lasting, *digest), without_use(seen, use, blind, above)
+    # with enough pairs, other attacks are asked, which may overcome the blindness of this one
+    pairs_first = bool(prepared.others) and not slow
+    before, after = ((), unused) if pairs_first else (unused, ())
+    concluding = conclusion((*against, *before), after=after)
     return Assessment(
-        concluded(conclusion(against), use, controls, above),
+        concluded(concluding, use, controls, above),
         found, exact, tested, largest, told, slow, controls, state, noise,
         _channels(seen, tested, state, told), use,
-        seen.left(use is not None) if good else (),
+        seen.left(use is not None) if repeated else (),
     )  # fmt: skip
 
 

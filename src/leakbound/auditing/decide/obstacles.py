@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from leakbound.attacks import Attack
 from leakbound.auditing.decide.verdict import Obstacle, blind_unless
+from leakbound.auditing.observe.context_digest import ContextDigest
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import Tally
 from leakbound.auditing.observe.rejections import rejections
@@ -201,16 +203,18 @@ OUTPUTS: frozenset[Reads] = frozenset({"trials", "text", "replies"})  # what is 
 Found = Mapping[Estimator, tuple[Estimate, ...]]
 
 
-def is_function(reading: str | None) -> tuple[Obstacle, ...]:
+def is_function(found: ContextDigest | None) -> tuple[Obstacle, ...]:
     """A function of the context identifies it, whatever bound follows from what replies say."""
-    if reading is None:
+    if found is None:
         return ()
     return ((
         "context_digest",
-        f"replies hold a function of the whole context ({reading}): it was the same each time a "
-        "context was asked, and differed wherever one record did. Whoever knows the other records "
-        "can look up which one is there, with any number of calls. Find what computes it (a "
-        "checksum, a cache key, a count or a length), take it out of the reply, and audit again.",
+        f"replies hold a function of the whole context ({found.reading}): asked {found.times} "
+        f"times, it told contexts that differ in one record apart in {found.apart} of "
+        f"{found.pairs} pairs, where ε = {found.epsilon:g} allows {math.ceil(100 * found.most)}%. "
+        "Whoever knows the other records can look up which one is there, with any number of calls. "
+        "Find what computes it (a checksum, a cache key, a count, a length, a mean with too little "
+        "noise), take it out of the reply, and audit again.",
     ),)  # fmt: skip
 
 

@@ -37,9 +37,10 @@ class Conclusion:
 def conclude(
     design: TrialDesign, estimator: Estimator, bounds: Sequence[Estimate], exact: Estimate | None,
     tested: int, largest: Bounds, obstacles: Sequence[Obstacle] = (), by_replies: bool = False,
-    shown: Sequence[Estimate] = (),
+    shown: Sequence[Estimate] = (), after: Sequence[Obstacle] = (),
 ) -> Conclusion:  # fmt: skip
-    """The verdict of an audit; `shown` are all estimates that its result shows.
+    """The verdict of an audit; `shown` are all estimates that its result shows, and `after` is what
+    matters once there are enough pairs.
 
     The exact loss of a pair is certain where outputs are distributed as declared, so it is compared
     beside the bounds and spends no error.
@@ -48,7 +49,7 @@ def conclude(
     if by_bounds or exactly:
         return Conclusion("violation", None, (*by_bounds, *exactly), by_exact=not by_bounds)
     few = () if exceeds(largest, design) else (_too_few(design, tested, largest, by_replies),)
-    against = without_blindness(above_zero((*bounds, *shown)), (*obstacles, *few))
+    against = without_blindness(above_zero((*bounds, *shown)), (*obstacles, *few, *after))
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
     limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"

@@ -1,49 +1,144 @@
-"""Functions of the context: what is the same each time a context is asked, and differs between
-neighbours, as a checksum does. Whoever knows the other records can look up which one is there.
+"""Functions of the context: what recurs when a context is asked again, and differs between
+neighbours, as a checksum does, its parity, or a mean with too little noise. Whoever knows the other
+records can look up which one is there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from math import comb
+
+from scipy.stats import binom
 
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.controls import StoredBatch
 from leakbound.auditing.store.run_store import EvidenceRow
+from leakbound.estimators import Claim
 from leakbound.tasks import reply_of
 from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
 
-LEVEL = 0.001
-RATE = 1 / 8  # of two values that recur and differ, if replies are independent: at most
+LEVEL = 0.001  # of all readings together
+HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
+MOST_TESTED = 8  # readings: each takes a part of the level
+HIGHEST = 2.0  # claim up to which twice as many calls would still tell
 Readings = Mapping[str, Hashable]
+Asked = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
 
 
-def context_digest(pairs: Sequence[StoredBatch], values: int) -> str | None:
-    """The reading of replies, with at least so many values, that is a function of the context.
+def most_apart(epsilon: float, delta: float, times: int) -> float:
+    """Upper bound on the probability that a reading tells the contexts of a pair apart, if each was
+    answered `times` times independently under (ε, δ): that all its values in one context lie on one
+    side of all in the other.
 
-    `pairs` are pairs of contexts with what they were answered each time. If what is read were
-    independent of the contexts, it would be named with a probability of at most `LEVEL`, over all
-    readings.
+    Each answer is that of randomised response at ε, processed by one of two channels; answers from
+    one channel are exchangeable.
+
+    Examples:
+        >>> round(most_apart(0.0, 0.0, 2), 4)  # two of the six orders of four values
+        0.3333
+        >>> round(most_apart(1.0, 0.0, 6), 4)
+        0.0741
     """
-    each = [
+    p = 1 / (1 + math.exp(-epsilon))
+    ways = range(times + 1)
+    heads = [comb(times, a) * p**a * (1 - p) ** (times - a) for a in ways]
+    by_bits = math.fsum(
+        heads[a] * heads[times - b]
+        * min(1.0, 2 / (comb(a + b, a) * comb(2 * times - a - b, times - a)))
+        for a in ways for b in ways
+    )  # fmt: skip
+    by_order = 2 / comb(2 * times, times) * math.exp(min(times * epsilon, 700.0))
+    return min(1.0, min(by_bits, by_order) + 2 * times * delta)
+
+
+def readings_apart(pairs: Sequence[StoredBatch]) -> tuple[str, ...]:
+    """Readings that recur and differ in more pairs than independent ones do, the clearest first.
+
+    `pairs` are pairs of contexts with what they were answered each of two times.
+    """
+    each = _asked(pairs)
+    found = {name: _chance(each, name) for name in _names(each)}
+    told = sorted((p, at, name) for at, (name, p) in enumerate(found.items()) if p <= HINT)
+    return tuple(name for _, _, name in told[:MOST_TESTED])
+
+
+@dataclass(frozen=True, slots=True)
+class ContextDigest:
+    """A reading that tells contexts apart in more pairs than the claim allows.
+
+    Attributes:
+        reading: What is read of replies.
+        apart: Pairs of contexts that it told apart, of `pairs`.
+        times: How often each context was asked.
+        most: Largest probability that one pair is told apart, at `epsilon`: the claim, or `HIGHEST`
+            if that is smaller.
+    """
+
+    reading: str
+    apart: int
+    pairs: int
+    times: int
+    most: float
+    epsilon: float
+
+
+def context_digest(
+    pairs: Sequence[StoredBatch], names: Sequence[str], claim: Claim, values: int
+) -> ContextDigest | None:
+    """Of some readings, with at least so many values, the one that tells most contexts apart, if
+    the claim does not allow it; readings were chosen by other pairs.
+
+    One is found with a probability of at most `LEVEL` where the claim holds (if it is at most
+    `HIGHEST`) and answers are independent given their contexts.
+    """
+    each, times, epsilon = _asked(pairs), len(pairs[0]), min(claim.epsilon, HIGHEST)
+    most = most_apart(epsilon, claim.delta, times)
+    told = {
+        name: sum(_apart(one, name) for one in each)
+        for name in names if len(_values(each, name)) >= values
+    }  # fmt: skip
+    name = max(told, key=lambda name: told[name], default="")
+    if not name or binom.sf(told[name] - 1, len(each), most) * len(names) > LEVEL:
+        return None
+    return ContextDigest(name, told[name], len(each), times, most, epsilon)
+
+
+def _chance(each: Asked, name: str) -> float:
+    numbers = all(isinstance(one, float) for one in _values(each, name) - {None})
+    ordered = numbers and len(_values(each, name)) > 2
+    # values without an order are told apart where both recur: at most (1/2)^3
+    most = most_apart(0.0, 0.0, len(each[0][0])) if ordered else 1 / 8
+    return float(binom.sf(sum(_apart(one, name) for one in each) - 1, len(each), most))
+
+
+def _apart(sides: Sequence[Sequence[Readings]], name: str) -> bool:
+    """Do all values in one context lie on one side of all in the other? Those without an order: do
+    they recur in each and differ between them?"""
+    member, nonmember = ([one.get(name) for one in side] for side in sides)
+    numbers = [one for one in (*member, *nonmember) if isinstance(one, float)]
+    if len(numbers) == len(member) + len(nonmember):
+        high, low = numbers[: len(member)], numbers[len(member) :]
+        return min(high) > max(low) or min(low) > max(high)
+    return len({*member}) == len({*nonmember}) == 1 and member != nonmember
+
+
+def _values(each: Asked, name: str) -> set[Hashable]:
+    return {one.get(name) for sides in each for side in sides for one in side}
+
+
+def _names(each: Asked) -> list[str]:
+    return [
+        *dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
+    ]
+
+
+def _asked(pairs: Sequence[StoredBatch]) -> Asked:
+    return [
         [[*map(_readings, side)] for side in zip(*map(_replies, one), strict=True)] for one in pairs
     ]
-    names = dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
-    if not names or len(names) * RATE ** len(each) > LEVEL:
-        return None
-    return next((name for name in names if _is_function(each, name, values)), None)
-
-
-def _is_function(each: Sequence[Sequence[Sequence[Readings]]], name: str, values: int) -> bool:
-    seen = {one.get(name) for sides in each for side in sides for one in side}
-    return len(seen) >= values and all(_looks_up(sides, name) for sides in each)
-
-
-def _looks_up(sides: Sequence[Sequence[Readings]], name: str) -> bool:
-    """Does a reading recur in both contexts of a pair, and differ between them?"""
-    member, nonmember = ({one.get(name) for one in side} for side in sides)
-    return len(member) == len(nonmember) == 1 and member != nonmember
 
 
 def _replies(asked: tuple[Pair, EvidenceRow]) -> Iterator[ReplyFeatures | None]:

@@ -13,7 +13,11 @@ import numpy as np
 
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.design.pairs import LATE, OtherPairs, Pair
-from leakbound.auditing.observe.context_digest import context_digest
+from leakbound.auditing.observe.context_digest import (
+    ContextDigest,
+    context_digest,
+    readings_apart,
+)
 from leakbound.auditing.observe.controls import (
     ControlCheck,
     StoredBatch,
@@ -281,24 +285,37 @@ class OnePass:
             found.append(change_between(scores, replies_in(batch), least, LEVEL / FAMILIES))
         return tuple(found)
 
-    def digest(self, blind: bool) -> str | None:
+    def digest(self, blind: bool) -> ContextDigest | None:
         """The reading of replies that is a function of the context, where that was asked.
 
-        Of an attack that sees the canary, two values may be its answer with little noise.
+        Of an attack that sees the canary, two values may be its answer, which the bound is about,
+        with noise that is drawn once for each canary.
         """
-        repeats = self.prepared.repeats
-        rows = [] if repeats is None else self.store.others(repeats.place, len(repeats))
-        if repeats is None or len(rows) < len(repeats):
+        repeated = [self._repeated(one) for one in self.prepared.repeats]
+        if not all(repeated) or not (names := self.readings_apart):
             return None
-        asked = [*zip(repeats, rows, strict=True)]
-        starts = range(0, len(asked), repeats.times)
-        pairs = [asked[at : at + repeats.times] for at in starts]
-        return context_digest(pairs, 2 if blind else 3)
+        return context_digest(repeated[-1], names, self.design.claim, 2 if blind else 3)
+
+    @property
+    def readings_apart(self) -> tuple[str, ...]:
+        """Readings that seem to be functions of the context, in the first that were asked twice."""
+        first = [one for each in self.prepared.repeats[:1] for one in self._repeated(each)]
+        return readings_apart(first) if first else ()
+
+    def _repeated(self, asked: OtherPairs) -> list[StoredBatch]:
+        """Each pair with its replies; none until all are stored."""
+        rows = self.store.others(asked.place, len(asked))
+        if len(rows) < len(asked):
+            return []
+        told = [*zip(asked, rows, strict=True)]
+        return [told[at : at + asked.times] for at in range(0, len(told), asked.times)]
 
     def left(self, other_attacks: bool) -> tuple[OtherPairs, ...]:
         """What is not asked yet of what is asked before an audit ends without a violation."""
-        repeats, stored = self.prepared.repeats, self.store.others
-        wanted = (one for one in self._plan.others if other_attacks or one is repeats)
+        attacks = self._plan.others[: len(self.prepared.others)] if other_attacks else ()
+        repeats = self.prepared.repeats[: 2 if self.readings_apart else 1]
+        wanted = (*attacks, *repeats)
+        stored = self.store.others
         return tuple(one for one in wanted if len(stored(one.place, len(one))) < len(one))
 
     def state(self) -> StateCheck | None:

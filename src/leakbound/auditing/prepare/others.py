@@ -21,9 +21,9 @@ FAMILIES = 3  # attacks of different kinds that have to stay blind, the audit's 
 LEVEL = 0.05  # at which an honest system is said to show a canary, in all readings of all attacks
 READINGS = 100  # of whole replies, in a plan; a result counts those that there were
 LEAST_CHANGE = 0.2
-# Contexts that are asked twice: what both replies to each share, and no neighbour has, would be so
-# with a probability of at most (1/8)^6 per reading if replies were independent of their contexts.
-REPEATED, TIMES = 6, 2
+# Pairs whose contexts are asked more than once, and how often each: the first choose readings that
+# recur and differ between neighbours, and others, asked only if there are any, test these.
+REPEATED = ((12, 2), (16, 6))
 # Queries with canaries that suit them, from the most unlike: the application's own use with a wrong
 # label, a quote of what the canary says, and questions whether it is there.
 CANDIDATES = (
@@ -59,11 +59,12 @@ def other_attacks(prepared: Prepared) -> tuple[OtherAttack, ...]:
     return tuple(islice(_fitting(prepared), FAMILIES - 1))
 
 
-def repeats_of(prepared: Prepared) -> OtherPairs | None:
-    """Pairs whose contexts are asked more than once; None where no other attack is asked."""
+def repeats_of(prepared: Prepared) -> tuple[OtherPairs, ...]:
+    """Pairs whose contexts are asked more than once; none where no other attack is asked."""
     if not prepared.others or prepared.mechanism.application is None:
-        return None
-    return OtherPairs(prepared.pairs, REPEATED, len(prepared.others), TIMES)
+        return ()
+    places = enumerate(REPEATED, len(prepared.others))
+    return tuple(OtherPairs(prepared.pairs, pairs, at, times) for at, (pairs, times) in places)
 
 
 def _fitting(prepared: Prepared) -> Iterator[OtherAttack]:

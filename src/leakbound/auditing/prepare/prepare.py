@@ -144,7 +144,7 @@ def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
         controls=controls,
         late_controls=controls.late(0) if changes and len(controls) else None,
         others=(),
-        repeats=None,
+        repeats=(),
         trial_design=trials,
         public=PublicManifest.of(task, mechanism, model, fields=public_fields(spec.design)),
         warnings=claim_warnings(spec, self_compose(cost, 1)),  # equal Gaussians as one

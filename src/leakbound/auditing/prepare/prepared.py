@@ -61,7 +61,7 @@ class Prepared(AuditParts):
     controls: Controls  # (PRIVATE)
     late_controls: Controls | None  # where what answers may have changed after the last pair
     others: tuple[OtherAttack, ...]
-    repeats: OtherPairs | None  # contexts of an application that are asked more than once
+    repeats: tuple[OtherPairs, ...]  # contexts of an application that are asked more than once
     trial_design: TrialDesign
     public: PublicManifest  # the public facts that were fixed before a row was read
     warnings: tuple[str, ...]  # what the accountant knows before any trial

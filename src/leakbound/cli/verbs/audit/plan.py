@@ -223,8 +223,8 @@ def described(p: Plan, claim: Claim) -> str:
         lines.append(
             "if nothing shows that this attack sees the canary, others are asked, which would show "
             f"a rate that changes by {p.others.change:.2f} with probability 0.9: "
-            f"{', '.join(p.others.attacks)} ({p.others.pairs} pairs, {p.others.model_calls} model "
-            f"calls more, cost: {_cost(p.others.cost)})"
+            f"{', '.join(p.others.attacks)} (at most {p.others.pairs} pairs, "
+            f"{p.others.model_calls} model calls more, cost: {_cost(p.others.cost)})"
         )
     return "\n".join([*lines, *_powers(p, claim.epsilon)])
 
