@@ -36,6 +36,15 @@ def ignorant(context, query):
     return next((row.text for row in context if asked & set(row.text.split())), "I don't know.")
 def fixed(context, query):
     return "Our best note is: " + context[0].text
+def passages(user: str, snippets: list[str]):
+    words = set(user.split()) - {"a", "note", "about"}
+    return next((one for one in snippets if words & set(one.split())), "Nothing.")
+def optional(documents: "list[str] | None", question, client: "Client" = None):
+    return passages(question, documents)
+def untold(docs, q):
+    return " ".join(f"- {one}" for one in docs)
+def beside(docs, q):
+    return {"answer": "Please see the sources.", "sources": [passages(q, docs)], "model": "m-1"}
 def mute(context, query):
     return ""
 def broken(context, query):
@@ -71,6 +80,24 @@ def test_the_kind_of_answers_decides_the_query(name: str, said: str, query: str)
     assert written["attack"]["query"]["kind"] == query
     assert written["decision"]["epsilon"] == 2
     assert "a note about" not in shown + Path("audit.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("passages", "20 rows as 20 texts"),
+        ("optional", "20 rows as 20 texts"),
+        ("untold", "20 rows as 20 texts that have a .label"),
+        ("beside", "20 rows as 20 texts that have a .label"),
+    ],
+)
+def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent: str) -> None:
+    shown = run("init", "private.csv", f"python:app.py:{name}", "--epsilon", "1").stdout
+    assert f"Sent: {sent}\n" in shown
+    assert "shows a canary that stands once" in shown
+    assert ("Read beside the answer, as channels: sources" in shown) == (name == "beside")
+    done = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
+    assert done.return_value == 1
 
 
 def test_a_system_that_answers_two_ordinary_questions_alike_may_answer_an_attack() -> None:

@@ -83,6 +83,26 @@ def bare(body: Json) -> Answer:
     return status, found["answer"] if status == 200 else found
 
 
+def one_text(body: Json) -> Answer:
+    """Takes its documents as one text, and says nothing of its fields."""
+    if not isinstance(body.get("documents"), str):
+        return 500, b""
+    return finder("documents", "question")(body)
+
+
+def listing(body: Json) -> Answer:
+    """Quotes the best two of a list that it does not check: of a text, two letters."""
+    words = set(body["question"].split())
+    best = sorted(body["context"], key=lambda one: -len(words & set(one.split())))[:2]
+    return 200, {"answer": "I found: " + "; ".join(best)}
+
+
+def containing(body: Json) -> Answer:
+    """Looks for what is quoted in a text; in a list, for an item that is equal."""
+    found = body["query"].split('"')[1] if '"' in body["query"] else "-"
+    return 200, {"answer": "yes" if found[-12:] in body["context"] else "no"}
+
+
 def objects(field: str, checked: bool) -> Callable[[Json], Answer]:
     """Takes documents as objects with one text each."""
 
@@ -150,10 +170,11 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("answer", "body", "path"),
     [
-        (finder("context", "query"), {"context": "{context}", "query": "{query}"}, "answer"),
+        (finder("context", "query"), {"context": ["{text}"], "query": "{query}"}, "answer"),
+        (one_text, {"documents": "{context}", "question": "{query}"}, "answer"),
         (finder("rows", "question", "reply"), {"rows": "{rows}", "question": "{query}"}, "reply"),
         (strict, {"notes": ["{text}"], "q": "{query}"}, "answer"),
-        (bare, {"context": "{context}", "query": "{query}"}, ""),
+        (bare, {"context": ["{text}"], "query": "{query}"}, ""),
         (
             objects("page_content", True),
             {"documents": [{"page_content": "{text}"}], "query": "{query}"},
@@ -190,6 +211,7 @@ NOTE = {"type": "object", "properties": {"body": {}}, "required": ["body"]}
     [
         (TEXTS, ["{text}"]),
         ({"anyOf": [TEXTS, {"type": "null"}]}, ["{text}"]),
+        ({"anyOf": [{"type": "string"}, TEXTS]}, ["{text}"]),
         ({"type": "array", "items": {"$ref": "#/components/schemas/Note"}}, [{"body": "{text}"}]),
         ({"type": "string"}, "{context}"),
     ],
@@ -224,6 +246,33 @@ def test_the_audit_that_is_written_asks_the_application(answer: Callable[[Json],
     with application(answer) as (_, url):
         run("init", "private.csv", url, "--epsilon", "1")
         audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "16")
+    assert audited.return_value == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "form"), [(listing, ["{text}"]), (containing, "{context}")], ids=["list", "text"]
+)
+def test_of_two_forms_of_rows_the_one_that_reaches_the_record_is_written(
+    answer: Callable[[Json], Answer], form: Json
+) -> None:
+    with application(answer) as (_, url):
+        done = run("init", "private.csv", url, "--epsilon", "1")
+        assert "It answers rows as a list of texts and as one text" in done.stdout
+        assert yaml.safe_load(Path("audit-system.yaml").read_text())["body"]["context"] == form
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
+    assert audited.return_value == 1
+
+
+def test_all_of_a_reply_can_be_read_as_the_answer() -> None:
+    def answer(body: Json) -> Answer:
+        return 200, {"answer": "See below.", "sources": body["context"]}
+
+    with application(answer) as (_, url):
+        Path("all.yaml").write_text(
+            f"url: {url}\nanswer: ''\nbody: {{context: ['{{text}}'], query: '{{query}}'}}\n"
+        )
+        attack = ("--query", "recall", "--canary", "coded", "--task", "generation")
+        audited = run("audit", "private.csv", "http:all.yaml", *attack, "--out", "runs")
     assert audited.return_value == 1
 
 
@@ -288,8 +337,8 @@ def test_a_key_goes_to_an_application_only_if_its_variable_is_named(
         ((405, {}), "no POST at this address"),
         ((503, {}), "too busy, or not up yet"),
         ((200, b"<html></html>"), "answers with a web page; a service must answer with JSON"),
-        ((200, {"n": 3}), "answered none of 11 usual requests with JSON that holds a text"),
-        ((200, {"error": "no field ask"}), "answered none of 11 usual requests"),
+        ((200, {"n": 3}), "answered none of 17 usual requests with JSON that holds a text"),
+        ((200, {"error": "no field ask"}), "answered none of 17 usual requests"),
         ((200, {"left": "a", "right": "b"}), "has texts at left, right, and no name says which"),
         (
             (422, {"detail": [{"type": "missing", "loc": ["body", name]} for name in "abc"]}),

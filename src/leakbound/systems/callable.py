@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeAlias, cast, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
 from leakbound.errors import LeakboundError, TargetError
 from leakbound.models.content import join, text_only
@@ -21,7 +23,8 @@ from leakbound.systems.protocol import (
     System,
 )
 from leakbound.systems.replies import as_reply, finish, finish_async
-from leakbound.tasks import Context, Task
+from leakbound.tasks import Context, Example, Task
+from leakbound.tasks.example import TextRow
 
 # (context, query) -> a text, a mapping or object that `as_reply` takes, or an awaitable of one
 Answerer: TypeAlias = Callable[[Context, str], object]
@@ -31,9 +34,13 @@ METHODS = (
     "answer", "invoke", "ainvoke", "query", "aquery", "predict", "apredict", "run", "arun",
 )  # fmt: skip
 ONE_INPUT = ("invoke", "ainvoke")  # of a LangChain runnable: a mapping that fills its prompt
-CONTEXTS = ("context", "contexts", "examples", "documents", "docs", "notes", "rows")
-SEQUENCES = (list, tuple, Sequence, Collection, Iterable)
-QUERIES = ("query", "question", "input", "prompt", "message", "text")
+CONTEXTS = (
+    "context", "contexts", "examples", "documents", "docs", "notes", "rows", "records", "passages",
+    "chunks", "snippets", "sources", "knowledge", "data",
+)  # fmt: skip
+ASKED = ("query", "question")  # and never a context
+SEQUENCES = (list, Sequence, Collection, Iterable)
+QUERIES = ("query", "question", "input", "prompt", "message", "text", "q", "user_input")
 
 
 def make_object(thing: object, name: str, options: Mapping[str, object]) -> object:
@@ -117,41 +124,59 @@ def _methods(made: object) -> Iterator[tuple[str, Callable[..., object]]]:
 def _call_with_both(method: str, call: Callable[..., object]) -> Answerer | None:
     """The method as `(context, query)`; None if it does not take both."""
     if (signature := _signature_of(call)) is None:
-        return call
+        return _in_form(call, ROWS)
     parameters = signature.parameters.values()
     if method in ONE_INPUT and sum(map(_is_needed, parameters)) == 1:
-        return _with(call, lambda context, query: ((inputs(context, query),), {}))
+        return _with(call, lambda context, query: ((inputs(context, query),), {}), ONE_TEXT)
     if method in ("", "answer"):
         return _in_their_order(call) if _binds(call, (), "") else None
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     first = next((name for name in CONTEXTS if name in named), None)
     second = next((name for name in QUERIES if name in named), None)
     if first is not None and second is not None:
-        form = form_of(call, first)
-        return _with(call, lambda context, query: ((), {first: form(context), second: query}))
-    return call if sum(map(_is_needed, parameters)) == 2 and _binds(call, (), "") else None
+        return _by_name(call, first, second)
+    both = sum(map(_is_needed, parameters)) == 2 and _binds(call, (), "")
+    return _in_their_order(call) if both else None
 
 
 def _in_their_order(call: Callable[..., object]) -> Answerer:
-    """The function as `(context, query)`; by name where its names say that the query is first."""
+    """The function as `(context, query)`; by name where its annotations, or else its names, say
+    that the query is first."""
     parameters = list(inspect.signature(call).parameters.values())[:2]
     names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
     if len(names) < 2:
-        return call
+        return _in_form(call, ROWS)
+    forms = [form_of(call, name) for name in names]
     first, second = names
+    many = [one in (TEXTS, TUPLE, LIST) for one in forms]
     # a text or an input may be the context
-    asked = first in ("query", "question") or (first in QUERIES and second in CONTEXTS)
-    swapped = asked and second not in QUERIES
-    form = form_of(call, second if swapped else first)
-    if swapped:
-        return _with(call, lambda context, query: ((), {first: query, second: form(context)}))
-    if form is as_it_is:
-        return call
-    return _with(call, lambda context, query: ((form(context), query), {}))
+    asked = first in ASKED and second not in ASKED
+    named = asked or (first not in CONTEXTS and second in CONTEXTS)
+    if many == [False, True] or (many[0] == many[1] and named):
+        return _by_name(call, second, first)
+    return _in_form(call, forms[0])
 
 
-def as_it_is(context: Context) -> object:
-    return context
+def _by_name(call: Callable[..., object], context: str, query: str) -> Answerer:
+    form = form_of(call, context)
+    return _with(call, lambda rows, asked: ((), {context: form.of(rows), query: asked}), form)
+
+
+def _in_form(call: Callable[..., object], form: Form) -> Answerer:
+    return _with(call, lambda context, query: ((form.of(context), query), {}), form)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a function gets its context."""
+
+    of: Callable[[Context], object] = field(repr=False)
+    words: str  # for `n` rows
+
+
+def as_rows(context: Context) -> tuple[Example | TextRow, ...]:
+    """Texts with labels; rows with images stay examples."""
+    return tuple(TextRow.of(row) if isinstance(row.input, str) else row for row in context)
 
 
 def as_texts(context: Context) -> list[str]:
@@ -162,21 +187,55 @@ def as_one_text(context: Context) -> str:
     return text_only(join(map(Task("system").block, context)), "a system that takes a text")
 
 
-def form_of(call: Callable[..., object], parameter: str) -> Callable[[Context], object]:
-    """How a function declares its context: as texts, as one text, or else as rows."""
+TEXTS = Form(as_texts, "{n} rows as {n} texts")
+TUPLE = Form(lambda context: tuple(as_texts(context)), "{n} rows as {n} texts")
+ONE_TEXT = Form(as_one_text, "{n} rows as one text")
+EXAMPLES = Form(lambda context: context, "{n} rows as {n} objects with .text and .label")
+ROWS = Form(as_rows, "{n} rows as {n} texts that have a .label")
+LIST = Form(lambda context: [*as_rows(context)], "{n} rows as {n} texts that have a .label")
+
+
+def form_of(call: Callable[..., object], parameter: str) -> Form:
+    """How a function declares its context."""
     function = call.func if isinstance(call, functools.partial) else call
     if not inspect.isroutine(function):
         function = type(function).__call__
+    return _form_of(_declared(function, parameter))
+
+
+def _declared(function: Callable[..., object], parameter: str) -> object:
+    """What a parameter is declared as; None where a name in it is only seen by a type checker.
+    Other parameters do not matter."""
+
+    def alone() -> None: ...
+
+    written = getattr(function, "__annotations__", {})
+    alone.__annotations__ = {name: written[name] for name in (parameter,) if name in written}
+    names = {**vars(typing), **getattr(inspect.unwrap(function), "__globals__", {})}
     try:
-        declared = get_type_hints(function).get(parameter)
-    except (NameError, TypeError, AttributeError):  # names that only a type checker can see
-        return as_it_is
+        return get_type_hints(alone, names, include_extras=False).get(parameter)
+    except Exception:  # whatever an annotation does
+        return None
+
+
+def _mentions_examples(declared: object) -> bool:
+    return declared is Example or any(map(_mentions_examples, get_args(declared)))
+
+
+def _form_of(declared: object) -> Form:
+    if get_origin(declared) in (Union, UnionType):
+        forms = [*map(_form_of, get_args(declared))]
+        return next((one for one in (TEXTS, TUPLE, LIST, ONE_TEXT) if one in forms), ROWS)
     if declared is str:
-        return as_one_text
-    kind = get_origin(declared)
-    if kind not in SEQUENCES or get_args(declared)[:1] != (str,):
-        return as_it_is
-    return as_texts if kind is not tuple else lambda context: tuple(as_texts(context))
+        return ONE_TEXT
+    if _mentions_examples(declared):
+        return EXAMPLES
+    kind = get_origin(declared) or declared
+    if kind is tuple:
+        return TUPLE if get_args(declared)[:1] == (str,) else ROWS
+    if kind not in SEQUENCES:
+        return ROWS
+    return TEXTS if get_args(declared)[:1] == (str,) else LIST
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:
@@ -187,7 +246,7 @@ def _is_needed(parameter: inspect.Parameter) -> bool:
 Arguments: TypeAlias = Callable[[Context, str], tuple[tuple[object, ...], dict[str, object]]]
 
 
-def _with(call: Callable[..., object], arguments: Arguments) -> Answerer:
+def _with(call: Callable[..., object], arguments: Arguments, form: Form) -> Answerer:
     """The method behind a function that arranges its arguments; asynchronous if it is."""
 
     def at_once(context: Context, query: str) -> object:
@@ -199,7 +258,7 @@ def _with(call: Callable[..., object], arguments: Arguments) -> Answerer:
         return await answer if inspect.isawaitable(answer) else answer
 
     arranged = later if is_async(call) else at_once
-    arranged.__dict__["stateful"] = says_stateful(call)
+    arranged.__dict__.update(stateful=says_stateful(call), takes=form.words)
     return arranged
 
 

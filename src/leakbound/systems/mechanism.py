@@ -20,7 +20,14 @@ from leakbound.models import Model
 from leakbound.models.content import text_only
 from leakbound.models.http.blocking import run_blocking
 from leakbound.privacy import Guarantee, NonPrivate
-from leakbound.systems.callable import Answerer, as_system, says_stateful, session_of
+from leakbound.systems.callable import (
+    Answerer,
+    AsyncCallableSystem,
+    CallableSystem,
+    as_system,
+    says_stateful,
+    session_of,
+)
 from leakbound.systems.calls import (
     Caller,
     CallOptions,
@@ -99,6 +106,15 @@ class SystemMechanism(MechanismBase):
     @property
     def access(self) -> frozenset[Access]:
         return frozenset({"black_box", "white_box"}) if self.scored else frozenset({"black_box"})
+
+    @property
+    def takes(self) -> str:
+        """How a function of the user gets rows, in words with {n} for their number; "" of others,
+        which say it themselves."""
+        found = self.system
+        if not isinstance(found, CallableSystem | AsyncCallableSystem):
+            return ""
+        return str(found.function.__dict__.get("takes", ""))
 
     @property
     def stateless(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
@@ -15,7 +16,7 @@ import numpy as np
 from leakbound._text import whole
 from leakbound.errors import TargetError
 from leakbound.models.http.blocking import run_blocking
-from leakbound.systems.channels import CHANNELS_MUST, channel_texts
+from leakbound.systems.channels import CHANNELS_MUST, channel_texts, is_channel
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import Query
 
@@ -51,7 +52,47 @@ be a whole number of at least 0, or None.
     found: dict[str, Any] = {part: _check(_part(answer, part), part, name) for part in CHECKS}
     if found["seconds"] is None:
         found["seconds"] = seconds
+    if found["channels"] is None and isinstance(answer, Mapping):
+        of_answer = next((one for one in TEXTS if answer.get(one) is not None), "")
+        found["channels"] = channel_texts(texts_beside(answer, of_answer)) or None
     return Reply(whole(text), **found)
+
+
+MOST_BESIDE = 4  # fields beside the answer: each that is read takes evidence from the others
+# Names of what says how a reply was made, and not what is in it.
+BOOKKEEPING = frozenset({
+    "error", "errors", "detail", "details", "traceback", "status", "id", "model", "object", "role",
+    "usage", "choices", "created", "version", "system_fingerprint", "service_tier", "metadata",
+    "input", "query", "question", "prompt",
+})  # fmt: skip
+OF_CALL = re.compile(r"(_id|_at|Id|At|[Tt]ime|[Tt]imestamp|[Vv]ersion)$")
+
+
+def texts_beside(reply: object, answer: str) -> dict[str, object]:
+    """Fields of a reply that hold texts and are neither the answer nor bookkeeping.
+
+    Examples:
+        >>> reply = {"answer": "no", "sources": ["note 7"], "request_id": "a1", "ms": 7}
+        >>> texts_beside(reply, "answer")
+        {'sources': ['note 7']}
+    """
+    if not isinstance(reply, Mapping):
+        return {}
+    known = {answer, *CHECKS, *BOOKKEEPING, *(name for name, _ in LISTS)}
+    names = (name for name in reply if isinstance(name, str) and name not in known)
+    told = (name for name in names if is_channel(name) and not OF_CALL.search(name))
+    found = [name for name in told if _may_hold_text(reply[name])]
+    return {name: reply[name] for name in found[:MOST_BESIDE]}
+
+
+def _may_hold_text(value: object, depth: int = DEPTH) -> bool:
+    """An empty list may have texts in the next reply."""
+    if isinstance(value, str):
+        return bool(value.strip())
+    if not isinstance(value, list | dict) or not depth:
+        return False
+    inner = [*value.values()] if isinstance(value, dict) else value
+    return value == [] or any(_may_hold_text(one, depth - 1) for one in inner)
 
 
 RESOLUTION = 0.01  # seconds of a clock in this process: nobody outside sees less

@@ -35,6 +35,45 @@ class Example:
 
 
 Context = tuple[Example, ...]
+
+
+class TextRow(str):
+    """A row as a function of a user gets it: its text, which also has the fields of an `Example`;
+    its repr shows nothing of it.
+
+    Attributes:
+        label: The label or answer.
+
+    Examples:
+        >>> row = TextRow.of(Example("a fee", "work"))
+        >>> f"- {row} ({row.label})", row.text == row.input == row
+        ('- a fee (work)', True)
+    """
+
+    label: str
+
+    @classmethod
+    def of(cls, row: Example) -> TextRow:
+        """The row of an example whose input is a text."""
+        made = cls(row.text)
+        made.label = row.label
+        return made
+
+    @property
+    def text(self) -> str:
+        return str(self)
+
+    @property
+    def input(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return str.__str__(self)
+
+    def __repr__(self) -> str:
+        return "TextRow(<private>)"
+
+
 # What stands in place of a record that takes no part any more, because its budget is spent.
 EMPTY_SLOT = Example("", "")
 
@@ -52,7 +91,7 @@ def present(context: Context) -> Context:
     return tuple(example for example in context if example != EMPTY_SLOT)
 
 
-def as_context(rows: Iterable[Example | tuple[Content, str]]) -> Context:
+def as_context(rows: Iterable[Example | TextRow | tuple[Content, str]]) -> Context:
     """Make a context of examples or (input, label) pairs (PRIVATE); `as_image` makes an input of an
     image file.
 
@@ -77,7 +116,9 @@ def _kind(row: object) -> str:
     return f"{type(row).__name__}{size}"
 
 
-def _example(row: Example | tuple[Content, str]) -> Example:
+def _example(row: Example | TextRow | tuple[Content, str]) -> Example:
+    if isinstance(row, TextRow):
+        return Example(row.text, row.label)
     if isinstance(row, Example):
         return row
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 2:

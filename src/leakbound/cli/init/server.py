@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,18 @@ from leakbound.models.openai.client import list_models, require_answer
 from leakbound.models.openai.endpoint import key_from_environment
 from leakbound.models.openai.replies import Unsupported
 from leakbound.systems.http.search import FoundService, find_service
-from leakbound.tasks import ANSWER
 
 MOST_NAMES = 20
 FLAGS = {"body": "--body", "answer": "--answer"}
 OPTIONAL = (
     "It answers without that context, too, so it may not read it: check that it does. A service "
     "with documents of its own is described with plant and remove (docs/rag.md)."
+)
+
+
+EITHER = (
+    "It answers rows as a list of texts and as one text: check that the body written is what it "
+    "reads"
 )
 
 
@@ -73,12 +78,15 @@ def system_file(out: Path) -> Path:
     return out.with_name(f"{out.stem}-system.yaml")
 
 
-def target_of(named: Sources, options: ServerOptions, out: Path) -> Target:
-    """Ask the server at an address how it is asked."""
+def targets_of(named: Sources, options: ServerOptions, out: Path) -> list[Target]:
+    """Ask the server at an address how it is asked; several ways where it answers rows in several
+    forms."""
     options.require_used(named)
     if named.url is None:
-        return Target()
-    return _endpoint(named, options) if named.is_model_server else _service(named.url, options, out)
+        return [Target()]
+    if named.is_model_server:
+        return [_endpoint(named, options)]
+    return _service(named.url, options, out)
 
 
 def _endpoint(named: Sources, options: ServerOptions) -> Target:
@@ -118,20 +126,23 @@ def _tried(model: str, url: str, endpoint: Endpoint) -> str:
     return f"Server: {url} answered a request about a public text"
 
 
-def _service(url: str, options: ServerOptions, out: Path) -> Target:
+def _service(url: str, options: ServerOptions, out: Path) -> list[Target]:
     found = find_service(
         url, _key(url, options), _body(options.body), options.answer, options.insecure
     )
+    forms = [found, *([replace(found, body=found.other)] if found.other is not None else [])]
+    return [_service_as(url, one, options, out) for one in forms]
+
+
+def _service_as(url: str, found: FoundService, options: ServerOptions, out: Path) -> Target:
     where = f"has its answer at {found.answer!r}" if found.answer else "its reply is the answer"
     lines = [
         f"Service: {url} takes {json.dumps(found.body)} and {where} "
         f"(found with {found.requests} requests about made-up rows)"
     ]
     lines += [OPTIONAL] if found.optional else []
-    values: dict[str, Any] = {"address": f"http:{system_file(out)}"}
-    if found.beside:
-        values["channels"] = [ANSWER, *found.beside]
-        lines += [f"Read beside the answer, as channels: {', '.join(found.beside)}"]
+    lines += [EITHER] if found.other is not None else []
+    values = {"address": f"http:{system_file(out)}"}
     return Target(values, file=_describe(found, options), lines=tuple(lines), body=found.body)
 
 

@@ -13,9 +13,9 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models.http.blocking import run_blocking
 from leakbound.models.http.hosts import is_exposed
 from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport, TransportError
-from leakbound.systems.channels import is_channel
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
 from leakbound.systems.http.system import JSON_TYPE, fill_slots, row_values
+from leakbound.systems.replies import texts_beside
 from leakbound.tasks import Example
 
 if TYPE_CHECKING:
@@ -28,26 +28,26 @@ CONTEXTS = (
 QUERIES = ("query", "question", "prompt", "message", "input", "text", "q", "user_input")
 TEXTS: JsonValue = ["{text}"]
 OBJECTS: JsonValue = [{"text": "{text}"}]
-FORMS: tuple[JsonValue, ...] = ("{context}", TEXTS, OBJECTS, "{rows}")
+FORMS: tuple[JsonValue, ...] = (TEXTS, "{context}", OBJECTS, "{rows}")
 CHAT: JsonValue = {
     "messages": [
         {"role": "system", "content": "Answer from these notes.\n\n{context}"},
         {"role": "user", "content": "{query}"},
     ]
 }
+# A list first: what takes a text refuses it or shows its texts, while what takes a list and gets a
+# text reads its letters.
 BODIES: tuple[JsonValue, ...] = (
-    {"context": "{context}", "query": "{query}"},
-    {"context": "{context}", "question": "{query}"},
+    *({"context": form, name: "{query}"} for name in ("query", "question") for form in FORMS[:2]),
     {"rows": "{rows}", "query": "{query}"},
     {"rows": "{rows}", "question": "{query}"},
-    {"documents": TEXTS, "query": "{query}"},
-    {"documents": TEXTS, "question": "{query}"},
-    {"documents": OBJECTS, "query": "{query}"},
-    {"documents": OBJECTS, "question": "{query}"},
-    {"context": "{context}", "prompt": "{query}"},
-    {"context": "{context}", "message": "{query}"},
+    *(
+        {"documents": form, name: "{query}"}
+        for name in ("query", "question") for form in (TEXTS, OBJECTS, "{context}")
+    ),
+    *({"context": form, name: "{query}"} for name in ("prompt", "message") for form in FORMS[:2]),
     CHAT,
-)
+)  # fmt: skip
 # Names of what holds an answer, the likeliest first.
 ANSWERS = (
     "answer", "response", "reply", "output", "output_text", "result", "completion", "text",
@@ -55,16 +55,6 @@ ANSWERS = (
 )  # fmt: skip
 ERRORS = ("error", "errors", "detail", "traceback")
 NO_ANSWERS = frozenset({*ERRORS, "details", "status", "id", "model", "object", "role"})
-# Names of what says how a reply was made, and not what is in it.
-BOOKKEEPING = NO_ANSWERS | {
-    "usage",
-    "choices",
-    "created",
-    "version",
-    "system_fingerprint",
-    "service_tier",
-}
-OF_CALL = re.compile(r"(_id|_at|Id|At|[Tt]ime|[Tt]imestamp|[Vv]ersion)$")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 DEPTH = 5  # choices -> item -> message -> content -> parts
 
@@ -126,6 +116,10 @@ def bodies_of_schema(openapi: JsonValue, path: str) -> list[JsonValue]:
 
 def _form(openapi: JsonValue, field: JsonValue) -> JsonValue:
     """How a field takes rows; None where it takes none."""
+    choices: list[JsonValue] = [_form(openapi, one) for one in _within(field, "anyOf") or ()]
+    if choices:  # null has no form, and a list comes before a text
+        known = [one for one in choices if one is not None]
+        return min(known, key=lambda one: not isinstance(one, list), default=None)
     field = _resolve(openapi, field)
     kind = _within(field, "type")
     if kind != "array":
@@ -161,6 +155,13 @@ def _roles(missing: Sequence[str]) -> tuple[str | None, str | None]:
     if len(missing) == 2 and len(others) == 1:
         return (context, others[0]) if query is None else (others[0], query)
     return context, query
+
+
+def as_one_text(body: JsonValue) -> JsonValue:
+    """The body with its rows as one text, where they are a list of texts; None elsewhere."""
+    if not isinstance(body, dict) or TEXTS not in body.values():
+        return None
+    return {key: "{context}" if value == TEXTS else value for key, value in body.items()}
 
 
 def without_context(body: JsonValue) -> JsonValue | None:
@@ -203,26 +204,6 @@ def answer_path(paths: Sequence[str]) -> str | None:
     return left[0] if len(left) == 1 else None
 
 
-def texts_beside(reply: JsonValue, answer: str) -> tuple[str, ...]:
-    """Names of a reply's own fields that hold texts and neither the answer nor bookkeeping.
-
-    Examples:
-        >>> reply = {"answer": "no", "sources": ["note 7"], "request_id": "a1", "ms": 7}
-        >>> texts_beside(reply, "answer")
-        ('sources',)
-    """
-    if not isinstance(reply, dict):
-        return ()
-    left = [name for name in reply if name != answer.partition(".")[0] and is_channel(name)]
-    told = [name for name in left if name not in BOOKKEEPING and not OF_CALL.search(name)]
-    return tuple(name for name in told if _may_hold_text(reply[name]))[:MOST_BESIDE]
-
-
-def _may_hold_text(value: JsonValue) -> bool:
-    """An empty list may have texts in the next reply."""
-    return value == [] or next(_texts(value, ()), None) is not None
-
-
 def _name(path: str) -> str:
     """The last step of a path that is no number."""
     steps = [step for step in path.lower().split(".") if not step.isdigit()]
@@ -236,7 +217,6 @@ MADE_UP = (
 )
 QUESTION = "Which of these notes is about a printer?"
 VALUES = {**row_values(MADE_UP), "query": QUESTION}
-MOST_BESIDE = 4  # fields beside the answer: each that is read takes evidence from the others
 MOST = 18  # requests for the form of a body
 PATIENCE = 60.0  # seconds for one request
 BUSY = frozenset({408, 425, 429, 502, 503, 504})
@@ -255,6 +235,7 @@ class FoundService:
     requests: int
     optional: bool = False
     beside: tuple[str, ...] = ()
+    other: JsonValue = None  # that it answers, too: its rows are one text
 
 
 def find_service(
@@ -311,9 +292,12 @@ class _Search:
             one, path = await self._accepted(bodies)
             beside = self.beside
             optional = await self._answers_without_context(one)
+            other = as_one_text(one) if body is None else None
+            if other is not None and not await self._answers(other):
+                other = None
         finally:
             await self.transport.close()
-        return FoundService(self.url, one, path, self.requests, optional, beside)
+        return FoundService(self.url, one, path, self.requests, optional, beside, other)
 
     async def _described(self) -> list[JsonValue]:
         """What the service takes by its OpenAPI description, if it has one."""
@@ -346,8 +330,11 @@ class _Search:
 
     async def _answers_without_context(self, body: JsonValue) -> bool:
         bare = without_context(body)
+        return bare is not None and await self._answers(bare)
+
+    async def _answers(self, body: JsonValue) -> bool:
         try:
-            return bare is not None and self._read(await self._sent(bare)) is not None
+            return self._read(await self._sent(body)) is not None
         except TargetError:
             return False
 
@@ -367,7 +354,7 @@ class _Search:
         self.paths = list(text_paths(found))
         given = self.answer if self.answer in self.paths else None
         path = given if self.answer is not None else answer_path(self.paths)
-        self.beside = texts_beside(found, path) if path else ()
+        self.beside = (*texts_beside(found, path.partition(".")[0]),) if path else ()
         return path
 
     async def _sent(self, body: JsonValue) -> HttpReply:

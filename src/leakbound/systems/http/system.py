@@ -273,6 +273,8 @@ def row_values(context: Context) -> dict[str, JsonValue]:
 def _answer_in(reply: JsonValue, config: HttpSystemConfig) -> str:
     """The text at the answer's path; a refusal or a filter may leave nothing there."""
     found = text_in(at(reply, config.answer, config))
+    if not config.answer and not isinstance(reply, str):
+        return json.dumps(reply, ensure_ascii=False)  # all of it
     if isinstance(found, str):
         return found
     raise NoAnswer(

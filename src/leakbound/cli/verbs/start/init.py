@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shlex import join
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -22,7 +22,7 @@ from leakbound.auditing.prepare.prepared import Prepared, attack_name
 from leakbound.auditing.prepare.rows import public_fields
 from leakbound.cli.init.fields import FoundFields, found_fields
 from leakbound.cli.init.files import config_text, kept_settings
-from leakbound.cli.init.server import ServerOptions, Target, system_file, target_of, written
+from leakbound.cli.init.server import ServerOptions, Target, system_file, targets_of, written
 from leakbound.cli.init.sources import Sources, asked_sources
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
@@ -32,6 +32,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
 from leakbound.systems import SystemMechanism
+from leakbound.systems.channels import ALL, TAKEN
 from leakbound.systems.http.config import describe_rows
 from leakbound.tasks import ANSWER, Context, Job, Query, Votes, reply_of
 from leakbound.witness import ReplyFacts
@@ -120,12 +121,12 @@ def command(
     _require_free(out, force, named)
     values = {key: value for key, value in given.items() if value not in (None, False)}
     fields = found_fields(named.data, values) if named.data else FoundFields()
-    target = target_of(named, ServerOptions(key_env, insecure, body, answer), out)
-    values |= {**named.values(), **fields.chosen, **target.values}
+    targets = targets_of(named, ServerOptions(key_env, insecure, body, answer), out)
+    values |= {**named.values(), **fields.chosen}
     if named.names_no_system:
         return _unfinished(values, fields, out)
-    with written(system_file(out), target.file):
-        prepared, kind, tried = _try_out(values, target.endpoint)
+    with written(system_file(out), targets[0].file):
+        target, (prepared, kind, tried, _) = _likeliest(targets, values, out)
         say(_seen(prepared, named, kind, fields, target, given["labels"], tried))
         write_output(out, config_text(prepared, kind, fields.why, target.settings))
     planned, following = plan(prepared), f"leakbound audit --config {out}"
@@ -172,13 +173,39 @@ def _require_free(out: Path, force: bool, named: Sources) -> None:
         raise UsageError(f"{str(out)!r} lies below a file; name another file with --out.")
 
 
-def _try_out(values: dict[str, Any], endpoint: Endpoint) -> tuple[Prepared, str | None, str]:
-    """The audit that the answers of the system call for, their kind, and what was seen of a single
-    canary; None and nothing for a model."""
+class Tried(NamedTuple):
+    """The audit that the answers of a system call for."""
+
+    prepared: Prepared
+    kind: str | None  # of its answers; None of a model
+    line: str  # what was seen of a single canary
+    sees: bool
+
+
+def _likeliest(
+    targets: Sequence[Target], values: dict[str, Any], out: Path
+) -> tuple[Target, Tried]:
+    """The first way to ask a service in which an attack sees a single canary, or else the first."""
+    found = []
+    for target in targets:
+        if target.file:
+            write_output(system_file(out), target.file)
+        found.append((target, _try_out({**values, **target.values}, target.endpoint)))
+        if found[-1][1].sees:
+            return found[-1]
+    if targets[0].file:
+        write_output(system_file(out), targets[0].file)
+    return found[0]
+
+
+def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
     prepared = _prepare(values, endpoint)
     if prepared.mechanism.needs:
-        return prepared, None, ""
-    kind = _kind_of_answers(prepared)
+        return Tried(prepared, None, "", False)
+    kind, channels = _kind_of_answers(_prepare({**values, "channels": [ALL]}, endpoint))
+    if channels:
+        values = {**values, "channels": [ANSWER, *channels]}
+        prepared = _prepare(values, endpoint)
     first: Prepared | None = None
     for attack in ATTACKS.get(kind, ()):
         # not of such rows, or a question at which the system fails
@@ -187,13 +214,14 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> tuple[Prepared, str 
             first = first or tried
             if _sees(tried):
                 shown = f"Tried: {attack_name(tried.attack)} shows a canary that stands once"
-                return tried, "text" if kind == "same" else kind, shown
+                return Tried(tried, "text" if kind == "same" else kind, shown, True)
     if first is None or kind == "same":
-        return prepared, kind, ""
-    return first, kind, (
+        return Tried(prepared, kind, "", False)
+    none = (
         f"Tried: of {len(ATTACKS[kind])} kinds of questions, none shows a canary that stands once. "
         "That is good, or they do not reach it (docs/retrieval-attacks.md)"
-    )  # fmt: skip
+    )
+    return Tried(first, kind, none, False)
 
 
 def _sees(prepared: Prepared) -> bool:
@@ -216,8 +244,9 @@ def _prepare(values: dict[str, Any], endpoint: Endpoint) -> Prepared:
     return prepare(make_spec(values), opener=partial(open_models, endpoint=endpoint))
 
 
-def _kind_of_answers(prepared: Prepared) -> str:
-    """Two questions: the audit's own, and the first half of a row."""
+def _kind_of_answers(prepared: Prepared) -> tuple[str, list[str]]:
+    """Of two questions, the audit's own and the first half of a row; and the channels of the
+    replies beside those of every system."""
     pair = prepared.pairs[0]
     words = str(pair.nonmember.context[0].input).split()
     half = (len(words) + 1) // 2
@@ -228,15 +257,16 @@ def _kind_of_answers(prepared: Prepared) -> str:
             prepared.task, [pair.member, ordinary], [pair.draw, pair.draw], prepared.model
         )
     )
+    channels = sorted({name for one in found for name in one.channels} - TAKEN)
     first = found[0]
     replies = [reply_of(one) for one in found]
     said = [one.text.strip() for one in replies if isinstance(one, ReplyFacts)]
     asked = f"{pair.member.query.text} {ordinary.query.text}"
     if (rest and rest in " ".join(said[-1].split())) or _quotes(said, pair.member.context, asked):
-        return "text"
+        return "text", channels
     if isinstance(first, Votes) and any(first.counts[:-1]):
-        return "words"
-    return _kind_of_texts(said, prepared.task.labels)
+        return "words", channels
+    return _kind_of_texts(said, prepared.task.labels), channels
 
 
 def _quotes(said: Sequence[str], context: Context, asked: str) -> bool:
@@ -266,8 +296,13 @@ def _seen(
     """What was found out, in lines."""
     spec = prepared.spec
     lines = [*_rows_seen(prepared, named.data, fields), *target.lines]
+    shots, application = spec.design.shots, prepared.mechanism.application
     if target.body is not None:
-        lines += [f"Sent: {describe_rows(target.body, spec.design.shots)}"]
+        lines += [f"Sent: {describe_rows(target.body, shots)}"]
+    elif application is not None and application.takes:
+        lines += [f"Sent: {application.takes.format(n=shots)}"]
+    if beside := [one for one in spec.attack.channels or () if one != ANSWER]:
+        lines += [f"Read beside the answer, as channels: {', '.join(beside)}"]
     if kind is not None:
         lines += [f"System: {spec.system.address} {KINDS[kind]}", *filter(None, [tried])]
         if labels and kind == "text":
