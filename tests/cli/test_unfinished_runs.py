@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,28 @@ def test_an_unfinished_run_that_is_named_decides_nothing(runs: Path, at: int) ->
     shown = json.loads(cli("verify", name, "--json", cwd=runs).stdout)
     assert not shown["runs"][0]["verification"]["finished"]
     assert shown["runs"][0]["verification"]["problems"] == []
+
+
+@pytest.mark.parametrize("size", [0, 4096], ids=["empty", "no_tables"])
+def test_a_run_that_was_stopped_before_its_first_trial_is_unfinished(
+    runs: Path, tmp_path: Path, size: int
+) -> None:
+    """Its store is a file without tables, as SQLite begins one; it was called edited."""
+    mixed = shutil.copytree(runs, tmp_path / "runs")
+    (name,) = [one for one in unfinished(mixed) if "gone" in one]
+    for file in mixed.joinpath(name).iterdir():
+        if file.name != "manifest.json":
+            file.unlink()
+    with sqlite3.connect(mixed / name / "trials.sqlite") as db:
+        if size:  # what is left of a table that was taken away again
+            db.execute("CREATE TABLE t (x)")
+            db.execute("DROP TABLE t")
+    db.close()
+    assert (mixed / name / "trials.sqlite").stat().st_size >= size
+    done = cli("verify", "runs", cwd=tmp_path)
+    assert (done.returncode, "NOT AS WRITTEN" in done.stdout) == (0, False)
+    alone = cli("verify", name, cwd=mixed)
+    assert (alone.returncode, alone.stdout.splitlines()[0]) == (3, f"UNFINISHED: {name}")
 
 
 def test_a_finished_run_whose_record_was_removed_was_edited(runs: Path, tmp_path: Path) -> None:

@@ -90,6 +90,10 @@ class Hex(Canary):
     def __post_init__(self) -> None:
         whole("digits of the canary hex", self.digits)
 
+    @property
+    def code_digits(self) -> int:
+        return self.digits
+
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
         return Example(_hex_digits(self.digits, rng), label)
 
@@ -311,6 +315,10 @@ class Coded(Canary):
     def __post_init__(self) -> None:
         whole("digits of the canary coded", self.digits)
         whole("words of the canary coded", self.words)
+
+    @property
+    def code_digits(self) -> int:
+        return self.digits
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
         """The words of `held_out` and a code of `rng`; under its own label, not `label`."""

@@ -43,6 +43,12 @@ class Canary(Protocol):
         """What it read from files that a configuration names by path only; part of a run's name."""
         return ()
 
+    @property
+    def code_digits(self) -> int:
+        """How many hexadecimal digits at the end of its text are drawn uniformly in every pair,
+        independently of all else; by default none."""
+        return 0
+
     def fit(self, rows: Context, tokenize: Callable[[str], list[str]]) -> Canary:
         """A canary that knows the private data; by default the same one.
 
@@ -149,6 +155,7 @@ class Score(Protocol):
         threshold: The rule by which its threshold is chosen by default.
         free: Whether it reads a free text, not one of a few answers.
         learns: Whether it has to be fitted on pilot pairs, which then enter no bound.
+        quotes: Whether it is 1 exactly where an answer holds the target, else 0.
         of_votes: What it is of noisy votes, whose chances are then known: the "winner", a "margin"
             between two classes or at `levels` of shares, or "none" of these.
     """
@@ -158,6 +165,7 @@ class Score(Protocol):
     threshold: ClassVar[ThresholdRule]
     free: ClassVar[bool] = False
     learns: ClassVar[bool] = False
+    quotes: ClassVar[bool] = False
     of_votes: ClassVar[Literal["winner", "margin", "none"]] = "none"
 
     def fit(self, member: Floats, nonmember: Floats) -> Score:

@@ -297,6 +297,7 @@ class ContainsCanary(_Indicator):
 
     name: ClassVar[str] = "contains_canary"
     free: ClassVar[bool] = True
+    quotes: ClassVar[bool] = True
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
         target = _normal(rendered.target)

@@ -122,6 +122,8 @@ class TrialDesign:
         assumption: How often the model notices canaries and raises false alarms, for the power.
         independence: Whether the two answers of a pair are independent of each other, given what
             came before and the two contexts: declared, assumed, or neither ("no").
+        code_chance: Largest probability that a reply which does not depend on the canary holds what
+            the score looks for in it; None if that is not known beforehand.
         first_look: Number of pairs of the first earlier result that was computed from the same
             pairs, if that number differs; 0 if that audit ended early. Stakes then have the same
             target as in that result. None if there is no such result.
@@ -148,6 +150,7 @@ class TrialDesign:
     copies: int = 0
     assumption: Assumption = PERFECT
     independence: Independence = "no"
+    code_chance: float | None = None
     first_look: int | None = None
 
     @property

@@ -10,6 +10,9 @@ It is a mixture of e-processes over the same pairs:
 - "product": the single answers of a system once more, each bet on apart. It is valid only if the
   two answers of a pair are independent of each other. Where that is declared or assumed, it has
   half of the weight of the score. It is 0 if the state check rejects.
+- "codes": whether a reply quotes the random code of the canary. How often that happens by chance
+  is known, so nothing has to be learned from the other context. It has a tenth of all weight where
+  the attack looks for such a code.
 - "witness": whole replies, i.e. free texts with their metadata, on which a witness is learned from
   earlier pairs. Its weight is one half wherever there are such replies.
 
@@ -53,6 +56,7 @@ from leakbound.estimators.witness import WitnessEvidence
 from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.arrays import Floats
 from leakbound.stats.e_values.anytime import Evidence
+from leakbound.stats.e_values.code_bet import CodeBet
 from leakbound.stats.e_values.mixture import MixedEProcess
 from leakbound.stats.e_values.product_bet import ProductBet
 from leakbound.stats.noise.votes import KnownScores
@@ -129,6 +133,8 @@ INDEPENDENT = (
 )
 WITHOUT = "epsilon_without_independence"  # the bound by everything but the product bet
 LOWER = "The attack scores lower where the canary is."
+CODES = 0.1  # weight of quoted codes, where a code is looked for: the rest gives up 0.105 of 3.0
+LONGEST = "no reply has more than a million characters"
 WITNESS = 0.5  # weight of the learned witness next to a score; it is unknown which will see more
 
 
@@ -251,6 +257,7 @@ class PairedEValues(ABC):
             return part.epsilon_paths(np.array([epsilon.epsilon]), delta)
 
         reading, assumes, details = self.reading(replay), epsilon.assumptions, epsilon.details
+        assumes = (*assumes, LONGEST) if reading.of == "codes" else assumes
         if bets_apart(self.design):
             assumes = (*assumes, INDEPENDENT.format(self.design.independence))
             if (epsilon.epsilon or 0.0) > self.design.claim.epsilon:
@@ -281,6 +288,7 @@ class EValues(PairedEValues):
     def __init__(self, design: TrialDesign) -> None:
         self.design, self._tested, self._draws = design, design.tested, 1
         self._product: ProductBet | None = None
+        self._codes: CodeBet | None = None
         self._mixed = self._mixture({"score": 1.0})
         self._few = thin(design.thresholds)
         self._columns = ServedColumns(self._few, np.asarray(design.levels, float))
@@ -297,7 +305,15 @@ class EValues(PairedEValues):
         parts = {name: (weight, self._part(name, weight)) for name, weight in weights.items()}
         return MixedEProcess(self._tested, parts, self.design.confidence)
 
-    def _part(self, name: str, weight: float) -> stats.EProcess | WitnessEvidence | ProductBet:
+    def _part(
+        self, name: str, weight: float
+    ) -> stats.EProcess | WitnessEvidence | ProductBet | CodeBet:
+        if name == "codes":
+            self._codes = CodeBet(
+                self._tested, self.design.code_chance or 1.0, self.design.confidence,
+                (self.design.claim.delta,),
+            )  # fmt: skip
+            return self._codes
         if name == "witness":
             return WitnessEvidence(self.design, self._tested, weight)
         if name == "product":
@@ -332,6 +348,8 @@ class EValues(PairedEValues):
                 self._witness.observe(replies, canary)
         if "simulated" in self.process.parts:
             self._feed("simulated", _shares(simulated, self._few))
+        if self._codes is not None:
+            self._codes.extend(simulated.member[:, 0] >= 1.0)
         if self._product is not None:
             shares = _shares(simulated, self._few)
             self._product.extend(shares.member, shares.nonmember)
@@ -385,6 +403,8 @@ class EValues(PairedEValues):
         name = self.process.leading(replay)
         if name == "witness":
             return self._witness.reading()
+        if name == "codes" and self._codes is not None:
+            return BoundReading("codes", "", self._codes.hits, self._codes.pairs)
         if name == "product":
             right, guesses = self._process("score").pointed()
             return BoundReading("score", "", right, guesses, LOWER if 2 * right < guesses else "")
@@ -422,6 +442,8 @@ def _weights(
     each = {name: RELEASED / len(names) for name in names}
     if design.replies:
         each["witness"] = WITNESS if main == "score" else RELEASED
+    if design.code_chance is not None:
+        each["codes"] = CODES
     left = 1 - sum(each.values())
     return ({main: left} if main == "exact" or draws > 1 else _shared(design, left)) | each
 
@@ -440,8 +462,9 @@ def bets_apart(design: TrialDesign) -> bool:
 
 def _plan_weights(design: TrialDesign) -> dict[str, float]:
     """Weights that a design will have, as far as they are known beforehand."""
-    if design.replies:
-        return _shared(design, 1 - WITNESS)  # the contribution of the witness is not included
+    left = 1.0 if design.code_chance is None else 1 - CODES
+    if design.replies:  # what the witness and quoted codes contribute is not included
+        return _shared(design, left - WITNESS)
     if not design.served:
         return _shared(design, 1.0) if design.known is None else {"exact": 1.0}
     return {"exact": 1 - RELEASED, "simulated": RELEASED}  # served outputs show the same here

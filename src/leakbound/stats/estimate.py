@@ -15,6 +15,7 @@ MOST_DIGITS = 16  # decimal places of a float near 1
 WORDS = {
     "score": "the score of the attack",
     "replies": "whole replies",
+    "codes": "quoted codes",
     "distribution": "the output distribution, computed before noise",
 }
 CHANNELS = {"seconds": "reply times"}  # others have their name
@@ -68,12 +69,13 @@ class BoundReading:
     """What a bound was read from: of the evidence that was combined, the part that carries it.
 
     Attributes:
-        of: `score` of single outputs, whole `replies`, or the output `distribution`, which is
-            computed from votes and other aggregates before noise.
+        of: `score` of single outputs, `codes` that replies quoted, whole `replies`, or the output
+            `distribution`, which is computed from votes and other aggregates before noise.
         channel: The channel that was read; empty where channels are not read apart.
         right: Guesses of this reading, whether the canary was present, that were right.
         guesses: All guesses: one a trial for a score; one a pair for replies and for channels,
-            whose contexts are compared. 0 where it makes none, as a distribution.
+            whose contexts are compared; of codes, the replies to canary-in contexts, of which
+            `right` quote theirs. 0 where it makes none, as a distribution.
         leads: How replies differ when the canary is present, or that a score is lower there, in a
             sentence; empty if unknown.
 
@@ -82,7 +84,7 @@ class BoundReading:
         'reply times'
     """
 
-    of: Literal["score", "replies", "distribution"]
+    of: Literal["score", "codes", "replies", "distribution"]
     channel: str = ""
     right: int = 0
     guesses: int = 0

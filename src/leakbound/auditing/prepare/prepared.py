@@ -132,7 +132,29 @@ def trial_design(parts: AuditParts) -> TrialDesign:
         copies=parts.pairs.copies.count,
         assumption=Assumption(spec.decision.assume_hit, spec.decision.assume_false_alarm),
         independence=_independence(parts),
+        code_chance=_code_chance(parts) if system and answers == 1 else None,
     )
+
+
+LONGEST = 1_000_000  # characters of a reply
+LIKELIEST = 1e-3  # chance of a code in a reply that knows nothing of it, from which it is guessable
+SHOWN = 4  # digits in a row of a code in a query that give it away as far as they go
+
+
+def _code_chance(parts: AuditParts) -> float | None:
+    """The chance that a reply which does not depend on the canary holds what the query looks for,
+    by the random digits of it that the query does not show."""
+    pair, digits = parts.pairs[0], parts.attack.canary.code_digits
+    text = pair.canary.input
+    if not digits or not parts.attack.score.quotes or not isinstance(text, str):
+        return None
+    target, asked = pair.asked.target, str(pair.asked.query.text)
+    code = text[-digits:]
+    held = next((code[at:] for at in range(digits) if target.endswith(code[at:])), "")
+    starts = range(len(held) - SHOWN + 1)
+    known = {at + of for at in starts if held[at : at + SHOWN] in asked for of in range(SHOWN)}
+    chance = LONGEST / 16.0 ** (len(held) - len(known))
+    return chance if chance <= LIKELIEST else None
 
 
 def _independence(parts: AuditParts) -> Independence:

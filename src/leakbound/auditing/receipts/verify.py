@@ -69,14 +69,16 @@ def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
     found = unreadable
     if stored:
         with open_trials(folder) as db:
-            if finished and not has_tables(db, folder):
+            begun = has_tables(db, folder)  # it may have been stopped before the first of them
+            if finished and not begun:
                 raise StoreError(f"{str(folder / TRIALS)!r} holds no trials; it was emptied.")
-            known = _head(db, folder, files) if finished else ()
-            fault = chain.fault(db)
-            trials = [] if fault is None else [f"the stored trials: {fault}"]
-            found = [*trials, *_files(db, files), *known, *unreadable]
-            digests = [chain.whole_digest(db), None if made is None else made.digest]
-            anchor = chain.text_digest(json.dumps(digests).encode())
+            if begun:
+                known = _head(db, folder, files) if finished else ()
+                fault = chain.fault(db)
+                trials = [] if fault is None else [f"the stored trials: {fault}"]
+                found = [*trials, *_files(db, files), *known, *unreadable]
+                digests = [chain.whole_digest(db), None if made is None else made.digest]
+                anchor = chain.text_digest(json.dumps(digests).encode())
     found += [] if unreadable else _commit(folder, made, files)
     found += _anchor(anchors, anchor, made)
     digest, earlier = (None, {}) if made is None else (made.digest, made.earlier)

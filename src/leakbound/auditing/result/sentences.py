@@ -136,6 +136,12 @@ def attacker_sentence(result: AuditRecord) -> str:
         read = score_reading(result.estimates)  # nothing decided; what single outputs show
     if not read.guesses:
         return ""
+    if read.of == "codes":
+        where = f" in the channel {read.channel}" if read.channel else ""
+        return (
+            f"{read.right} of {read.guesses} replies to contexts with the canary quoted its random "
+            f"code{where}, which nobody could guess."
+        )
     right, guessing = (
         f"was right about {read.right} of {read.guesses}",
         f"Guessing gives about {read.guesses // 2}.",
