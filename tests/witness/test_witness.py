@@ -284,6 +284,31 @@ def test_what_leads_is_told_by_counts_where_an_average_says_nothing() -> None:
     assert "e+" not in said
 
 
+@pytest.mark.parametrize(
+    ("there", "elsewhere", "said"),
+    [
+        (ReplyFacts("fine", seconds=1.5), ReplyFacts("fine", seconds=1.0), "0.5 seconds slower"),
+        (ReplyFacts("fine", tokens=60), ReplyFacts("fine", tokens=40), "20 tokens longer"),
+        (ReplyFacts(""), ReplyFacts("Nothing to report."), "3 words shorter"),
+        (ReplyFacts("Thanks!"), ReplyFacts("Thanks."), "Mark '.': 0% of the replies when"),
+        (
+            ReplyFacts("fine", finish_reason="length"),
+            ReplyFacts("fine", finish_reason="stop"),
+            "Finish 'stop': 0% of the replies when",
+        ),
+    ],
+    ids=["time", "tokens", "empty", "mark", "finish"],
+)
+def test_what_leads_is_told_by_the_plainest_reading(
+    there: ReplyFacts, elsewhere: ReplyFacts, said: str
+) -> None:
+    """Of several that tell contexts apart as well: not a residual, a component or half of a set."""
+    process = WitnessProcess(ApproxDP(0.25, DELTA), horizon=60, scan=())
+    for _ in range(60):
+        process.observe(there, elsewhere)
+    assert said in process.leads()
+
+
 def test_a_process_over_masked_replies_repeats_from_the_store() -> None:
     """What is kept of a reply without its text is enough to find a refusal and to replay."""
     replies = list(reply_pairs(CHANNELS["refusal"], 60, 3, rates=(0.8, 0.05)))

@@ -208,10 +208,11 @@ BOLD = 0.9  # share that it stakes on a leader that all others agree with
 SCAN = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 LARGEST_EPSILON = 700.0  # e^700 is about the largest float
 # what a number counts, and that a reply has more of it, and less; averages of others say nothing
-UNITS = {
-    "chars": ("characters", "longer", "shorter"), "words": ("words", "longer", "shorter"),
-    "sentences": ("sentences", "longer", "shorter"), "tokens": ("tokens", "longer", "shorter"),
-    "seconds": ("seconds", "slower", "faster"),
+NEAR = 0.1  # by which a plain reading may tell fewer contexts apart than the one that leads
+UNITS = {  # the plainest first
+    "seconds": ("seconds", "slower", "faster"), "words": ("words", "longer", "shorter"),
+    "chars": ("characters", "longer", "shorter"), "tokens": ("tokens", "longer", "shorter"),
+    "sentences": ("sentences", "longer", "shorter"),
 }  # fmt: skip
 
 
@@ -299,12 +300,10 @@ class WitnessProcess(EValueTest):
         """How replies differ in the first of `leaders`, in a sentence without private text."""
         if self._panel is None:
             return ""
-        name = self.leaders(1)[0][0]
+        name = self._plainest()
         measure, _, threshold = name.partition(" > ")
         if measure in SCALARS:
-            values = np.array([r.scalars[SCALARS.index(measure)] for r in self._corpus.replies])
-            pairs = values.reshape(-1, 2)
-            gaps = (pairs[:, 0] - pairs[:, 1])[np.isfinite(pairs).all(1)]
+            gaps = self._gaps(measure)
             if measure not in UNITS:
                 larger, smaller = int((gaps > 0).sum()), int((gaps < 0).sum())
                 how, of = ("higher", larger) if larger >= smaller else ("lower", smaller)
@@ -326,12 +325,37 @@ class WitnessProcess(EValueTest):
         there, elsewhere = (1 - of if self._panel.flip[at] else of for of in shares)
         kind, _, text = measure.partition(":")  # an answer that is scored may be private
         shown = f"{kind} {text!r}" if is_public(name) else f"one {kind} that is not stored"
-        shown = name if threshold and not text else shown
+        if threshold and not text:
+            shown = (
+                f"{measure.replace('_beyond_', ' beyond what is usual for so many ')} > {threshold}"
+            )
         shown = shown[:1].upper() + shown[1:]
         return (
             f"{shown}: {there:.0%} of the replies when the canary is there, "
             f"{elsewhere:.0%} of the others."
         )
+
+    def _plainest(self) -> str:
+        """What says most to a reader, of what tells contexts apart as well as the leading one."""
+        names = self._panel.names if self._panel is not None else ()
+        leading = self.leaders(1)[0][0]
+        enough = self._apart(names.index(leading)) - NEAR
+        for measure in UNITS:
+            gaps = self._gaps(measure)
+            if gaps.size and abs(np.sign(gaps).mean()) >= enough:
+                return measure
+        public = (at for at, name in enumerate(names) if is_public(name))
+        return next((names[at] for at in public if self._apart(at) >= enough), leading)
+
+    def _apart(self, at: int) -> float:
+        there, elsewhere = self._record.shares(at)
+        return abs(there - elsewhere)
+
+    def _gaps(self, measure: str) -> Floats:
+        """What a measurement of the canary-in reply has more, of the pairs in which both are."""
+        values = np.array([r.scalars[SCALARS.index(measure)] for r in self._corpus.replies])
+        pairs = values.reshape(-1, 2)
+        return np.asarray((pairs[:, 0] - pairs[:, 1])[np.isfinite(pairs).all(1)])
 
     def _stake(self) -> None:
         """Refit if it is due, and fix the stakes for the next pair."""

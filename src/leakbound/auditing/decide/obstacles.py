@@ -147,8 +147,8 @@ def _advice(attack: Attack) -> str:
     if attack.query.name == "input_output":
         return "try --query membership, or a free query such as repeat."
     return (
-        "for a system that answers a label whatever it is asked, use --query input_output "
-        "--canary mislabeled."
+        "for a system that answers in free text, use --query recall --canary coded; for one that "
+        "answers a label whatever it is asked, --query input_output --canary mislabeled."
     )
 
 

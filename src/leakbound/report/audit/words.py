@@ -68,6 +68,7 @@ def check_sentence(result: AuditResult) -> str:
             "and without it"
         )
         shown = controls.witness if controls.by_replies_alone else controls.p_value
+        trials_do = not controls.seen and (result.bound.epsilon or 0.0) > 0
         text = f"The attack {'saw' if controls.seen else 'did not see'} {where}, p = {shown:.2g}"
         text += " by whole replies, not by its score)" if controls.by_replies_alone else ")"
         # the controls after the last pair tell something of what was seen before
@@ -83,6 +84,11 @@ def check_sentence(result: AuditResult) -> str:
                     "but a single canary" if controls.seen_once else "and no single canary clearly"
                 )
             text += f", {single} (p = {controls.single:.2g})"
+        if trials_do:  # the attack sees the canary otherwise than its controls show it
+            text = (
+                f"The paired trials show the canary. The controls did not: the attack did not see "
+                f"{where}, p = {shown:.2g})"
+            )
         found.append(f"{text}.")
     if state is not None and state.found is None:
         found.append(f"No sign that the system remembers ({state.repeats} queries asked again).")
