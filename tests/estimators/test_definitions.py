@@ -30,10 +30,11 @@ from leakbound.estimators import (
     score_bounds,
 )
 from leakbound.estimators.base import ACCURACIES, threshold_rule
-from leakbound.estimators.e_process import EValues, ServedColumns
+from leakbound.estimators.e_process import EValues
 from leakbound.estimators.error_counts import AccuracyBound
 from leakbound.estimators.exact import KNOWN, POINTS, ProfileSum, _PairValues
 from leakbound.estimators.random_guessing import power_against_guessing, two_sided
+from leakbound.estimators.served_columns import ServedColumns
 from leakbound.estimators.simulated_power import (
     AUDITS,
     MANY,

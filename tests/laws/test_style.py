@@ -204,7 +204,7 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         "what a tested callable holds: functions, methods and objects have different parts",
     ),
     "systems/callable.py": (
-        {"*", "__self__", "ask", "close", "stateful"},
+        {"*", "__annotations__", "__globals__", "__self__", "ask", "close", "stateful"},
         "objects of users: callables, or what they open, with such members",
     ),
     "systems/calls.py": ({"*", "headers", "response"}, "errors of clients, of any kind"),

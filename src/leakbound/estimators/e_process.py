@@ -44,6 +44,7 @@ from leakbound.estimators.base import (
     TrialDesign,
     say_two_sided,
 )
+from leakbound.estimators.served_columns import ServedColumns
 from leakbound.estimators.simulated_power import (
     Crowd,
     PairSimulator,
@@ -63,62 +64,6 @@ from leakbound.stats.noise.votes import KnownScores
 from leakbound.tasks import ANSWER
 
 AT_ONCE = 512  # pairs of a plan; few enough that a rejection ends the calculation early
-DIGITS = 9  # outputs that agree to this many decimals count as the same output
-MOST_CORRECTED = 12  # number of thresholds for a score minus the last noise
-
-
-class ServedColumns:
-    """Turns served scores into the columns that an e-process reads.
-
-    Plain thresholds detect noise of a wrong scale, and noise that is the same for every output.
-    Thresholds after subtracting the last noise detect reused noise. The last columns detect scores
-    that recur, both in outputs and in outputs minus the last noise. They reveal noise that depends
-    on the data, has few values, or is reused.
-    """
-
-    def __init__(self, thresholds: Floats, levels: Floats) -> None:
-        self._thresholds = thresholds
-        middle = (levels[1:] + levels[:-1]) / 2
-        at = np.linspace(0, max(len(middle) - 1, 0), MOST_CORRECTED).round().astype(int)
-        self._corrected = middle[np.unique(at)] if middle.size else middle
-        self._plain, self._less = _Recalled(), _Recalled()
-
-    def of(self, scores: PairedScores, corrected: PairedScores | None) -> tuple[Floats, Floats]:
-        member = [_above(scores.member, self._thresholds)]
-        nonmember = [_above(scores.nonmember, self._thresholds)]
-        if self._corrected.size:
-            unknown = np.full(len(scores), np.nan)
-            less = corrected or PairedScores(unknown, unknown)
-            for found, values in ((member, less.member), (nonmember, less.nonmember)):
-                found.append(_above(values, self._corrected))
-            for recalled, pairs in ((self._plain, scores), (self._less, less)):
-                for found, columns in zip((member, nonmember), recalled.of(pairs), strict=True):
-                    found.append(columns)
-        return np.hstack(member), np.hstack(nonmember)
-
-
-class _Recalled:
-    """Whether a score was seen before, and in which context more often."""
-
-    def __init__(self) -> None:
-        self._seen: dict[float, int] = {}
-
-    def of(self, scores: PairedScores) -> tuple[Floats, Floats]:
-        """(x, y), each (pairs, 2): 1 if seen more often in the canary-in context, 0 if less."""
-        member, nonmember = np.round(scores.member, DIGITS), np.round(scores.nonmember, DIGITS)
-        known = np.zeros((2, len(scores)))
-        for at, keys in enumerate(zip(member.tolist(), nonmember.tolist(), strict=True)):
-            known[:, at] = [self._seen.get(key, 0) for key in keys]
-            for key, more in zip(keys, (1, -1), strict=True):
-                self._seen[key] = self._seen.get(key, 0) + more
-        columns = [np.stack([one > 0, one >= 0], 1).astype(float) for one in known]
-        return columns[0], columns[1]
-
-
-def _above(scores: Floats, thresholds: Floats) -> Floats:
-    """(pairs, thresholds) 0 or 1 for each threshold; one half if the score is not known."""
-    known = np.asarray(scores[:, None] >= thresholds, float)
-    return np.where(np.isnan(scores)[:, None], 0.5, known)
 
 
 Played = tuple[Floats, Floats]

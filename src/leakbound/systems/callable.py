@@ -200,10 +200,10 @@ def form_of(call: Callable[..., object], parameter: str) -> Form:
     function = call.func if isinstance(call, functools.partial) else call
     if not inspect.isroutine(function):
         function = type(function).__call__
-    return _form_of(_declared(function, parameter))
+    return _form_of(_annotation_of(function, parameter))
 
 
-def _declared(function: Callable[..., object], parameter: str) -> object:
+def _annotation_of(function: Callable[..., object], parameter: str) -> object:
     """What a parameter is declared as; None where a name in it is only seen by a type checker.
     Other parameters do not matter."""
 

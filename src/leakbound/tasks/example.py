@@ -41,9 +41,6 @@ class TextRow(str):
     """A row as a function of a user gets it: its text, which also has the fields of an `Example`;
     its repr shows nothing of it.
 
-    Attributes:
-        label: The label or answer.
-
     Examples:
         >>> row = TextRow.of(Example("a fee", "work"))
         >>> f"- {row} ({row.label})", row.text == row.input == row

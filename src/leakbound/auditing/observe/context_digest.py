@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import comb
 
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.controls import StoredBatch
@@ -25,7 +25,7 @@ HINT = 0.0125  # of one reading, in the pairs that choose which are tested in ot
 MOST_TESTED = 8  # readings: each takes a part of the level
 HIGHEST = 2.0  # claim up to which twice as many calls would still tell
 Readings = Mapping[str, Hashable]
-Asked = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
+Repeated = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
 
 
 def most_apart(epsilon: float, delta: float, times: int) -> float:
@@ -67,22 +67,14 @@ def readings_apart(pairs: Sequence[StoredBatch]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ContextDigest:
-    """A reading that tells contexts apart in more pairs than the claim allows.
-
-    Attributes:
-        reading: What is read of replies.
-        apart: Pairs of contexts that it told apart, of `pairs`.
-        times: How often each context was asked.
-        most: Largest probability that one pair is told apart, at `epsilon`: the claim, or `HIGHEST`
-            if that is smaller.
-    """
+    """A reading that tells contexts apart in more pairs than the claim allows."""
 
     reading: str
     apart: int
     pairs: int
-    times: int
-    most: float
-    epsilon: float
+    times: int  # that each context was asked
+    most: float  # largest probability that one pair is told apart, at `epsilon`
+    epsilon: float  # the claim, or `HIGHEST` if that is smaller
 
 
 def context_digest(
@@ -101,17 +93,22 @@ def context_digest(
         for name in names if len(_values(each, name)) >= values
     }  # fmt: skip
     name = max(told, key=lambda name: told[name], default="")
-    if not name or binom.sf(told[name] - 1, len(each), most) * len(names) > LEVEL:
+    if not name or _tail(told[name], len(each), most) * len(names) > LEVEL:
         return None
     return ContextDigest(name, told[name], len(each), times, most, epsilon)
 
 
-def _chance(each: Asked, name: str) -> float:
+def _chance(each: Repeated, name: str) -> float:
     numbers = all(isinstance(one, float) for one in _values(each, name) - {None})
     ordered = numbers and len(_values(each, name)) > 2
     # values without an order are told apart where both recur: at most (1/2)^3
     most = most_apart(0.0, 0.0, len(each[0][0])) if ordered else 1 / 8
-    return float(binom.sf(sum(_apart(one, name) for one in each) - 1, len(each), most))
+    return _tail(sum(_apart(one, name) for one in each), len(each), most)
+
+
+def _tail(least: int, number: int, rate: float) -> float:
+    """The chance of so many successes or more."""
+    return float(bdtrc(least - 1, number, rate)) if least > 0 else 1.0
 
 
 def _apart(sides: Sequence[Sequence[Readings]], name: str) -> bool:
@@ -125,17 +122,17 @@ def _apart(sides: Sequence[Sequence[Readings]], name: str) -> bool:
     return len({*member}) == len({*nonmember}) == 1 and member != nonmember
 
 
-def _values(each: Asked, name: str) -> set[Hashable]:
+def _values(each: Repeated, name: str) -> set[Hashable]:
     return {one.get(name) for sides in each for side in sides for one in side}
 
 
-def _names(each: Asked) -> list[str]:
+def _names(each: Repeated) -> list[str]:
     return [
         *dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
     ]
 
 
-def _asked(pairs: Sequence[StoredBatch]) -> Asked:
+def _asked(pairs: Sequence[StoredBatch]) -> Repeated:
     return [
         [[*map(_readings, side)] for side in zip(*map(_replies, one), strict=True)] for one in pairs
     ]

@@ -291,7 +291,7 @@ class OnePass:
         Of an attack that sees the canary, two values may be its answer, which the bound is about,
         with noise that is drawn once for each canary.
         """
-        repeated = [self._repeated(one) for one in self.prepared.repeats]
+        repeated = [self._with_replies(one) for one in self.prepared.repeats]
         if not all(repeated) or not (names := self.readings_apart):
             return None
         return context_digest(repeated[-1], names, self.design.claim, 2 if blind else 3)
@@ -299,10 +299,10 @@ class OnePass:
     @property
     def readings_apart(self) -> tuple[str, ...]:
         """Readings that seem to be functions of the context, in the first that were asked twice."""
-        first = [one for each in self.prepared.repeats[:1] for one in self._repeated(each)]
+        first = [one for each in self.prepared.repeats[:1] for one in self._with_replies(each)]
         return readings_apart(first) if first else ()
 
-    def _repeated(self, asked: OtherPairs) -> list[StoredBatch]:
+    def _with_replies(self, asked: OtherPairs) -> list[StoredBatch]:
         """Each pair with its replies; none until all are stored."""
         rows = self.store.others(asked.place, len(asked))
         if len(rows) < len(asked):

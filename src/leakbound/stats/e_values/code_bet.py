@@ -31,20 +31,10 @@ WEIGHTS = np.array([0.4, 0.2, 0.2, 0.2])
 
 
 class CodeBet(AnytimeTest):
-    """Anytime-valid test of `claim` by replies that quote a code.
-
-    Args:
-        claim: Guarantee to be tested.
-        chance: Largest probability that a reply which does not depend on the canary holds its code.
-        deltas: Values of delta at which a claim that is not Gaussian is read, in addition to its
-            own.
-
-    Raises:
-        UsageError: If an argument lies outside its range, or the claim guarantees nothing.
-
-    Guarantee:
-        If the claim holds for every reply given the past, it is rejected with probability at most
-        1 - confidence, at any stopping time.
+    """Anytime-valid test of `claim` by replies that quote a code, where `chance` is the largest
+    probability that a reply which does not depend on the canary holds it: if the claim holds for
+    every reply given the past, it is rejected with probability at most 1 - confidence, at any
+    stopping time.
 
     Examples:
         >>> from leakbound.privacy import PureDP
