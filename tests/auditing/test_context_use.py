@@ -156,7 +156,9 @@ def test_an_audit_that_stops_among_them_goes_on_to_the_same_result(tmp_path: Pat
 def test_a_gate_below_the_claim_does_not_pass_what_the_attack_hardly_sees() -> None:
     """It passed there and not at the claim: two of 20 documents are quoted word for word,
     and few pairs were not what was missing."""
-    result = audit(system=first_two, epsilon=1.0, seed=3, **FREE)
+    assert audit(system=first_two, epsilon=1.0, seed=3, **FREE).verdict == "violation"  # codes
+    told = FREE | {"canary": "natural"}  # and its last word may be that of another document
+    result = audit(system=first_two, epsilon=1.0, seed=3, **told)
     assert result.verdict == "inconclusive"
     limits = [(result.bound.epsilon or 0.0) + 0.01, 1.0]
     assert [check_gate(result, Gate(limit)).outcome for limit in limits] == ["inconclusive"] * 2

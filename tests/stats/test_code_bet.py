@@ -19,6 +19,11 @@ from leakbound.stats.e_values.code_bet import CodeBet
 CODED: dict[str, Any] = {"query": "recall", "canary": "coded", "seed": 3, "pairs": 100}
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def ever_rejected(bet: CodeBet, rate: float, pairs: int) -> float:
     """The probability that the e-value reaches 20 with any of so many replies, by all counts."""
     alive = np.ones(1)

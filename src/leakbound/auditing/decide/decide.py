@@ -109,7 +109,7 @@ def decide(seen: OnePass) -> Assessment:
         concluded(concluding, use, controls, above),
         found, exact, tested, largest, told, slow, controls, state, noise,
         _channels(seen, tested, state, told), use,
-        seen.left(use is not None) if repeated else (),
+        seen.left(use is not None, bool(blind)) if repeated else (),
     )  # fmt: skip
 
 

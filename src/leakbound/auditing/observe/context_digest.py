@@ -40,7 +40,7 @@ def most_apart(epsilon: float, delta: float, times: int) -> float:
         >>> round(most_apart(0.0, 0.0, 2), 4)  # two of the six orders of four values
         0.3333
         >>> round(most_apart(1.0, 0.0, 6), 4)
-        0.0741
+        0.0738
     """
     p = 1 / (1 + math.exp(-epsilon))
     ways = range(times + 1)
@@ -54,13 +54,15 @@ def most_apart(epsilon: float, delta: float, times: int) -> float:
     return min(1.0, min(by_bits, by_order) + 2 * times * delta)
 
 
-def readings_apart(pairs: Sequence[StoredBatch]) -> tuple[str, ...]:
-    """Readings that recur and differ in more pairs than independent ones do, the clearest first.
+def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]:
+    """Readings with at least so many values that recur and differ in more pairs than independent
+    ones do, the clearest first.
 
     `pairs` are pairs of contexts with what they were answered each of two times.
     """
     each = _asked(pairs)
-    found = {name: _chance(each, name) for name in _names(each)}
+    names = (name for name in _names(each) if len(_values(each, name)) >= values)
+    found = {name: _chance(each, name) for name in names}
     told = sorted((p, at, name) for at, (name, p) in enumerate(found.items()) if p <= HINT)
     return tuple(name for _, _, name in told[:MOST_TESTED])
 
@@ -78,22 +80,19 @@ class ContextDigest:
 
 
 def context_digest(
-    pairs: Sequence[StoredBatch], names: Sequence[str], claim: Claim, values: int
+    pairs: Sequence[StoredBatch], names: Sequence[str], claim: Claim
 ) -> ContextDigest | None:
-    """Of some readings, with at least so many values, the one that tells most contexts apart, if
-    the claim does not allow it; readings were chosen by other pairs.
+    """Of some readings the one that tells most contexts apart, if the claim does not allow it;
+    readings were chosen by other pairs.
 
     One is found with a probability of at most `LEVEL` where the claim holds (if it is at most
     `HIGHEST`) and answers are independent given their contexts.
     """
     each, times, epsilon = _asked(pairs), len(pairs[0]), min(claim.epsilon, HIGHEST)
     most = most_apart(epsilon, claim.delta, times)
-    told = {
-        name: sum(_apart(one, name) for one in each)
-        for name in names if len(_values(each, name)) >= values
-    }  # fmt: skip
-    name = max(told, key=lambda name: told[name], default="")
-    if not name or _tail(told[name], len(each), most) * len(names) > LEVEL:
+    told = {name: sum(_apart(one, name) for one in each) for name in names}
+    name = max(told, key=lambda name: told[name])
+    if _tail(told[name], len(each), most) * len(names) > LEVEL:
         return None
     return ContextDigest(name, told[name], len(each), times, most, epsilon)
 

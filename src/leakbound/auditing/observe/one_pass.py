@@ -292,15 +292,14 @@ class OnePass:
         with noise that is drawn once for each canary.
         """
         repeated = [self._with_replies(one) for one in self.prepared.repeats]
-        if not all(repeated) or not (names := self.readings_apart):
+        if not all(repeated) or not (names := self._readings_apart(blind)):
             return None
-        return context_digest(repeated[-1], names, self.design.claim, 2 if blind else 3)
+        return context_digest(repeated[-1], names, self.design.claim)
 
-    @property
-    def readings_apart(self) -> tuple[str, ...]:
+    def _readings_apart(self, blind: bool) -> tuple[str, ...]:
         """Readings that seem to be functions of the context, in the first that were asked twice."""
         first = [one for each in self.prepared.repeats[:1] for one in self._with_replies(each)]
-        return readings_apart(first) if first else ()
+        return readings_apart(first, 2 if blind else 3) if first else ()
 
     def _with_replies(self, asked: OtherPairs) -> list[StoredBatch]:
         """Each pair with its replies; none until all are stored."""
@@ -310,10 +309,10 @@ class OnePass:
         told = [*zip(asked, rows, strict=True)]
         return [told[at : at + asked.times] for at in range(0, len(told), asked.times)]
 
-    def left(self, other_attacks: bool) -> tuple[OtherPairs, ...]:
+    def left(self, other_attacks: bool, blind: bool) -> tuple[OtherPairs, ...]:
         """What is not asked yet of what is asked before an audit ends without a violation."""
         attacks = self._plan.others[: len(self.prepared.others)] if other_attacks else ()
-        repeats = self.prepared.repeats[: 2 if self.readings_apart else 1]
+        repeats = self.prepared.repeats[: 2 if self._readings_apart(blind) else 1]
         wanted = (*attacks, *repeats)
         stored = self.store.others
         return tuple(one for one in wanted if len(stored(one.place, len(one))) < len(one))
