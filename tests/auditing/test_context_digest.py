@@ -22,11 +22,6 @@ FREE: dict[str, Any] = {
 SAID = "I cannot tell."
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def checksum(context: Any) -> str:
     return hashlib.sha256("\n".join(row.text for row in context).encode()).hexdigest()[:12]
 

@@ -372,7 +372,7 @@ def test_an_attack_has_to_see_a_single_canary(
 def test_advice_fits_the_query(free: bool, query: str) -> None:
     said = next(blind_sentence(attack(query, free), ControlCheck(8, 0.5), None))[1]
     words = "try another --query" if free else {
-        "input_output": "try --query membership", "membership": "use --query input_output",
+        "input_output": "try --query membership", "membership": "--query input_output",
     }[query]  # fmt: skip
     assert words in said
 

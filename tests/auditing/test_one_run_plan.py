@@ -21,7 +21,7 @@ from leakbound.systems import SystemMechanism
 from leakbound.tasks import as_context
 
 ROWS = documents(200)
-STORE = "python:examples/note_store.py:NoteStore"
+STORE = f"python:{Path(__file__).parents[2]}/examples/note_store.py:NoteStore"
 RUN = {"design": "one_run", "canaries": 40, "claim_for": "run", "epsilon": 2}
 
 

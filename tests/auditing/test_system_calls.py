@@ -26,7 +26,7 @@ from leakbound.tasks import as_context
 
 ROWS = [(f"message {i}", "ab"[i % 2]) for i in range(40)]
 SLOW = CallOptions(timeout=expires(0.02), retries=0)  # every call takes longer
-FILE = "python:examples/note_store.py:NoteStore"
+FILE = f"python:{Path(__file__).parents[2]}/examples/note_store.py:NoteStore"
 
 
 APP = """
