@@ -19,7 +19,7 @@ from leakbound.tasks import Example
 
 FAMILIES = 3  # attacks of different kinds that have to stay blind, the audit's own among them
 LEVEL = 0.05  # at which an honest system is said to show a canary, in all readings of all attacks
-READINGS = 100  # of whole replies, in a plan; a result counts those that there were
+READINGS = 300  # of whole replies, in a plan; a result counts those that there were
 LEAST_CHANGE = 0.2
 # Pairs whose contexts are asked more than once, and how often each: the first choose readings that
 # recur and differ between neighbours, and others, asked only if there are any, test these.
