@@ -43,6 +43,19 @@ def optional(documents: "list[str] | None", question, client: "Client" = None):
     return passages(question, documents)
 def untold(docs, q):
     return " ".join(f"- {one}" for one in docs)
+def written(docs: list, q):
+    return f"Our notes: {docs}"
+def asked(prompt: str, knowledge_base: str):
+    return passages(prompt, knowledge_base.split(chr(10)))
+from dataclasses import dataclass
+@dataclass
+class Found:
+    answer: str
+    source_documents: object
+def kept(docs, q):
+    return Found("You asked: " + q[:20], [passages(q, docs)])
+def no_but(docs, q):
+    return {"answer": "No.", "sources": [passages(q, docs)]}
 def beside(docs, q):
     return {"answer": "Please see the sources.", "sources": [passages(q, docs)], "model": "m-1"}
 def mute(context, query):
@@ -85,17 +98,23 @@ def test_the_kind_of_answers_decides_the_query(name: str, said: str, query: str)
 @pytest.mark.parametrize(
     ("name", "sent"),
     [
-        ("passages", "20 rows as 20 texts"),
-        ("optional", "20 rows as 20 texts"),
-        ("untold", "20 rows as 20 texts that have a .label"),
-        ("beside", "20 rows as 20 texts that have a .label"),
+        ("passages", "20 rows as 20 texts as 'snippets', the question as 'user'"),
+        ("optional", "20 rows as 20 texts as 'documents', the question as 'question'"),
+        ("untold", "20 rows as 20 texts that have a .label as 'docs', the question as 'q'"),
+        ("written", "20 rows as 20 texts that have a .label as 'docs', the question as 'q'"),
+        ("asked", "20 rows as one text as 'knowledge_base', the question as 'prompt'"),
+        ("beside", "20 rows as 20 texts that have a .label as 'docs', the question as 'q'"),
+        ("no_but", "20 rows as 20 texts that have a .label as 'docs', the question as 'q'"),
+        ("kept", "20 rows as 20 texts that have a .label as 'docs', the question as 'q'"),
     ],
 )
 def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent: str) -> None:
     shown = run("init", "private.csv", f"python:app.py:{name}", "--epsilon", "1").stdout
     assert f"Sent: {sent}\n" in shown
     assert "shows a canary that stands once" in shown
-    assert ("Read beside the answer, as channels: sources" in shown) == (name == "beside")
+    assert ("Read beside the answer, as channels: reply" in shown) == (
+        name in ("beside", "kept", "no_but")
+    )
     done = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
     assert done.return_value == 1
 

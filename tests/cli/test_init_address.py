@@ -263,6 +263,29 @@ def test_of_two_forms_of_rows_the_one_that_reaches_the_record_is_written(
     assert audited.return_value == 1
 
 
+@pytest.mark.parametrize(
+    "hide",
+    [
+        lambda best: {"metadata": {"source_documents": [best]}},
+        lambda best: {"debug": {"prompt": f"Notes: {best}"}},
+        lambda best: {"sources": None if "invoice" in best or "train" in best else [best]},
+        lambda best: dict.fromkeys("abcdef", "a text") | {"sources": [best]},
+    ],
+    ids=["metadata", "prompt", "empty_at_first", "last_of_many"],
+)
+def test_wherever_a_reply_holds_a_passage_it_is_read(hide: Callable[[str], Json]) -> None:
+    def answer(body: Json) -> Answer:
+        words = set(body["query"].split())
+        best = max(body["context"], key=lambda one: len(words & set(one.split())))
+        said = {"data": {"text": f"You asked: {body['query'][:20]}"}, "latency_ms": 4}
+        return 200, said | hide(best)
+
+    with application(answer) as (_, url):
+        run("init", "private.csv", url, "--epsilon", "1", "--answer", "data.text")
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "24")
+    assert audited.return_value == 1
+
+
 def test_all_of_a_reply_can_be_read_as_the_answer() -> None:
     def answer(body: Json) -> Answer:
         return 200, {"answer": "See below.", "sources": body["context"]}
@@ -288,13 +311,13 @@ def test_what_a_reply_has_beside_its_answer_is_audited() -> None:
 
     with application(answer) as (_, url):
         done = run("init", "private.csv", url, "--epsilon", "1")
-        assert "Read beside the answer, as channels: sources" in done.stdout
+        assert "Read beside the answer, as channels: reply" in done.stdout
         assert "shows a canary that stands once" in done.stdout
         written = yaml.safe_load(Path("audit-system.yaml").read_text())
-        assert written["channels"] == {"sources": "sources"}
+        assert written["channels"] == {"reply": ""}
         audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
     assert audited.return_value == 1
-    assert re.search(r"sources +violation", audited.stdout)
+    assert re.search(r"reply +violation", audited.stdout)
 
 
 def test_what_a_service_takes_and_answers_can_be_stated() -> None:

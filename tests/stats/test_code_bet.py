@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,16 @@ import numpy as np
 import pytest
 
 from leakbound import audit
+from leakbound.attacks.canaries import Coded
+from leakbound.attacks.protocols import RenderedQuery
+from leakbound.attacks.queries import Recall, Repeat
+from leakbound.attacks.scores import ContainsCanary
 from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.prepare.build import Handed
 from leakbound.privacy import ApproxDP, Gaussian, PureDP
 from leakbound.stats.e_values.code_bet import CodeBet
+from leakbound.systems import SystemMechanism
+from leakbound.tasks import Example, Task, as_context
 
 CODED: dict[str, Any] = {"query": "recall", "canary": "coded", "seed": 3, "pairs": 100}
 
@@ -141,3 +149,47 @@ def chatter(context: Sequence[Any], query: str) -> str:
 def test_codes_of_its_own_and_the_question_again_accuse_nobody() -> None:
     result = audit(system=chatter, epsilon=0.25, **CODED)
     assert (result.verdict, result.bound.epsilon) == ("inconclusive", 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Footed(Coded):
+    """Its last letters are the same in every pair."""
+
+    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
+        return Example(f"{Coded.make(self, held_out, label, rng).input} 0123456789ab", label)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Recall):
+    """Shows the whole canary, in capitals and with blanks between."""
+
+    def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
+        found = Recall.render(self, canary, task, rare, common)
+        shown = " ".join(str(canary.input).upper())
+        return replace(found, query=replace(found.query, text=shown))
+
+
+LONG = [" ".join(f"w{n}x{k}" for k in range(60)) for n in range(60)]
+UNEVEN = [("a b" if n % 5 == 0 else text, "") for n, text in enumerate(LONG)]
+
+
+@pytest.mark.parametrize(
+    ("query", "canary", "guessable"),
+    [
+        (Repeat(share=0.93), Coded(), True),  # of short rows nearly the whole code is shown
+        (Repeat(share=0.5), Coded(), False),
+        (Recall(), Footed(), True),
+        (Shown(), Coded(), True),
+        (Recall(), Coded(digits=300), False),
+    ],
+    ids=["shown_in_short_rows", "half_is_shown", "no_code_at_the_end", "spelled", "very_long"],
+)
+def test_what_can_be_guessed_in_any_pair_is_no_code(
+    query: Any, canary: Coded, guessable: bool
+) -> None:
+    handed = Handed(
+        rows=as_context(UNEVEN), mechanism=SystemMechanism(silent, "silent"), query=query,
+        canary=canary, score=ContainsCanary(),
+    )  # fmt: skip
+    spec = make_spec({"task": "generation", "pairs": 60, "shots": 6})
+    assert (prepare(spec, handed=handed).trial_design.code_chance is None) == guessable

@@ -6,7 +6,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 from types import UnionType
 from typing import Any, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
@@ -36,9 +36,13 @@ METHODS = (
 ONE_INPUT = ("invoke", "ainvoke")  # of a LangChain runnable: a mapping that fills its prompt
 CONTEXTS = (
     "context", "contexts", "examples", "documents", "docs", "notes", "rows", "records", "passages",
-    "chunks", "snippets", "sources", "knowledge", "data",
+    "chunks", "snippets", "sources", "knowledge", "knowledge_base", "kb", "data", "corpus",
+    "transcript", "history", "background", "memory", "facts", "evidence", "document", "passage",
 )  # fmt: skip
-ASKED = ("query", "question")  # and never a context
+ASKED = (  # and never a context, as a text or an input may be
+    "query", "question", "q", "prompt", "message", "utterance", "instruction", "user",
+    "user_input", "user_query", "user_message",
+)  # fmt: skip
 SEQUENCES = (list, Sequence, Collection, Iterable)
 QUERIES = ("query", "question", "input", "prompt", "message", "text", "q", "user_input")
 
@@ -149,17 +153,20 @@ def _in_their_order(call: Callable[..., object]) -> Answerer:
     forms = [form_of(call, name) for name in names]
     first, second = names
     many = [one in (TEXTS, TUPLE, LIST) for one in forms]
-    # a text or an input may be the context
     asked = first in ASKED and second not in ASKED
     named = asked or (first not in CONTEXTS and second in CONTEXTS)
     if many == [False, True] or (many[0] == many[1] and named):
         return _by_name(call, second, first)
-    return _in_form(call, forms[0])
+    told = f"{forms[0].words} as {first!r}, the question as {second!r}"
+    if many[0] == many[1] and first not in CONTEXTS and second not in QUERIES:
+        told += " (no name or annotation says so: check that rows come first)"
+    return _in_form(call, replace(forms[0], words=told))
 
 
 def _by_name(call: Callable[..., object], context: str, query: str) -> Answerer:
     form = form_of(call, context)
-    return _with(call, lambda rows, asked: ((), {context: form.of(rows), query: asked}), form)
+    told = replace(form, words=f"{form.words} as {context!r}, the question as {query!r}")
+    return _with(call, lambda rows, asked: ((), {context: form.of(rows), query: asked}), told)
 
 
 def _in_form(call: Callable[..., object], form: Form) -> Answerer:

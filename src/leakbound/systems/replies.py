@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +16,7 @@ import numpy as np
 from leakbound._text import whole
 from leakbound.errors import TargetError
 from leakbound.models.http.blocking import run_blocking
-from leakbound.systems.channels import CHANNELS_MUST, channel_texts, is_channel
+from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import Query
 
@@ -52,47 +52,69 @@ be a whole number of at least 0, or None.
     found: dict[str, Any] = {part: _check(_part(answer, part), part, name) for part in CHECKS}
     if found["seconds"] is None:
         found["seconds"] = seconds
-    if found["channels"] is None and isinstance(answer, Mapping):
-        of_answer = next((one for one in TEXTS if answer.get(one) is not None), "")
-        found["channels"] = channel_texts(texts_beside(answer, of_answer)) or None
+    own = found["channels"] is not None or isinstance(answer, Reply)  # which names what it has
+    if not own and (told := whole_reply(answer, text)) is not None:
+        found["channels"] = {REPLY: whole(told)}
     return Reply(whole(text), **found)
 
 
-MOST_BESIDE = 4  # fields beside the answer: each that is read takes evidence from the others
-# Names of what says how a reply was made, and not what is in it.
+REPLY = "reply"  # the channel of a whole reply, where it has more than its answer
+# Names that say how a reply was made, and not what is in it.
 BOOKKEEPING = frozenset({
-    "error", "errors", "detail", "details", "traceback", "status", "id", "model", "object", "role",
-    "usage", "choices", "created", "version", "system_fingerprint", "service_tier", "metadata",
-    "input", "query", "question", "prompt",
+    "id", "created", "usage", "timings", "system_fingerprint", "service_tier", "finish_reason",
+    "stop_reason", "index", "logprobs", "prompt_logprobs", "refusal", "audio", "annotations",
+    "function_call", "tool_calls", "seconds", "tokens", "scores",
 })  # fmt: skip
-OF_CALL = re.compile(r"(_id|_at|Id|At|[Tt]ime|[Tt]imestamp|[Vv]ersion)$")
 
 
-def texts_beside(reply: object, answer: str) -> dict[str, object]:
-    """Fields of a reply that hold texts and are neither the answer nor bookkeeping.
+def whole_reply(reply: object, answer: str) -> str | None:
+    """All of a reply, where something in it may hold a text beside the answer.
 
     Examples:
-        >>> reply = {"answer": "no", "sources": ["note 7"], "request_id": "a1", "ms": 7}
-        >>> texts_beside(reply, "answer")
-        {'sources': ['note 7']}
+        >>> whole_reply({"id": "a 7", "answer": "no", "model": "m-1"}, "no") is None
+        True
+        >>> whole_reply({"answer": "no", "metadata": {"sources": ["note 7"]}}, "no")
+        '{"answer": "no", "metadata": {"sources": ["note 7"]}}'
     """
-    if not isinstance(reply, Mapping):
-        return {}
-    known = {answer, *CHECKS, *BOOKKEEPING, *(name for name, _ in LISTS)}
-    names = (name for name in reply if isinstance(name, str) and name not in known)
-    told = (name for name in names if is_channel(name) and not OF_CALL.search(name))
-    found = [name for name in told if _may_hold_text(reply[name])]
-    return {name: reply[name] for name in found[:MOST_BESIDE]}
+    told = _fields(reply)
+    if told is None or not _has_more(told, answer):
+        return None
+    try:
+        return json.dumps(told, ensure_ascii=False, default=_plain)
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
-def _may_hold_text(value: object, depth: int = DEPTH) -> bool:
-    """An empty list may have texts in the next reply."""
+def _fields(reply: object) -> Mapping[object, object] | None:
+    if isinstance(reply, Mapping):
+        return reply
+    if is_dataclass(reply) and not isinstance(reply, type):
+        return {one.name: getattr(reply, one.name) for one in fields(reply)}
+    dump = _part(type(reply), "model_fields")
+    return {name: _part(reply, str(name)) for name in dump} if isinstance(dump, Mapping) else None
+
+
+def _plain(value: object) -> object:
+    """What stands for an object in a reply."""
+    found = _fields(value)
+    return str(value) if found is None else {str(key): one for key, one in found.items()}
+
+
+def _has_more(value: object, answer: str, depth: int = DEPTH + 2) -> bool:
+    """A text of several words that is not the answer, or what may be one in the next reply."""
     if isinstance(value, str):
-        return bool(value.strip())
-    if not isinstance(value, list | dict) or not depth:
-        return False
-    inner = [*value.values()] if isinstance(value, dict) else value
-    return value == [] or any(_may_hold_text(one, depth - 1) for one in inner)
+        return value != answer and " " in value.strip()
+    if value is None or value == []:
+        return True
+    if isinstance(value, int | float) or not depth:
+        return not depth
+    found = _fields(value)
+    if found is not None:
+        left = [one for key, one in found.items() if key not in BOOKKEEPING]
+        return any(_has_more(one, answer, depth - 1) for one in left)
+    if isinstance(value, list | tuple):  # of texts: their next ones may be of several words
+        return any(isinstance(one, str) or _has_more(one, answer, depth - 1) for one in value)
+    return True
 
 
 RESOLUTION = 0.01  # seconds of a clock in this process: nobody outside sees less

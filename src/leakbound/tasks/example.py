@@ -38,13 +38,13 @@ Context = tuple[Example, ...]
 
 
 class TextRow(str):
-    """A row as a function of a user gets it: its text, which also has the fields of an `Example`;
-    its repr shows nothing of it.
+    """A row as a function of a user gets it: its text (PRIVATE), which also has the fields of an
+    `Example`. Unlike there, its repr is that of a text: a prompt may be made of a whole list.
 
     Examples:
         >>> row = TextRow.of(Example("a fee", "work"))
-        >>> f"- {row} ({row.label})", row.text == row.input == row
-        ('- a fee (work)', True)
+        >>> f"- {row} ({row.label}) {[row]}", row.text == row.input == row
+        ("- a fee (work) ['a fee']", True)
     """
 
     label: str
@@ -58,17 +58,9 @@ class TextRow(str):
 
     @property
     def text(self) -> str:
-        return str(self)
-
-    @property
-    def input(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
         return str.__str__(self)
 
-    def __repr__(self) -> str:
-        return "TextRow(<private>)"
+    input = text
 
 
 # What stands in place of a record that takes no part any more, because its budget is spent.

@@ -212,9 +212,10 @@ def is_function(found: ContextDigest | None) -> tuple[Obstacle, ...]:
         f"replies hold a function of the whole context ({found.reading}): asked {found.times} "
         f"times, it told contexts that differ in one record apart in {found.apart} of "
         f"{found.pairs} pairs, where ε = {found.epsilon:g} allows {math.ceil(100 * found.most)}%. "
-        "Whoever knows the other records can look up which one is there, with any number of calls. "
-        "Find what computes it (a checksum, a cache key, a count, a length, a mean with too little "
-        "noise), take it out of the reply, and audit again.",
+        "Whoever knows the other records can look up which one is there, with any number of calls, "
+        "unless it is noise that is drawn once for each context. Find what computes it (a "
+        "checksum, a cache key, a count, a length, a mean with too little noise), take it out of "
+        "the reply, and audit again.",
     ),)  # fmt: skip
 
 

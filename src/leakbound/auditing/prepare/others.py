@@ -23,7 +23,7 @@ READINGS = 300  # of whole replies, in a plan; a result counts those that there 
 LEAST_CHANGE = 0.2
 # Pairs whose contexts are asked more than once, and how often each: the first choose readings that
 # recur and differ between neighbours, and others, asked only if there are any, test these.
-REPEATED = ((12, 2), (16, 6))
+REPEATED = ((20, 2), (20, 6))
 # Queries with canaries that suit them, from the most unlike: the application's own use with a wrong
 # label, a quote of what the canary says, and questions whether it is there.
 CANDIDATES = (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from leakbound.attacks import ScoredAttack
+from leakbound.attacks import RenderedQuery, ScoredAttack
 from leakbound.auditing.design.pairs import Controls, OtherPairs, Pairs, relation_of
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.store.folder import Settings, run_folder
@@ -139,22 +140,33 @@ def trial_design(parts: AuditParts) -> TrialDesign:
 LONGEST = 1_000_000  # characters of a reply
 LIKELIEST = 1e-3  # chance of a code in a reply that knows nothing of it, from which it is guessable
 SHOWN = 4  # digits in a row of a code in a query that give it away as far as they go
+HEX = frozenset("0123456789abcdef")
+APART = re.compile(r"[^0-9a-z]")  # in a query: what may stand between the digits of a code
 
 
 def _code_chance(parts: AuditParts) -> float | None:
-    """The chance that a reply which does not depend on the canary holds what the query looks for,
-    by the random digits of it that the query does not show."""
-    pair, digits = parts.pairs[0], parts.attack.canary.code_digits
-    text = pair.canary.input
-    if not digits or not parts.attack.score.quotes or not isinstance(text, str):
+    """The largest chance, over all pairs, that a reply which does not depend on the canary holds
+    what the query looks for, by the random digits of it that the query does not show."""
+    digits = parts.attack.canary.code_digits
+    if not digits or not parts.attack.score.quotes:
         return None
-    target, asked = pair.asked.target, str(pair.asked.query.text)
-    code = text[-digits:]
-    held = next((code[at:] for at in range(digits) if target.endswith(code[at:])), "")
+    chances, codes = [0.0], set[object]()
+    for pair in parts.pairs:
+        code = str(pair.canary.input)[-digits:]
+        codes.add(code)
+        if not HEX.issuperset(code):
+            return None
+        chances.append(_chance_of(code, pair.asked))
+    fresh = len(codes) == len(parts.pairs)
+    return max(chances) if fresh and max(chances) <= LIKELIEST else None
+
+
+def _chance_of(code: str, asked: RenderedQuery) -> float:
+    target, query = asked.target, APART.sub("", str(asked.query.text).casefold())
+    held = next((code[at:] for at in range(len(code)) if target.endswith(code[at:])), "")
     starts = range(len(held) - SHOWN + 1)
-    known = {at + of for at in starts if held[at : at + SHOWN] in asked for of in range(SHOWN)}
-    chance = LONGEST / 16.0 ** (len(held) - len(known))
-    return chance if chance <= LIKELIEST else None
+    known = {at + of for at in starts if held[at : at + SHOWN] in query for of in range(SHOWN)}
+    return max(LONGEST * 16.0 ** -(len(held) - len(known)), 1e-300)
 
 
 def _independence(parts: AuditParts) -> Independence:

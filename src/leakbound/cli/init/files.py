@@ -67,7 +67,11 @@ def kept_settings(
     asks = ["mechanism", "model"] if kind is None else ["address"]
     wanted = {
         "system": asks,
-        "attack": ["query", *(["canary"] if kind in ("labels", "text") else []), "channels"],
+        "attack": [
+            "query",
+            *(["canary"] if kind in ("labels", "text", "words") else []),
+            "channels",
+        ],
         "design": DESIGN,
         "decision": ["epsilon", "delta"],
     }

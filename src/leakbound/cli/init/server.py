@@ -22,6 +22,7 @@ from leakbound.models.openai.client import list_models, require_answer
 from leakbound.models.openai.endpoint import key_from_environment
 from leakbound.models.openai.replies import Unsupported
 from leakbound.systems.http.search import FoundService, find_service
+from leakbound.systems.replies import REPLY
 
 MOST_NAMES = 20
 FLAGS = {"body": "--body", "answer": "--answer"}
@@ -176,8 +177,7 @@ def _describe(found: FoundService, options: ServerOptions) -> str:
     keys.append(("body", found.body, slots))
     keys.append(("answer", found.answer, "where the answer stands in a reply"))
     if found.beside:
-        channels = {name: name for name in found.beside}
-        keys.append(("channels", channels, "what a reply has beside the answer; all are read"))
+        keys.append(("channels", {REPLY: ""}, "all of a reply: it has more than the answer"))
     if options.insecure:
         keys.append(("insecure", True, "rows and key may go over plain http to another machine"))
     return "\n".join([

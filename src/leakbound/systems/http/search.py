@@ -15,7 +15,7 @@ from leakbound.models.http.hosts import is_exposed
 from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport, TransportError
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
 from leakbound.systems.http.system import JSON_TYPE, fill_slots, row_values
-from leakbound.systems.replies import texts_beside
+from leakbound.systems.replies import whole_reply
 from leakbound.tasks import Example
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class FoundService:
     answer: str
     requests: int
     optional: bool = False
-    beside: tuple[str, ...] = ()
+    beside: bool = False
     other: JsonValue = None  # that it answers, too: its rows are one text
 
 
@@ -284,7 +284,7 @@ class _Search:
     statuses: list[int] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)  # fields that it says it needs
     paths: list[str] = field(default_factory=list)  # of the texts of its last reply
-    beside: tuple[str, ...] = ()  # fields of the reply that was read, with texts
+    beside: bool = False  # whether the reply that was read may hold texts beside its answer
 
     async def found(self, body: JsonValue) -> FoundService:
         try:
@@ -354,7 +354,7 @@ class _Search:
         self.paths = list(text_paths(found))
         given = self.answer if self.answer in self.paths else None
         path = given if self.answer is not None else answer_path(self.paths)
-        self.beside = (*texts_beside(found, path.partition(".")[0]),) if path else ()
+        self.beside = bool(path) and whole_reply(found, text_paths(found)[str(path)]) is not None
         return path
 
     async def _sent(self, body: JsonValue) -> HttpReply:

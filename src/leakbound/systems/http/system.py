@@ -145,7 +145,7 @@ def at(reply: JsonValue, path: str, call: HttpCall) -> JsonValue:
 def at_or_none(reply: JsonValue, path: str) -> JsonValue:
     """What stands at a path: services leave out what a reply does not have, such as tool calls."""
     try:
-        return reduce(_step, path.split("."), reply)
+        return reduce(_step, path.split(".") if path else (), reply)
     except (KeyError, IndexError, ValueError, TypeError):
         return None
 
