@@ -52,6 +52,15 @@ from dataclasses import dataclass
 class Found:
     answer: str
     source_documents: object
+class Node:
+    __slots__ = ("text",)
+    def __init__(self, text): self.text = text
+class Response:
+    def __init__(self, response, nodes): self.response, self.nodes = response, nodes
+def nodes(docs, q):
+    return Response("You asked: " + q[:20], [Node(passages(q, docs))])
+def mapped(documents: "list[dict]", question: str):
+    return documents[0]["text"]
 def kept(docs, q):
     return Found("You asked: " + q[:20], [passages(q, docs)])
 def no_but(docs, q):
@@ -105,6 +114,7 @@ def test_the_kind_of_answers_decides_the_query(name: str, said: str, query: str)
         ("asked", "20 rows as one text as 'knowledge_base', the question as 'prompt'"),
         ("beside", "20 rows as 20 texts that have a .label as 'docs', the question as 'q'"),
         ("no_but", "20 rows as 20 texts that have a .label as 'docs', the question as 'q'"),
+        ("nodes", "20 rows as 20 texts that have a .label as 'docs', the question as 'q'"),
         ("kept", "20 rows as 20 texts that have a .label as 'docs', the question as 'q'"),
     ],
 )
@@ -113,10 +123,16 @@ def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent:
     assert f"Sent: {sent}\n" in shown
     assert "shows a canary that stands once" in shown
     assert ("Read beside the answer, as channels: reply" in shown) == (
-        name in ("beside", "kept", "no_but")
+        name in ("beside", "kept", "no_but", "nodes")
     )
     done = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
     assert done.return_value == 1
+
+
+def test_a_function_that_declares_no_texts_is_refused() -> None:
+    done = run("init", "private.csv", "python:app.py:mapped")
+    assert "takes 'documents' as list" in str(done.exception)
+    assert "declare it as list[str]" in str(done.exception)
 
 
 def test_a_system_that_answers_two_ordinary_questions_alike_may_answer_an_attack() -> None:

@@ -263,6 +263,38 @@ def test_of_two_forms_of_rows_the_one_that_reaches_the_record_is_written(
     assert audited.return_value == 1
 
 
+def quoting(field: str, key: str | None) -> Callable[[Json], Answer]:
+    """Reads one field and ignores all others; without it, only the question comes back."""
+
+    def answer(body: Json) -> Answer:
+        asked = body.get("question", "")
+        words = set(asked.split())
+        texts = [one if key is None else one.get(key, "") for one in body.get(field, ())]
+        best = max(texts, key=lambda one: len(words & set(one.split())), default="")
+        return 200, {"answer": f"I found of {asked[:20]}: {best}"}
+
+    return answer
+
+
+def test_a_form_of_rows_that_changes_the_answer_is_looked_for() -> None:
+    with application(quoting("documents", "text")) as (_, url):
+        done = run("init", "private.csv", url, "--epsilon", "1")
+        written = yaml.safe_load(Path("audit-system.yaml").read_text())
+        assert written["body"] == {"documents": [{"text": "{text}"}], "question": "{query}"}
+        assert "the same without that context" not in done.stdout
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "24")
+    assert audited.return_value == 1
+
+
+def test_a_service_that_is_not_shown_to_read_rows_cannot_pass() -> None:
+    with application(quoting("kb_chunks", None)) as (_, url):
+        done = run("init", "private.csv", url, "--epsilon", "1")
+        assert "Its answer was the same without that context" in done.stdout
+        assert "detect_change: 0.0" in Path("audit.yaml").read_text()
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs")
+    assert audited.return_value == 3
+
+
 @pytest.mark.parametrize(
     "hide",
     [
@@ -324,7 +356,7 @@ def test_what_a_service_takes_and_answers_can_be_stated() -> None:
     with application(finder("ctx", "ask", "left")) as (service, url):
         body = '{"ctx": "{context}", "ask": "{query}", "top_k": 3}'
         run("init", "private.csv", url, "--body", body, "--answer", "left")
-    assert [one["top_k"] for one in service.bodies] == [3] * (4 + 2 * TRIED)
+    assert [one["top_k"] for one in service.bodies] == [3] * (5 + 2 * TRIED)
     written = yaml.safe_load(Path("audit-system.yaml").read_text())
     assert (written["body"], written["answer"]) == (json.loads(body), "left")
 

@@ -356,11 +356,12 @@ def test_an_interrupt_while_the_first_one_is_obeyed_names_what_stays(
 ) -> None:
     notes.interrupted = [("DELETE", 9), ("DELETE", 20)]
     session = with_own_ids(notes, tmp_path).open(as_context(ROWS[:40]))
+    planted = notes.notes.keys() - {"owner"}
     with pytest.raises(TargetError, match=r"of 40 records .*KeyboardInterrupt") as told:
         session.close()
-    stay = notes.notes.keys() - {"owner"}
-    assert stay
-    assert all(key in str(told.value) for key in stay)
+    named = {key for key in planted if key in str(told.value)}
+    assert named  # on a busy machine, a removal under way may still be obeyed
+    assert notes.notes.keys() - {"owner"} <= named
 
 
 def test_a_record_whose_reply_was_lost_is_removed(notes: Notes, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
 from leakbound.errors import LeakboundError, TargetError
@@ -39,6 +39,7 @@ CONTEXTS = (
     "chunks", "snippets", "sources", "knowledge", "knowledge_base", "kb", "data", "corpus",
     "transcript", "history", "background", "memory", "facts", "evidence", "document", "passage",
 )  # fmt: skip
+NO_TEXTS = (dict, Mapping, tuple, list, bytes, int, float)
 ASKED = (  # and never a context, as a text or an input may be
     "query", "question", "q", "prompt", "message", "utterance", "instruction", "user",
     "user_input", "user_query", "user_message",
@@ -207,7 +208,13 @@ def form_of(call: Callable[..., object], parameter: str) -> Form:
     function = call.func if isinstance(call, functools.partial) else call
     if not inspect.isroutine(function):
         function = type(function).__call__
-    return _form_of(_annotation_of(function, parameter))
+    declared = _annotation_of(function, parameter)
+    if (form := _form_of(declared)) is None:
+        raise TargetError(
+            f"a function takes {parameter!r} as {getattr(declared, '__name__', declared)}, and "
+            "rows are texts; declare it as list[str], or as str for all of them in one text."
+        )
+    return form
 
 
 def _annotation_of(function: Callable[..., object], parameter: str) -> object:
@@ -229,20 +236,28 @@ def _mentions_examples(declared: object) -> bool:
     return declared is Example or any(map(_mentions_examples, get_args(declared)))
 
 
-def _form_of(declared: object) -> Form:
+def _form_of(declared: object) -> Form | None:
+    """None of a type that holds no text."""
     if get_origin(declared) in (Union, UnionType):
-        forms = [*map(_form_of, get_args(declared))]
-        return next((one for one in (TEXTS, TUPLE, LIST, ONE_TEXT) if one in forms), ROWS)
+        forms = [_form_of(one) for one in get_args(declared) if one is not NoneType]
+        known = [one for one in (TEXTS, TUPLE, LIST, ONE_TEXT, EXAMPLES, ROWS) if one in forms]
+        return next(iter(known), None)
     if declared is str:
         return ONE_TEXT
     if _mentions_examples(declared):
         return EXAMPLES
-    kind = get_origin(declared) or declared
-    if kind is tuple:
-        return TUPLE if get_args(declared)[:1] == (str,) else ROWS
-    if kind not in SEQUENCES:
-        return ROWS
-    return TEXTS if get_args(declared)[:1] == (str,) else LIST
+    kind, (item, *_) = get_origin(declared) or declared, (*get_args(declared), None)
+    if kind is tuple or kind in SEQUENCES:
+        if item is str:
+            return TUPLE if kind is tuple else TEXTS
+        return None if _holds_no_text(item) else ROWS if kind is tuple else LIST
+    return None if _holds_no_text(kind) else ROWS
+
+
+def _holds_no_text(kind: object) -> bool:
+    """Of mappings, numbers and bytes, and of tuples without names and lists in a list."""
+    kinds = getattr(get_origin(kind) or kind, "__mro__", ())
+    return not hasattr(kind, "_fields") and any(one in kinds for one in NO_TEXTS)
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:

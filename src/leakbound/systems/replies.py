@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
@@ -81,8 +81,8 @@ def whole_reply(reply: object, answer: str) -> str | None:
         return None
     try:
         return json.dumps(told, ensure_ascii=False, default=_plain)
-    except (TypeError, ValueError, RecursionError):
-        return None
+    except (TypeError, ValueError, RecursionError):  # such as objects that hold each other
+        return " ".join(map(str, told.values()))
 
 
 def _fields(reply: object) -> Mapping[object, object] | None:
@@ -90,14 +90,24 @@ def _fields(reply: object) -> Mapping[object, object] | None:
         return reply
     if is_dataclass(reply) and not isinstance(reply, type):
         return {one.name: getattr(reply, one.name) for one in fields(reply)}
-    dump = _part(type(reply), "model_fields")
-    return {name: _part(reply, str(name)) for name in dump} if isinstance(dump, Mapping) else None
+    if reply is None or isinstance(reply, str | bytes | int | float | Sequence | Set):
+        return None
+    names = {*getattr(reply, "__dict__", ()), *_slots(reply)}
+    return {name: _part(reply, name) for name in sorted(names) if not name.startswith("_")}
+
+
+def _slots(thing: object) -> Iterator[str]:
+    for kind in type(thing).__mro__:
+        names = getattr(kind, "__slots__", ())
+        yield from (names,) if isinstance(names, str) else names
 
 
 def _plain(value: object) -> object:
     """What stands for an object in a reply."""
+    if isinstance(value, Set):
+        return [*map(str, value)]
     found = _fields(value)
-    return str(value) if found is None else {str(key): one for key, one in found.items()}
+    return {str(key): one for key, one in found.items()} if found else str(value)
 
 
 def _has_more(value: object, answer: str, depth: int = DEPTH + 2) -> bool:
@@ -113,7 +123,11 @@ def _has_more(value: object, answer: str, depth: int = DEPTH + 2) -> bool:
         left = [one for key, one in found.items() if key not in BOOKKEEPING]
         return any(_has_more(one, answer, depth - 1) for one in left)
     if isinstance(value, list | tuple):  # of texts: their next ones may be of several words
-        return any(isinstance(one, str) or _has_more(one, answer, depth - 1) for one in value)
+        return any(
+            not isinstance(one, Mapping | list | int | float)  # a text, or an object with texts
+            or _has_more(one, answer, depth - 1)
+            for one in value
+        )
     return True
 
 

@@ -32,6 +32,11 @@ OPTIONAL = (
 )
 
 
+UNREAD = (
+    "Its answer was the same without that context: as long as nothing shows that it reads what it "
+    "is sent, an audit must not pass, so `detect_change: 0` is written. Give the JSON that it "
+    "takes with --body"
+)
 EITHER = (
     "It answers rows as a list of texts and as one text: check that the body written is what it "
     "reads"
@@ -143,7 +148,9 @@ def _service_as(url: str, found: FoundService, options: ServerOptions, out: Path
     ]
     lines += [OPTIONAL] if found.optional else []
     lines += [EITHER] if found.other is not None else []
-    values = {"address": f"http:{system_file(out)}"}
+    lines += [UNREAD] if found.unread else []
+    values: dict[str, Any] = {"address": f"http:{system_file(out)}"}
+    values |= {"detect_change": 0.0} if found.unread else {}
     return Target(values, file=_describe(found, options), lines=tuple(lines), body=found.body)
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from leakbound.errors import TargetError, UsageError
@@ -216,6 +216,7 @@ MADE_UP = (
     Example("The invoice of May was paid twice.", "billing"),
 )
 QUESTION = "Which of these notes is about a printer?"
+OTHER_QUESTION = "When does the train leave?"
 VALUES = {**row_values(MADE_UP), "query": QUESTION}
 MOST = 18  # requests for the form of a body
 PATIENCE = 60.0  # seconds for one request
@@ -236,6 +237,7 @@ class FoundService:
     optional: bool = False
     beside: bool = False
     other: JsonValue = None  # that it answers, too: its rows are one text
+    unread: bool = False  # whether its answer was the same without rows
 
 
 def find_service(
@@ -274,6 +276,14 @@ def _require_address(url: str, insecure: bool) -> None:
         )
 
 
+class _Use(NamedTuple):
+    """What an answer depends on."""
+
+    optional: bool  # whether it is given without rows, too
+    rows: bool
+    asked: bool
+
+
 @dataclass(slots=True)
 class _Search:
     url: str
@@ -285,19 +295,23 @@ class _Search:
     lacks: list[str] = field(default_factory=list)  # fields that it says it needs
     paths: list[str] = field(default_factory=list)  # of the texts of its last reply
     beside: bool = False  # whether the reply that was read may hold texts beside its answer
+    said: str = ""  # its answer
 
     async def found(self, body: JsonValue) -> FoundService:
         try:
             bodies = (*await self._described(), *BODIES) if body is None else (body,)
             one, path = await self._accepted(bodies)
+            use = await self._used(one)
+            if body is None and not (use.rows and use.asked):
+                one, path, use = await self._most_used(bodies, (one, path, use))
             beside = self.beside
-            optional = await self._answers_without_context(one)
             other = as_one_text(one) if body is None else None
             if other is not None and not await self._answers(other):
                 other = None
         finally:
             await self.transport.close()
-        return FoundService(self.url, one, path, self.requests, optional, beside, other)
+        optional, unread = use.optional, not use.rows
+        return FoundService(self.url, one, path, self.requests, optional, beside, other, unread)
 
     async def _described(self) -> list[JsonValue]:
         """What the service takes by its OpenAPI description, if it has one."""
@@ -328,13 +342,32 @@ class _Search:
                 left = [one for one in more if one not in tried]
         raise TargetError(self._refusal(len(bodies) == 1))
 
-    async def _answers_without_context(self, body: JsonValue) -> bool:
-        bare = without_context(body)
-        return bare is not None and await self._answers(bare)
+    async def _used(self, body: JsonValue) -> _Use:
+        """What of the body that was answered last the answer depends on."""
+        bare, said, beside = without_context(body), self.said, self.beside
+        optional = bare is not None and await self._answers(bare)
+        rows = not (optional and self.said == said)
+        asked = await self._answers(body, OTHER_QUESTION) and self.said != said
+        self.beside = beside or self.beside
+        return _Use(optional, rows, asked)
 
-    async def _answers(self, body: JsonValue) -> bool:
+    async def _most_used(
+        self, bodies: Sequence[JsonValue], first: tuple[JsonValue, str, _Use]
+    ) -> tuple[JsonValue, str, _Use]:
+        """The first body of which rows and question change the answer, or at least the rows."""
+        best = first
+        for body in bodies:
+            path = None if body == first[0] else self._read(await self._sent(body))
+            if path is not None:
+                found = body, path, await self._used(body)
+                best = max(best, found, key=lambda one: (one[2].rows, one[2].asked))
+                if found[2].rows and found[2].asked:
+                    break
+        return best
+
+    async def _answers(self, body: JsonValue, question: str = QUESTION) -> bool:
         try:
-            return self._read(await self._sent(body)) is not None
+            return self._read(await self._sent(body, question)) is not None
         except TargetError:
             return False
 
@@ -354,12 +387,13 @@ class _Search:
         self.paths = list(text_paths(found))
         given = self.answer if self.answer in self.paths else None
         path = given if self.answer is not None else answer_path(self.paths)
+        self.said = "" if path is None else text_paths(found)[path]
         self.beside = bool(path) and whole_reply(found, text_paths(found)[str(path)]) is not None
         return path
 
-    async def _sent(self, body: JsonValue) -> HttpReply:
+    async def _sent(self, body: JsonValue, question: str = QUESTION) -> HttpReply:
         self.requests += 1
-        content = json.dumps(fill_slots(body, VALUES)).encode()
+        content = json.dumps(fill_slots(body, {**VALUES, "query": question})).encode()
         try:
             reply = await self.transport.send(
                 "POST", self.url, JSON_TYPE | self._headers, content, PATIENCE

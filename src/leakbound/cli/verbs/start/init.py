@@ -32,7 +32,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
 from leakbound.systems import SystemMechanism
-from leakbound.systems.channels import ALL, TAKEN
+from leakbound.systems.channels import ALL, SECONDS
 from leakbound.systems.http.config import describe_rows
 from leakbound.tasks import ANSWER, Context, Job, Query, Votes, reply_of
 from leakbound.witness import ReplyFacts
@@ -257,7 +257,7 @@ def _kind_of_answers(prepared: Prepared) -> tuple[str, list[str]]:
             prepared.task, [pair.member, ordinary], [pair.draw, pair.draw], prepared.model
         )
     )
-    channels = sorted({name for one in found for name in one.channels} - TAKEN)
+    channels = sorted({name for one in found for name in one.channels} - {ALL, ANSWER, SECONDS})
     first = found[0]
     replies = [reply_of(one) for one in found]
     said = [one.text.strip() for one in replies if isinstance(one, ReplyFacts)]
