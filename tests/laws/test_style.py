@@ -204,11 +204,14 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         "what a tested callable holds: functions, methods and objects have different parts",
     ),
     "systems/callable.py": (
-        {"*", "__annotations__", "__globals__", "__self__", "ask", "close", "stateful"},
+        {
+            "*", "__annotations__", "__globals__", "__mro__", "__name__", "__self__", "ask",
+            "close", "stateful",
+        },
         "objects of users: callables, or what they open, with such members",
     ),
     "systems/calls.py": ({"*", "headers", "response"}, "errors of clients, of any kind"),
-    "systems/replies.py": ({"*"}, "objects of users: rich replies have the parts that they have"),
+    "systems/replies.py": ({"*", "__dict__", "__slots__"}, "objects of users: rich replies have the parts that they have"),
     "testing/conformance.py": ({"*", "name"}, "finds, and names, what a mechanism lacks"),
     "leakbound_lab/tuning/search.py": ({"name"}, "a reflection model is a model or any callable"),
     "leakbound_hosts/adapters/haystack.py": ({"content", "data", "text"}, HOST),
