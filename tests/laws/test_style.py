@@ -211,7 +211,10 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         "objects of users: callables, or what they open, with such members",
     ),
     "systems/calls.py": ({"*", "headers", "response"}, "errors of clients, of any kind"),
-    "systems/replies.py": ({"*", "__dict__", "__slots__"}, "objects of users: rich replies have the parts that they have"),
+    "systems/replies.py": (
+        {"*", "__dict__", "__slots__"},
+        "objects of users: rich replies have the parts that they have",
+    ),
     "testing/conformance.py": ({"*", "name"}, "finds, and names, what a mechanism lacks"),
     "leakbound_lab/tuning/search.py": ({"name"}, "a reflection model is a model or any callable"),
     "leakbound_hosts/adapters/haystack.py": ({"content", "data", "text"}, HOST),
