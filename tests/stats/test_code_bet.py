@@ -18,7 +18,9 @@ from leakbound.attacks.protocols import RenderedQuery
 from leakbound.attacks.queries import Recall, Repeat
 from leakbound.attacks.scores import ContainsCanary
 from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.design.pairs import Copies
 from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.prepare.prepared import trial_design
 from leakbound.privacy import ApproxDP, Gaussian, PureDP
 from leakbound.stats.e_values.code_bet import CodeBet
 from leakbound.systems import SystemMechanism
@@ -191,5 +193,8 @@ def test_what_can_be_guessed_in_any_pair_is_no_code(
         rows=as_context(UNEVEN), mechanism=SystemMechanism(silent, "silent"), query=query,
         canary=canary, score=ContainsCanary(),
     )  # fmt: skip
-    spec = make_spec({"task": "generation", "pairs": 60, "shots": 6})
-    assert (prepare(spec, handed=handed).trial_design.code_chance is None) == guessable
+    given = {"task": "generation", "pairs": 60, "shots": 6}
+    parts = prepare(make_spec(given), handed=handed)
+    assert (parts.trial_design.code_chance is None) == guessable
+    copied = replace(parts, pairs=parts.pairs.with_copies(Copies(1, ((0, 1, 2), (3, 4, 5)))))
+    assert trial_design(copied).code_chance is None  # the other context holds the canary, too

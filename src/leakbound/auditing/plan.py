@@ -23,8 +23,8 @@ FACTORS = (1.0, 1.5, 2.0, 4.0)  # of what is tested; 1 shows how often a true cl
 @dataclass(frozen=True, slots=True)
 class OtherCalls:
     """Other attacks that are asked where nothing shows that the audit's own sees the canary, so
-    that each would show a rate that changes by `change` with probability 0.9; and the most pairs
-    that are asked of them, and twice and more."""
+    that each would show a rate that changes by `change` with probability 0.9; `pairs` and what
+    follows also count the contexts that are asked more than once, all at most."""
 
     attacks: tuple[str, ...]
     pairs: int

@@ -7,7 +7,6 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import fields, is_dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
 
@@ -88,8 +87,6 @@ def whole_reply(reply: object, answer: str) -> str | None:
 def _fields(reply: object) -> Mapping[object, object] | None:
     if isinstance(reply, Mapping):
         return reply
-    if is_dataclass(reply) and not isinstance(reply, type):
-        return {one.name: getattr(reply, one.name) for one in fields(reply)}
     if reply is None or isinstance(reply, str | bytes | int | float | Sequence | Set):
         return None
     names = {*getattr(reply, "__dict__", ()), *_slots(reply)}

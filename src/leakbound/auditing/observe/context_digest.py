@@ -23,7 +23,7 @@ from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
 LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
 MOST_TESTED = 8  # readings: each takes a part of the level
-HIGHEST = 2.0  # claim up to which twice as many calls would still tell
+HIGHEST = 2.0  # larger claims are tested at this one: they would take too many calls
 Readings = Mapping[str, Hashable]
 Repeated = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
 

@@ -147,8 +147,8 @@ APART = re.compile(r"[^0-9a-z]")  # in a query: what may stand between the digit
 def _code_chance(parts: AuditParts) -> float | None:
     """The largest chance, over all pairs, that a reply which does not depend on the canary holds
     what the query looks for, by the random digits of it that the query does not show."""
-    digits = parts.attack.canary.code_digits
-    if not digits or not parts.attack.score.quotes:
+    digits, copies = parts.attack.canary.code_digits, parts.pairs.copies.count
+    if not digits or copies or not parts.attack.score.quotes:  # copies are in both contexts
         return None
     chances, codes = [0.0], set[object]()
     for pair in parts.pairs:

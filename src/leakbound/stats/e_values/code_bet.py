@@ -22,15 +22,14 @@ from scipy.special import logsumexp
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee
-from leakbound.stats.arrays import Bools, Floats
-from leakbound.stats.e_values.anytime import AnytimeTest, Replay
-from leakbound.stats.e_values.e_process import read_levels, tangents
+from leakbound.stats.arrays import Floats
+from leakbound.stats.e_values.e_process import LevelTest, read_levels
 
 RATES = np.array([0.01, 0.05, 0.3, 0.9])  # of replies that quote the code
 WEIGHTS = np.array([0.4, 0.2, 0.2, 0.2])
 
 
-class CodeBet(AnytimeTest):
+class CodeBet(LevelTest):
     """Anytime-valid test of `claim` by replies that quote a code, where `chance` is the largest
     probability that a reply which does not depend on the canary holds it: if the claim holds for
     every reply given the past, it is rejected with probability at most 1 - confidence, at any
@@ -69,20 +68,6 @@ class CodeBet(AnytimeTest):
     def hits(self) -> int:
         """Replies that held the code."""
         return sum(self._quoted)
-
-    @property
-    def log_e_values(self) -> Floats:
-        epsilons, deltas = self._levels
-        return np.asarray(self._paths(epsilons[None], deltas[None])[0])
-
-    def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
-        return self._paths(epsilons[:, None], np.full((epsilons.size, 1), delta))
-
-    def mu_paths(self, mus: Floats) -> Floats:
-        return self._paths(*tangents(mus))
-
-    def _rejects(self, paths: Replay, claims: Floats) -> Bools:
-        return self._reaches(paths(self, claims))
 
     def _paths(self, epsilons: Floats, deltas: Floats) -> Floats:
         """(C, pairs) log e-values against claims of (C, L) levels, all of which limit the rate."""

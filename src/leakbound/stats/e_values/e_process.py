@@ -19,6 +19,7 @@ anytime-valid inference" (Statistical Science 2023).
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 
 import numpy as np
 import numpy.typing as npt
@@ -266,6 +267,30 @@ def _lines(claim: Guarantee, deltas: tuple[float, ...]) -> Lines:
     """The lines that a claim implies."""
     eps, delta = read_levels(claim, deltas)
     return Lines.of(eps[None], delta[None])
+
+
+class LevelTest(AnytimeTest):
+    """A test that replays its pairs against claims of several (epsilon, delta) levels each."""
+
+    _levels: tuple[Floats, Floats]  # of the tested claim
+
+    @property
+    def log_e_values(self) -> Floats:
+        epsilons, deltas = self._levels
+        return np.asarray(self._paths(epsilons[None], deltas[None])[0])
+
+    def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
+        return self._paths(epsilons[:, None], np.full((epsilons.size, 1), delta))
+
+    def mu_paths(self, mus: Floats) -> Floats:
+        return self._paths(*tangents(mus))
+
+    def _rejects(self, paths: Replay, claims: Floats) -> Bools:
+        return self._reaches(paths(self, claims))
+
+    @abstractmethod
+    def _paths(self, epsilons: Floats, deltas: Floats) -> Floats:
+        """(C, pairs) log e-values against claims of (C, L) levels."""
 
 
 def read_levels(claim: Guarantee, deltas: tuple[float, ...]) -> tuple[Floats, Floats]:

@@ -32,8 +32,7 @@ from leakbound._check import confidence_level
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee
 from leakbound.stats.arrays import Bools, Floats
-from leakbound.stats.e_values.anytime import AnytimeTest, Replay
-from leakbound.stats.e_values.e_process import read_levels, tangents
+from leakbound.stats.e_values.e_process import LevelTest, read_levels
 from leakbound.stats.e_values.stakes import restake_points
 
 # Beta priors of the two chances, each with its weight at a claim of 0 and at a large one: what
@@ -56,7 +55,7 @@ STEPS = 60  # of a projection, at most
 SETTLED = 1e-13  # where no step would change a chance by more, the last one was taken
 
 
-class ProductBet(AnytimeTest):
+class ProductBet(LevelTest):
     """Anytime-valid test of `claim` by answers that are independent within a pair: if they are,
     given the past and their contexts, and the claim holds for every pair given the past, it is
     rejected with probability at most 1 - confidence, at any stopping time.
@@ -97,20 +96,6 @@ class ProductBet(AnytimeTest):
     @property
     def pairs(self) -> int:
         return sum(map(len, self._x))
-
-    @property
-    def log_e_values(self) -> Floats:
-        epsilons, deltas = self._levels
-        return np.asarray(self._paths(epsilons[None], deltas[None])[0])
-
-    def epsilon_paths(self, epsilons: Floats, delta: float) -> Floats:
-        return self._paths(epsilons[:, None], np.full((epsilons.size, 1), delta))
-
-    def mu_paths(self, mus: Floats) -> Floats:
-        return self._paths(*tangents(mus))
-
-    def _rejects(self, paths: Replay, claims: Floats) -> Bools:
-        return self._reaches(paths(self, claims))
 
     def _paths(self, epsilons: Floats, deltas: Floats) -> Floats:
         """(C, pairs) log e-values against claims of (C, L) levels, each its own process."""

@@ -282,6 +282,7 @@ class _Use(NamedTuple):
     optional: bool  # whether it is given without rows, too
     rows: bool
     asked: bool
+    beside: bool  # whether a reply may hold texts beside the answer
 
 
 @dataclass(slots=True)
@@ -295,6 +296,7 @@ class _Search:
     lacks: list[str] = field(default_factory=list)  # fields that it says it needs
     paths: list[str] = field(default_factory=list)  # of the texts of its last reply
     beside: bool = False  # whether the reply that was read may hold texts beside its answer
+    path: str = ""  # where its answer is
     said: str = ""  # its answer
 
     async def found(self, body: JsonValue) -> FoundService:
@@ -304,14 +306,14 @@ class _Search:
             use = await self._used(one)
             if body is None and not (use.rows and use.asked):
                 one, path, use = await self._most_used(bodies, (one, path, use))
-            beside = self.beside
             other = as_one_text(one) if body is None else None
             if other is not None and not await self._answers(other):
                 other = None
         finally:
             await self.transport.close()
-        optional, unread = use.optional, not use.rows
-        return FoundService(self.url, one, path, self.requests, optional, beside, other, unread)
+        return FoundService(
+            self.url, one, path, self.requests, use.optional, use.beside, other, not use.rows
+        )
 
     async def _described(self) -> list[JsonValue]:
         """What the service takes by its OpenAPI description, if it has one."""
@@ -348,8 +350,7 @@ class _Search:
         optional = bare is not None and await self._answers(bare)
         rows = not (optional and self.said == said)
         asked = await self._answers(body, OTHER_QUESTION) and self.said != said
-        self.beside = beside or self.beside
-        return _Use(optional, rows, asked)
+        return _Use(optional, rows, asked, beside or self.beside)
 
     async def _most_used(
         self, bodies: Sequence[JsonValue], first: tuple[JsonValue, str, _Use]
@@ -357,9 +358,8 @@ class _Search:
         """The first body of which rows and question change the answer, or at least the rows."""
         best = first
         for body in bodies:
-            path = None if body == first[0] else self._read(await self._sent(body))
-            if path is not None:
-                found = body, path, await self._used(body)
+            if body != first[0] and await self._answers(body):
+                found = body, self.path, await self._used(body)
                 best = max(best, found, key=lambda one: (one[2].rows, one[2].asked))
                 if found[2].rows and found[2].asked:
                     break
@@ -387,6 +387,7 @@ class _Search:
         self.paths = list(text_paths(found))
         given = self.answer if self.answer in self.paths else None
         path = given if self.answer is not None else answer_path(self.paths)
+        self.path = path or ""
         self.said = "" if path is None else text_paths(found)[path]
         self.beside = bool(path) and whole_reply(found, text_paths(found)[str(path)]) is not None
         return path
