@@ -302,7 +302,16 @@ def test_a_label_is_guessed_by_its_name_first_and_dates_are_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "when", ["Jan 202{}", "{} March 2024", "Sept. {}, 2025", "201{}", "2025-0{}"]
+    "when",
+    [
+        "Jan 202{}",
+        "{} March 2024",
+        "Sept. {}, 2025",
+        "201{}",
+        "2025-0{}",
+        "17{}6172800",
+        "17{}6172800123",
+    ],
 )
 def test_dates_in_words_are_no_labels(when: str) -> None:
     name = saved("dates.jsonl", [odd(n, on=when.format(n % 4 + 1)) for n in range(60)])

@@ -130,10 +130,14 @@ def test_a_finished_run_whose_record_was_removed_was_edited(runs: Path, tmp_path
     assert done.returncode == 1, done.stdout
     assert f"NOT AS WRITTEN: {record.parent.name}\n  record.json is missing" in done.stdout
     assert done.stdout.count("NOT AS WRITTEN") == 1
-    for command in (("gate", "--max-epsilon", "1"), ("report",), ("compare",)):
-        done = cli(*command, "runs", cwd=tmp_path)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert f"{record.parent.name}' was finished, and its record.json was removed" in done.stderr
+    why = f"{record.parent.name}' was finished, and its record.json was removed"
+    done = cli("gate", "--max-epsilon", "1", "runs", cwd=tmp_path)
+    assert (done.returncode, why in done.stdout) == (1, True)  # a violation of another run stays
+    assert "VIOLATION: " in done.stdout
+    done = cli("report", "runs", cwd=tmp_path)
+    assert (done.returncode, why in done.stderr, "Report: " in done.stdout) == (2, True, True)
+    done = cli("compare", "runs", cwd=tmp_path)  # one is left
+    assert (done.returncode, why in done.stderr, done.stdout) == (2, True, "")
     for trials in record.parent.glob("trials.sqlite*"):
         trials.unlink()
     done = cli("verify", "runs", cwd=tmp_path)  # it stopped at such a run
@@ -160,8 +164,17 @@ def test_no_result_of_a_folder_is_passed_over(runs: Path, tmp_path: Path) -> Non
     assert "GATE (1 violation, 1 passed)" in done.stdout
     record.write_text("{}")
     done = cli("gate", "runs", "--max-epsilon", "1", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert done.returncode == 2, (done.stdout, done.stderr)
     assert record.parent.name in done.stderr
+    assert "GATE (1 passed, 1 inconclusive)" in done.stdout
+    (record.parent / "trials.sqlite").write_text("no database")
+    record.unlink()
+    for command, code in (("verify",), 1), (("report",), 2), (("gate", "--max-epsilon", "1"), 2):
+        done = cli(*command, "runs", cwd=tmp_path)
+        assert (done.returncode, "file is not a database" in done.stdout + done.stderr) == (
+            code,
+            True,
+        )
 
 
 def test_an_edit_in_an_unfinished_run_is_found(runs: Path, tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.stats import Assumption, beside, cut
 from leakbound.stats.power import PERFECT
 
-__all__ = ["MAX_DELTA", "Gate", "GateResult", "accuracy_power_of", "check_gate", "power",
-           "result_without_record"]  # fmt: skip
+__all__ = ["MAX_DELTA", "Gate", "GateResult", "accuracy_power_of", "check_gate", "power"]
 
 # A mechanism may give every hundredth record away at this delta, whatever its epsilon.
 MAX_DELTA = 0.01
@@ -137,12 +136,6 @@ def power(result: AuditResult, factor: float) -> tuple[float, float] | None:
     that is not above the given one; None where the table has none.
     """
     return max((row for row in result.power if row[0] <= factor * (1 + 1e-9)), default=None)
-
-
-def result_without_record(run: str) -> GateResult:
-    """What a gate says of a run without a result, by its name: it cannot pass."""
-    why = "The run is unfinished. Run its command again to finish it; it reuses what is stored."
-    return GateResult(run, "inconclusive", why)
 
 
 def _above(result: AuditResult, gate: Gate) -> str:

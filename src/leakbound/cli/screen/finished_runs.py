@@ -14,7 +14,7 @@ from leakbound.auditing import AuditResult, load_result
 from leakbound.auditing.store.folder import is_run
 from leakbound.auditing.store.integrity import UnfinishedRun, is_unfinished
 from leakbound.cli.screen.terminal import say
-from leakbound.errors import UsageError
+from leakbound.errors import StoreError, UsageError
 
 SET_ASIDE = re.compile(r".*\.old\d+")  # by audit --fresh
 
@@ -37,16 +37,27 @@ class _GivenRuns:
         """3 where an unfinished run is needed; a gate needs every run."""
         return UnfinishedRun.exit_code if self.needed else 0
 
-    def results(self, least: int = 0) -> list[AuditResult]:
-        """Of the finished runs; the others are named on standard error.
+    def results(self, least: int = 0) -> tuple[list[AuditResult], dict[str, str]]:
+        """Of the finished runs, and why others have none that can be used, by name.
 
-        Raises UnfinishedRun where they are why fewer than `least` are finished.
+        Both the latter and unfinished runs are named on standard error. Raises UnfinishedRun where
+        they are why fewer than `least` are finished, and StoreError where no run can be used.
         """
         self.tell()
-        found = [load_result(run) for run in self.all if run not in self.unfinished]
-        if self.unfinished and len(found) < least <= len(self.all):
+        found, refused = list[AuditResult](), dict[str, str]()
+        for run in self.all:
+            if run in self.unfinished:
+                continue
+            try:
+                found.append(load_result(run))
+            except StoreError as error:
+                if len(self.all) == 1:
+                    raise
+                refused[run.name] = str(error)
+                say(f"error: {error}", err=True)
+        if self.unfinished and not refused and len(found) < least <= len(self.all):
             load_result(self.unfinished[0])
-        return found
+        return found, refused
 
     def tell(self) -> None:
         """Name the unfinished runs on standard error."""
@@ -59,9 +70,17 @@ def runs_at(paths: Iterable[Path]) -> _GivenRuns:
     """The runs at the paths and in them; those that --fresh has set aside are none."""
     paths = list(paths)
     found = tuple(run for path in paths for run in _runs_in(path))
-    unfinished = tuple(run for run in found if is_unfinished(run))
+    unfinished = tuple(run for run in found if _is_unfinished(run))
     needed = found == unfinished or any(run in paths for run in unfinished)
     return _GivenRuns(found, unfinished, needed)
+
+
+def _is_unfinished(run: Path) -> bool:
+    """Of one whose trials cannot be read, whoever reads it says why."""
+    try:
+        return is_unfinished(run)
+    except StoreError:
+        return False
 
 
 def one_result(path: Path, flag: str = "") -> AuditResult:

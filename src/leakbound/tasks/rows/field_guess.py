@@ -25,7 +25,8 @@ TOKEN = re.compile(r"[\x21-\x7e]+")  # an id, an address, a date: no blank in it
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 DATE = re.compile(
     rf"\d{{1,4}}([-/.])\d{{1,2}}\1\d{{1,4}}([T ].*)?|\d{{4}}-\d\d|(19|20)\d\d"
-    rf"|(\d{{1,2}}\.?[ -])?{MONTH}[ -](\d{{1,2}},? )?\d{{2,4}}",
+    rf"|(\d{{1,2}}\.?[ -])?{MONTH}[ -](\d{{1,2}},? )?\d{{2,4}}"
+    r"|1\d{9}(\d{3})?",  # seconds or milliseconds since 1970
     re.IGNORECASE,
 )
 WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of a name such as ticketCategory or TICKET_CATEGORY

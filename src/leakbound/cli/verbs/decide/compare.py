@@ -13,7 +13,7 @@ from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.terminal import say
-from leakbound.errors import UsageError
+from leakbound.errors import StoreError, UsageError
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.report.decisions.comparison import comparison_page, comparison_text
 from leakbound.sweeping import SweepComparison
@@ -29,13 +29,15 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
     Where the same attack was run on two systems over contexts of the same design, an interval for
     the difference of its success rates says whether it is more than noise. Ends with 0 whatever the
     runs found; `gate` decides. Unfinished runs are named and left out: it ends with 3 if one was
-    named itself, or fewer than two are finished.
+    named itself, or fewer than two are finished, and with 2 if one was edited or cannot be read.
     """
     kinds = {kind_of_record(run) for run in runs}
     if "influence" in kinds or (kinds == {"sweep"} and len(runs) == 2):
         return _show(compare(runs), html)
     given = runs_at(runs)
-    records = given.results(least=2)
+    records, refused = given.results(least=2)
+    if len(records) < 2 and refused:
+        return StoreError.exit_code
     if len(records) < 2 and given.names:
         say(f"Nothing to compare beside {', '.join(given.names)}: give two finished runs or more.")
         emit({"unfinished": given.names})
@@ -48,8 +50,8 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
     if html is not None:
         write_output(html, comparison_page(found), "--html")
     say(comparison_text(found))
-    emit({**json.loads(found.to_json()), "unfinished": given.names})
-    return given.exit_code
+    emit({**json.loads(found.to_json()), "unfinished": given.names, "refused": refused})
+    return StoreError.exit_code if refused else given.exit_code
 
 
 def _show(found: Comparison | SweepComparison | InfluenceComparison, html: Path | None) -> int:

@@ -12,10 +12,11 @@ from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
 from leakbound.cli.screen.output import emit, write_output
 from leakbound.cli.screen.terminal import say
-from leakbound.errors import UsageError
-from leakbound.gating.gate import MAX_DELTA, Gate, check_gate, result_without_record
+from leakbound.errors import StoreError, UsageError
+from leakbound.gating.gate import MAX_DELTA, Gate, GateResult, check_gate
 from leakbound.report.export.gate_files import junit, sarif
 
+UNFINISHED = "The run is unfinished. Run its command again to finish it; it reuses what is stored."
 EXIT = {"violation": 1, "inconclusive": 3, "passed": 0}  # the first that any run has is the answer
 
 
@@ -52,16 +53,17 @@ def command(
     sentence each why not.
 
     Lower bounds decide, never point estimates. Ends with 0 (all pass), 1 (a violation, or a bound
-    above --max-epsilon) or 3 (a run is unfinished, or could not have rejected enough to support
-    the gate). No model is asked.
+    above --max-epsilon), 2 (a run was edited or cannot be read) or 3 (a run is unfinished, or could
+    not have rejected enough to support the gate). No model is asked.
     """
     if target is not None and target == sarif_file:
         raise UsageError(f"--junit and --sarif both name {str(target)!r}; name two files.")
     gate = Gate(max_epsilon, min_power, factor, require == "no_violation", max_delta, accuracy)
     given = runs_at(runs)
-    records = given.results()
+    records, refused = given.results()
     decided = [check_gate(record, gate) for record in records]
-    results = [*decided, *map(result_without_record, given.names)]
+    missing = {**dict.fromkeys(given.names, UNFINISHED), **refused}
+    results = [*decided, *(GateResult(run, "inconclusive", why) for run, why in missing.items())]
     tally = Counter(result.outcome for result in results)
     found = ", ".join(f"{number} {outcome}" for outcome, number in tally.items())
     say(first_line(f"GATE ({found})", list(map(subject_of, records))))
@@ -74,5 +76,6 @@ def command(
     code = next(
         code for outcome, code in EXIT.items() if any(p.outcome == outcome for p in results)
     )
+    code = StoreError.exit_code if refused and code != EXIT["violation"] else code
     emit({"exit_code": code, "runs": results})
     return code

@@ -11,7 +11,7 @@ from leakbound.cli.screen.help_pages import PATH, cli_command, option
 from leakbound.cli.screen.output import emit, is_verbose, write_output
 from leakbound.cli.screen.sweep_files import figures_option, write_sweep
 from leakbound.cli.screen.terminal import say
-from leakbound.errors import UsageError
+from leakbound.errors import StoreError, UsageError
 from leakbound.report import comparison_table, page, summary
 from leakbound.report.sweep.terminal import sweep_summary
 from leakbound.sweeping import load_sweep
@@ -27,7 +27,7 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
     record.json files) or of one sweep (its folder), and print it in short.
 
     Unfinished runs are named and left out. Ends with 3 if one was named itself, or none is
-    finished.
+    finished, and with 2 if one was edited or cannot be read, which is left out too.
     """
     if (runs[0] / FILE).is_file():
         return _sweep(runs, out, figures)
@@ -36,14 +36,16 @@ def command(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) 
             "--figures are those of a sweep; give its folder, or leave the option out."
         )
     given = runs_at(runs)
-    records = given.results(least=1)
+    records, refused = given.results(least=1)
+    if not records:
+        return StoreError.exit_code
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     write_output(target, page(records, None if len(records) == 1 else "Audits side by side"))
     one = len(records) == 1
     say(summary(records[0], is_verbose()) if one else comparison_table(records))
     click.echo(f"Report: {target}")
-    emit({"report": target, "records": records, "unfinished": given.names})
-    return given.exit_code
+    emit({"report": target, "records": records, "unfinished": given.names, "refused": refused})
+    return StoreError.exit_code if refused else given.exit_code
 
 
 def _sweep(runs: tuple[Path, ...], out: Path | None, figures: tuple[str, ...]) -> int:
