@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ from leakbound.attacks import (
 from leakbound.attacks.canaries import FALSE_FACTS
 from leakbound.attacks.templates import IF_THEN, PICK_ONE
 from leakbound.errors import DataError, UsageError
-from leakbound.tasks import Example, Outputs, Task
+from leakbound.tasks import Access, Example, Outputs, Task
 
 TASK = Task("mail", ("work", "home"))
 CANARY = Example("deadbeef", "work")
@@ -66,7 +66,7 @@ def test_no_member_of_a_score_is_optional(kind: type[Any]) -> None:
     assert isinstance(kind.free, bool)
     assert isinstance(kind.learns, bool)
     assert kind.learns == (kind is ReferenceDirection)
-    assert kind.access in ("black_box", "white_box")
+    assert kind.access in get_args(Access)
 
 
 def test_every_parameter_of_the_papers_is_an_option() -> None:

@@ -295,6 +295,69 @@ def test_a_service_that_is_not_shown_to_read_rows_cannot_pass() -> None:
     assert audited.return_value == 3
 
 
+def described(*needed: str, **fields: Json) -> Json:
+    """An OpenAPI description as FastAPI writes it."""
+    schema = {"properties": fields, "required": [*needed], "type": "object"}
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Ask"}}}
+    post = {"post": {"requestBody": {"content": content}}}
+    return {"paths": {"/ask": post}, "components": {"schemas": {"Ask": schema}}}
+
+
+def helpful(field: str, empty: str) -> Callable[[Json], Answer]:
+    """Quotes the document of a field that fits the question best, or says that there is none."""
+
+    def answer(body: Json) -> Answer:
+        asked = body["messages"][-1]["content"] if "messages" in body else body.get("question", "")
+        words = set(re.findall("[a-z0-9]+", asked.lower()))
+        found = body.get(field) or []
+        documents = [found] if isinstance(found, str) else found
+        best = max(documents, key=lambda one: len(words & set(one.lower().split())), default=empty)
+        return 200, {"answer": best}
+
+    return answer
+
+
+TEXT, MESSAGES = {"type": "string"}, {"type": "array", "items": {"type": "object"}}
+
+
+@pytest.mark.parametrize(
+    ("field", "description"),
+    [
+        ("documents", described("messages", messages=MESSAGES, documents=TEXTS)),
+        ("knowledge_base", described("messages", messages=MESSAGES, knowledge_base=TEXTS)),
+        ("context", described("messages", messages=MESSAGES, context=TEXT)),
+        ("documents", described("question", question=TEXT, context=TEXT, documents=TEXTS)),
+        ("documents", described("question", "context", question=TEXT, context=TEXT,
+                                documents=TEXTS)),
+    ],
+)  # fmt: skip
+def test_documents_that_may_be_left_out_are_sent(field: str, description: Json) -> None:
+    """They were left out, or sent in another field, and the application passed."""
+    with application(helpful(field, "No. Upload your files first.")) as (service, url):
+        service.description = description
+        shown = run("init", "private.csv", url, "--epsilon", "1").stdout
+        assert "detect_change" not in Path("audit.yaml").read_text()
+        assert "the same without that context" not in shown
+        asked = yaml.safe_load(Path("audit-system.yaml").read_text())["body"]
+        assert field in asked
+        assert "{query}" in json.dumps(asked)
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "24")
+    assert audited.return_value == 1
+
+
+def test_a_chat_that_ignores_its_notes_cannot_pass() -> None:
+    """Without the message of the notes its answer is the same."""
+
+    def answer(body: Json) -> Answer:
+        return (200, {"answer": "Sure."}) if body.get("messages") else (422, {})
+
+    with application(answer) as (_, url):
+        shown = run("init", "private.csv", url, "--epsilon", "1").stdout
+        assert "the same without that context" in shown
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs")
+    assert audited.return_value == 3
+
+
 @pytest.mark.parametrize(
     "hide",
     [

@@ -48,6 +48,9 @@ VOTING = ReportNoisyMax(1.0, partitions=10)
 CALIBRATED = replace(VOTING, prior="content_free")
 
 
+UNIFORM = replace(VOTING, prior="uniform")
+
+
 def votes(mechanism: ReportNoisyMax, model: Scripted = MODEL) -> Votes:
     (found,) = mechanism.collect(TASK, [Job(CONTEXT, QUERY)], [0], model)
     assert isinstance(found, Votes)
@@ -67,6 +70,13 @@ def test_experts_of_one_example_vote_for_its_label_so_less_noise_is_worse() -> N
     assert chances[-1] < 0.01 < min(chances[:2])
 
 
+def test_scored_votes_are_those_of_a_model_that_writes_its_likeliest_answer() -> None:
+    """Of one whose replies cannot be read, they are the same."""
+    rambling = Scripted(label_scores=scores, complete=lambda prompt: "It depends on the fruit.")
+    assert votes(VOTING) == votes(UNIFORM) == votes(UNIFORM, rambling)
+    assert votes(VOTING, rambling).counts == (0, 0, 0, 10)
+
+
 def test_calibrated_votes_rise_as_noise_falls() -> None:
     """Seven experts know nothing, and say so by what they rule out; the three decide."""
     counts = votes(CALIBRATED)
@@ -81,7 +91,9 @@ def test_calibrated_votes_ask_for_scores_alone_and_twice() -> None:
     scored = [one for one in asked if isinstance(one, ScoreLabels)]
     assert [one.alone for one in scored] == [True] * 20
     assert [CONTENT_FREE in str(one.prompt) for one in scored] == [False] * 10 + [True] * 10
-    assert CALIBRATED.needs == frozenset({ScoreLabels})
+    assert CALIBRATED.needs == UNIFORM.needs == frozenset({ScoreLabels})
+    scored = UNIFORM.requests(TASK, Job(CONTEXT, QUERY), 0)
+    assert scored == asked[:10]
     assert VOTING.needs == ReportNoisyMax.needs == frozenset({Complete})
 
 
@@ -121,8 +133,8 @@ def test_the_default_keeps_the_names_of_records() -> None:
 
 @pytest.mark.parametrize("make", [ReportNoisyMax, ProductOfExperts])
 def test_another_prior_is_refused(make: type[ReportNoisyMax | ProductOfExperts]) -> None:
-    with pytest.raises(UsageError, match="it must be none or content_free"):
-        make(1.0, prior="uniform")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"it must be none.* or content_free"):
+        make(1.0, prior="bayes")  # type: ignore[arg-type]
 
 
 def test_calibrated_experts_choose_what_fits_best() -> None:

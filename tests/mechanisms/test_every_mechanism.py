@@ -312,7 +312,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "invisible_ink": {"clip": 1.0, "partitions": 4, "tokens": 2},
     "dp_fusion": {"beta": 0.1, "tokens": 2},
 }  # fmt: skip
-ONLY_CHOICES = {"report_noisy_max", "subsample_average"}
+ONLY_CHOICES = {"answer_probabilities", "report_noisy_max", "subsample_average"}
 
 
 @pytest.mark.torch

@@ -101,7 +101,7 @@ def test_a_subclass_must_say_what_has_no_right_default() -> None:
             "must be a frozenset of black_box, white_box or both",
         ),
         ({"needs": []}, "must be a frozenset of kinds of requests"),
-        ({"white_box_score": ""}, "must be the name of a score"),
+        ({"strongest_score": ""}, "must be the name of a score"),
     ],
 )
 def test_a_member_that_cannot_be_used_is_refused(changes: dict[str, Any], sentence: str) -> None:

@@ -21,7 +21,7 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.privacy import PureDP
 from leakbound.systems import Reply, SystemMechanism
-from leakbound.systems.replies import CHECKS, RESOLUTION, as_reply, seen_seconds
+from leakbound.systems.replies import CHECKS, RESOLUTION, as_reply, seen_seconds, whole_reply
 from leakbound.tasks import (
     Context,
     Example,
@@ -287,6 +287,36 @@ def test_more_than_an_answer_is_read_whatever_the_query(tmp_path: Path, keep: st
     named = "words and numbers that are not stored"
     assert (named in tried, named in untried) == (keep == "all", keep != "all")
     assert "other readings of whole replies" in untried
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [lambda best, at: {"sources": [best]}, lambda best, at: {"sources": [at]},
+     lambda best, at: {"matches": sum(map(str.isdigit, best))}],
+    ids=["texts", "places", "a_count"],
+)  # fmt: skip
+def test_what_stands_beside_an_answer_is_read_without_a_channel(
+    beside: Any, tmp_path: Path
+) -> None:
+    """The whole reply is what the caller of the function sees."""
+
+    def desk(documents: list[str], question: str) -> dict[str, Any]:
+        words = set(question.split())
+        at = max(range(len(documents)), key=lambda at: len(words & set(documents[at].split())))
+        return {"answer": "Please see the sources.", **beside(documents[at], at)}
+
+    rows = [(f"a note of {'six long words and' * 2} row {n}", "ab"[n % 2]) for n in range(40)]
+    result = leakbound.audit(
+        rows, system=desk, pairs=60, shots=6, query="recall", canary="coded", out=tmp_path / "run"
+    )  # fmt: skip
+    assert result.verdict == "violation" or result.reason == "context_digest"
+
+
+def test_how_a_reply_was_made_is_not_read() -> None:
+    """A clock of this process beside an answer tells nothing that a user sees."""
+    made = {"answer": "no", "took_ms": 1.5, "created_at": 7, "usage": {"tokens": 3}, "id": 9}
+    assert whole_reply(made, "no") is None
+    assert whole_reply({"answer": "no", "score": 0.42}, "no") is not None
 
 
 @pytest.mark.parametrize("keep", ["canary_only", "all"])

@@ -315,10 +315,31 @@ async def _query_first_later(question: str, documents: Context) -> str:
     return _query_first(question, documents)
 
 
+def _context_last(question: str, top_k: int = 3, documents: Context = ()) -> str:
+    return f"{question}: {len(documents) if top_k == 3 else 'none'}"
+
+
+def _list_last(asked: str, k: int = 3, items: list[str] | None = None) -> str:
+    return f"{asked}: {len(items or []) if k == 3 else 'none'}"
+
+
+class _WithHistory:
+    def __call__(self, query: str, history: Any = None, documents: Context = ()) -> str:
+        return f"{query}: {len(documents) if history is None else 'none'}"
+
+
 @pytest.mark.parametrize(
     "function",
-    [_query_first, _query_first_by_one_name, _usual, _query_first_later],
-    ids=lambda function: function.__name__,
+    [
+        _query_first,
+        _query_first_by_one_name,
+        _usual,
+        _query_first_later,
+        _context_last,
+        _list_last,
+        _WithHistory(),
+    ],
+    ids=str,
 )
 def test_a_function_gets_what_its_names_say(function: Any) -> None:
     """The query and the documents were swapped without a word."""

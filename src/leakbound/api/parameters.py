@@ -11,14 +11,15 @@ from leakbound.estimators import Estimator
 from leakbound.models import Model
 from leakbound.privacy import Guarantee
 from leakbound.systems import AsyncSystem
-from leakbound.tasks import Example, Mechanism, Task
+from leakbound.tasks import Access, Example, Mechanism, Task
 
 # Names of this package, so that a type checker knows a misspelt one; those of other packages go
 # into settings, as {"mechanism.kind": name}.
 MechanismName = Literal[
-    "bounded_cid", "context_influence_decoding", "dp_fusion", "embedding_mean", "few_shot",
-    "invisible_ink", "judge_defense", "keyword_mean", "product_of_experts", "prompt_defense",
-    "report_noisy_max", "subsample_average", "synthetic_shots", "zero_shot",
+    "answer_probabilities", "bounded_cid", "context_influence_decoding", "dp_fusion",
+    "embedding_mean", "few_shot", "invisible_ink", "judge_defense", "keyword_mean",
+    "product_of_experts", "prompt_defense", "report_noisy_max", "subsample_average",
+    "synthetic_shots", "zero_shot",
 ]  # fmt: skip
 CanaryName = Literal[
     "coded", "false_fact", "given", "hex", "marked", "mislabeled", "natural", "patchwork",
@@ -32,7 +33,7 @@ QueryName = Literal[
 ]  # fmt: skip
 ScoreName = Literal[
     "contains_canary", "distance_gap", "document", "label_margin", "overlap",
-    "predicted_member", "reference_direction", "score_margin", "unanswered",
+    "predicted_member", "probability_margin", "reference_direction", "score_margin", "unanswered",
 ]  # fmt: skip
 EstimatorName = Literal[
     "clopper_pearson", "e_process", "fixed_pairs", "unconditional",
@@ -70,7 +71,7 @@ class AuditParameters(TypedDict, total=False):
     canary: Canary | CanaryName | None
     score: Score | ScoreName | None
     insertion: Insertion | None
-    access: Literal["black_box", "white_box"] | None
+    access: Access | None
     channels: Sequence[str]
     task: Task | str | None
     data: str | None

@@ -111,6 +111,7 @@ class Natural(Canary):
     """
 
     name: ClassVar[str] = "natural"
+    of_rows: ClassVar[bool] = True
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
         return held_out
@@ -211,6 +212,7 @@ class Mislabeled(Canary):
     """A real row that the context does not hold, under a label that is not its own."""
 
     name: ClassVar[str] = "mislabeled"
+    of_rows: ClassVar[bool] = True
     mislabels: ClassVar[bool] = True
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
@@ -229,6 +231,7 @@ class Unigram(Canary):
     """
 
     name: ClassVar[str] = "unigram"
+    of_rows: ClassVar[bool] = True
     needs_tokenizer: ClassVar[bool] = True
     length: int = 5
     words: tuple[str, ...] | None = field(default=None, init=False, repr=False)  # by `fit`
@@ -309,6 +312,7 @@ class Coded(Canary):
     """
 
     name: ClassVar[str] = "coded"
+    of_rows: ClassVar[bool] = True
     digits: int = 12
     words: int = 60
 

@@ -30,11 +30,13 @@ class Canary(Protocol):
             to choose another one than that of the held-out row.
         needs_tokenizer: Whether `fit` splits texts by the model's tokenizer, so that a replay must
             open the model.
+        of_rows: Whether its text has words of the private rows, which no report shows.
         fixed: Whether it is one record, the same in every pair, that the configuration holds.
     """
 
     name: ClassVar[str]
     mislabels: ClassVar[bool] = False
+    of_rows: ClassVar[bool] = False
     fixed: ClassVar[bool] = False
     needs_tokenizer: ClassVar[bool] = False
 
@@ -151,7 +153,8 @@ class Score(Protocol):
 
     Attributes:
         name: Name in the catalogue, configuration files and records.
-        access: What it reads: `black_box` (the answer) or `white_box` (the noisy aggregate).
+        access: What it reads: `black_box` (the answer), `probabilities` (those of the answers) or
+            `white_box` (the noisy aggregate).
         threshold: The rule by which its threshold is chosen by default.
         free: Whether it reads a free text, not one of a few answers.
         learns: Whether it has to be fitted on pilot pairs, which then enter no bound.
@@ -271,7 +274,7 @@ class Attack:
 
     @property
     def access(self) -> Access | None:
-        """What the score reads: `black_box` or `white_box`; None before a score is chosen."""
+        """What the score reads, such as `black_box`; None before a score is chosen."""
         return None if self.score is None else self.score.access
 
     def require(self, mechanism: Mechanism) -> None:

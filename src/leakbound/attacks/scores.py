@@ -18,7 +18,8 @@ from leakbound.tasks import Access, Outputs
 
 __all__ = [
     "SCORES", "ContainsCanary", "DistanceGap", "DocumentScore", "LabelMargin", "Overlap",
-    "PredictedMember", "ReferenceDirection", "Score", "ScoreMargin", "Unanswered", "output_texts",
+    "PredictedMember", "ProbabilityMargin", "ReferenceDirection", "Score", "ScoreMargin",
+    "Unanswered", "output_texts",
 ]  # fmt: skip
 
 BEYOND = 4  # votes beyond both ends that thresholds reach: rare noise there tells most
@@ -170,6 +171,18 @@ class ScoreMargin(LabelMargin):
 
     def noise_levels(self, voters: int, mu: float | None) -> Floats:
         return self.levels(voters)  # the unit is not known
+
+
+@dataclass(frozen=True, slots=True)
+class ProbabilityMargin(ScoreMargin):
+    """Log-probability of the member answer less that of the non-member answer, in nats.
+
+    For an endpoint that reports the likeliest first tokens, or any model that scores answers. The
+    zero is the answer itself: above it the model would say that the canary is there.
+    """
+
+    name: ClassVar[str] = "probability_margin"
+    access: ClassVar[Access] = "probabilities"
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +380,7 @@ SCORES: Catalogue[Score] = Catalogue(
     "the score",
     "leakbound.scores",
     (
-        PredictedMember, LabelMargin, ScoreMargin, DistanceGap, ReferenceDirection, ContainsCanary,
-        Overlap, Unanswered, DocumentScore,
+        PredictedMember, LabelMargin, ScoreMargin, ProbabilityMargin, DistanceGap,
+        ReferenceDirection, ContainsCanary, Overlap, Unanswered, DocumentScore,
     ),
 )  # fmt: skip

@@ -3,7 +3,13 @@
 An option outside its stated range raises `UsageError`.
 """
 
-from leakbound.mechanisms.baselines import FewShot, JudgeDefense, PromptDefense, ZeroShot
+from leakbound.mechanisms.baselines import (
+    AnswerProbabilities,
+    FewShot,
+    JudgeDefense,
+    PromptDefense,
+    ZeroShot,
+)
 from leakbound.mechanisms.catalogue import (
     MECHANISMS,
     build_mechanism,
@@ -24,9 +30,9 @@ from leakbound.mechanisms.synthetic_shots import SyntheticShots
 from leakbound.tasks import Mechanism
 
 __all__ = [
-    "MECHANISMS", "BoundedCID", "CalibratedMechanism", "ContextInfluenceDecoding", "DPFusion",
-    "EmbeddingMean", "FewShot", "InvisibleInk", "JudgeDefense", "KeywordMean", "Mechanism",
-    "MechanismBase", "ProductOfExperts", "PromptDefense", "PublicFacts", "ReportNoisyMax",
-    "SubsampleAverage", "SyntheticShots", "ZeroShot", "answer_total", "build_mechanism",
-    "option_names", "service_options",
+    "MECHANISMS", "AnswerProbabilities", "BoundedCID", "CalibratedMechanism",
+    "ContextInfluenceDecoding", "DPFusion", "EmbeddingMean", "FewShot", "InvisibleInk",
+    "JudgeDefense", "KeywordMean", "Mechanism", "MechanismBase", "ProductOfExperts",
+    "PromptDefense", "PublicFacts", "ReportNoisyMax", "SubsampleAverage", "SyntheticShots",
+    "ZeroShot", "answer_total", "build_mechanism", "option_names", "service_options",
 ]  # fmt: skip

@@ -6,17 +6,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
+
 from leakbound.errors import UsageError
-from leakbound.mechanisms.parts.single import Undefended, as_aggregate
+from leakbound.mechanisms.parts.single import Undefended, as_aggregate, release_unchanged
 from leakbound.mechanisms.parts.wording import JUDGE, L1, L2, REFUSAL
-from leakbound.models import Complete, Model
+from leakbound.models import Complete, Model, ScoreLabels
 from leakbound.privacy import Guarantee, PureDP
-from leakbound.tasks import Aggregate, Job, Query, Task
+from leakbound.tasks import (
+    Access,
+    Aggregate,
+    AnyRequest,
+    CategoricalLaw,
+    Job,
+    Outputs,
+    Query,
+    RequestKinds,
+    Task,
+    Vector,
+)
+from leakbound.tasks.mechanism import Exactness
 from leakbound.witness.features import ReplyFacts
 
 # Tokens of a verdict: "leak" or "safe" after a quote or a space. A truncated verdict is not a clear
 # "safe", so the answer is refused.
 VERDICT_TOKENS = 4
+UNSEEN = -100.0  # nats, of an answer that the endpoint does not show among its likeliest tokens
 REFUSED = "refusal"  # a finish reason that records may keep
 
 
@@ -77,6 +92,75 @@ class PromptDefense(Undefended):
 
     def preamble(self) -> str:
         return self.text or (L1, L2)[self.level - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerProbabilities(Undefended):
+    """Shows the whole context, and returns the likeliest answer with the probability of each.
+
+    It is few-shot prompting behind an endpoint that reports log-probabilities: the endpoint shows
+    them to whoever asks, so an attacker reads them beside the answer. No reply is unreadable. Where
+    an endpoint shows a few first tokens only, an answer beyond them counts as the least likely one
+    (`UNSEEN`).
+
+    Attributes:
+        level: Strength of a preamble that forbids the model to reveal the examples, as in
+            `PromptDefense`; 0 for none.
+
+    Guarantee:
+        None.
+
+    Raises:
+        UsageError: If the level is not 0, 1 or 2, or if a query has no given answers.
+    """
+
+    name: ClassVar[str] = "answer_probabilities"
+    access: ClassVar[frozenset[Access]] = frozenset({"black_box", "probabilities"})
+    needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
+    exactness: ClassVar[Exactness] = "none"
+    strongest_score: ClassVar[str | None] = "probability_margin"
+    level: int = 0
+
+    def __post_init__(self) -> None:
+        if self.level not in (0, 1, 2):
+            raise UsageError(
+                f"the level of answer_probabilities is {self.level!r}; it must be 0 (no preamble), "
+                "1 or 2."
+            )
+
+    def preamble(self) -> str:
+        return ("", L1, L2)[self.level]
+
+    def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
+        """One scoring of the query's answers after the whole prompt."""
+        answers = task.answers(job.query)
+        if not answers:
+            raise UsageError(
+                "answer_probabilities scores given answers; use a query that has some, such as "
+                "membership, or few_shot."
+            )
+        return [ScoreLabels(task.prompt(job.context, job.query, self.preamble()), answers)]
+
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Aggregate]:
+        """Make one model call for each job; a failed call raises."""
+        asked = [self.requests(task, job, draw) for job, draw in zip(jobs, draws, strict=True)]
+        found = model.answer([one for some in asked for one in some])
+        shown = [np.nan_to_num(np.asarray(one, float), nan=UNSEEN) for one in found]
+        return [Vector(tuple(np.maximum(one, UNSEEN).tolist())) for one in shown]
+
+    def release(self, aggregate: Aggregate, draws: int, rng: np.random.Generator) -> Outputs:
+        """The likeliest answer and the log-probabilities of all; no answer where none is shown."""
+        if not isinstance(aggregate, Vector):
+            return release_unchanged(aggregate, draws)
+        values = np.asarray(aggregate.values)
+        chosen = values.argmax() if values.max() > UNSEEN else len(values)
+        return Outputs(np.full(draws, chosen), np.tile(values, (draws, 1)))
+
+    def output_distribution(self, aggregate: Aggregate) -> CategoricalLaw | None:
+        """None: log-probabilities have no finite law."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

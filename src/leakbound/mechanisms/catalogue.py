@@ -8,7 +8,13 @@ from typing import Any
 
 from leakbound._catalogue import Catalogue, construct, option_types
 from leakbound.errors import UsageError
-from leakbound.mechanisms.baselines import FewShot, JudgeDefense, PromptDefense, ZeroShot
+from leakbound.mechanisms.baselines import (
+    AnswerProbabilities,
+    FewShot,
+    JudgeDefense,
+    PromptDefense,
+    ZeroShot,
+)
 from leakbound.mechanisms.dp_fusion import DPFusion
 from leakbound.mechanisms.embedding_mean import EmbeddingMean
 from leakbound.mechanisms.influence_decoding import BoundedCID, ContextInfluenceDecoding
@@ -25,9 +31,9 @@ MECHANISMS: Catalogue[Any] = Catalogue(
     "the mechanism",
     "leakbound.mechanisms",
     (
-        ZeroShot, FewShot, PromptDefense, JudgeDefense, ReportNoisyMax, EmbeddingMean, KeywordMean,
-        ProductOfExperts, SubsampleAverage, SyntheticShots, ContextInfluenceDecoding, BoundedCID,
-        InvisibleInk, DPFusion,
+        ZeroShot, FewShot, AnswerProbabilities, PromptDefense, JudgeDefense, ReportNoisyMax,
+        EmbeddingMean, KeywordMean, ProductOfExperts, SubsampleAverage, SyntheticShots,
+        ContextInfluenceDecoding, BoundedCID, InvisibleInk, DPFusion,
     ),
 )  # fmt: skip
 

@@ -58,7 +58,7 @@ class EmbeddingMean(PartitionedMechanism):
     """
 
     name: ClassVar[str] = "embedding_mean"
-    white_box_score: ClassVar[str | None] = "distance_gap"
+    strongest_score: ClassVar[str | None] = "distance_gap"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     needs: ClassVar[RequestKinds] = frozenset({Complete, Embed})
     exactness = PartitionedMechanism.exactness

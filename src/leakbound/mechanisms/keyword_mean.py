@@ -171,7 +171,7 @@ class KeywordMean(PartitionedMechanism):
     """
 
     name: ClassVar[str] = "keyword_mean"
-    white_box_score: ClassVar[str | None] = "distance_gap"
+    strongest_score: ClassVar[str | None] = "distance_gap"
     needs: ClassVar[RequestKinds] = frozenset({Complete})
     exactness = PartitionedMechanism.exactness
     noise: float

@@ -13,9 +13,8 @@ from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import CalibratedMechanism, PublicFacts
 from leakbound.mechanisms.parts.contextual_calibration import (
-    Prior,
-    calibration_requests,
     less_prior,
+    scoring_requests,
 )
 from leakbound.mechanisms.parts.decoding import Decoding
 from leakbound.mechanisms.parts.exponential import (
@@ -89,7 +88,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
     tokens: int = 8
     candidates: int = 50
     token_epsilon: float | None = None
-    prior: Prior = "none"
+    prior: Literal["none", "content_free"] = "none"
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "clip"):
@@ -119,7 +118,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
         calibration: ExpertCalibration = "replace_one",
         tokens: int = 8,
         candidates: int = 50,
-        prior: Prior = "none",
+        prior: Literal["none", "content_free"] = "none",
     ) -> Self:
         """The mechanism for a claim about one answer, of one choice or of many tokens.
 
@@ -176,7 +175,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         if self.prior == "none" or not task.answers(job.query):
             return Decoding.requests(self, task, job, draw)
-        return [*calibration_requests(task, self._parts(job.context), job.query)]
+        return [*scoring_requests(task, self._parts(job.context), job.query)]
 
     def _total(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
         """U of `size` candidates; 0 without experts."""

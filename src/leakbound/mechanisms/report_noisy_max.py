@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMechanism
 from leakbound.mechanisms.parts.contextual_calibration import (
     Prior,
-    calibration_requests,
     less_prior,
+    scoring_requests,
 )
 from leakbound.mechanisms.parts.discrete_noise import discrete_gaussian, require_analytic
 from leakbound.mechanisms.parts.single import partition_requests
@@ -72,9 +72,11 @@ class ReportNoisyMax(PartitionedMechanism):
         partitions: T, the number of disjoint parts of the context.
         noise: "gaussian": floating-point noise. "discrete_gaussian": noise in whole votes, sampled
             exactly from random bits, so the last bits reveal nothing. Ties are broken at random.
-        prior: "none": a partition votes for the answer that it writes. "content_free": it votes for
-            the answer whose log-probability increases most over that for the query "N/A", with the
-            same partition (contextual calibration). This takes 2T scorings instead of T replies.
+        prior: "none": a partition votes for the answer that it writes. "uniform": it votes for the
+            answer with the largest log-probability, so that no reply is unreadable; T scorings
+            instead of T replies. "content_free": it votes for the answer whose log-probability
+            increases most over that for the query "N/A", with the same partition (contextual
+            calibration); 2T scorings.
         sampling: "position": each example is in one partition. "poisson": coin flips assign
             examples to partitions anew for each answer; partitions may be empty, and some examples
             are in none. The guarantee is the same for every outcome of the coins, and hence on
@@ -103,7 +105,7 @@ class ReportNoisyMax(PartitionedMechanism):
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     needs: ClassVar[_Needs] = _Needs()
     exactness = PartitionedMechanism.exactness
-    white_box_score: ClassVar[str | None] = "label_margin"
+    strongest_score: ClassVar[str | None] = "label_margin"
     unwritten: ClassVar[tuple[str, ...]] = ("noise", "prior", "sampling")
     sigma: float
     partitions: int = 10
@@ -115,8 +117,8 @@ class ReportNoisyMax(PartitionedMechanism):
         positive("sigma", self.sigma)
         if self.noise not in ("gaussian", "discrete_gaussian"):
             raise UsageError(f"noise is {self.noise!r}; it must be gaussian or discrete_gaussian.")
-        if self.prior not in ("none", "content_free"):
-            raise UsageError(f"prior is {self.prior!r}; it must be none or content_free.")
+        if self.prior not in get_args(Prior):
+            raise UsageError(f"prior is {self.prior!r}; it must be none, uniform or content_free.")
         require_sampling(self.sampling)
         whole("partitions", self.partitions)
 
@@ -160,7 +162,7 @@ class ReportNoisyMax(PartitionedMechanism):
         return VoteNoise(self.sigma, self.noise == "discrete_gaussian")
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One greedy completion for each partition, or two scorings for a calibrated vote."""
+        """One greedy completion for each partition, or one or two scorings of the answers."""
         if not task.answers(job.query):
             raise UsageError(
                 "report_noisy_max chooses among given answers; use a classification task, or "
@@ -169,7 +171,7 @@ class ReportNoisyMax(PartitionedMechanism):
         if self.prior == "none":
             return partition_requests(task, job, self.partitions, draw, self.sampling)
         parts = split(job.context, self.partitions, draw, self.sampling)
-        return [*calibration_requests(task, parts, job.query)]
+        return [*scoring_requests(task, parts, job.query, self.prior == "content_free")]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
@@ -185,7 +187,7 @@ class ReportNoisyMax(PartitionedMechanism):
         if self.prior == "none":
             votes = [parse_answer(text, answers) for text in replies]
         else:
-            risen = less_prior(replies)
+            risen = less_prior(replies) if self.prior == "content_free" else np.asarray(replies)
             votes = np.where(is_failed(risen), len(answers), finite(risen).argmax(1)).tolist()
         return Votes(tuple(np.bincount(votes, minlength=len(answers) + 1).tolist()))
 

@@ -62,7 +62,7 @@ class SubsampleAverage(CalibratedMechanism):
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
     exactness: ClassVar[Exactness] = "none"
-    white_box_score: ClassVar[str | None] = "label_margin"
+    strongest_score: ClassVar[str | None] = "label_margin"
     sigma: float
     subsamples: int = 20
     rate: float = 0.5

@@ -68,8 +68,10 @@ GLOSSARY = (
     Term("TPR", "True-positive rate: how often the attack says “canary” where it was there. FPR, "
          "the false-positive rate: how often it says so where it was not.",
          ("FPR", "true-positive rate", "false-positive rate")),
-    Term("black box", "An attack that sees answers alone. A white-box attack also sees votes, "
-         "scores or embeddings before the answer.", ("black_box", "white_box", "white[ -]box")),
+    Term("black box", "An attack that sees answers alone, or beside them the probabilities that "
+         "an endpoint reports. A white-box attack sees votes, scores or embeddings before the "
+         "answer.",
+         ("black_box", "white_box", "white[ -]box")),
     Term("model call", "One request to the language model."),
     Term("influence", "How much ln p of a response changes, token by token, when a part of the "
          "context is removed; in nats, summed without signs."),

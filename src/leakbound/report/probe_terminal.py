@@ -74,7 +74,7 @@ def _score(name: str, mechanisms: Mapping[str, str]) -> str:
     if SCORES[name].access == "black_box":
         return ""
     read = SAME_OUTPUT.get(name, name)
-    carriers = [one for one, kind in MECHANISMS.usable.items() if kind.white_box_score == read]
+    carriers = [one for one, kind in MECHANISMS.usable.items() if kind.strongest_score == read]
     available = any(not mechanisms[carrier] for carrier in carriers)
     return "" if available or not carriers else f"reads outputs of {' and '.join(carriers)}"
 

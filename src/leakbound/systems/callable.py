@@ -147,8 +147,10 @@ def _call_with_both(method: str, call: Callable[..., object]) -> Answerer | None
 def _in_their_order(call: Callable[..., object]) -> Answerer:
     """The function as `(context, query)`; by name where its annotations, or else its names, say
     that the query is first."""
-    parameters = list(inspect.signature(call).parameters.values())[:2]
-    names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    parameters = list(inspect.signature(call).parameters.values())
+    if (later := _named_later(call, parameters)) is not None:
+        return _by_name(call, *later)
+    names = [one.name for one in parameters[:2] if one.kind is one.POSITIONAL_OR_KEYWORD]
     if len(names) < 2:
         return _in_form(call, ROWS)
     forms = [form_of(call, name) for name in names]
@@ -162,6 +164,32 @@ def _in_their_order(call: Callable[..., object]) -> Answerer:
     if many[0] == many[1] and first not in CONTEXTS and second not in QUERIES:
         told += " (no name or annotation says so: check that rows come first)"
     return _in_form(call, replace(forms[0], words=told))
+
+
+def _named_later(
+    call: Callable[..., object], parameters: Sequence[inspect.Parameter]
+) -> tuple[str, str] | None:
+    """The parameters of context and query where the context comes after the second, by its name or
+    as the only list of texts; None elsewhere."""
+    usable = [
+        one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
+    names = [one.name for one in usable]
+    found = [name for name in CONTEXTS if name in names]
+    if not found:
+        found = [name for name in names if _is_form(call, name, (TEXTS, TUPLE, LIST))]
+    if not found or found[0] in names[:2] or len(usable) < len(parameters[:2]):
+        return None
+    asked = next((name for name in (*ASKED, *QUERIES) if name in names), names[0])
+    left = [one.name for one in usable if _is_needed(one) and one.name not in (found[0], asked)]
+    return None if left else (found[0], asked)
+
+
+def _is_form(call: Callable[..., object], name: str, forms: Sequence[Form]) -> bool:
+    try:
+        return form_of(call, name) in forms
+    except TargetError:
+        return False
 
 
 def _by_name(call: Callable[..., object], context: str, query: str) -> Answerer:

@@ -291,6 +291,11 @@ def load_system(
         opened = as_system(partial(opener, **given)(rest), address)
         return SystemMechanism(opened, address, scored=scored, source=_source(address, given),
                                calls=calls)  # fmt: skip
+    if address == "TODO":
+        raise UsageError(
+            "no system is named yet: replace TODO in the configuration file, with "
+            "python:app.py:answer for a function or http:FILE.yaml for a service."
+        )
     place, _, attribute = rest.rpartition(":") if scheme == "python" else (rest, "", "")
     if scheme in ("http", "https") and rest.startswith("//"):
         raise UsageError(

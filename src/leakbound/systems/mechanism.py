@@ -40,7 +40,7 @@ from leakbound.systems.calls import (
 from leakbound.systems.channels import SECONDS, channels_of
 from leakbound.systems.http.system import HttpSystem
 from leakbound.systems.protocol import AsyncSession, AsyncSystem, Reply, Session, System
-from leakbound.systems.replies import as_reply, seen_seconds, together
+from leakbound.systems.replies import REPLY, as_reply, seen_seconds, together
 from leakbound.systems.stores import SharedStore
 from leakbound.systems.threads import ThreadedSystem
 from leakbound.tasks import (
@@ -84,7 +84,7 @@ class SystemMechanism(MechanismBase):
 
     needs: ClassVar[RequestKinds] = frozenset()
     exactness: ClassVar[Exactness] = "none"
-    white_box_score: ClassVar[str | None] = "score_margin"
+    strongest_score: ClassVar[str | None] = "score_margin"
     answers_once: ClassVar[bool] = True
     system: System | Answerer = field(repr=False)
     name: str = "user_system"  # type: ignore[misc]  # a field here, of each system
@@ -310,11 +310,16 @@ class SystemMechanism(MechanismBase):
             reply = replace(reply, seconds=None)
         answers, seen = task.answers(job.query), self._seen(reply)
         if not (self.scored and answers):
-            found = as_aggregate(task, job.query, reply.text)
+            found = as_aggregate(task, job.query, reply.text if answers else self._read(reply))
             return replace(found, reply=seen, channels=self._channels(reply))
         votes = one_vote(reply.text, answers).counts
         values = (*self._scores(reply, answers), *map(float, votes))
         return Vector(values, reply=seen, channels=self._channels(reply))
+
+    def _read(self, reply: Reply) -> str:
+        """All that a user sees of a reply: where no channels are kept, sources beside its answer,
+        too."""
+        return reply.text if self.channels else (reply.channels or {}).get(REPLY, reply.text)
 
     def _channels(self, reply: Reply) -> dict[str, GeneratedText]:
         return channels_of(reply, self.channels) if self.channels else {}
@@ -324,7 +329,7 @@ class SystemMechanism(MechanismBase):
         tool calls where they are not channels of their own."""
         whole = not self.channels
         return ReplyFacts(
-            text=reply.text,
+            text=self._read(reply),
             seconds=reply.seconds if whole else None,
             tokens=reply.tokens,
             finish_reason=reply.finish_reason,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
 from numbers import Integral, Real
@@ -62,8 +63,12 @@ REPLY = "reply"  # the channel of a whole reply, where it has more than its answ
 BOOKKEEPING = frozenset({
     "id", "created", "usage", "timings", "system_fingerprint", "service_tier", "finish_reason",
     "stop_reason", "index", "logprobs", "prompt_logprobs", "refusal", "audio", "annotations",
-    "function_call", "tool_calls", "seconds", "tokens", "scores",
+    "function_call", "tool_calls", "seconds", "tokens", "scores", "status", "status_code", "code",
+    "ok", "success", "version", "k", "top_k", "limit", "page", "temperature", "seed",
 })  # fmt: skip
+TIMES = re.compile(
+    r"(^|_)(time|times|timestamp|date|at|ts|ms|sec|secs|seconds|latency|elapsed|duration|took|tokens)$"
+)
 
 
 def whole_reply(reply: object, answer: str) -> str | None:
@@ -107,21 +112,27 @@ def _plain(value: object) -> object:
     return {str(key): one for key, one in found.items()} if found else str(value)
 
 
+def _is_bookkeeping(key: object) -> bool:
+    name = str(key).lower()
+    return name in BOOKKEEPING or TIMES.search(name) is not None
+
+
 def _has_more(value: object, answer: str, depth: int = DEPTH + 2) -> bool:
-    """A text of several words that is not the answer, or what may be one in the next reply."""
+    """A number, or a text of several words that is not the answer, or what may be one in the next
+    reply."""
     if isinstance(value, str):
         return value != answer and " " in value.strip()
     if value is None or value == []:
         return True
-    if isinstance(value, int | float) or not depth:
-        return not depth
+    if isinstance(value, int | float) or not depth:  # a number of hits tells of the rows, too
+        return True
     found = _fields(value)
     if found is not None:
-        left = [one for key, one in found.items() if key not in BOOKKEEPING]
+        left = [one for key, one in found.items() if not _is_bookkeeping(key)]
         return any(_has_more(one, answer, depth - 1) for one in left)
     if isinstance(value, list | tuple):  # of texts: their next ones may be of several words
         return any(
-            not isinstance(one, Mapping | list | int | float)  # a text, or an object with texts
+            not isinstance(one, Mapping | list)  # a text, a number, or an object with texts
             or _has_more(one, answer, depth - 1)
             for one in value
         )

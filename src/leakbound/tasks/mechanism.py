@@ -21,7 +21,9 @@ from leakbound.stats import OutputDistribution
 from leakbound.tasks.outputs import Aggregate, Job, Outputs
 from leakbound.tasks.task import Query, Task
 
-Access = Literal["black_box", "white_box"]
+# What an attacker sees: answers; with them the probabilities that an endpoint reports; or the noisy
+# aggregate before the answer.
+Access = Literal["black_box", "probabilities", "white_box"]
 Exactness = Literal["full", "given_sample", "none"]
 AnyRequest: TypeAlias = Request[Any]
 RequestKinds: TypeAlias = frozenset[type[AnyRequest]]
@@ -64,7 +66,8 @@ class Mechanism(Protocol):
     @property
     @abstractmethod
     def access(self) -> frozenset[Access]:
-        """What leaves the mechanism: answers (black box), noisy aggregates (white box)."""
+        """What leaves the mechanism: answers (black box), their probabilities, noisy aggregates
+        (white box)."""
 
     @property
     @abstractmethod
@@ -73,8 +76,8 @@ class Mechanism(Protocol):
 
     @property
     @abstractmethod
-    def white_box_score(self) -> str | None:
-        """Name of the strongest score for white-box access; None without such access."""
+    def strongest_score(self) -> str | None:
+        """Name of the score that reads what leaves beside the answer; None if nothing does."""
 
     @property
     @abstractmethod
@@ -263,10 +266,10 @@ def _require_values(found: Mechanism, kind: str) -> None:
             "leakbound.privacy, such as PureDP(1.0) or NonPrivate()."
         )
     access = found.access
-    if not (isinstance(access, frozenset) and access and access <= {"black_box", "white_box"}):
+    if not (isinstance(access, frozenset) and access and access <= {*get_args(Access)}):
         raise UsageError(
-            f"access of {kind} is {access!r}; it must be a frozenset of black_box, white_box or "
-            "both."
+            f"access of {kind} is {access!r}; it must be a frozenset of black_box, probabilities "
+            "and white_box, or of some of them."
         )
     if not isinstance(found.needs, frozenset):
         raise UsageError(
@@ -283,8 +286,8 @@ def _require_values(found: Mechanism, kind: str) -> None:
         raise UsageError(
             f"exactness of {kind} is {found.exactness!r}; it must be full, given_sample or none."
         )
-    if "white_box" in access and not found.white_box_score:
+    if access != {"black_box"} and not found.strongest_score:
         raise UsageError(
-            f"white_box_score of {kind} is {found.white_box_score!r}, and access has white_box; it "
-            "must be the name of a score, such as label_margin."
+            f"strongest_score of {kind} is {found.strongest_score!r}, and access has more than "
+            "black_box; it must be the name of a score, such as label_margin."
         )

@@ -173,9 +173,9 @@ def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> Scor
     query: AuditQuery = handed.query or _component(spec.query, QUERIES)
     canary: Canary = handed.canary or _component(spec.canary, CANARIES)
     score: Score = handed.score or _score(spec, query, mechanism)
-    if spec.access == "black_box" and score.access == "white_box":
+    if spec.access == "black_box" and score.access != "black_box":
         raise UsageError(
-            f"the score {score.name} needs white_box access, and access is black_box; "
+            f"the score {score.name} needs {score.access} access, and access is black_box; "
             "use --score predicted_member."
         )
     attack = ScoredAttack(canary, query, score, spec.insertion)
@@ -188,8 +188,8 @@ def _score(spec: AttackSpec, query: AuditQuery, mechanism: Mechanism) -> Score:
         return cast(Score, _component(spec.score, SCORES))
     if query.free:
         return SCORES[query.score or "contains_canary"]()
-    white = spec.access != "black_box" and "white_box" in mechanism.access
-    return SCORES[(mechanism.white_box_score if white else None) or "predicted_member"]()
+    more = spec.access != "black_box" and mechanism.access > {"black_box"}
+    return SCORES[(mechanism.strongest_score if more else None) or "predicted_member"]()
 
 
 def _component(component: Component, catalogue: Catalogue[Any]) -> Any:

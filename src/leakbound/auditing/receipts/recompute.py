@@ -26,7 +26,10 @@ from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import LeakboundError, StoreError, UsageError
 from leakbound.estimators import PairedScores
 from leakbound.estimators.error_counts import TrialLog
+from leakbound.tasks import Context, Example
 
+ROWS = "rows.json"  # of a folder of runs whose rows may not be in it: their labels
+NO_TEXTS = frozenset({"example_prompt", "trials"})  # which show lengths of rows
 NEEDED = ("manifest.json", TRIALS, KEY, "record.json")
 # keys of a manifest that have to be the same, and what it means where one is not
 SAME = {
@@ -35,6 +38,7 @@ SAME = {
     "system": "the system is not the one that was audited.",
     "looks": "its contexts depend on the model (its tokenizer, or a judge), which is not loaded.",
 }
+OF_ROWS = frozenset({"data", "looks"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +50,41 @@ class Recomputed:
 
 
 def recompute(folder: Path) -> Recomputed:
-    """Compute bounds and verdict of a run again, from its stored trials."""
+    """Compute bounds and verdict of a run again, from its stored trials.
+
+    Where the folder of the run has a `rows.json`, rows without texts take the place of those that
+    were audited: their number and labels are all that bounds on stored outputs depend on.
+    """
     try:
         kept, manifest = load_result(folder), load_manifest(folder)
-        spec = _spec(kept, manifest)
+        rows = _stand_ins(folder, manifest)
+        spec = _spec(kept, manifest, rows is None)
         with TemporaryDirectory() as space:
-            again = _compute(spec, _copy(folder, Path(space)), manifest)
-    except (LeakboundError, KeyError, ImportError, OSError) as error:
+            again = _compute(spec, _copy(folder, Path(space)), manifest, rows)
+    except (LeakboundError, KeyError, ImportError, OSError, ValueError) as error:
         return Recomputed(why_not=" ".join(str(error).split()))
     one, two = (json.loads(result.results()) for result in (kept, again))
-    return Recomputed(tuple(key for key in one if one[key] != two.get(key)))
+    compared = one.keys() - (NO_TEXTS if rows else frozenset())
+    return Recomputed(tuple(key for key in one if key in compared and one[key] != two.get(key)))
+
+
+def is_store(folder: Path) -> bool:
+    """Whether runs in a folder are computed again without their rows."""
+    return (folder / ROWS).is_file()
+
+
+def _stand_ins(folder: Path, manifest: Settings) -> Context | None:
+    """Rows without texts, with the labels that the file of their folder gives for their digest."""
+    if not is_store(folder.parent):
+        return None
+    file = folder.parent / ROWS
+    found = json.loads(file.read_text(encoding="utf-8"))
+    if found["schema_version"] != 1:
+        raise StoreError(f"{str(file)!r} has schema version {found['schema_version']}, not 1.")
+    if (data := found["data"].get(manifest["data"])) is None:
+        return None
+    names, places = data["labels"], data["of_each_row"]
+    return tuple(Example(f"row {n}", names[int(at)]) for n, at in enumerate(places))
 
 
 def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
@@ -72,7 +101,7 @@ def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
         return log.trials.part(slice(seen.design.pilot, None)), seen.controls()
 
 
-def _spec(kept: AuditResult, manifest: Settings) -> AuditSpec:
+def _spec(kept: AuditResult, manifest: Settings, whole: bool = True) -> AuditSpec:
     if kept.handed:
         raise StoreError(
             f"the audit got Python objects ({', '.join(kept.handed)}), which no run keeps; name a "
@@ -82,7 +111,7 @@ def _spec(kept: AuditResult, manifest: Settings) -> AuditSpec:
         raise StoreError("the run has no manifest.json; restore it from a copy.")
     beside = manifest["beside"]
     places = {key: beside[key] for key in PLACES if beside.get(key) is not None}
-    return make_spec({**manifest["spec"], **places})
+    return make_spec(manifest["spec"] | (places if whole else {}))
 
 
 def _copy(folder: Path, space: Path) -> Path:
@@ -95,19 +124,23 @@ def _copy(folder: Path, space: Path) -> Path:
     return copy
 
 
-def _compute(spec: AuditSpec, folder: Path, manifest: Settings) -> AuditResult:
+def _compute(
+    spec: AuditSpec, folder: Path, manifest: Settings, rows: Context | None
+) -> AuditResult:
     if spec.design.layout == "one_run":
         one_run = prepare_one_run(spec)
         _require_same(one_run.manifest, manifest)
         return assemble_one_run(one_run, *RunStore.open(folder, _identity(folder)))
-    seen = _pass_over(spec, folder, manifest)
+    seen = _pass_over(spec, folder, manifest, rows)
     return assemble(seen, decide(seen))
 
 
-def _pass_over(spec: AuditSpec, folder: Path, manifest: Settings) -> OnePass:
+def _pass_over(
+    spec: AuditSpec, folder: Path, manifest: Settings, rows: Context | None = None
+) -> OnePass:
     """A pass over all stored pairs of a copy."""
-    prepared = prepare(spec, opener=lambda spec: model_of_run(spec, manifest))
-    _require_same(prepared.manifest, manifest)
+    prepared = prepare(spec, rows=rows, opener=lambda spec: model_of_run(spec, manifest))
+    _require_same(prepared.manifest, manifest, frozenset() if rows is None else OF_ROWS)
     store, prior = RunStore.open(folder, _identity(folder))
     seen = OnePass(prepared, store, CollectionPlan.of(prepared), prior)
     seen()
@@ -118,8 +151,8 @@ def _identity(folder: Path) -> Settings:
     return {key: value for key, value in load_manifest(folder).items() if key != "schema_version"}
 
 
-def _require_same(found: Settings, audited: Settings) -> None:
+def _require_same(found: Settings, audited: Settings, but: frozenset[str] = frozenset()) -> None:
     """Refuse to compute another audit than the one that is stored."""
     for key, what in SAME.items():
-        if found[key] != audited[key]:
+        if key not in but and found[key] != audited[key]:
             raise StoreError(what)

@@ -27,6 +27,12 @@ TEXT_QUERIES = ("mba", "s2", "prefix", "extraction")  # queries whose scores do
 EXTRACTING = ("repeat", "injection", "recall", "prefix", "extraction", "s2", "mba", "differential")
 OF_CONTEXT = "records of the context, not of the training data"
 
+ACCESS = {
+    "black_box": "black box",
+    "probabilities": "black box with probabilities",
+    "white_box": "white box",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class StandardReference:
@@ -73,7 +79,7 @@ def references_of(result: AuditRecord) -> tuple[StandardReference, ...]:
         (GUIDELINES, "Side channels", "Do time, errors or other channels reveal more?",
          _channels(result)),
         (GUIDELINES, "Threat model", "Who sees what?",
-         ("answered", f"The attacker has {attack['access'].replace('_', ' ')} access.")),
+         ("answered", f"The attacker has {ACCESS[attack['access']]} access.")),
         (GUIDELINES, "Security and data collection",
          "Who can reach the data before they are protected?",
          ("not_answered", "An audit of outputs does not examine storage, access control or how "

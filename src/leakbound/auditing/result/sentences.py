@@ -153,8 +153,7 @@ def attacker_sentence(result: AuditRecord) -> str:
         )
     else:
         what = "canaries" if "builds" in result.counts else "contexts"
-        white = result.attack["access"] == "white_box"
-        seen = "what was computed before each answer" if white else "the answers"
+        seen = SEEN[result.attack["access"]]
         said = f"An attacker who saw {seen} {right} {what}: was the canary there or not? {guessing}"
     return f"{said} {read.leads}".strip() if result.verdict == "violation" else said
 
@@ -179,14 +178,23 @@ def _what_shows(result: AuditRecord) -> str:
         return f"the {result.counts['answers']} answers of this run together"
     if result.channels:
         return "what goes through these channels"
-    if result.attack["access"] == "white_box":
-        return "what is computed before an answer"
+    if (access := result.attack["access"]) != "black_box":
+        return SHOWS[access]
     own = result.provenance["model"] == result.attack["mechanism"]  # it asks its own model
     asked = result.counts["answers"] // (2 * result.counts["pairs"]) if own else 1
     number = max(result.spec.get("answers", 1), asked)
     return "an answer" if number == 1 else f"{number} answers about one context"
 
 
+SEEN: dict[str, str] = {
+    "black_box": "the answers",
+    "probabilities": "the probabilities of each answer",
+    "white_box": "what was computed before each answer",
+}
+SHOWS: dict[str, str] = {
+    "probabilities": "the probabilities of an answer",
+    "white_box": "what is computed before an answer",
+}
 SEVERAL = ("interrogation", "differential", "prefix", "extraction")  # that ask several questions
 
 
@@ -203,10 +211,10 @@ class _AttackClass:
 def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
     """The classes of attack that leakbound knows."""
     attack, spec = result.attack, result.spec
-    white = attack["access"] == "white_box"
+    more = attack["access"] != "black_box"
     others = result.use
     texts = reads_texts(attack) or (others is not None and others.texts)
-    answers = not white and (not reads_texts(attack) or others is not None)
+    answers = not more and (not reads_texts(attack) or others is not None)
     own = result.provenance["model"] == attack["mechanism"]  # an application's replies may say more
     several = spec.get("answers", 1) > 1 or attack["query"] in SEVERAL
     one_run = "builds" in result.counts
@@ -215,7 +223,7 @@ def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
         _AttackClass("Was a given record in the context? From the answers",
                     "membership from answers", answers, "--access black_box"),
         _AttackClass("The same from votes, scores or embeddings before the answer",
-                    "votes or scores before the answer", white, "--access white_box"),
+                    "votes or scores before the answer", more, "--access white_box"),
         _AttackClass("Is the text of a record repeated?", "repeated text", texts,
                     "--query repeat --canary hex"),
         *[_AttackClass("Whole replies: what they say beside the answer to the query",

@@ -4,19 +4,25 @@ text may be kept.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from leakbound.attacks import Canary
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.release import SeenTrial
-from leakbound.models.content import content_size, readable, without
+from leakbound.models.content import Content, content_size, readable, without
 from leakbound.stats import Fixed, ThresholdRule
 from leakbound.tasks import Example, Job
 
 if TYPE_CHECKING:
     from leakbound.auditing.prepare.prepared import Prepared
 
+RUN = 3  # words in a row that are those of a private one
+PRIVATE = "[private]"
+PUNCTUATION = string.punctuation + "\u201c\u201d\u2018\u2019"
 EACH = 4  # trials that are shown where the attack was right, and where it was not
 
 
@@ -73,7 +79,7 @@ def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
 def show_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
     """A prompt as far as private text may be kept: that of the part in which the canary stands."""
     keep = prepared.spec.design.store_text
-    shown = job if keep == "all" else _redact(pair, job, keep == "canary_only")
+    shown = job if keep == "all" else _redact(prepared.attack.canary, pair, job, keep == "none")
     requests = prepared.mechanism.requests(prepared.task, shown, pair.draw)
     if not requests:
         rows = "".join(f"{readable(row.input, keep == 'all')}\n" for row in shown.context)
@@ -82,12 +88,34 @@ def show_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
     return readable(requests[pair.position % len(requests)].prompt, keep == "all")  # type: ignore[attr-defined]
 
 
-def _redact(pair: Pair, job: Job, keep_canary: bool) -> Job:
-    rows = []
+def _redact(canary: Canary, pair: Pair, job: Job, whole: bool) -> Job:
+    """A job without its rows, and without the canary where `whole` or where that is a row."""
+    private, rows, query = pair.canary.input, list[Example](), job.query
     for row in job.context:
-        shown = keep_canary and row == pair.canary
-        rows.append(row if shown else Example(f"[private, {content_size(row.input)}]", "[private]"))
-    query = job.query
-    if not keep_canary:
-        query = type(query)(without(query.text, pair.canary.input, "[canary]"), query.labels)
-    return Job(tuple(rows), query)
+        if row != pair.canary or whole:
+            rows.append(Example(f"[private, {content_size(row.input)}]", "[private]"))
+        else:
+            rows.append(Example(_shown(canary, row.input, private), row.label))
+    text = _shown(canary, query.text, private)
+    return Job(tuple(rows), type(query)(without(text, private, "[canary]") if whole else text,
+                                        query.labels))  # fmt: skip
+
+
+def _shown(canary: Canary, text: Content, private: Content) -> Content:
+    """A text of the attack without its words of a private row, but for the code behind them."""
+    if not (canary.of_rows and isinstance(text, str) and isinstance(private, str)):
+        return text
+    words = _plain(private)[: -1 if canary.code_digits else None]
+    run = min(RUN, len(words))
+    runs = {tuple(words[at : at + run]) for at in range(len(words) - run + 1)}
+    pieces, plain = text.split(" "), [" ".join(_plain(one)) for one in text.split(" ")]
+    hidden = {
+        at + step for at in range(len(plain) - run + 1) for step in range(run)
+        if tuple(plain[at : at + run]) in runs
+    }  # fmt: skip
+    kept = (PRIVATE if at in hidden else piece for at, piece in enumerate(pieces))
+    return " ".join(word for word, _ in groupby(kept) if word)
+
+
+def _plain(text: str) -> list[str]:
+    return [word.strip(PUNCTUATION).casefold() for word in text.split()]

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, fi
 
 from leakbound._catalogue import Component
 from leakbound.systems.channels import require_channels
+from leakbound.tasks import Access
 from leakbound.tasks.rows.delimited import DELIMITERS
 from leakbound.tasks.rows.row_files import known_encoding
 
@@ -86,7 +87,7 @@ class AttackSpec(FrozenSpec):
         description="how the canary enters the context: in place of an example, "
         "in its text, or as one more",
     )
-    access: Literal["black_box", "white_box"] | None = Field(
+    access: Access | None = Field(
         default=None, description="what the attacker sees; none: everything that is released"
     )
     channels: tuple[str, ...] | None = Field(

@@ -106,7 +106,7 @@ class MechanismBase(Mechanism):
         access: ClassVar[Any]
         needs: ClassVar[Any]
         exactness: ClassVar[Any]
-    white_box_score: ClassVar[str | None] = None
+    strongest_score: ClassVar[str | None] = None
     withheld_as: ClassVar[str | None] = None
     application: ClassVar[Any] = None
     answers_once: ClassVar[bool] = False

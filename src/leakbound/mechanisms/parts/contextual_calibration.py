@@ -17,19 +17,22 @@ from leakbound.models import ScoreLabels
 from leakbound.tasks import Context, Query, Task
 
 Floats = npt.NDArray[np.float64]
-Prior = Literal["none", "content_free"]
+Prior = Literal["none", "uniform", "content_free"]
 CONTENT_FREE = "N/A"  # the first of the content-free inputs of Zhao et al.; public
 
 
-def calibration_requests(task: Task, parts: Sequence[Context], query: Query) -> list[ScoreLabels]:
-    """Requests for the scores of each part, then for each part those of a content-free query.
+def scoring_requests(
+    task: Task, parts: Sequence[Context], query: Query, calibrated: bool = True
+) -> list[ScoreLabels]:
+    """Requests for the scores of each part, then where they are calibrated for each part those of a
+    content-free query.
 
     Guarantee:
         Both requests of a part depend only on that part and on public information. However their
         replies are combined, replacing an example changes the result of one part.
     """
     answers = task.answers(query)
-    asked = (query, Query(CONTENT_FREE))
+    asked = (query, Query(CONTENT_FREE)) if calibrated else (query,)
     return [
         ScoreLabels(task.prompt(part, one), answers, alone=True) for one in asked for part in parts
     ]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from leakbound.auditing.result.references import ACCESS
 from leakbound.auditing.result.sentences import (
     attacker_sentence,
     attacks_sentence,
@@ -113,7 +114,7 @@ def setup_sentence(result: AuditResult) -> str:
     attack, counts = result.attack, result.counts
     return (
         f"{_trials(result)}; query {attack['query']}, "
-        f"score {attack['score']} ({attack['access'].replace('_', ' ')}); "
+        f"score {attack['score']} ({ACCESS[attack['access']]}); "
         f"{counts['model_calls']} model calls.{result.reused}"
     )
 

@@ -16,7 +16,7 @@ from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transpo
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
 from leakbound.systems.http.system import JSON_TYPE, fill_slots, row_values
 from leakbound.systems.replies import whole_reply
-from leakbound.tasks import Example
+from leakbound.tasks import Context, Example
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -99,19 +99,30 @@ def bodies_for(reply: JsonValue, sent: JsonValue) -> list[JsonValue]:
 
 
 def bodies_of_schema(openapi: JsonValue, path: str) -> list[JsonValue]:
-    """Requests that a service takes by its own description."""
+    """Requests that a service takes by its own description, one for each field that may take the
+    rows: lists first, and those whose names say so."""
     schema = _resolve(openapi, _within(openapi, "paths", path, "post", "requestBody", "content",
                                         "application/json", "schema"))  # fmt: skip
     fields = _within(schema, "properties")
     if not isinstance(fields, dict) or not all(map(NAME.fullmatch, fields)):
         return []
     forms = {name: _form(openapi, field) for name, field in fields.items()}
-    lists = [name for name, form in forms.items() if isinstance(form, list)]
+    lists = [name for name, form in forms.items() if isinstance(form, list) and name != "messages"]
     texts = [name for name, form in forms.items() if isinstance(form, str)]
     query = next((name for name in QUERIES if name in texts), None)
-    context = next((name for name in CONTEXTS if name in (lists or texts)), None)
-    context = context or (lists[0] if len(lists) == 1 else None)
-    return [{context: forms[context], query: "{query}"}] if context and query else []
+    asked: dict[str, JsonValue]
+    if query is not None:
+        asked = {query: "{query}"}
+    elif "messages" in fields:
+        asked = {"messages": [{"role": "user", "content": "{query}"}]}
+    else:
+        return []
+    named = [name for kind in (lists, texts) for name in CONTEXTS if name in kind and name != query]
+    left = [name for name in lists if name not in named]
+    needed = _within(schema, "required") or ()
+    empty: dict[str, JsonValue] = {name: [] for name in lists} | dict.fromkeys(texts, "")
+    filled = {name: one for name, one in empty.items() if name in needed and name not in asked}
+    return [{**filled, **asked, name: forms[name]} for name in (*named, *left)]
 
 
 def _form(openapi: JsonValue, field: JsonValue) -> JsonValue:
@@ -165,10 +176,21 @@ def as_one_text(body: JsonValue) -> JsonValue:
 
 
 def without_context(body: JsonValue) -> JsonValue | None:
+    """A request without the field, or the message, that holds the rows."""
     if not isinstance(body, dict):
         return None
-    left = {key: value for key, value in body.items() if not slots_of(value) & ROWS}
-    return left if len(left) < len(body) else None
+    left: dict[str, JsonValue] = {
+        key: value for key, value in body.items() if not slots_of(value) & ROWS
+    }
+    if isinstance(messages := body.get("messages"), list) and "messages" not in left:
+        left["messages"] = [one for one in messages if not slots_of(one) & ROWS]
+    return left if left != body else None
+
+
+def _places(body: JsonValue) -> set[str]:
+    """The fields that hold the rows."""
+    fields = body.items() if isinstance(body, dict) else ()
+    return {name for name, value in fields if slots_of(value) & ROWS}
 
 
 def is_error(reply: JsonValue) -> bool:
@@ -215,9 +237,9 @@ MADE_UP = (
     Example("The train to the coast leaves at nine.", "travel"),
     Example("The invoice of May was paid twice.", "billing"),
 )
+OTHERS = (Example("The printer in the hall is out of ink.", "office"), *MADE_UP[1:2])
 QUESTION = "Which of these notes is about a printer?"
 OTHER_QUESTION = "When does the train leave?"
-VALUES = {**row_values(MADE_UP), "query": QUESTION}
 MOST = 18  # requests for the form of a body
 PATIENCE = 60.0  # seconds for one request
 BUSY = frozenset({408, 425, 429, 502, 503, 504})
@@ -293,6 +315,7 @@ class _Search:
     answer: str | None
     requests: int = 0
     statuses: list[int] = field(default_factory=list)
+    described: list[JsonValue] = field(default_factory=list)  # bodies by its own description
     lacks: list[str] = field(default_factory=list)  # fields that it says it needs
     paths: list[str] = field(default_factory=list)  # of the texts of its last reply
     beside: bool = False  # whether the reply that was read may hold texts beside its answer
@@ -301,7 +324,8 @@ class _Search:
 
     async def found(self, body: JsonValue) -> FoundService:
         try:
-            bodies = (*await self._described(), *BODIES) if body is None else (body,)
+            self.described = await self._described() if body is None else []
+            bodies = (*self.described, *BODIES) if body is None else (body,)
             one, path = await self._accepted(bodies)
             use = await self._used(one)
             if body is None and not (use.rows and use.asked):
@@ -345,10 +369,16 @@ class _Search:
         raise TargetError(self._refusal(len(bodies) == 1))
 
     async def _used(self, body: JsonValue) -> _Use:
-        """What of the body that was answered last the answer depends on."""
+        """What of the body that was answered last the answer depends on.
+
+        A field that a service needs is read, unless its description has another one for rows: then
+        the answer tells, to other rows.
+        """
         bare, said, beside = without_context(body), self.said, self.beside
         optional = bare is not None and await self._answers(bare)
-        rows = not (optional and self.said == said)
+        rows = not optional or self.said != said
+        if not optional and any(_places(one) != _places(body) for one in self.described):
+            rows = await self._answers(body, rows=OTHERS) and self.said != said
         asked = await self._answers(body, OTHER_QUESTION) and self.said != said
         return _Use(optional, rows, asked, beside or self.beside)
 
@@ -365,9 +395,11 @@ class _Search:
                     break
         return best
 
-    async def _answers(self, body: JsonValue, question: str = QUESTION) -> bool:
+    async def _answers(
+        self, body: JsonValue, question: str = QUESTION, rows: Context = MADE_UP
+    ) -> bool:
         try:
-            return self._read(await self._sent(body, question)) is not None
+            return self._read(await self._sent(body, question, rows)) is not None
         except TargetError:
             return False
 
@@ -392,9 +424,11 @@ class _Search:
         self.beside = bool(path) and whole_reply(found, text_paths(found)[str(path)]) is not None
         return path
 
-    async def _sent(self, body: JsonValue, question: str = QUESTION) -> HttpReply:
+    async def _sent(
+        self, body: JsonValue, question: str = QUESTION, rows: Context = MADE_UP
+    ) -> HttpReply:
         self.requests += 1
-        content = json.dumps(fill_slots(body, {**VALUES, "query": question})).encode()
+        content = json.dumps(fill_slots(body, {**row_values(rows), "query": question})).encode()
         try:
             reply = await self.transport.send(
                 "POST", self.url, JSON_TYPE | self._headers, content, PATIENCE

@@ -52,9 +52,12 @@ def as_examples(
     fields = guess(names, where, input_field, label_field, input_template)
     if label_field is None or not (input_field or input_template):
         LOG.info(
-            "%s: the input is %s and the label is %s, found by the usual names of fields; choose "
-            "others with --input-field (or --input-template) and --label-field.",
+            "%s: the input is %s and the label is %s, %s; choose others with --input-field (or "
+            "--input-template) and --label-field.",
             where, fields.template.replace("\n", "\\n"), fields.label,
+            "the first as named, the second by a usual name" if input_field or input_template
+            else "the second as named, the first by a usual name" if label_field
+            else "found by the usual names of fields",
         )  # fmt: skip
     found = [_with_image(row, folder) for row in rows] if IMAGE in fields.names else rows
     return examples_of(where, found, fields.example, drop_empty)

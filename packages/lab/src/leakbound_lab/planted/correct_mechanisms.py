@@ -178,7 +178,7 @@ class MeanProbabilities(MechanismBase):
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
     exactness: ClassVar[Exactness] = "full"
-    white_box_score: ClassVar[str | None] = "label_margin"
+    strongest_score: ClassVar[str | None] = "label_margin"
     epsilon: float
     delta: float = DELTA
     partitions: int = 10

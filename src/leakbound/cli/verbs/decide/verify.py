@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing.receipts.recompute import Recomputed, recompute
+from leakbound.auditing.receipts.recompute import Recomputed, is_store, recompute
 from leakbound.auditing.receipts.verify import Verification, verify_run
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import cli_command, option
@@ -31,7 +31,8 @@ def command(runs: tuple[Path, ...], anchors: tuple[str, ...], digests_only: bool
 
     No model is asked or loaded. Ends with 0 if every finished run is as its audit wrote it, and
     with 1 if something was edited or removed. An unfinished run is named; it ends with 3 if one was
-    named itself, or none is finished. Whoever owns a run can rebuild its digests: against that,
+    named itself, or none is finished. Beside a `rows.json`, which holds the labels of rows that may
+    not be passed on, no rows are read, and it ends with 2 where bounds cannot be computed. Whoever owns a run can rebuild its digests: against that,
     keep the commitment and the anchor of the run elsewhere, and give them with --anchor.
     """
     given = runs_at(runs)
@@ -51,7 +52,8 @@ def command(runs: tuple[Path, ...], anchors: tuple[str, ...], digests_only: bool
         again = Recomputed(why_not="--digests-only") if digests_only else _again(folder, found)
         for line in _lines(found, again):
             say(line)
-        code = 1 if found.problems or again.differ else code
+        failed = found.finished and again.why_not and not digests_only and is_store(folder.parent)
+        code = 1 if found.problems or again.differ else code or (2 if failed else 0)
         shown.append({"verification": found, "recomputed": again})
     given.tell()
     emit({"exit_code": code, "runs": shown})
