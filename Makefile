@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install shape size map quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
 	test-hosts-deepeval test-wheel flaky mutants demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
-	test-newest test-oldest lock attack-table canary-grid real-model pocket-train pocket-eval vision-train vision-eval vision-table readme-table docs docs-version \
+	test-newest test-oldest lock attack-table canary-grid real-model pocket-train pocket-eval vision-train vision-eval vision-table readme-evidence readme-table docs docs-version \
 	catalogue notebook pictures witness clean
 
 install: $(VENV)/installed
@@ -271,8 +271,12 @@ vision-eval: install
 vision-table: install
 	$(BIN)/python bench/vision.py docs/vision.md
 
+# README's table from evidence/subj, without a model; readme-evidence collects it, with a model of `make real-model` served beside it.
 readme-table: install
-	$(BIN)/python bench/subj_table.py $(DATA)
+	$(BIN)/python bench/real_model/subj.py table
+
+readme-evidence: install
+	$(BIN)/python bench/real_model/subj.py collect $(DATA)
 
 docs: install catalogue
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -1,0 +1,87 @@
+"""README's table: a known model on real rows, collected once and computed again without it.
+
+    python bench/real_model/subj.py collect FOLDER   # with serve.py qwen-1.5b beside it
+    python bench/real_model/subj.py table            # from evidence/subj alone
+
+FOLDER holds subj/train.jsonl. What is audited was fixed before the first call: `AUDITS`.
+The question puts "no" before "yes", because this model leans to what it reads first: so a context
+without the canary is answered with no (found with other rows of the same file, seed 5).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from leakbound import AuditResult, load_result
+from leakbound.auditing.result.sentences import system_name
+from leakbound.report.words import verdict_text
+from leakbound.stats import cut
+from leakbound.tasks.rows.datasets import fingerprint, load_rows
+
+HOME = Path(__file__).parents[2] / "evidence" / "subj"
+ROWS = "subj/train.jsonl"
+ASKED = (
+    'membership:template=Does the text "{canary}" appear in the examples above? Answer no or yes.'
+)
+SERVER = ("--model", "openai/qwen-1.5b", "--base-url", "http://127.0.0.1:8731/v1",
+          "--capabilities", "completions,top_logprobs=200,first_tokens_differ",
+          "--connections", "1", "--timeout", "900", "--batch-pairs", "2")  # fmt: skip
+DESIGN = ("--labels", "objective,subjective", "--query", ASKED, "--pairs", "100", "--seed", "12")
+COLUMNS = ("system", "examples", "claim ε", "paired trials", "calls", "ε ≥", "μ ≥", "guaranteed μ",
+           "verdict")  # fmt: skip
+AUDITS = [
+    *(("--mechanism", "report_noisy_max:prior=uniform", "--shots", "20", "--epsilon", claim)
+      for claim in ("1", "2", "4", "8")),
+    ("--mechanism", "answer_probabilities", "--shots", "10", "--epsilon", "1"),
+]  # fmt: skip
+
+
+def collect(folder: Path) -> int:
+    """Ask the model; the same command goes on where it was stopped."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    (HOME / "rows.json").write_text(json.dumps(labels_of(folder)) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "leakbound", "audit", "--data", ROWS, *SERVER, *DESIGN]
+    for audit in AUDITS:
+        done = subprocess.run([*command, *audit, "--out", HOME], cwd=folder, check=False)
+        if done.returncode not in (0, 1, 3):
+            return done.returncode
+    for page in HOME.glob("*/report.html"):  # made of the record
+        page.unlink()
+    return 0
+
+
+def labels_of(folder: Path) -> dict[str, object]:
+    """The labels of the rows, for those who have no rows."""
+    rows = load_rows(str(folder / ROWS))
+    names = sorted({row.label for row in rows})
+    places = "".join(str(names.index(row.label)) for row in rows)
+    return {
+        "schema_version": 1,
+        "data": {fingerprint(rows): {"labels": names, "of_each_row": places}},
+    }
+
+
+def table() -> None:
+    results = [load_result(one.parent) for one in HOME.glob("*/record.json")]
+    print(f"| {' | '.join(COLUMNS)} |\n" + "| --- " * len(COLUMNS) + "|")
+    for one in sorted(results, key=lambda r: (r.attack["mechanism"], r.claim.epsilon)):
+        print(line(one))
+
+
+def line(one: AuditResult) -> str:
+    mu = "none" if one.guarantee.mu is None else f"{one.guarantee.mu:.3f}"
+    cells = (
+        system_name(one), one.spec["shots"], f"{one.claim.epsilon:g}", one.counts["pairs"],
+        one.counts["model_calls"], cut(one.bound.epsilon), cut(one.mu_bound.mu, 3), mu,
+        verdict_text(one.verdict),
+    )  # fmt: skip
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["collect"]:
+        sys.exit(collect(Path(sys.argv[2])))
+    table()
