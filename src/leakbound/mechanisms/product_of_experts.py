@@ -14,7 +14,7 @@ from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import CalibratedMechanism, PublicFacts
 from leakbound.mechanisms.parts.contextual_calibration import (
     less_prior,
-    scoring_requests,
+    score_requests,
 )
 from leakbound.mechanisms.parts.decoding import Decoding
 from leakbound.mechanisms.parts.exponential import (
@@ -175,7 +175,7 @@ class ProductOfExperts(Decoding, CalibratedMechanism):
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         if self.prior == "none" or not task.answers(job.query):
             return Decoding.requests(self, task, job, draw)
-        return [*scoring_requests(task, self._parts(job.context), job.query)]
+        return [*score_requests(task, self._parts(job.context), job.query)]
 
     def _total(self, scores: Sequence[npt.ArrayLike], size: int) -> Floats:
         """U of `size` candidates; 0 without experts."""

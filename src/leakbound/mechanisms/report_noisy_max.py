@@ -15,7 +15,7 @@ from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMech
 from leakbound.mechanisms.parts.contextual_calibration import (
     Prior,
     less_prior,
-    scoring_requests,
+    score_requests,
 )
 from leakbound.mechanisms.parts.discrete_noise import discrete_gaussian, require_analytic
 from leakbound.mechanisms.parts.single import partition_requests
@@ -171,7 +171,7 @@ class ReportNoisyMax(PartitionedMechanism):
         if self.prior == "none":
             return partition_requests(task, job, self.partitions, draw, self.sampling)
         parts = split(job.context, self.partitions, draw, self.sampling)
-        return [*scoring_requests(task, parts, job.query, self.prior == "content_free")]
+        return [*score_requests(task, parts, job.query, self.prior == "content_free")]
 
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model

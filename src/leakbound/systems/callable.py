@@ -148,7 +148,7 @@ def _in_their_order(call: Callable[..., object]) -> Answerer:
     """The function as `(context, query)`; by name where its annotations, or else its names, say
     that the query is first."""
     parameters = list(inspect.signature(call).parameters.values())
-    if (later := _named_later(call, parameters)) is not None:
+    if (later := _later_names(call, parameters)) is not None:
         return _by_name(call, *later)
     names = [one.name for one in parameters[:2] if one.kind is one.POSITIONAL_OR_KEYWORD]
     if len(names) < 2:
@@ -166,7 +166,7 @@ def _in_their_order(call: Callable[..., object]) -> Answerer:
     return _in_form(call, replace(forms[0], words=told))
 
 
-def _named_later(
+def _later_names(
     call: Callable[..., object], parameters: Sequence[inspect.Parameter]
 ) -> tuple[str, str] | None:
     """The parameters of context and query where the context comes after the second, by its name or

@@ -95,13 +95,13 @@ def _redact(canary: Canary, pair: Pair, job: Job, whole: bool) -> Job:
         if row != pair.canary or whole:
             rows.append(Example(f"[private, {content_size(row.input)}]", "[private]"))
         else:
-            rows.append(Example(_shown(canary, row.input, private), row.label))
-    text = _shown(canary, query.text, private)
+            rows.append(Example(_without_row(canary, row.input, private), row.label))
+    text = _without_row(canary, query.text, private)
     return Job(tuple(rows), type(query)(without(text, private, "[canary]") if whole else text,
                                         query.labels))  # fmt: skip
 
 
-def _shown(canary: Canary, text: Content, private: Content) -> Content:
+def _without_row(canary: Canary, text: Content, private: Content) -> Content:
     """A text of the attack without its words of a private row, but for the code behind them."""
     if not (canary.of_rows and isinstance(text, str) and isinstance(private, str)):
         return text

@@ -21,7 +21,7 @@ Prior = Literal["none", "uniform", "content_free"]
 CONTENT_FREE = "N/A"  # the first of the content-free inputs of Zhao et al.; public
 
 
-def scoring_requests(
+def score_requests(
     task: Task, parts: Sequence[Context], query: Query, calibrated: bool = True
 ) -> list[ScoreLabels]:
     """Requests for the scores of each part, then where they are calibrated for each part those of a
