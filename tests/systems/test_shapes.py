@@ -339,7 +339,7 @@ class _WithHistory:
         _list_last,
         _WithHistory(),
     ],
-    ids=str,
+    ids=lambda system: getattr(system, "__name__", type(system).__name__),
 )
 def test_a_function_gets_what_its_names_say(function: Any) -> None:
     """The query and the documents were swapped without a word."""
