@@ -5,7 +5,8 @@
 
 FOLDER holds subj/train.jsonl. What is audited was fixed before the first call: `AUDITS`.
 The question puts "no" before "yes", because this model leans to what it reads first: so a context
-without the canary is answered with no (found with other rows of the same file, seed 5).
+without the canary is answered with no (found in 6 pairs of other draws from the same file).
+`--detect-change 0`: no attack of another kind is asked, so nothing passes as not using its context.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ ASKED = (
 SERVER = ("--model", "openai/qwen-1.5b", "--base-url", "http://127.0.0.1:8731/v1",
           "--capabilities", "completions,top_logprobs=200,first_tokens_differ",
           "--connections", "1", "--timeout", "900", "--batch-pairs", "2")  # fmt: skip
-DESIGN = ("--labels", "objective,subjective", "--query", ASKED, "--pairs", "100", "--seed", "12")
+DESIGN = ("--labels", "objective,subjective", "--query", ASKED, "--pairs", "100", "--seed", "12",
+          "--detect-change", "0")  # fmt: skip
 COLUMNS = ("system", "examples", "claim ε", "paired trials", "calls", "ε ≥", "μ ≥", "guaranteed μ",
            "verdict")  # fmt: skip
 AUDITS = [
     *(("--mechanism", "report_noisy_max:prior=uniform", "--shots", "20", "--epsilon", claim)
       for claim in ("1", "2", "4", "8")),
-    ("--mechanism", "answer_probabilities", "--shots", "10", "--epsilon", "1"),
+    ("--mechanism", "answer_probabilities", "--shots", "5", "--epsilon", "1"),
 ]  # fmt: skip
 
 

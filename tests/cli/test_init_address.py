@@ -345,6 +345,44 @@ def test_documents_that_may_be_left_out_are_sent(field: str, description: Json) 
     assert audited.return_value == 1
 
 
+def test_what_only_some_replies_have_beside_their_answer_is_read() -> None:
+    """The made-up rows of init were too far from its question for a source."""
+
+    def answer(body: Json) -> Answer:
+        if "question" not in body or not isinstance(body.get("documents"), list):
+            return 422, {}
+        words = set(body["question"].split())
+        best = max(body["documents"], key=lambda one: len(words & set(one.split())))
+        near = len(words & set(best.split())) > 5
+        found = {"sources": [best]} if near else {}
+        return 200, {"answer": "Done.", "usage": {"tokens": 3}, **found}
+
+    with application(answer) as (_, url):
+        run("init", "private.csv", url, "--epsilon", "1")
+        attack = ("--query", "recall", "--canary", "coded", "--task", "generation")
+        audited = run("audit", "private.csv", "http:audit-system.yaml", *attack, "--out", "runs")
+    assert audited.return_value == 1
+
+
+def test_objects_of_a_text_and_an_id_are_sent() -> None:
+    item = {"type": "object", "required": ["id", "text"],
+            "properties": {"id": {"type": "string"}, "text": {"type": "string"}}}  # fmt: skip
+
+    def answer(body: Json) -> Answer:
+        words = set(body["question"].split())
+        texts = [one["text"] for one in body.get("documents", ())]
+        best = max(texts, key=lambda one: len(words & set(one.split())), default="Nothing.")
+        return 200, {"answer": best}
+
+    with application(answer) as (service, url):
+        service.description = described(
+            "question", question=TEXT, history=TEXTS, documents={"type": "array", "items": item}
+        )
+        run("init", "private.csv", url, "--epsilon", "1")
+        asked = yaml.safe_load(Path("audit-system.yaml").read_text())["body"]
+        assert asked["documents"] == [{"id": "1", "text": "{text}"}]
+
+
 def test_a_chat_that_ignores_its_notes_cannot_pass() -> None:
     """Without the message of the notes its answer is the same."""
 

@@ -6,10 +6,10 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -289,6 +289,55 @@ def test_more_than_an_answer_is_read_whatever_the_query(tmp_path: Path, keep: st
     assert "other readings of whole replies" in untried
 
 
+class Named(NamedTuple):
+    answer: str
+    sources: list[str]
+
+
+class Counted:
+    """Shows its sources by a property, and fails in another."""
+
+    answer = "Please see the sources."
+
+    def __init__(self, sources: list[str]) -> None:
+        self._sources = sources
+
+    @property
+    def sources(self) -> list[str]:
+        return self._sources
+
+    @property
+    def fails(self) -> str:
+        raise RuntimeError
+
+
+def in_pieces() -> Iterator[dict[str, Any]]:
+    yield {"answer": "no"}
+    yield {"sources": ["note 7"]}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Named("no", ["note 7"]), Counted(["note 7"]), {"answer": "no", "usage": {"of": "note 7"}},
+        {"answer": "no", "annotations": [{"quote": "note 7"}]}, {"answer": "no", "word": "note"},
+        {"answer": "no", "sources": [{"page": 1, "date": "note 7"}]}, {"answer": "no", "hits": 7},
+    ],
+    ids=["tuple", "property", "usage", "annotations", "word", "date", "number"],
+)  # fmt: skip
+def test_all_of_a_reply_is_read_whatever_holds_it(reply: Any) -> None:
+    told = (as_reply(reply, "desk").channels or {})["reply"]
+    assert "note" in told or '"hits": 7' in told
+
+
+def test_what_comes_between_the_pieces_of_an_answer_is_read() -> None:
+    (found,) = SystemMechanism(lambda context, query: in_pieces()).collect(
+        Task("t"), [JOB], [0], Scripted()
+    )
+    assert isinstance(found, GeneratedText)
+    assert "note 7" in found.text
+
+
 @pytest.mark.parametrize(
     "beside",
     [lambda best, at: {"sources": [best]}, lambda best, at: {"sources": [at]},
@@ -316,7 +365,7 @@ def test_how_a_reply_was_made_is_not_read() -> None:
     """A clock of this process beside an answer tells nothing that a user sees."""
     made = {"answer": "no", "took_ms": 1.5, "created_at": 7, "usage": {"tokens": 3}, "id": 9}
     assert whole_reply(made, "no") is None
-    assert whole_reply({"answer": "no", "score": 0.42}, "no") is not None
+    assert whole_reply(made | {"score": 0.42}, "no") == '{"answer": "no", "score": 0.42}'
 
 
 @pytest.mark.parametrize("keep", ["canary_only", "all"])

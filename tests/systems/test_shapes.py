@@ -328,6 +328,29 @@ class _WithHistory:
         return f"{query}: {len(documents) if history is None else 'none'}"
 
 
+def _asked_last(documents: Context, k: int = 3, question: str = "") -> str:
+    return f"{question}: {len(documents) if k == 3 else 'none'}"
+
+
+def _two_lists(question: str, history: Any = (), articles: list[str] | None = None) -> str:
+    return f"{question}: {len(articles or [])}"
+
+
+def _two_contexts(question: str, docs: Any = (), context: str = "") -> str:
+    raise AssertionError
+
+
+def _needs_more(question: str, user: str, documents: Any = ()) -> str:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("function", [_two_contexts, _needs_more])
+def test_a_function_that_does_not_say_where_rows_go_is_refused(function: Any) -> None:
+    """One of them was chosen, and rows may have gone where nothing reads them."""
+    with pytest.raises(TargetError, match="does not say which of them takes the rows"):
+        SystemMechanism(function)
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -338,6 +361,8 @@ class _WithHistory:
         _context_last,
         _list_last,
         _WithHistory(),
+        _asked_last,
+        _two_lists,
     ],
     ids=lambda system: getattr(system, "__name__", type(system).__name__),
 )

@@ -39,6 +39,7 @@ CONTEXTS = (
     "chunks", "snippets", "sources", "knowledge", "knowledge_base", "kb", "data", "corpus",
     "transcript", "history", "background", "memory", "facts", "evidence", "document", "passage",
 )  # fmt: skip
+PAST = ("history", "memory", "transcript")  # of a conversation, where something else is the context
 NO_TEXTS = (dict, Mapping, tuple, list, bytes, int, float)
 ASKED = (  # and never a context, as a text or an input may be
     "query", "question", "q", "prompt", "message", "utterance", "instruction", "user",
@@ -148,8 +149,8 @@ def _in_their_order(call: Callable[..., object]) -> Answerer:
     """The function as `(context, query)`; by name where its annotations, or else its names, say
     that the query is first."""
     parameters = list(inspect.signature(call).parameters.values())
-    if (later := _later_names(call, parameters)) is not None:
-        return _by_name(call, *later)
+    if (told := _by_names(call, parameters)) is not None:
+        return _by_name(call, *told)
     names = [one.name for one in parameters[:2] if one.kind is one.POSITIONAL_OR_KEYWORD]
     if len(names) < 2:
         return _in_form(call, ROWS)
@@ -160,34 +161,47 @@ def _in_their_order(call: Callable[..., object]) -> Answerer:
     named = asked or (first not in CONTEXTS and second in CONTEXTS)
     if many == [False, True] or (many[0] == many[1] and named):
         return _by_name(call, second, first)
-    told = f"{forms[0].words} as {first!r}, the question as {second!r}"
+    words = f"{forms[0].words} as {first!r}, the question as {second!r}"
     if many[0] == many[1] and first not in CONTEXTS and second not in QUERIES:
-        told += " (no name or annotation says so: check that rows come first)"
-    return _in_form(call, replace(forms[0], words=told))
+        words += " (no name or annotation says so: check that rows come first)"
+    return _in_form(call, replace(forms[0], words=words))
 
 
-def _later_names(
+def _by_names(
     call: Callable[..., object], parameters: Sequence[inspect.Parameter]
 ) -> tuple[str, str] | None:
-    """The parameters of context and query where the context comes after the second, by its name or
-    as the only list of texts; None elsewhere."""
-    usable = [
-        one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-    ]
-    names = [one.name for one in usable]
-    found = [name for name in CONTEXTS if name in names]
-    if not found:
-        found = [name for name in names if _is_form(call, name, (TEXTS, TUPLE, LIST))]
-    if not found or found[0] in names[:2] or len(usable) < len(parameters[:2]):
+    """The parameters of context and query of a function with more than two, where the first two are
+    not both needed or another one is named or declared as the context; None elsewhere.
+
+    Raises:
+        TargetError: If several parameters may be one of them, or none.
+    """
+    named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    names, needed = [one.name for one in named], [one.name for one in named if _is_needed(one)]
+    found = [name for name in names if name in CONTEXTS or _is_list(call, name)]
+    contexts = [name for name in found if name not in PAST] or found
+    first = any(name in needed[:2] for name in contexts) or not contexts
+    if len(named) < 3 or (needed == names[:2] and first):
         return None
-    asked = next((name for name in (*ASKED, *QUERIES) if name in names), names[0])
-    left = [one.name for one in usable if _is_needed(one) and one.name not in (found[0], asked)]
-    return None if left else (found[0], asked)
+    if len(contexts) > 1:
+        contexts = [name for name in contexts if name in needed] or contexts
+    asked = [name for name in names if name in (*ASKED, *QUERIES) and name not in contexts]
+    if len(asked) > 1:
+        asked = [name for name in asked if name in ASKED] or asked
+    asked = asked or [name for name in needed if name not in contexts]
+    if len(contexts) == len(asked) == 1 and {*needed} <= {*contexts, *asked}:
+        return contexts[0], asked[0]
+    raise TargetError(
+        f"a function takes ({', '.join(names)}), and it does not say which of them takes the rows "
+        "and which the question; give one of two parameters, such as def answer(documents, "
+        "question), which calls it."
+    )
 
 
-def _is_form(call: Callable[..., object], name: str, forms: Sequence[Form]) -> bool:
+def _is_list(call: Callable[..., object], name: str) -> bool:
+    """Whether a parameter is declared as several texts or rows."""
     try:
-        return form_of(call, name) in forms
+        return form_of(call, name) in (TEXTS, TUPLE, LIST, EXAMPLES)
     except TargetError:
         return False
 

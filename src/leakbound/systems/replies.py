@@ -7,7 +7,7 @@ import json
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence, Set
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
 
@@ -53,49 +53,65 @@ be a whole number of at least 0, or None.
     if found["seconds"] is None:
         found["seconds"] = seconds
     own = found["channels"] is not None or isinstance(answer, Reply)  # which names what it has
-    if not own and (told := whole_reply(answer, text)) is not None:
+    if not own and (told := whole_reply(answer, text, DECLARED)) is not None:
         found["channels"] = {REPLY: whole(told)}
     return Reply(whole(text), **found)
 
 
 REPLY = "reply"  # the channel of a whole reply, where it has more than its answer
-# Names that say how a reply was made, and not what is in it.
+DECLARED = ("scores", "seconds", "tokens", "tool_calls")  # parts that are read by themselves
+# Names of numbers and words that say how a reply was made, and not what is in it.
 BOOKKEEPING = frozenset({
-    "id", "created", "usage", "timings", "system_fingerprint", "service_tier", "finish_reason",
+    "id", "created", "model", "object", "system_fingerprint", "service_tier", "finish_reason",
     "stop_reason", "index", "logprobs", "prompt_logprobs", "refusal", "audio", "annotations",
-    "function_call", "tool_calls", "seconds", "tokens", "scores", "status", "status_code", "code",
-    "ok", "success", "version", "k", "top_k", "limit", "page", "temperature", "seed",
+    "function_call", "tool_calls", "seconds", "tokens", "scores", "status", "status_code", "ok",
+    "success", "version", "type", "role", "usage", "timings",
 })  # fmt: skip
 TIMES = re.compile(
     r"(^|_)(time|times|timestamp|date|at|ts|ms|sec|secs|seconds|latency|elapsed|duration|took|tokens)$"
 )
 
 
-def whole_reply(reply: object, answer: str) -> str | None:
-    """All of a reply, where something in it may hold a text beside the answer.
+def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | None:
+    """All of a reply but some fields, where it has more than its answer and how it was made.
 
     Examples:
-        >>> whole_reply({"id": "a 7", "answer": "no", "model": "m-1"}, "no") is None
+        >>> whole_reply({"id": "a7", "answer": "no", "model": "m-1"}, "no") is None
         True
         >>> whole_reply({"answer": "no", "metadata": {"sources": ["note 7"]}}, "no")
         '{"answer": "no", "metadata": {"sources": ["note 7"]}}'
     """
     told = _fields(reply)
-    if told is None or not _has_more(told, answer):
+    if told is None:
         return None
+    told = {name: one for name, one in told.items() if name not in but}
     try:
-        return json.dumps(told, ensure_ascii=False, default=_plain)
+        plain = json.loads(json.dumps(told, default=_plain))
     except (TypeError, ValueError, RecursionError):  # such as objects that hold each other
         return " ".join(map(str, told.values()))
+    left = _without_bookkeeping(plain)
+    return json.dumps(left, ensure_ascii=False) if _has_more(left, answer) else None
 
 
 def _fields(reply: object) -> Mapping[object, object] | None:
     if isinstance(reply, Mapping):
-        return reply
+        return {str(key): one for key, one in reply.items()}
+    if isinstance(reply, tuple) and hasattr(reply, "_fields"):
+        return dict(zip(reply._fields, reply, strict=True))
     if reply is None or isinstance(reply, str | bytes | int | float | Sequence | Set):
         return None
-    names = {*getattr(reply, "__dict__", ()), *_slots(reply)}
-    return {name: _part(reply, name) for name in sorted(names) if not name.startswith("_")}
+    found = vars(type(reply)).items()
+    read = [name for name, one in found if isinstance(one, property)]
+    names = {*getattr(reply, "__dict__", ()), *_slots(reply), *read}
+    return {name: _quietly(reply, name) for name in sorted(names) if not name.startswith("_")}
+
+
+def _quietly(reply: object, name: str) -> object:
+    """A property may fail."""
+    try:
+        return _part(reply, name)
+    except Exception:
+        return None
 
 
 def _slots(thing: object) -> Iterator[str]:
@@ -112,31 +128,32 @@ def _plain(value: object) -> object:
     return {str(key): one for key, one in found.items()} if found else str(value)
 
 
-def _is_bookkeeping(key: object) -> bool:
-    name = str(key).lower()
-    return name in BOOKKEEPING or TIMES.search(name) is not None
+def _without_bookkeeping(value: object) -> object:
+    """JSON without numbers and single words whose names say that they tell of no context."""
+    if isinstance(value, list):
+        return [_without_bookkeeping(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _without_bookkeeping(one) for key, one in value.items()}
+    return {key: one for key, one in kept.items() if not _is_bookkeeping(key, one)}
 
 
-def _has_more(value: object, answer: str, depth: int = DEPTH + 2) -> bool:
-    """A number, or a text of several words that is not the answer, or what may be one in the next
-    reply."""
-    if isinstance(value, str):
-        return value != answer and " " in value.strip()
-    if value is None or value == []:
+def _is_bookkeeping(key: str, value: object) -> bool:
+    name = key.lower()
+    if name not in BOOKKEEPING and TIMES.search(name) is None:
+        return False
+    if value in (None, [], {}) or isinstance(value, int | float):
         return True
-    if isinstance(value, int | float) or not depth:  # a number of hits tells of the rows, too
-        return True
-    found = _fields(value)
-    if found is not None:
-        left = [one for key, one in found.items() if not _is_bookkeeping(key)]
-        return any(_has_more(one, answer, depth - 1) for one in left)
-    if isinstance(value, list | tuple):  # of texts: their next ones may be of several words
-        return any(
-            not isinstance(one, Mapping | list)  # a text, a number, or an object with texts
-            or _has_more(one, answer, depth - 1)
-            for one in value
-        )
-    return True
+    return isinstance(value, str) and " " not in value.strip()
+
+
+def _has_more(value: object, answer: str) -> bool:
+    """Anything beside the answer."""
+    if isinstance(value, dict):
+        return any(_has_more(one, answer) for one in value.values())
+    if isinstance(value, list):  # an empty one may be of texts in the next reply
+        return not value or any(_has_more(one, answer) for one in value)
+    return value != answer
 
 
 RESOLUTION = 0.01  # seconds of a clock in this process: nobody outside sees less
@@ -170,7 +187,18 @@ def together(replies: Sequence[Reply], query: Query) -> Reply:
 
 def join_pieces(answer: object) -> object:
     """An answer that comes in pieces, as one."""
-    return "".join(map(_piece, answer)) if isinstance(answer, Iterator) else answer
+    return _joined([*answer]) if isinstance(answer, Iterator) else answer
+
+
+def _joined(pieces: Sequence[object]) -> object:
+    """The texts of pieces as one, with what is in them beside texts."""
+    texts = [*map(_piece, pieces)]
+    told = [
+        {str(key): value for key, value in (_fields(piece) or {}).items()}
+        for piece, text in zip(pieces, texts, strict=True)
+        if whole_reply(piece, text) is not None
+    ]
+    return {"text": "".join(texts), "pieces": told} if told else "".join(texts)
 
 
 def finish(answer: object) -> object:
@@ -183,7 +211,7 @@ async def finish_async(answer: object) -> object:
     answer = await answer if inspect.isawaitable(answer) else answer
     if not isinstance(answer, AsyncIterator):
         return join_pieces(answer)
-    return "".join([_piece(piece) async for piece in answer])
+    return _joined([piece async for piece in answer])
 
 
 def _piece(piece: object) -> str:

@@ -26,6 +26,9 @@ CONTEXTS = (
     "passages", "knowledge",
 )  # fmt: skip
 QUERIES = ("query", "question", "prompt", "message", "input", "text", "q", "user_input")
+PAST = ("history", "chat_history", "conversation")  # no documents, where something else may be
+ITEM_TEXTS = ("text", "content", "page_content", "body", "passage", "snippet", "document", "note")
+FILLERS: dict[object, JsonValue] = {"string": "1", "integer": 1, "number": 1}
 TEXTS: JsonValue = ["{text}"]
 OBJECTS: JsonValue = [{"text": "{text}"}]
 FORMS: tuple[JsonValue, ...] = (TEXTS, "{context}", OBJECTS, "{rows}")
@@ -118,7 +121,7 @@ def bodies_of_schema(openapi: JsonValue, path: str) -> list[JsonValue]:
     else:
         return []
     named = [name for kind in (lists, texts) for name in CONTEXTS if name in kind and name != query]
-    left = [name for name in lists if name not in named]
+    left = sorted((name for name in lists if name not in named), key=lambda name: name in PAST)
     needed = _within(schema, "required") or ()
     empty: dict[str, JsonValue] = {name: [] for name in lists} | dict.fromkeys(texts, "")
     filled = {name: one for name, one in empty.items() if name in needed and name not in asked}
@@ -138,8 +141,16 @@ def _form(openapi: JsonValue, field: JsonValue) -> JsonValue:
     item = _resolve(openapi, _within(field, "items"))
     if _within(item, "type") == "string":
         return TEXTS
-    needed = _within(item, "required")
-    return [{needed[0]: "{text}"}] if isinstance(needed, list) and len(needed) == 1 else None
+    needed, fields = _within(item, "required"), _within(item, "properties") or {}
+    if not isinstance(needed, list) or not needed:
+        return None
+    text = next((name for name in ITEM_TEXTS if name in needed), needed[0])
+    if len(needed) > 1 and text not in ITEM_TEXTS:
+        return None
+    kinds = {name: _within(_resolve(openapi, fields.get(name)), "type") for name in needed}
+    if any(kinds[name] not in FILLERS for name in needed if name != text):
+        return None
+    return [{name: FILLERS[kinds[name]] for name in needed if name != text} | {text: "{text}"}]
 
 
 def _resolve(openapi: JsonValue, schema: JsonValue) -> JsonValue:

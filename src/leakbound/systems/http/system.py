@@ -24,7 +24,7 @@ from leakbound.systems.callable import TOGETHER
 from leakbound.systems.calls import RETRIED, Caller, CallOptions, NoAnswer
 from leakbound.systems.http.config import SLOT, HttpCall, HttpSystemConfig, is_one_a_row
 from leakbound.systems.protocol import AsyncSystem, Reply
-from leakbound.systems.replies import as_reply, text_in
+from leakbound.systems.replies import REPLY, as_reply, text_in, whole_reply
 from leakbound.tasks import Context, Task
 
 SlotValues = Mapping[str, JsonValue]  # what slots are filled with (PRIVATE)
@@ -258,6 +258,10 @@ def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply
     for name, path in config.paths.items():
         found[name] = None if path is None else at_or_none(reply, path)
     found["channels"] = {name: at_or_none(reply, p) for name, p in config.channels.items()}
+    text = found["text"]
+    if not config.channels and config.answer and isinstance(text, str):
+        told = whole_reply(reply, text)
+        found["channels"] = {} if told is None else {REPLY: told}
     return as_reply(found, config.shown, seconds)
 
 
