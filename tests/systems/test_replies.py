@@ -115,8 +115,11 @@ def test_seconds_in_this_process_are_not_read(asynchronous: bool) -> None:
 
 
 WRONG: list[tuple[str, Any, str]] = [
-    ("scores", [1, 2], "returned scores as list; it must be a mapping of answers to numbers"),
-    ("scores", {"a": "kite"}, "returned scores as dict; it must be a mapping"),
+    (
+        "scores",
+        {"a": "kite"},
+        "returned scores as dict; it must be a mapping of answers to numbers",
+    ),
     ("scores", {1: 0.5}, "returned scores as dict"),
     ("scores", {"a": 10**400}, "returned scores as dict; it must be a mapping"),
     ("seconds", -1, "returned seconds as int; it must be a finite number of at least 0, or None"),
@@ -322,8 +325,9 @@ def in_pieces() -> Iterator[dict[str, Any]]:
         Named("no", ["note 7"]), Counted(["note 7"]), {"answer": "no", "usage": {"of": "note 7"}},
         {"answer": "no", "annotations": [{"quote": "note 7"}]}, {"answer": "no", "word": "note"},
         {"answer": "no", "sources": [{"page": 1, "date": "note 7"}]}, {"answer": "no", "hits": 7},
+        {"answer": "no", "scores": [0.9, 0.8], "tokens": {"of": "note"}},
     ],
-    ids=["tuple", "property", "usage", "annotations", "word", "date", "number"],
+    ids=["tuple", "property", "usage", "annotations", "word", "date", "number", "frameworks"],
 )  # fmt: skip
 def test_all_of_a_reply_is_read_whatever_holds_it(reply: Any) -> None:
     told = (as_reply(reply, "desk").channels or {})["reply"]

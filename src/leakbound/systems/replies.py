@@ -49,16 +49,27 @@ be a whole number of at least 0, or None.
             f"the system {name!r} returned {'None' if text is None else type(text).__name__}; it "
             "must return the answer as str."
         )
-    found: dict[str, Any] = {part: _check(_part(answer, part), part, name) for part in CHECKS}
+    given = {part: _part(answer, part) for part in CHECKS}
+    own_parts = {part: not isinstance(value, OTHERS.get(part, ())) for part, value in given.items()}
+    found: dict[str, Any] = {
+        part: _check(value, part, name) if own_parts[part] else None
+        for part, value in given.items()
+    }
     if found["seconds"] is None:
         found["seconds"] = seconds
     own = found["channels"] is not None or isinstance(answer, Reply)  # which names what it has
-    if not own and (told := whole_reply(answer, text, DECLARED)) is not None:
+    if (
+        not own
+        and (told := whole_reply(answer, text, [part for part in DECLARED if own_parts[part]]))
+        is not None
+    ):
         found["channels"] = {REPLY: whole(told)}
     return Reply(whole(text), **found)
 
 
 REPLY = "reply"  # the channel of a whole reply, where it has more than its answer
+# What frameworks give under these names: scores of retrieved texts, counts by kind.
+OTHERS: Mapping[str, tuple[type, ...]] = {"scores": (list, tuple), "tokens": (Mapping,)}
 DECLARED = ("scores", "seconds", "tokens", "tool_calls")  # parts that are read by themselves
 # Names of numbers and words that say how a reply was made, and not what is in it.
 BOOKKEEPING = frozenset({
