@@ -98,7 +98,7 @@ def test_a_subclass_must_say_what_has_no_right_default() -> None:
         ({"guarantee": 1.0}, "such as PureDP(1.0) or NonPrivate()"),
         (
             {"access": frozenset({"grey_box"})},
-            "must be a frozenset of black_box, white_box or both",
+            "must be a frozenset of black_box, probabilities and white_box",
         ),
         ({"needs": []}, "must be a frozenset of kinds of requests"),
         ({"strongest_score": ""}, "must be the name of a score"),
