@@ -198,10 +198,10 @@ def together(replies: Sequence[Reply], query: Query) -> Reply:
 
 def join_pieces(answer: object) -> object:
     """An answer that comes in pieces, as one."""
-    return _joined([*answer]) if isinstance(answer, Iterator) else answer
+    return _in_one([*answer]) if isinstance(answer, Iterator) else answer
 
 
-def _joined(pieces: Sequence[object]) -> object:
+def _in_one(pieces: Sequence[object]) -> object:
     """The texts of pieces as one, with what is in them beside texts."""
     texts = [*map(_piece, pieces)]
     told = [
@@ -222,7 +222,7 @@ async def finish_async(answer: object) -> object:
     answer = await answer if inspect.isawaitable(answer) else answer
     if not isinstance(answer, AsyncIterator):
         return join_pieces(answer)
-    return _joined([piece async for piece in answer])
+    return _in_one([piece async for piece in answer])
 
 
 def _piece(piece: object) -> str:
