@@ -34,7 +34,7 @@ def without(thing: object, protocol: type[Any], lacking: str) -> SimpleNamespace
 
 
 def test_members_are_those_that_a_protocol_declares() -> None:
-    assert members_of(Canary) == ("name", "mislabels", "fixed", "needs_tokenizer", "file_contents",
+    assert members_of(Canary) == ("name", "mislabels", "of_rows", "fixed", "needs_tokenizer", "file_contents",
                                   "code_digits", "fit", "make")  # fmt: skip
 
 

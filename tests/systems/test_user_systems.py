@@ -250,7 +250,7 @@ REPLIES: list[tuple[Any, str]] = [
     ("a", "gave no scores"),
     ({"text": "a", "scores": {"a": 1}}, "a finite number for each of a, b"),
     ({"text": "a", "scores": {"a": 1, "b": float("nan")}}, "a finite number"),
-    (SimpleNamespace(text="a", scores=[1, 2]), "must be a mapping of answers to numbers"),
+    (SimpleNamespace(text="a", scores=[1, 2]), "gave no scores"),
 ]
 
 
