@@ -34,8 +34,8 @@ def without(thing: object, protocol: type[Any], lacking: str) -> SimpleNamespace
 
 
 def test_members_are_those_that_a_protocol_declares() -> None:
-    assert members_of(Canary) == ("name", "mislabels", "of_rows", "fixed", "needs_tokenizer", "file_contents",
-                                  "code_digits", "fit", "make")  # fmt: skip
+    assert members_of(Canary) == ("name", "mislabels", "of_rows", "fixed", "needs_tokenizer",
+                                  "file_contents", "code_digits", "fit", "make")  # fmt: skip
 
 
 @pytest.mark.parametrize(("key", "thing", "member"), LACKING)
