@@ -103,6 +103,7 @@ BESIDE: dict[str, dict[str, object]] = {
     "given query": {"query.text": "is {canary} there?"},
     "given canary": {"canary.text": "a text of its own"},
     "label_margin": {"mechanism": "report_noisy_max"},
+    "probability_margin": {"mechanism": "answer_probabilities"},
     "distance_gap": {**FREE, "mechanism": "embedding_mean"},
     "reference_direction": {**FREE, "mechanism": "embedding_mean"},
     "contains_canary": {**FREE, "query": "repeat"},

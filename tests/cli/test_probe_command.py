@@ -65,7 +65,7 @@ def test_a_misaligned_server_is_told_with_what_it_costs(
     assert line.split()[0] == "no"
     assert "shifted by one" in line
     lines = shown.out.splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith("  missing: product_of_experts"))
+    at = next(i for i, line in enumerate(lines) if line.startswith("  missing: answer_prob"))
     assert lines[at + 1].strip().startswith("needs ScoreLabels: each echoed token")
     assert "hush" not in shown.out + shown.err
 

@@ -10,7 +10,10 @@ from leakbound.mechanisms import MECHANISMS
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PAGE = (ROOT / "docs" / "other-tools.md").read_text()
-NO_GUARANTEE = {"few_shot", "prompt_defense", "judge_defense", "context_influence_decoding"}
+NO_GUARANTEE = {
+    "answer_probabilities", "few_shot", "prompt_defense", "judge_defense",
+    "context_influence_decoding",
+}  # fmt: skip
 NUMBERS = {"9": "nine"}
 
 

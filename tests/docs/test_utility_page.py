@@ -10,7 +10,10 @@ import pytest
 from leakbound.mechanisms import MECHANISMS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "utility.md").read_text()
-NO_GUARANTEE = {"few_shot", "prompt_defense", "judge_defense", "context_influence_decoding"}
+NO_GUARANTEE = {
+    "answer_probabilities", "few_shot", "prompt_defense", "judge_defense",
+    "context_influence_decoding",
+}  # fmt: skip
 PRIVATE = sorted({*MECHANISMS} - NO_GUARANTEE - {"zero_shot"})
 LABELS_ONLY = {"report_noisy_max", "subsample_average"}  # they choose among given answers
 NUMBER = re.compile(r"(\d+\.\d) ± \d+\.\d( °)?")

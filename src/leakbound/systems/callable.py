@@ -171,10 +171,8 @@ def _by_names(
     call: Callable[..., object], parameters: Sequence[inspect.Parameter]
 ) -> tuple[str, str] | None:
     """The parameters of context and query of a function with more than two, where the first two are
-    not both needed or another one is named or declared as the context; None elsewhere.
-
-    Raises:
-        TargetError: If several parameters may be one of them, or none.
+    not both needed or another one is named or declared as the context; None elsewhere. One of which
+    several parameters may be one of them, or none, is refused.
     """
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     names, needed = [one.name for one in named], [one.name for one in named if _is_needed(one)]
