@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from commands import cli
 
+pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[2]
 STORE = ROOT / "evidence" / "subj"
 
 
 @pytest.mark.slow
-@pytest.mark.process
 def test_bounds_are_computed_again_from_the_store() -> None:
     runs = len([*STORE.glob("*/record.json")])
     done = cli("verify", "evidence/subj", cwd=ROOT)
@@ -22,7 +22,6 @@ def test_bounds_are_computed_again_from_the_store() -> None:
     assert done.stdout.count("computed again from the stored trials, are the same") == runs >= 4
 
 
-@pytest.mark.process
 def test_the_table_of_the_readme_is_that_of_the_store() -> None:
     made = subprocess.run(
         [sys.executable, ROOT / "bench" / "real_model" / "subj.py", "table"],
