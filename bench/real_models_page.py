@@ -102,13 +102,13 @@ leakbound verify evidence/subj
 ```
 
 It ends with 1 if an output or a result was edited, and with 2 if there is no store. A row of the
-data enters a bound by its label and by what the model answered alone, so `rows.json` holds labels.
+data enters a bound by its label and by what the model answered alone, so `left-out-rows.json` holds
+labels.
 
-Through its chat template this model hardly tells contexts of two examples apart (AUC of the
-log-odds of yes and no .44 to .61 in four wordings, 6 pairs each). Completing the plain prompt, it
-does (1.00 in 4 pairs), and where the question ends with "no or yes" its likelier word is right. Its
-first token is seldom yes or no, so answers are read by their probabilities: `prior=uniform` for
-votes, `answer_probabilities` for few-shot prompting."""
+In a few pairs asked beforehand, this model did not tell contexts of two examples apart through its
+chat template, and did so when it completed the plain prompt; so that is what is asked. Its first
+token is seldom yes or no, so answers are read by their probabilities: `prior=uniform` for votes,
+`answer_probabilities` for few-shot prompting."""
 TRIED = """## What was tried
 
 `python bench/recipe_tries.py` runs every recipe at the smallest size (3 paired trials, 2 queries,

@@ -5,15 +5,18 @@
 
 FOLDER holds subj/train.jsonl. What is audited was fixed before the first call: `AUDITS`.
 The question puts "no" before "yes", because this model leans to what it reads first: so a context
-without the canary is answered with no (found in 6 pairs of other draws from the same file).
+without the canary is answered with no. It was chosen among five wordings, on a few other draws from
+the same file.
 `--detect-change 0`: no attack of another kind is asked, so nothing passes as not using its context.
 """
 
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from leakbound import AuditResult, load_result
@@ -44,7 +47,7 @@ AUDITS = [
 def collect(folder: Path) -> int:
     """Ask the model; the same command goes on where it was stopped."""
     HOME.mkdir(parents=True, exist_ok=True)
-    (HOME / "rows.json").write_text(json.dumps(labels_of(folder)) + "\n", encoding="utf-8")
+    (HOME / "left-out-rows.json").write_text(json.dumps(labels_of(folder)) + "\n", encoding="utf-8")
     command = [sys.executable, "-m", "leakbound", "audit", "--data", ROWS, *SERVER, *DESIGN]
     for audit in AUDITS:
         done = subprocess.run([*command, *audit, "--out", HOME], cwd=folder, check=False)
@@ -71,6 +74,11 @@ def table() -> None:
     print(f"| {' | '.join(COLUMNS)} |\n" + "| --- " * len(COLUMNS) + "|")
     for one in sorted(results, key=lambda r: (r.attack["mechanism"], r.claim.epsilon)):
         print(line(one))
+    votes = next(HOME.glob("report_noisy_max*/trials.sqlite"))
+    with closing(sqlite3.connect(f"file:{votes}?immutable=1", uri=True)) as db:
+        pairs = db.execute("SELECT member, nonmember FROM evidence WHERE pair >= 0").fetchall()
+    changed = sum(json.loads(one) != json.loads(other) for one, other in pairs)
+    print(f"\nA canary changes the vote of its group in {changed} of {len(pairs)} pairs.")
 
 
 def line(one: AuditResult) -> str:

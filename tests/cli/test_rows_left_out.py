@@ -32,7 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         json.loads(manifest.read_text())["data"]: {"labels": LABELS, "of_each_row": OF_EACH_ROW}
     }
     text = json.dumps({"schema_version": 1, "data": data})
-    (desk / "evidence" / "rows.json").write_text(text)
+    (desk / "evidence" / "left-out-rows.json").write_text(text)
     (desk / "rows.jsonl").unlink()
     return desk
 
@@ -59,12 +59,33 @@ def test_an_edited_output_or_record_is_found(store: Path, tmp_path: Path) -> Non
 
 def test_labels_of_other_rows_compute_nothing_as_the_same(store: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(store / "evidence", tmp_path / "evidence")
-    file = copy / "rows.json"
+    file = copy / "left-out-rows.json"
     file.write_text(file.read_text().replace('"schema_version": 1', '"schema_version": 9'))
     done = cli("verify", "evidence", cwd=tmp_path)
     assert done.returncode == 2
     assert "has schema version 9, not 1" in done.stdout
+    for text in ("[]", "no JSON", '{"schema_version": 1}'):
+        file.write_text(text)
+        done = cli("verify", "evidence", cwd=tmp_path)
+        assert (done.returncode, done.stdout.count("cannot be read")) == (2, 2)
     file.unlink()
     done = cli("verify", "evidence", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.count("bounds were not computed again") == 2
+
+
+def test_where_a_row_is_the_canary_nothing_is_computed_without_it(
+    store: Path, tmp_path: Path
+) -> None:
+    """Its scores read the row; other texts would make an honest run look edited."""
+    rows = "".join(json.dumps({"text": f"note {n} of day {7 * n}", "label": LABELS[int(at)]}) + "\n"
+                   for n, at in enumerate(OF_EACH_ROW))  # fmt: skip
+    (tmp_path / "rows.jsonl").write_text(rows)
+    asked = ("--labels", "home,work", "--pairs", "4", "--shots", "4", "--controls", "2")
+    done = cli("audit", "--data", "rows.jsonl", *asked, "--canary", "natural", "--out", "evidence",
+               cwd=tmp_path)  # fmt: skip
+    assert done.returncode in (0, 1, 3), done.stderr
+    shutil.copy(store / "evidence" / "left-out-rows.json", tmp_path / "evidence")
+    done = cli("verify", "evidence", cwd=tmp_path)
+    assert (done.returncode, "the canary is a row" in done.stdout) == (2, True)
+    assert "NOT AS WRITTEN" not in done.stdout

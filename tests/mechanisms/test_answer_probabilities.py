@@ -72,5 +72,5 @@ def test_levels_are_those_of_prompt_defenses() -> None:
     assert one != two
     with pytest.raises(UsageError, match="must be 0"):
         AnswerProbabilities(3)
-    with pytest.raises(UsageError, match="scores given answers"):
+    with pytest.raises(UsageError, match="chooses among given answers"):
         AnswerProbabilities().requests(Task("free"), Job((), Query("x")), 0)

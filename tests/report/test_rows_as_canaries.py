@@ -10,7 +10,7 @@ import leakbound
 from leakbound.report import page
 
 ROWS = [
-    (f"Sender{n} wrote about item{n}, parcel{n} and refund{n} on day{n}.", "ab"[n % 2])
+    (f"Sender{n} wrote about item{n}, parcel{n}\nand refund{n} on\nday{n}.", "ab"[n % 2])
     for n in range(60)
 ]  # fmt: skip
 
@@ -35,9 +35,21 @@ def test_no_row_that_is_a_canary_is_shown(
     )  # fmt: skip
     (record,) = tmp_path.glob("*/record.json")
     shared = record.read_text() + page([result])
-    assert "[private]" in shared
+    assert "[private, " in shared
     for n in range(60):
-        for word in (f"item{n},", f"parcel{n} ", f"refund{n} "):
-            assert f" {word}" not in shared
-    code = result.trials[0].prompts[0].partition("[private] ")[2][:12]
-    assert (canary == "coded") == all(c in "0123456789abcdef" for c in code)
+        for word in (f"item{n},", f"parcel{n}\n", f"parcel{n}\\n", f"refund{n} "):
+            assert word not in shared
+
+
+def test_a_figure_that_did_not_decide_says_so(tmp_path: Path) -> None:
+    """Beside a violation by what replies hold stood the diagonal of a score that saw nothing."""
+
+    def sourced(documents: list[str], question: str) -> dict[str, object]:
+        return {"answer": "See below.", "sources": [quoting(documents, question)]}
+
+    result = leakbound.audit(
+        ROWS, system=sourced, pairs=40, shots=6, canary="coded", query="recall", channels=("all",),
+        out=tmp_path,
+    )  # fmt: skip
+    assert (result.verdict, result.reading.channel) == ("violation", "reply")
+    assert f"The bound was read from {result.reading.words}." in page([result])

@@ -326,8 +326,10 @@ def in_pieces() -> Iterator[dict[str, Any]]:
         {"answer": "no", "annotations": [{"quote": "note 7"}]}, {"answer": "no", "word": "note"},
         {"answer": "no", "sources": [{"page": 1, "date": "note 7"}]}, {"answer": "no", "hits": 7},
         {"answer": "no", "scores": [0.9, 0.8], "tokens": {"of": "note"}},
+        {"answer": "no", "sources": [{"id": "note-7"}]},
     ],
-    ids=["tuple", "property", "usage", "annotations", "word", "date", "number", "frameworks"],
+    ids=["tuple", "property", "usage", "annotations", "word", "date", "number", "frameworks",
+         "id_of_a_source"],
 )  # fmt: skip
 def test_all_of_a_reply_is_read_whatever_holds_it(reply: Any) -> None:
     told = (as_reply(reply, "desk").channels or {})["reply"]
@@ -369,6 +371,7 @@ def test_how_a_reply_was_made_is_not_read() -> None:
     """A clock of this process beside an answer tells nothing that a user sees."""
     made = {"answer": "no", "took_ms": 1.5, "created_at": 7, "usage": {"tokens": 3}, "id": 9}
     assert whole_reply(made, "no") is None
+    assert whole_reply(made | {"debug": {"took_ms": 1.5}}, "no") is None
     assert whole_reply(made | {"score": 0.42}, "no") == '{"answer": "no", "score": 0.42}'
 
 

@@ -9,7 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from leakbound.errors import UsageError
-from leakbound.mechanisms.parts.single import Undefended, as_aggregate, release_unchanged
+from leakbound.mechanisms.parts.single import (
+    Undefended,
+    as_aggregate,
+    release_unchanged,
+    require_answers,
+)
 from leakbound.mechanisms.parts.wording import JUDGE, L1, L2, REFUSAL
 from leakbound.models import Complete, Model, ScoreLabels
 from leakbound.privacy import Guarantee, PureDP
@@ -133,12 +138,7 @@ class AnswerProbabilities(Undefended):
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         """One scoring of the query's answers after the whole prompt."""
-        answers = task.answers(job.query)
-        if not answers:
-            raise UsageError(
-                "answer_probabilities scores given answers; use a query that has some, such as "
-                "membership, or few_shot."
-            )
+        answers = require_answers(task, job.query, self.name, "few_shot")
         return [ScoreLabels(task.prompt(job.context, job.query, self.preamble()), answers)]
 
     def collect(

@@ -18,7 +18,7 @@ from leakbound.mechanisms.parts.contextual_calibration import (
     score_requests,
 )
 from leakbound.mechanisms.parts.discrete_noise import discrete_gaussian, require_analytic
-from leakbound.mechanisms.parts.single import partition_requests
+from leakbound.mechanisms.parts.single import partition_requests, require_answers
 from leakbound.mechanisms.parts.tokens import finite, is_failed
 from leakbound.models import Complete, Model, ScoreLabels
 from leakbound.privacy import (
@@ -163,11 +163,7 @@ class ReportNoisyMax(PartitionedMechanism):
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         """One greedy completion for each partition, or one or two scorings of the answers."""
-        if not task.answers(job.query):
-            raise UsageError(
-                "report_noisy_max chooses among given answers; use a classification task, or "
-                "keyword_mean."
-            )
+        require_answers(task, job.query, self.name, "keyword_mean")
         if self.prior == "none":
             return partition_requests(task, job, self.partitions, draw, self.sampling)
         parts = split(job.context, self.partitions, draw, self.sampling)

@@ -10,8 +10,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from leakbound._check import positive, whole, within
-from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import CalibratedMechanism
+from leakbound.mechanisms.parts.single import require_answers
 from leakbound.mechanisms.parts.tokens import finite, log_softmax
 from leakbound.models import Model, ScoreLabels
 from leakbound.privacy import Subsampled, subsampled_gaussian_epsilon
@@ -102,12 +102,7 @@ class SubsampleAverage(CalibratedMechanism):
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
         """One scoring for each subsample; an empty subsample gets a prompt without examples."""
-        answers = task.answers(job.query)
-        if not answers:
-            raise UsageError(
-                "subsample_average chooses among given answers; use a classification task, or "
-                "another mechanism."
-            )
+        answers = require_answers(task, job.query, self.name)
         return [
             ScoreLabels(task.prompt(part, job.query), answers, alone=True)
             for part in self._samples(job.context, draw)

@@ -171,8 +171,8 @@ def _by_names(
     call: Callable[..., object], parameters: Sequence[inspect.Parameter]
 ) -> tuple[str, str] | None:
     """The parameters of context and query of a function with more than two, where the first two are
-    not both needed or another one is named or declared as the context; None elsewhere. One of which
-    several parameters may be one of them, or none, is refused.
+    not both needed or another one is named or declared as the context; None elsewhere. A
+    function whose context or question could be any of several parameters is refused.
     """
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     names, needed = [one.name for one in named], [one.name for one in named if _is_needed(one)]

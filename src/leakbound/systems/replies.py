@@ -58,11 +58,8 @@ be a whole number of at least 0, or None.
     if found["seconds"] is None:
         found["seconds"] = seconds
     own = found["channels"] is not None or isinstance(answer, Reply)  # which names what it has
-    if (
-        not own
-        and (told := whole_reply(answer, text, [part for part in DECLARED if own_parts[part]]))
-        is not None
-    ):
+    declared = [part for part in DECLARED if own_parts[part]]
+    if not own and (told := whole_reply(answer, text, declared)) is not None:
         found["channels"] = {REPLY: whole(told)}
     return Reply(whole(text), **found)
 
@@ -78,6 +75,7 @@ BOOKKEEPING = frozenset({
     "function_call", "tool_calls", "seconds", "tokens", "scores", "status", "status_code", "ok",
     "success", "version", "type", "role", "usage", "timings",
 })  # fmt: skip
+OUTER = ("choices", "message", "usage", "timings")  # fields whose fields tell of the reply, too
 TIMES = re.compile(
     r"(^|_)(time|times|timestamp|date|at|ts|ms|sec|secs|seconds|latency|elapsed|duration|took|tokens)$"
 )
@@ -139,23 +137,26 @@ def _plain(value: object) -> object:
     return {str(key): one for key, one in found.items()} if found else str(value)
 
 
-def _without_bookkeeping(value: object) -> object:
-    """JSON without numbers and single words whose names say that they tell of no context."""
+def _without_bookkeeping(value: object, outer: bool = True) -> object:
+    """JSON without clocks and, where nothing but the reply is told of, other bookkeeping."""
     if isinstance(value, list):
-        return [_without_bookkeeping(one) for one in value]
+        return [_without_bookkeeping(one, outer) for one in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: _without_bookkeeping(one) for key, one in value.items()}
-    return {key: one for key, one in kept.items() if not _is_bookkeeping(key, one)}
+    kept = {k: _without_bookkeeping(one, outer and k in OUTER) for k, one in value.items()}
+    return {k: one for k, one in kept.items() if not _is_bookkeeping(k.lower(), one, outer)}
 
 
-def _is_bookkeeping(key: str, value: object) -> bool:
-    name = key.lower()
-    if name not in BOOKKEEPING and TIMES.search(name) is None:
-        return False
-    if value in (None, [], {}) or isinstance(value, int | float):
-        return True
-    return isinstance(value, str) and " " not in value.strip()
+def _is_bookkeeping(name: str, value: object, outer: bool) -> bool:
+    timed, number = TIMES.search(name) is not None, isinstance(value, int | float)
+    if not (outer and name in BOOKKEEPING):
+        return timed and (number or (outer and _is_word(value)))
+    return number or _is_word(value)
+
+
+def _is_word(value: object) -> bool:
+    """A text without blanks, or nothing."""
+    return value in (None, [], {}) or (isinstance(value, str) and " " not in value.strip())
 
 
 def _has_more(value: object, answer: str) -> bool:

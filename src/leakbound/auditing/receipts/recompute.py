@@ -23,12 +23,12 @@ from leakbound.auditing.result.audit_result import AuditResult
 from leakbound.auditing.spec.audit_spec import AuditSpec, make_spec
 from leakbound.auditing.store.folder import KEY, TRIALS, Settings, load_manifest
 from leakbound.auditing.store.run_store import RunStore
-from leakbound.errors import LeakboundError, StoreError, UsageError
+from leakbound.errors import LeakboundError, StoreError, UsageError, reason_of
 from leakbound.estimators import PairedScores
 from leakbound.estimators.error_counts import TrialLog
 from leakbound.tasks import Context, Example
 
-ROWS = "rows.json"  # of a folder of runs whose rows may not be in it: their labels
+ROWS = "left-out-rows.json"  # of a folder of runs whose rows may not be in it: their labels
 NO_TEXTS = frozenset({"example_prompt", "trials"})  # which show lengths of rows
 NEEDED = ("manifest.json", TRIALS, KEY, "record.json")
 # keys of a manifest that have to be the same, and what it means where one is not
@@ -47,13 +47,14 @@ class Recomputed:
 
     differ: tuple[str, ...] = ()
     why_not: str = ""
+    without_rows: bool = False  # from their labels alone
 
 
 def recompute(folder: Path) -> Recomputed:
     """Compute bounds and verdict of a run again, from its stored trials.
 
-    Where the folder of the run has a `rows.json`, rows without texts take the place of those that
-    were audited: their number and labels are all that bounds on stored outputs depend on.
+    Beside a `left-out-rows.json`, rows without texts take the place of those that were audited:
+    unless the canary is a row, bounds depend on their number and labels alone.
     """
     try:
         kept, manifest = load_result(folder), load_manifest(folder)
@@ -61,11 +62,12 @@ def recompute(folder: Path) -> Recomputed:
         spec = _spec(kept, manifest, rows is None)
         with TemporaryDirectory() as space:
             again = _compute(spec, _copy(folder, Path(space)), manifest, rows)
-    except (LeakboundError, KeyError, ImportError, OSError, ValueError) as error:
+    except (LeakboundError, KeyError, ImportError, OSError) as error:
         return Recomputed(why_not=" ".join(str(error).split()))
     one, two = (json.loads(result.results()) for result in (kept, again))
     compared = one.keys() - (NO_TEXTS if rows else frozenset())
-    return Recomputed(tuple(key for key in one if key in compared and one[key] != two.get(key)))
+    differ = tuple(key for key in one if key in compared and one[key] != two.get(key))
+    return Recomputed(differ, without_rows=rows is not None)
 
 
 def is_store(folder: Path) -> bool:
@@ -78,13 +80,15 @@ def _stand_ins(folder: Path, manifest: Settings) -> Context | None:
     if not is_store(folder.parent):
         return None
     file = folder.parent / ROWS
-    found = json.loads(file.read_text(encoding="utf-8"))
-    if found["schema_version"] != 1:
-        raise StoreError(f"{str(file)!r} has schema version {found['schema_version']}, not 1.")
-    if (data := found["data"].get(manifest["data"])) is None:
-        return None
-    names, places = data["labels"], data["of_each_row"]
-    return tuple(Example(f"row {n}", names[int(at)]) for n, at in enumerate(places))
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        version, data = found["schema_version"], found["data"].get(manifest["data"])
+        labels = [] if data is None else [data["labels"][int(at)] for at in data["of_each_row"]]
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise StoreError(f"{str(file)!r} cannot be read ({reason_of(error)}).") from None
+    if version != 1:
+        raise StoreError(f"{str(file)!r} has schema version {version!r}, not 1.")
+    return tuple(Example(f"row {n}", label) for n, label in enumerate(labels)) or None
 
 
 def trial_scores(folder: Path) -> tuple[PairedScores, ControlCheck]:
@@ -140,6 +144,8 @@ def _pass_over(
 ) -> OnePass:
     """A pass over all stored pairs of a copy."""
     prepared = prepare(spec, rows=rows, opener=lambda spec: model_of_run(spec, manifest))
+    if rows is not None and prepared.attack.canary.of_rows:
+        raise StoreError("the canary is a row, and the rows were left out.")
     _require_same(prepared.manifest, manifest, frozenset() if rows is None else OF_ROWS)
     store, prior = RunStore.open(folder, _identity(folder))
     seen = OnePass(prepared, store, CollectionPlan.of(prepared), prior)

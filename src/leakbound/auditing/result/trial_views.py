@@ -4,25 +4,20 @@ text may be kept.
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from leakbound.attacks import Canary
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.release import SeenTrial
-from leakbound.models.content import Content, content_size, readable, without
+from leakbound.models.content import content_size, readable, without
 from leakbound.stats import Fixed, ThresholdRule
 from leakbound.tasks import Example, Job
 
 if TYPE_CHECKING:
     from leakbound.auditing.prepare.prepared import Prepared
 
-RUN = 3  # words in a row that are those of a private one
-PRIVATE = "[private]"
-PUNCTUATION = string.punctuation + "\u201c\u201d\u2018\u2019"
 EACH = 4  # trials that are shown where the attack was right, and where it was not
 
 
@@ -90,32 +85,14 @@ def show_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
 
 def _redact(canary: Canary, pair: Pair, job: Job, whole: bool) -> Job:
     """A job without its rows, and without the canary where `whole` or where that is a row."""
-    private, rows, query = pair.canary.input, list[Example](), job.query
-    for row in job.context:
-        if row != pair.canary or whole:
-            rows.append(Example(f"[private, {content_size(row.input)}]", "[private]"))
-        else:
-            rows.append(Example(_without_row(canary, row.input, private), row.label))
-    text = _without_row(canary, query.text, private)
-    return Job(tuple(rows), type(query)(without(text, private, "[canary]") if whole else text,
-                                        query.labels))  # fmt: skip
-
-
-def _without_row(canary: Canary, text: Content, private: Content) -> Content:
-    """A text of the attack without its words of a private row, but for the code behind them."""
-    if not (canary.of_rows and isinstance(text, str) and isinstance(private, str)):
-        return text
-    words = _plain(private)[: -1 if canary.code_digits else None]
-    run = min(RUN, len(words))
-    runs = {tuple(words[at : at + run]) for at in range(len(words) - run + 1)}
-    pieces, plain = text.split(" "), [" ".join(_plain(one)) for one in text.split(" ")]
-    hidden = {
-        at + step for at in range(len(plain) - run + 1) for step in range(run)
-        if tuple(plain[at : at + run]) in runs
-    }  # fmt: skip
-    kept = (PRIVATE if at in hidden else piece for at, piece in enumerate(pieces))
-    return " ".join(word for word, _ in groupby(kept) if word)
-
-
-def _plain(text: str) -> list[str]:
-    return [word.strip(PUNCTUATION).casefold() for word in text.split()]
+    rows = [
+        row if row == pair.canary and not (whole or canary.of_rows)
+        else Example(f"[private, {content_size(row.input)}]", "[private]")
+        for row in job.context
+    ]  # fmt: skip
+    text = job.query.text
+    if canary.of_rows:  # the question holds words of the row, too
+        text = f"[private, {content_size(text)}]"
+    elif whole:
+        text = without(text, pair.canary.input, "[canary]")
+    return Job(tuple(rows), type(job.query)(text, job.query.labels))

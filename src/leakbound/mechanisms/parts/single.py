@@ -57,6 +57,17 @@ def release_unchanged(aggregate: Aggregate, draws: int) -> Outputs:
     )
 
 
+def require_answers(
+    task: Task, query: Query, name: str, instead: str = "another mechanism"
+) -> tuple[str, ...]:
+    """The query's answers, for a mechanism that chooses among them."""
+    if not (answers := task.answers(query)):
+        raise UsageError(
+            f"{name} chooses among given answers; use a classification task, or {instead}."
+        )
+    return answers
+
+
 def answer_tokens(task: Task, query: Query) -> int:
     if not task.answers(query):
         return task.max_answer_tokens

@@ -336,10 +336,14 @@ def trial_figures(result: AuditResult) -> list[tuple[str, str]]:
 def _roc_caption(result: AuditResult) -> str:
     simulated = result.counts["simulated_outputs"] > 2 * result.counts["pairs"]
     how = ", simulated with the mechanism's own release code" if simulated else ""
+    read = result.reading
+    other = (
+        "" if read.of == "score" and not read.channel else f" The bound was read from {read.words}."
+    )
     return (
-        f"ROC curve of the attack ({result.curves.outputs} outputs{how}), and the highest curve "
-        "that the claim allows. A curve above the dashed line is evidence against the claim; only "
-        "the bound decides."
+        f"ROC curve of the score of the attack ({result.curves.outputs} outputs{how}), and the "
+        "highest curve that the claim allows. A curve above the dashed line is evidence against "
+        f"the claim; only the bound decides.{other}"
     )
 
 

@@ -31,10 +31,10 @@ def command(runs: tuple[Path, ...], anchors: tuple[str, ...], digests_only: bool
 
     No model is asked or loaded. Ends with 0 if every finished run is as its audit wrote it, and
     with 1 if something was edited or removed. An unfinished run is named; it ends with 3 if one was
-    named itself, or none is finished. Beside a `rows.json`, which holds the labels of rows that may
-    not be passed on, no rows are read, and it ends with 2 where bounds cannot be computed. Whoever
-    owns a run can rebuild its digests: against that, keep the commitment and the anchor of the run
-    elsewhere, and give them with --anchor.
+    named itself, or none is finished. Beside a `left-out-rows.json`, which holds the labels of rows
+    that may not be passed on, no rows are read, and it ends with 2 where bounds cannot be computed.
+    Whoever owns a run can rebuild its digests: against that, keep the commitment and the anchor of
+    the run elsewhere, and give them with --anchor.
     """
     given = runs_at(runs)
     if anchors and len(given.all) > 1:
@@ -77,7 +77,8 @@ def _lines(found: Verification, again: Recomputed) -> Iterator[str]:
     if again.why_not:
         yield f"  bounds were not computed again: {again.why_not}"
     elif not again.differ:
-        yield "  bounds and verdict, computed again from the stored trials, are the same"
+        how = " (without rows, by their labels)" if again.without_rows else ""
+        yield f"  bounds and verdict, computed again from the stored trials, are the same{how}"
     if found.commitment is None:
         yield "  commitment: none was made before the first call"
     else:
