@@ -1,9 +1,9 @@
 """README's table: a known model on real rows, collected once and computed again without it.
 
-    python bench/real_model/subj.py collect FOLDER   # with serve.py qwen-1.5b beside it
+    python bench/real_model/subj.py collect FOLDER [MODEL]   # with serve.py MODEL beside it
     python bench/real_model/subj.py table            # from evidence/subj alone
 
-FOLDER holds subj/train.jsonl. What is audited was fixed before the first call: `AUDITS`.
+FOLDER holds subj/train.jsonl, MODEL is qwen-1.5b unless another one is named. What is audited was fixed before the first call: `AUDITS`.
 The question puts "no" before "yes", because this model leans to what it reads first: so a context
 without the canary is answered with no. It was chosen among five wordings, on a few other draws from
 the same file.
@@ -30,26 +30,33 @@ ROWS = "subj/train.jsonl"
 ASKED = (
     'membership:template=Does the text "{canary}" appear in the examples above? Answer no or yes.'
 )
-SERVER = ("--model", "openai/qwen-1.5b", "--base-url", "http://127.0.0.1:8731/v1",
+SERVER = ("--base-url", "http://127.0.0.1:8731/v1",
           "--capabilities", "completions,top_logprobs=200,first_tokens_differ",
           "--connections", "1", "--timeout", "900", "--batch-pairs", "2")  # fmt: skip
 DESIGN = ("--labels", "objective,subjective", "--query", ASKED, "--pairs", "100", "--seed", "12",
           "--detect-change", "0")  # fmt: skip
-COLUMNS = ("system", "examples", "claim ε", "paired trials", "calls", "ε ≥", "μ ≥", "guaranteed μ",
-           "verdict")  # fmt: skip
-AUDITS = [
-    *(("--mechanism", "report_noisy_max:prior=uniform", "--shots", "20", "--epsilon", claim)
-      for claim in ("1", "2", "4", "8")),
-    ("--mechanism", "answer_probabilities", "--shots", "5", "--epsilon", "1"),
-]  # fmt: skip
+COLUMNS = ("system", "model", "examples", "claim ε", "paired trials", "calls", "ε ≥", "μ ≥",
+           "guaranteed μ", "verdict")  # fmt: skip
+UNDEFENDED = ("--mechanism", "answer_probabilities", "--shots", "5", "--epsilon", "1")
+AUDITS = {
+    "qwen-1.5b": [
+        *(("--mechanism", "report_noisy_max:prior=uniform", "--shots", "20", "--epsilon", claim)
+          for claim in ("1", "2", "4", "8")),
+        UNDEFENDED,
+        *(("--mechanism", f"answer_probabilities:level={level}", *UNDEFENDED[2:])
+          for level in (1, 2)),
+    ],
+    "qwen-0.5b": [UNDEFENDED],
+}  # fmt: skip
 
 
-def collect(folder: Path) -> int:
+def collect(folder: Path, model: str) -> int:
     """Ask the model; the same command goes on where it was stopped."""
     HOME.mkdir(parents=True, exist_ok=True)
     (HOME / "left-out-rows.json").write_text(json.dumps(labels_of(folder)) + "\n", encoding="utf-8")
     command = [sys.executable, "-m", "leakbound", "audit", "--data", ROWS, *SERVER, *DESIGN]
-    for audit in AUDITS:
+    command += ["--model", f"openai/{model}"]
+    for audit in AUDITS[model]:
         done = subprocess.run([*command, *audit, "--out", HOME], cwd=folder, check=False)
         if done.returncode not in (0, 1, 3):
             return done.returncode
@@ -72,7 +79,7 @@ def labels_of(folder: Path) -> dict[str, object]:
 def table() -> None:
     results = [load_result(one.parent) for one in HOME.glob("*/record.json")]
     print(f"| {' | '.join(COLUMNS)} |\n" + "| --- " * len(COLUMNS) + "|")
-    for one in sorted(results, key=lambda r: (r.attack["mechanism"], r.claim.epsilon)):
+    for one in sorted(results, key=lambda r: (system_name(r), r.spec["model"], r.claim.epsilon)):
         print(line(one))
     votes = next(HOME.glob("report_noisy_max*/trials.sqlite"))
     with closing(sqlite3.connect(f"file:{votes}?immutable=1", uri=True)) as db:
@@ -84,7 +91,7 @@ def table() -> None:
 def line(one: AuditResult) -> str:
     mu = "none" if one.guarantee.mu is None else f"{one.guarantee.mu:.3f}"
     cells = (
-        system_name(one), one.spec["shots"], f"{one.claim.epsilon:g}", one.counts["pairs"],
+        system_name(one), one.spec["model"].removeprefix("openai/"), one.spec["shots"], f"{one.claim.epsilon:g}", one.counts["pairs"],
         one.counts["model_calls"], cut(one.bound.epsilon), cut(one.mu_bound.mu, 3), mu,
         verdict_text(one.verdict),
     )  # fmt: skip
@@ -93,5 +100,5 @@ def line(one: AuditResult) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["collect"]:
-        sys.exit(collect(Path(sys.argv[2])))
+        sys.exit(collect(Path(sys.argv[2]), *sys.argv[3:4] or ["qwen-1.5b"]))
     table()

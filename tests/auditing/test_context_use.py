@@ -76,6 +76,7 @@ def test_replies_that_do_not_depend_on_the_context_pass(system: Any, attack: Any
     assert (len(use.attacks), use.left, use.seen_by) == (3, (), None)
     assert use.change <= use.wanted == pytest.approx(math.tanh(0.5))
     assert f"fewer than {math.ceil(100 * use.share)}% of the replies" in result.sentences[0]
+    assert result.sentences[0].endswith("from the rows that it is given, and from no others.")
     assert "above the claim" not in " ".join(result.sentences)
     assert result.power == ()  # a change of a rate is no epsilon
     assert json.loads(result.to_json())["use"]["share"] == use.share

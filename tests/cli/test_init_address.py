@@ -290,9 +290,12 @@ def test_a_service_that_is_not_shown_to_read_rows_cannot_pass() -> None:
     with application(quoting("kb_chunks", None)) as (_, url):
         done = run("init", "private.csv", url, "--epsilon", "1")
         assert "Its answer was the same without that context" in done.stdout
-        assert "detect_change: 0.0" in Path("audit.yaml").read_text()
-        audited = run("audit", "--config", "audit.yaml", "--out", "runs")
-    assert audited.return_value == 3
+        assert "reads_rows: false" in Path("audit-system.yaml").read_text()
+        named = ("private.csv", "http:audit-system.yaml", "--query", "recall", "--canary", "coded")
+        for how in (("--config", "audit.yaml"), named):
+            audited = run("audit", *how, "--out", "runs")
+            assert audited.return_value == 3
+            assert "nothing has shown it to read the rows" in audited.stdout
 
 
 def described(*needed: str, **fields: Json) -> Json:
@@ -336,7 +339,7 @@ def test_documents_that_may_be_left_out_are_sent(field: str, description: Json) 
     with application(helpful(field, "No. Upload your files first.")) as (service, url):
         service.description = description
         shown = run("init", "private.csv", url, "--epsilon", "1").stdout
-        assert "detect_change" not in Path("audit.yaml").read_text()
+        assert "reads_rows" not in Path("audit-system.yaml").read_text()
         assert "the same without that context" not in shown
         asked = yaml.safe_load(Path("audit-system.yaml").read_text())["body"]
         assert field in asked

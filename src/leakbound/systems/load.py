@@ -345,8 +345,9 @@ def _behind_http(
         )
     system = load_http_system(file, calls=calls)
     return SystemMechanism(
-        system, f"http:{file.name}", scored=scored, source=source_digest(file), calls=calls
-    )
+        system, f"http:{file.name}", scored=scored, source=source_digest(file), calls=calls,
+        reads_rows=system.reads_rows,
+    )  # fmt: skip
 
 
 def _source(source: str, options: Mapping[str, object]) -> str:

@@ -77,6 +77,8 @@ class SystemMechanism(MechanismBase):
         caller: What makes the calls, and counts them.
         channels: Channels of its replies that are kept, each apart; empty for an audit of whole
             replies.
+        reads_rows: Whether answers may depend on the rows that are sent; False where nothing has
+            shown it, and then seeing nothing of them is no reason to pass.
 
     Guarantee:
         `guarantee` is a claim of the operator. Nothing here proves it.
@@ -95,6 +97,7 @@ class SystemMechanism(MechanismBase):
     caller: Caller = field(init=False, repr=False, compare=False)
     application: SystemMechanism = field(init=False, repr=False, compare=False)  # type: ignore[misc]
     channels: tuple[str, ...] = ()
+    reads_rows: bool = True
 
     def __post_init__(self) -> None:
         system = as_system(self.system, self.name)

@@ -106,7 +106,7 @@ def decide(seen: OnePass) -> Assessment:
     before, after = ((), unused) if pairs_first else (unused, ())
     concluding = conclusion((*against, *before), after=after)
     return Assessment(
-        concluded(concluding, use, controls, above),
+        concluded(seen, concluding, use, controls, above),
         found, exact, tested, largest, told, slow, controls, state, noise,
         _channels(seen, tested, state, told), use,
         seen.left(use is not None, bool(blind)) if repeated else (),

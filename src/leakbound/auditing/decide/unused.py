@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from leakbound.auditing.decide.verdict import Conclusion, Obstacle, Reason
+from leakbound.auditing.decide.verdict import Conclusion, Obstacle
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.observe.reply_separation import ChangeTest
@@ -13,6 +13,15 @@ from leakbound.auditing.prepare.others import FAMILIES, LEVEL, level_of, wanted_
 from leakbound.auditing.prepare.prepared import attack_name
 from leakbound.stats import Estimate, beside
 from leakbound.stats.counts.changes import detectable_change, detectable_share
+
+UNREAD = (
+    "Its file says that nothing has shown it to read the rows that it is sent (`reads_rows: "
+    "false`): find the request that it reads them from, and take that line out."
+)
+FULL = (
+    "A context full of canaries was not seen either: check that the system answers from the rows "
+    "that it is given, and from no others."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +101,16 @@ def without_use(
     seen: OnePass, use: ContextUse | None, blind: tuple[Obstacle, ...], above: Estimate | None
 ) -> tuple[Obstacle, ...]:
     """What is left of the reasons to call an attack blind, once other attacks have been asked."""
-    if use is None or not blind or use.seen_by == use.attacks[0]:
+    if not blind:
+        return ()
+    (code, why), *more = blind
+    application = seen.prepared.mechanism.application
+    if application is not None and not application.reads_rows:
+        return ((code, f"{why} {UNREAD}"), *more)
+    if use is None or use.seen_by == use.attacks[0]:
         return blind
     if above is not None and not (use.small or use.left or use.seen_by):
         return blind
-    (code, why), *more = blind
     if use.left:
         number = sum(len(one.pairs) for one in seen.prepared.others)
         left = f"{', '.join(use.left)} ({number} pairs of contexts)"
@@ -125,8 +139,9 @@ def _too_few(use: ContextUse) -> Obstacle:
 
 
 def concluded(
-    found: Conclusion, use: ContextUse | None, controls: ControlCheck, above: Estimate | None
-) -> Conclusion:
+    seen: OnePass, found: Conclusion, use: ContextUse | None, controls: ControlCheck,
+    above: Estimate | None,
+) -> Conclusion:  # fmt: skip
     """The conclusion of an audit whose replies show nothing of a single canary, or so little that
     no bound exceeds the claim."""
     if use is None or found.verdict != "no_violation":
@@ -134,6 +149,8 @@ def concluded(
     if above is not None:
         bound = f"epsilon is at least {beside(above.epsilon or 0.0, 0.0)[0]}, as claimed, and "
         return Conclusion("no_violation", None, (bound + use.limit,))
-    bulk = "a context full of canaries is seen, and a single one is not: " if controls.seen else ""
-    reason: Reason = "seen_only_in_bulk" if controls.seen else "context_unused"
-    return Conclusion("no_violation", reason, (bulk + use.limit,))
+    if controls.seen:
+        bulk = "a context full of canaries is seen, and a single one is not: "
+        return Conclusion("no_violation", "seen_only_in_bulk", (bulk + use.limit,))
+    full = f" {FULL}" if seen.prepared.mechanism.application is not None else ""
+    return Conclusion("no_violation", "context_unused", (use.limit + full,))

@@ -54,7 +54,10 @@ def other_attacks(prepared: Prepared) -> tuple[OtherAttack, ...]:
     asked more."""
     spec, shape = prepared.spec, prepared.spec.design
     told = spec.decision.claim is not None or spec.attack.channels is not None
-    if told or not prepared.controls or shape.layout != "paired" or not wanted_change(spec):
+    application = prepared.mechanism.application
+    unread = application is not None and not application.reads_rows
+    paired = shape.layout == "paired"
+    if told or unread or not prepared.controls or not paired or not wanted_change(spec):
         return ()
     return tuple(islice(_fitting(prepared), FAMILIES - 1))
 

@@ -20,7 +20,6 @@ COMMENTS = {
     "labels": "public labels, taken from the rows: check that they are public",
     "pairs": "paired trials; more of them certify more",
     "shots": "examples in a context",
-    "detect_change": "0: does not pass where no attack sees a canary",
     "epsilon": "YOUR CLAIM: what you say that one answer leaks at most",
     "delta": "of the claim",
     "base_url": "the server of the model; it gets prompts with private rows",
@@ -29,7 +28,7 @@ COMMENTS = {
 }
 DESIGN = [
     "data", "encoding", "input_field", "input_template", "label_field", "drop_empty", "task",
-    "labels", "pairs", "shots", "detect_change",
+    "labels", "pairs", "shots",
 ]  # fmt: skip
 TODO = "YOUR SYSTEM: python:app.py:answer, http:FILE.yaml, or `model: openai/NAME` in its place"
 GUESSED = "GUESSED ({}): change it if it is wrong"

@@ -34,7 +34,7 @@ OPTIONAL = (
 
 UNREAD = (
     "Its answer was the same without that context: as long as nothing shows that it reads what it "
-    "is sent, an audit must not pass, so `detect_change: 0` is written. Give the JSON that it "
+    "is sent, an audit must not pass, so its file says `reads_rows: false`. Give the JSON that it "
     "takes with --body"
 )
 EITHER = (
@@ -150,7 +150,6 @@ def _service_as(url: str, found: FoundService, options: ServerOptions, out: Path
     lines += [EITHER] if found.other is not None else []
     lines += [UNREAD] if found.unread else []
     values: dict[str, Any] = {"address": f"http:{system_file(out)}"}
-    values |= {"detect_change": 0.0} if found.unread else {}
     return Target(values, file=_describe(found, options), lines=tuple(lines), body=found.body)
 
 
@@ -185,6 +184,8 @@ def _describe(found: FoundService, options: ServerOptions) -> str:
     keys.append(("answer", found.answer, "where the answer stands in a reply"))
     if found.beside:
         keys.append(("channels", {REPLY: ""}, "all of a reply: it has more than the answer"))
+    if found.unread:
+        keys.append(("reads_rows", False, "its answer was the same without the rows"))
     if options.insecure:
         keys.append(("insecure", True, "rows and key may go over plain http to another machine"))
     return "\n".join([

@@ -86,6 +86,8 @@ class HttpSystemConfig(HttpCall):
         teardown: Sent when it closes, to take the context away, whatever happened.
         plant: Adds a record to a store; the documents, too, unless `setup` holds them.
         remove: Removes a record by its id.
+        reads_rows: False where nothing has shown that an answer depends on the rows that are sent;
+            then an audit never passes for seeing nothing of them.
         insecure: Whether rows and keys may go over plain http to another machine.
     """
 
@@ -101,6 +103,7 @@ class HttpSystemConfig(HttpCall):
     teardown: HttpCall | None = None
     plant: PlantCall | None = None
     remove: HttpCall | None = None
+    reads_rows: bool = True
     insecure: bool = False
 
     @property

@@ -25,7 +25,8 @@ CONTEXTS = (
     "context", "contexts", "rows", "documents", "docs", "examples", "records", "notes", "data",
     "passages", "knowledge",
 )  # fmt: skip
-QUERIES = ("query", "question", "prompt", "message", "input", "text", "q", "user_input")
+QUERIES = ("query", "question", "prompt", "message", "input", "text", "q", "user_input",
+           "user_message", "user_query", "utterance")  # fmt: skip
 PAST = ("history", "chat_history", "conversation")  # no documents, where something else may be
 ITEM_TEXTS = ("text", "content", "page_content", "body", "passage", "snippet", "document", "note")
 FILLERS: dict[object, JsonValue] = {"string": "1", "integer": 1, "number": 1}

@@ -219,6 +219,7 @@ class HttpStore:
         calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
     ) -> None:
         self._config, self._transport, self._calls = config, transport, calls
+        self.reads_rows = config.reads_rows
         self._service: _StoreService | None = None
         self._uses = 0  # records and sessions of this object
 

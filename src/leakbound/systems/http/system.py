@@ -184,6 +184,7 @@ class HttpSystem(AsyncSystem):
         calls: CallOptions = CallOptions(),  # noqa: B008  # frozen
     ) -> None:
         self._config, self._transport, self.caller = config, transport, Caller(calls)
+        self.reads_rows = config.reads_rows
         self._open: Counter[asyncio.AbstractEventLoop] = Counter()  # sessions by loop
 
     def __repr__(self) -> str:
