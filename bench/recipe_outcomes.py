@@ -34,6 +34,7 @@ from leakbound_lab.reproduce import (
     Sample,
     judge,
     load_recipes,
+    together,
     values_file,
     what_decides,
 )
@@ -46,6 +47,7 @@ from leakbound.models import Model, open_model
 RESULTS = Path(__file__).parent / "results" / "recipe-outcomes.json"
 TIMES, DRAWN, ENOUGH = (1, 2, 4, 8, 16), 10, 8  # power of 80 %, coarsely
 SIZES = re.compile(r"(\d+) pairs, (\d+) repeats, (\d+) queries, (\d+) contexts, (\d+) tokens")
+SEEDS = re.compile(r"; seeds? ([\d, ]+)$")
 EARLIER = "earlier"
 HEADING = "## What becomes of them on the pocket model"
 
@@ -102,6 +104,13 @@ def times_to_show(
     return None
 
 
+def measured_with(made_with: str, out: Path, recipe: Recipe) -> tuple[MeasuredValue, ...]:
+    """What was measured with the seeds that the line about model and sizes names."""
+    found = SEEDS.search(made_with)
+    seeds = [0] if found is None else [int(one) for one in found[1].split(", ")]
+    return together([load_values(values_file(out, recipe, seed)) for seed in seeds])
+
+
 def names_of(made_with: str) -> dict[str, str]:
     """What the names in settings stand for, from the line about model and sizes."""
     found = SIZES.search(made_with)
@@ -126,7 +135,7 @@ def rows(folders: Sequence[Path]) -> dict[str, Any]:
         found[name] = row = {"made_with": made_with, "outcome": "no_claim", "reason": ""}
         row["key"] = json.loads(values_file(out, recipe).read_text())["key"]
         row["claim"] = claim_key(recipe)
-        measured, names = load_values(values_file(out, recipe)), names_of(made_with)
+        measured, names = measured_with(made_with, out, recipe), names_of(made_with)
         claim = Reproduction(recipe, measured, made_with, names).outcome
         if claim is None:
             continue

@@ -3,7 +3,8 @@
     python bench/real_model/subj.py collect FOLDER [MODEL]   # with serve.py MODEL beside it
     python bench/real_model/subj.py table            # from evidence/subj alone
 
-FOLDER holds subj/train.jsonl, MODEL is qwen-1.5b unless another one is named. What is audited was fixed before the first call: `AUDITS`.
+FOLDER holds subj/train.jsonl, MODEL is qwen-1.5b unless another one is named. What is audited was
+fixed before the first call: `AUDITS`.
 The question puts "no" before "yes", because this model leans to what it reads first: so a context
 without the canary is answered with no. It was chosen among five wordings, on a few other draws from
 the same file.
@@ -91,7 +92,8 @@ def table() -> None:
 def line(one: AuditResult) -> str:
     mu = "none" if one.guarantee.mu is None else f"{one.guarantee.mu:.3f}"
     cells = (
-        system_name(one), one.spec["model"].removeprefix("openai/"), one.spec["shots"], f"{one.claim.epsilon:g}", one.counts["pairs"],
+        system_name(one), one.spec["model"].removeprefix("openai/"), one.spec["shots"],
+        f"{one.claim.epsilon:g}", one.counts["pairs"],
         one.counts["model_calls"], cut(one.bound.epsilon), cut(one.mu_bound.mu, 3), mu,
         verdict_text(one.verdict),
     )  # fmt: skip

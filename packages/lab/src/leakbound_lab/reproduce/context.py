@@ -35,7 +35,7 @@ QUICK = Scale(pairs=6, repeats=2, queries=4, contexts=5, tokens=6, simulations=2
 
 @dataclass
 class RecipeContext:
-    """Models, rows and scale of a recipe.
+    """Models, rows, scale and seed of a recipe.
 
     Outputs are collected once: audits under `out` share them if they ask the same, and an
     interrupted recipe resumes.
@@ -47,6 +47,7 @@ class RecipeContext:
     embedder: str | None = None
     judge_model: str | None = None
     scale: Scale = field(default_factory=Scale)
+    seed: int = 0
     opener: Callable[[AuditSpec], Model] = open_models
     report: Callable[[str], None] = lambda line: None
     _opened: dict[str, Model] = field(default_factory=dict)
@@ -111,7 +112,7 @@ class RecipeContext:
         flat = flat_keys({
             "model": self.models[0], "embedder": self.embedder, "threshold": "best",
             "pairs": self.scale.pairs, "simulations": self.scale.simulations,
-            "background_copies": 0, **self.source,
+            "background_copies": 0, "seed": self.seed, **self.source,
         })  # fmt: skip
         for layer in keys:
             flat = merge_keys(flat, flat_keys(layer))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakbound.errors import Interrupted, LeakboundError
-from leakbound_lab.reproduce.recipe import Recipe
+from leakbound_lab.reproduce.recipe import EVIDENCE, Recipe
 from leakbound_lab.reproduce.report.page import RecipeSection, recipes_page
 from leakbound_lab.reproduce.reproduction import Reproduction
 from leakbound_lab.reproduce.sections import section_of, section_of_failure
@@ -22,7 +22,7 @@ LEAD = (
     "one is significant at 5 % divided by their number. It cannot be shown here if a ceiling or "
     "another measured fact contradicts it."
 )
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1 added outcomes of all kinds of evidence up
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +88,35 @@ def _rest(ran: int, of: int) -> str:
 def _section(one: Reproduction | FailedRecipe) -> RecipeSection:
     if isinstance(one, FailedRecipe):
         return section_of_failure(one.recipe, one.why)
-    return section_of(one.recipe, one.measured, one.made_with, one.outcome, one.lines())
+    return section_of(
+        one.recipe, one.measured, one.made_with, one.outcome, one.lines(), one.evidence
+    )
 
 
 def every_json(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:
     """Outcomes by recipe."""
     rows = [_row(one) for one in found]
     statuses = sorted({row["outcome"] for row in rows})
-    counts = {status: sum(row["outcome"] == status for row in rows) for status in statuses}
+    kinds = [kind for kind in EVIDENCE if any(row["evidence"] == kind for row in rows)]
+    counts = {
+        kind: {status: number for status in statuses if (number := sum(
+            (row["evidence"], row["outcome"]) == (kind, status) for row in rows
+        ))}
+        for kind in kinds
+    }  # fmt: skip
     of = len(rows) if of is None else of
-    whole = {"schema_version": SCHEMA_VERSION, "counts": counts, "of": of, "recipes": rows}
+    failed = sum(row["outcome"] == "failed" for row in rows)
+    whole = {"schema_version": SCHEMA_VERSION, "counts": counts, "failed": failed, "of": of,
+             "recipes": rows}  # fmt: skip
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
 def _row(one: Reproduction | FailedRecipe) -> dict[str, str]:
     claim, name = one.recipe.claim, one.recipe.name
     row = {"recipe": name, "says": one.recipe.finding if claim is None else claim.says}
-    row["made_with"] = "" if isinstance(one, FailedRecipe) else one.made_with
     if isinstance(one, FailedRecipe):
-        return row | {"outcome": "failed", "reason": one.why}
+        return row | {"made_with": "", "evidence": "", "outcome": "failed", "reason": one.why}
+    row |= {"made_with": one.made_with, "evidence": one.evidence}
     if one.outcome is None:
         return row | {"outcome": "no_claim", "reason": ""}
     reason = f"{one.outcome.reason} {one.outcome.explained}".strip()

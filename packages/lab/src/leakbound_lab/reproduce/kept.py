@@ -27,9 +27,9 @@ class _Kept(BaseModel):
     measured: tuple[MeasuredValue, ...]
 
 
-def values_file(out: Path, recipe: Recipe) -> Path:
+def values_file(out: Path, recipe: Recipe, seed: int = 0) -> Path:
     """The file for the measured values of a recipe."""
-    return out / FOLDER / f"{recipe.name}.json"
+    return out / FOLDER / (f"seed-{seed}" if seed else "") / f"{recipe.name}.json"
 
 
 def what_decides(recipe: Recipe, context: RecipeContext) -> str:
@@ -44,6 +44,7 @@ def what_decides(recipe: Recipe, context: RecipeContext) -> str:
         "scale": dataclasses.asdict(context.scale) if asks else {},
         "models": _fingerprints(context) if asks else {},
         "rows": _rows(context.source) if asks else {},
+        **({"seed": context.seed} if asks and context.seed else {}),
     }  # fmt: skip
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -42,7 +42,8 @@ class ClaimOutcome:
     """The outcome of a claim.
 
     A claim is shown if the tests of all its inequalities are significant at the level. A claim with
-    an inequality that does not hold is therefore shown with at most that probability. A claim is
+    an inequality that does not hold is therefore shown with at most that probability. What it needs
+    has to be shown, too: that the attack sees something, or that examples help. A claim is
     reversed if the negation of one inequality is significant at the level divided by their number.
     So each of the two errors has at most the probability of the level, over all inequalities of the
     recipe together.
@@ -137,9 +138,8 @@ def judge(
     cells = _Cells(measured, printed, names or {}, exact)
     many = len(claim.holds)
     tested = tuple(_test(one, cells, LEVEL / many) for one in claim.holds)
-    unmet = " ".join(_unmet(claim.needs, cells))
-    if unmet:
-        return ClaimOutcome("cannot_show", unmet, tested)
+    if unmet := _unmet(claim.needs, cells):
+        return ClaimOutcome(*unmet, tested)
     if all(one.status == "shown" for one in tested):
         return ClaimOutcome("shown", "", tested, explained=claim.caveat)
     for status in ("reversed", "cannot_show"):
@@ -205,15 +205,26 @@ def _obstacle(one: Inequality, larger: _Evidence, smaller: _Evidence, found: PVa
     return ""
 
 
-def _unmet(needs: Sequence[Inequality], cells: _Cells) -> Iterator[str]:
-    """The needs of a claim that the tests refute."""
-    for need in needs:
-        found = _test(need, cells, LEVEL / len(needs))
-        if found.test == "none":
-            yield found.obstacle
-        elif found.status in ("reversed", "cannot_show"):
-            measured = found.obstacle or _words_of(found)
-            yield f"{need.because} ({measured.rstrip('.')})."
+def _unmet(needs: Sequence[Inequality], cells: _Cells) -> tuple[ClaimStatus, str] | None:
+    """The needs of a claim that the tests refute, or else do not show."""
+    found = [(need.because, _test(need, cells, LEVEL / len(needs))) for need in needs]
+    refuted = [
+        one.obstacle if one.test == "none" else f"{because} ({_why(one)})."
+        for because, one in found
+        if one.status in ("reversed", "cannot_show")
+    ]
+    if refuted:
+        return "cannot_show", " ".join(dict.fromkeys(refuted))
+    open_ = [
+        f"Too few trials to rule out that {because} ({_why(one)}, p = {one.claimed:.2g})."
+        for because, one in found
+        if one.status == "too_few_trials"
+    ]
+    return ("too_few_trials", " ".join(dict.fromkeys(open_))) if open_ else None
+
+
+def _why(one: TestedInequality) -> str:
+    return (one.obstacle or f"{one.quantity}: {one.text}: {one.values}").rstrip(".")
 
 
 def _reason(found: Sequence[TestedInequality]) -> str:

@@ -6,17 +6,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from leakbound.models.address import BUNDLED
 from leakbound_lab.reproduce.claims import PaperClaim
 from leakbound_lab.reproduce.context import RecipeContext, Scale
 from leakbound_lab.reproduce.measures import MEASURES
 from leakbound_lab.reproduce.values import MeasuredValue, PrintedValue
 
-Needs = Literal["nothing", "model"]
+Needs = Literal["nothing", "no_answer", "model"]
+Evidence = Literal["real_model", "pocket", "trained_in", "no_answer", "arithmetic"]
+EVIDENCE: Mapping[Evidence, str] = {
+    "real_model": "a real model",
+    "pocket": "the pocket model",
+    "trained_in": "what the pocket model was trained or cut to do",
+    "no_answer": "no answer of a model",
+    "arithmetic": "arithmetic",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One table or figure of a paper."""
+    """One table or figure of a paper.
+
+    `needs` is "no_answer" where the claim rests on calls that are counted, or on embeddings of
+    fixed texts: any model shows it. `trained_in` is true where the pocket model was made to show
+    the claim.
+    """
 
     name: str
     title: str
@@ -31,12 +45,21 @@ class Recipe:
     claim: PaperClaim | None = None
     cells: Mapping[str, Sequence[str]] = field(default_factory=dict)
     usual: Mapping[str, int] = field(default_factory=dict)
+    trained_in: bool = False
 
     @property
     def requirement(self) -> str:
         """What is needed to run it."""
         exact = self.needs == "nothing"
         return "exact, without a model" if exact else f"runs on {' and '.join(self.models)}"
+
+    def evidence(self, models: Sequence[str]) -> Evidence:
+        """What kind of evidence an outcome with these models is."""
+        if self.needs != "model":
+            return "arithmetic" if self.needs == "nothing" else "no_answer"
+        if not set(models) & set(BUNDLED):
+            return "real_model"
+        return "trained_in" if self.trained_in else "pocket"
 
     @property
     def scale(self) -> Scale:

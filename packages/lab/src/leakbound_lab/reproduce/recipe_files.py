@@ -68,6 +68,7 @@ class _Recipe(_Strict):
     cells: dict[str, tuple[str, ...]] = {}
     claims: ClaimEntry | None = None
     usual: _Sizes = _Sizes()
+    trained_in: bool = False
 
 
 class _RecipeFile(_Strict):
@@ -122,6 +123,7 @@ def _recipe(one: _Recipe, file: _RecipeFile) -> Recipe:
         printed=tuple(row for entry in one.printed for row in _print_all(entry, file)),
         differences=one.differences.format_map(file.notes), cells=one.cells,
         claim=_claim(one), usual=one.usual.model_dump(exclude_none=True),
+        trained_in=one.trained_in,
     )  # fmt: skip
 
 

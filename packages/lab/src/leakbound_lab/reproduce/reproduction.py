@@ -12,12 +12,12 @@ from functools import cached_property
 
 from leakbound_lab.reproduce.claims import fill
 from leakbound_lab.reproduce.outcomes import ClaimOutcome, TestedInequality, judge
-from leakbound_lab.reproduce.recipe import Recipe
+from leakbound_lab.reproduce.recipe import EVIDENCE, Evidence, Recipe
 from leakbound_lab.reproduce.report.page import recipes_page
 from leakbound_lab.reproduce.sections import HEAD, section_of
 from leakbound_lab.reproduce.values import MeasuredValue, PrintedValue
 
-SCHEMA_VERSION = 3  # 2 had no claims, samples and ceilings
+SCHEMA_VERSION = 4  # 3 did not say what kind of evidence it is
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,12 @@ class Reproduction:
     measured: tuple[MeasuredValue, ...]
     made_with: str
     names: Mapping[str, str] = field(default_factory=dict)
+    models: tuple[str, ...] = ()
+
+    @property
+    def evidence(self) -> Evidence:
+        """What kind of evidence this is."""
+        return self.recipe.evidence(self.models or self.recipe.models)
 
     @cached_property
     def outcome(self) -> ClaimOutcome | None:
@@ -53,7 +59,8 @@ class Reproduction:
         if found is None or claim is None:
             return ""
         why = " ".join(text for text in (found.reason, found.explained) if text)
-        return f"{claim.says} Outcome: {found.words}." + (f" {why}" if why else "")
+        rests = f" It rests on {EVIDENCE[self.evidence]}."
+        return f"{claim.says} Outcome: {found.words}." + (f" {why}" if why else "") + rests
 
     def lines(self) -> list[tuple[str, str, str, str]]:
         """The table: setting, quantity, printed, measured."""
@@ -84,7 +91,9 @@ class Reproduction:
 
     def html(self) -> str:
         """The results as a page."""
-        section = section_of(self.recipe, self.measured, self.made_with, self.outcome, self.lines())
+        section = section_of(
+            self.recipe, self.measured, self.made_with, self.outcome, self.lines(), self.evidence
+        )
         return recipes_page(f"{self.recipe.name}: {self.recipe.title}", (section,))
 
     def csv(self) -> str:
@@ -108,7 +117,8 @@ class Reproduction:
         found = {
             "schema_version": SCHEMA_VERSION, "recipe": recipe.name, "title": recipe.title,
             "finding": recipe.finding, "differences": recipe.differences,
-            "made_with": self.made_with, "claim": self._claim(), "printed": printed,
+            "made_with": self.made_with, "evidence": self.evidence, "claim": self._claim(),
+            "printed": printed,
             "measured": [_cell(one) for one in self.measured],
         }  # fmt: skip
         return json.dumps(found, indent=2, ensure_ascii=False) + "\n"

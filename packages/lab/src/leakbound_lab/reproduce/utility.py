@@ -44,7 +44,7 @@ class Repetition:
     task: Task
     jobs: list[Job]
     truth: list[str]
-    seed: int
+    seed: int  # no other one of this or another run has it
 
     @property
     def shared(self) -> bool:
@@ -98,7 +98,8 @@ def repeats_of(
     For each repeat, the bundled help desk draws a new routing of topics to queues, so only the
     context knows it. Its free-text task is to complete a sentence that examples hold.
     """
-    for seed in range(context.scale.repeats):
+    first = context.seed * context.scale.repeats
+    for seed in range(first, first + context.scale.repeats):
         if not context.source:
             queries = context.scale.queries
             yield (
@@ -169,10 +170,10 @@ def utility(
     found: dict[str, list[list[float]]] = {}
     shared = True  # whether the queries of a repeat ask one context
     ceilings: dict[str, float] = {}
-    for repeat in repeats_of(context, shots, metric != "accuracy", sentences):
+    for at, repeat in enumerate(repeats_of(context, shots, metric != "accuracy", sentences), 1):
         shared = repeat.shared
         for group in groups:
-            number = f"repeat {repeat.seed + 1} of {context.scale.repeats}"
+            number = f"repeat {at} of {context.scale.repeats}"
             context.report(f"{group.collector.name}, {shots} examples, {number}")
             aggregates = repeat.collect(group.collector, context)
             for setting, mechanism in group.settings.items():

@@ -32,6 +32,7 @@ class Quantity(StrEnum):
     TOP_TOKEN = "top-attributed token"
     MEDIAN_TOKEN = "median token"
     TOP_REPEATED = "top-attributed token stands in the response, %"
+    WORDS_TAKEN = "words of the response that stand in the context, %"
     DISTANCE = "L2 distance of the signals"
     PERFECT_RESAMPLED = "perfect attack, by resampled trials"
     PERFECT_EXACT = "exact ε of a perfect attack, claim 8"

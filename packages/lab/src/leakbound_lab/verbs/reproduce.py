@@ -38,6 +38,7 @@ from leakbound_lab.reproduce import (
     run_every,
     run_names,
     save_measured,
+    together,
     values_file,
     what_decides,
 )
@@ -70,6 +71,13 @@ USUAL = Scale()
 @option("--queries", f"of each of these [default: {USUAL.queries}]", COUNT)
 @option("--contexts", f"of an influence recipe [default: {USUAL.contexts}]", COUNT)
 @option("--tokens", f"of a response whose influence is measured [default: {USUAL.tokens}]", COUNT)
+@option(
+    "--seed",
+    "seed of all random choices; several (the option again) are taken together [default: 0]",
+    click.IntRange(0),
+    name="seeds",
+    multiple=True,
+)
 @option("--quick", "the least that shows the table: its numbers say little", bool)
 @endpoint_options
 @option(
@@ -90,6 +98,7 @@ def command(
     data_dir: str | None,
     embedder: str | None,
     judge_model: str | None,
+    seeds: tuple[int, ...],
     quick: bool,
     endpoint: Endpoint,
     out: Path,
@@ -111,7 +120,8 @@ def command(
     _check_choice(names, every, html, recipes)
     source = _give(data=data, labels=labels, task=task, data_dir=data_dir)
     asked = _Sizes(quick, _give(**sizes))
-    run = _Run(out, models, source, embedder, judge_model, asked, endpoint)
+    run = _Run(out, models, source, embedder, judge_model, asked, endpoint,
+               tuple(dict.fromkeys(seeds)) or (0,))  # fmt: skip
     if every or len(names) > 1:
         chosen = [recipes[name] for name in dict.fromkeys(names)] or list(recipes.values())
         return _several(run, chosen, html or out / "all.html")
@@ -182,34 +192,47 @@ class _Run:
     judge_model: str | None
     sizes: _Sizes
     endpoint: Endpoint
+    seeds: tuple[int, ...]
     opened: dict[str, Model] = field(default_factory=dict)
 
     def __call__(self, recipe: Recipe) -> Reproduction:
         """Run a recipe, keep what it measured, and write its tables."""
-        context = self._context(recipe)
-        make_folder((self.out / recipe.name).parent)
-        measured = tuple(recipe.run(context))
-        save_measured(values_file(self.out, recipe), what_decides(recipe, context), measured)
-        return self._written(recipe, context, measured)
+        return self._written(recipe, [self._measured(recipe, seed) for seed in self._of(recipe)])
 
     def resumed(self, recipe: Recipe) -> Reproduction:
         """The same, from what an earlier run measured where that is there."""
-        context, kept = self._context(recipe), values_file(self.out, recipe)
+        return self._written(recipe, [self._known(recipe, seed) for seed in self._of(recipe)])
+
+    def _of(self, recipe: Recipe) -> tuple[int, ...]:
+        return (0,) if recipe.needs == "nothing" else self.seeds
+
+    def _measured(self, recipe: Recipe, seed: int) -> tuple[MeasuredValue, ...]:
+        context, kept = self._context(recipe, seed), values_file(self.out, recipe, seed)
+        make_folder((self.out / recipe.name).parent)
+        measured = tuple(recipe.run(context))
+        save_measured(kept, what_decides(recipe, context), measured)
+        return measured
+
+    def _known(self, recipe: Recipe, seed: int) -> tuple[MeasuredValue, ...]:
+        kept = values_file(self.out, recipe, seed)
         if not kept.exists():
-            return self(recipe)
-        measured = load_measured(kept, what_decides(recipe, context))
-        return self(recipe) if measured is None else self._written(recipe, context, measured)
+            return self._measured(recipe, seed)
+        known = load_measured(kept, what_decides(recipe, self._context(recipe, seed)))
+        return self._measured(recipe, seed) if known is None else known
 
     def _written(
-        self, recipe: Recipe, context: RecipeContext, measured: tuple[MeasuredValue, ...]
+        self, recipe: Recipe, measured: Sequence[tuple[MeasuredValue, ...]]
     ) -> Reproduction:
-        found = Reproduction(recipe, measured, _origin(recipe, context), run_names(context))
+        context = self._context(recipe)
+        origin = _origin(recipe, context, self._of(recipe))
+        names = run_names(context)
+        found = Reproduction(recipe, together(measured), origin, names, context.models)
         make_folder((self.out / recipe.name).parent)
         for suffix, written in FORMATS.items():
             write_private(self.out / f"{recipe.name}.{suffix}", written(found))
         return found
 
-    def _context(self, recipe: Recipe) -> RecipeContext:
+    def _context(self, recipe: Recipe, seed: int = 0) -> RecipeContext:
         _require_labels(recipe, self.source)
         own = {} if {"data", "task"} & self.source.keys() else _give(task=recipe.task)
         return RecipeContext(
@@ -219,6 +242,7 @@ class _Run:
             self.embedder,
             judge_model=self.judge_model,
             scale=self.sizes.of(recipe),
+            seed=seed,
             opener=self._open,
             report=lambda line: say(f"  {line}", err=True),
         )
@@ -256,10 +280,11 @@ def _list() -> int:
     return 0
 
 
-def _origin(recipe: Recipe, context: RecipeContext) -> str:
+def _origin(recipe: Recipe, context: RecipeContext, seeds: Sequence[int]) -> str:
     """What the numbers rest on; no private text."""
     if recipe.needs == "nothing":
         return "no model: exact"
     rows = ", ".join(f"{key} {value}" for key, value in context.source.items()) or "bundled rows"
     sizes = ", ".join(f"{getattr(context.scale, name)} {name}" for name in SIZES)
-    return f"{', '.join(context.models)}; {rows}; {sizes}"
+    told = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    return f"{', '.join(context.models)}; {rows}; {sizes}; {told}"

@@ -230,10 +230,11 @@ def spread_of_reruns(context: RecipeContext, audit: AuditKeys) -> Iterator[Measu
         For each number of pairs and each ε, the mean accuracy and its standard deviation.
     """
     most, repeats = context.scale.pairs, max(RERUNS, context.scale.repeats)
+    seeds = range(context.seed * repeats, (context.seed + 1) * repeats)
     for pairs in dict.fromkeys(max(2, most // part) for part in (4, 2, 1)):
         for epsilon in (1, 4, 10):
             keys = {"pairs": pairs, "epsilon": epsilon}
-            found = [_accuracy(context, audit, {**keys, "seed": seed}) for seed in range(repeats)]
+            found = [_accuracy(context, audit, {**keys, "seed": seed}) for seed in seeds]
             setting, deviation = f"{pairs} pairs, ε = {epsilon}", float(np.std(found, ddof=1))
             away = tuple(abs(np.array(found) - np.median(found)).tolist())
             sample = Sample(away, "re-run", f"re-runs of {setting}", "distance from the median, %")

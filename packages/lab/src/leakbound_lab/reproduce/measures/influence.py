@@ -18,6 +18,7 @@ from leakbound_lab.studies.record import Mean, StudyRecord, StudyRow, Utility
 from leakbound_lab.studies.run import Run, run_study, runs_of, truncate
 from leakbound_lab.studies.utility import Judges
 
+CONTEXTS = ("own context", "another context")
 TEMPERATURE = 0.8  # the paper's
 REPEATED_WORDS = 25  # the authors' program counts a response as repeated above this many words
 
@@ -42,7 +43,9 @@ class _ResponseLimits:
 
 def influence_settings(context: RecipeContext) -> InfluenceSettings:
     """The paper's temperature, with responses as long as the scale allows."""
-    return InfluenceSettings(ngrams=(), temperature=TEMPERATURE, max_tokens=context.scale.tokens)
+    return InfluenceSettings(
+        ngrams=(), temperature=TEMPERATURE, max_tokens=context.scale.tokens, seed=context.seed
+    )
 
 
 def cases_of(context: RecipeContext, summaries: bool = False) -> list[Case]:
@@ -54,7 +57,41 @@ def cases_of(context: RecipeContext, summaries: bool = False) -> list[Case]:
         )
     if context.source:
         return list(islice(load_cases(Path(context.source["data"])), context.scale.contexts))
-    return (notes_to_summarize if summaries else notes)(context.scale.contexts)
+    return (notes_to_summarize if summaries else notes)(context.scale.contexts, context.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Studied:
+    """A study, the limits of each run, and how far its responses are made of their contexts."""
+
+    record: StudyRecord
+    limits: Mapping[str, _ResponseLimits]
+    words: Sequence[tuple[Sequence[float], Sequence[float]]]
+
+    def values(self, rows: Iterable[StudyRow], prefix: str = "") -> Iterator[MeasuredValue]:
+        """The words taken from the contexts, then influence of each row, and utility."""
+        if self.words:
+            for setting, shares in zip(CONTEXTS, zip(*self.words, strict=True), strict=True):
+                each = np.mean(shares, axis=0).tolist()
+                sample = Sample(tuple(each), "context", "contexts of the data", ceiling=100.0)
+                shown = f"{sample.mean:.0f}"
+                yield MeasuredValue(
+                    prefix + setting, Quantity.WORDS_TAKEN, sample.mean, shown, sample, 100.0
+                )
+        yield from study_values(rows, prefix, self.limits)
+
+
+def _words_taken(
+    cases: Sequence[Case], record: InfluenceRecord
+) -> tuple[Sequence[float], Sequence[float]]:
+    """Percent of the words of each response that stand in its context, and in the next one's."""
+    texts = [frozenset(case.context.split()) for case in cases]
+    said = [set(one.readings[0].text.split()) for one in record.attributions]
+    return tuple(
+        [100 * len(one & texts[(at + away) % len(texts)]) / max(1, len(one))
+         for at, one in enumerate(said)]
+        for away in (0, 1)
+    )  # type: ignore[return-value]  # fmt: skip
 
 
 def run_factor_study(
@@ -62,9 +99,10 @@ def run_factor_study(
     study: str,
     values: Sequence[float] = (),
     models: Sequence[str] = (),
-    responses: dict[str, _ResponseLimits] | None = None,
     summaries: bool = False,
-) -> StudyRecord:
+) -> _Studied:
+    limits: dict[str, _ResponseLimits] = {}
+    words: list[tuple[Sequence[float], Sequence[float]]] = []
     cases = cases_of(context, summaries)
     runs = runs_of(study, models or context.models[:1], influence_settings(context), values)
 
@@ -73,11 +111,12 @@ def run_factor_study(
         model = context.model(run.model)
         template = run.settings.template
         found = attribute(truncate(cases, run.tokens, model, template), model, run.settings)
-        if responses is not None:
-            responses[run.name] = _ResponseLimits.of(found)
+        limits[run.name] = _ResponseLimits.of(found)
+        words.append(_words_taken(cases, found))
         return found
 
-    return run_study(study, runs, cases, attributed, Judges())
+    record = run_study(study, runs, cases, attributed, Judges())
+    return _Studied(record, limits, words)
 
 
 def study_values(
@@ -88,7 +127,7 @@ def study_values(
     """Influence of each row, and utility for settings."""
     for row in rows:
         setting, mean = prefix + row.setting, row.influence
-        limits = None if responses is None else responses[row.setting]
+        limits = (responses or {}).get(row.setting)
         shown, most = _with_interval(mean, 2), None if limits is None else limits.influence
         sample = _sample(mean, ceiling=most)
         yield MeasuredValue(setting, Quantity.INFLUENCE, mean.mean, shown, sample, most)
@@ -183,11 +222,8 @@ def settings_of_study(
     Yields:
         Influence and utility of each setting.
     """
-    limits: dict[str, _ResponseLimits] = {}
-    record = run_factor_study(context, study, values, responses=limits, summaries=summaries)
-    yield from study_values(
-        (row for row in record.rows if row.utility is not None), responses=limits
-    )
+    found = run_factor_study(context, study, values, summaries=summaries)
+    yield from found.values(row for row in found.record.rows if row.utility is not None)
 
 
 def positions_of_study(
@@ -220,8 +256,8 @@ def positions_by_model(
         Influence at each position, model after model.
     """
     for address in context.models:
-        record = run_factor_study(context, study, values, (address,))
-        yield from _positions(record, f"{address}, " if len(context.models) > 1 else "")
+        found = run_factor_study(context, study, values, (address,))
+        yield from _positions(found, f"{address}, " if len(context.models) > 1 else "")
 
 
 def models_sizes_and_positions(
@@ -237,10 +273,11 @@ def models_sizes_and_positions(
         Influence in each panel.
     """
     models = run_factor_study(context, "models", models=context.models)
-    yield from study_values(models.rows, "(a) ")
-    yield from study_values(run_factor_study(context, "context-size", sizes).rows, "(b) ")
+    yield from study_values(models.record.rows, "(a) ")
+    by_size = run_factor_study(context, "context-size", sizes)
+    yield from by_size.values(by_size.record.rows, "(b) ")
     yield from _positions(run_factor_study(context, "response-position"), "(c) ")
 
 
-def _positions(record: StudyRecord, prefix: str = "") -> Iterator[MeasuredValue]:
-    yield from study_values((row for row in record.rows if row.utility is None), prefix)
+def _positions(found: _Studied, prefix: str = "") -> Iterator[MeasuredValue]:
+    yield from found.values((row for row in found.record.rows if row.utility is None), prefix)

@@ -149,12 +149,14 @@ def clipping_bounds(context: RecipeContext) -> Iterator[MeasuredValue]:
         context: Model, rows and scale.
 
     Yields:
-        The smallest probability that C = 2 keeps, then the accuracy at each C.
+        The smallest probability that C = 2 keeps, then the accuracy with all examples, without
+        any, and at each C.
     """
     yield percent("C = 2", Quantity.LEAST_KEPT, math.exp(-CLIP), exact=True)
+    groups = [NoiseGroup.of(NO_DP, FewShot()), NoiseGroup.of(ZERO, ZeroShot())]
     for clip in (0.5, 1.0, 2.0, 4.0, 8.0):
-        groups = [NoiseGroup.of(f"C = {clip:g}", ProductOfExperts(4, clip=clip))]
-        yield from utility(context, 8, groups)
+        groups.append(NoiseGroup.of(f"C = {clip:g}", ProductOfExperts(4, clip=clip)))
+    yield from utility(context, 8, groups)
 
 
 def expert_likelihoods(context: RecipeContext) -> Iterator[MeasuredValue]:
@@ -165,7 +167,7 @@ def expert_likelihoods(context: RecipeContext) -> Iterator[MeasuredValue]:
 
     Yields:
         The mean likelihood by rank, then the likelihood of the correct label and the largest
-        change.
+        change, and what a guess would give.
     """
     found = [_one_expert(context, repeat) for repeat in repeats_of(context, 1)]
     p = np.concatenate([probabilities for probabilities, _ in found])
@@ -181,6 +183,7 @@ def expert_likelihoods(context: RecipeContext) -> Iterator[MeasuredValue]:
             (Quantity.LABEL_LIKELIHOOD, right), (Quantity.LARGEST_CHANGE, change),
         ):  # fmt: skip
             yield percent(name, quantity, float(found_here.mean()), _of_queries(100 * found_here))
+    yield percent("chance", Quantity.LABEL_LIKELIHOOD, 1 / p.shape[1], exact=True)
 
 
 def _of_queries(values: Floats) -> Sample:
@@ -213,7 +216,7 @@ def membership_attack(context: RecipeContext) -> Iterator[MeasuredValue]:
     """
     rows, task = context.rows()
     attack = Attack(Natural(), Gap(), PredictedMember())
-    pairs = list(design(rows, task, attack, 2 * context.scale.pairs, SHOTS, 3))
+    pairs = list(design(rows, task, attack, 2 * context.scale.pairs, SHOTS, context.seed))
     jobs = [job for pair in pairs for job in (pair.member, pair.nonmember)]
     own = np.array([task.labels.index(pair.asked.member) for pair in pairs for _ in range(2)])
     systems: Mapping[str, Mechanism] = {

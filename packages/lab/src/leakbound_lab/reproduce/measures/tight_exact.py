@@ -75,7 +75,7 @@ def signal_losses(
         losses = _exact_losses(context, SignalPair(*pair))
         mean = float(np.mean(losses))
         shown = f"{mean:.2f}, largest {max(losses):.2f}"
-        sample = Sample(tuple(losses), "paired trial", "pairs of seed 0")
+        sample = Sample(tuple(losses), "paired trial", f"pairs of seed {context.seed}")
         yield MeasuredValue(cell.row, Quantity.MEAN_EXACT, mean, shown, sample)
 
 
@@ -84,7 +84,7 @@ def _exact_losses(context: RecipeContext, query: SignalPair) -> list[float]:
     rows, task = context.rows()
     mechanism: Mechanism = EmbeddingMean.calibrated(8, DELTA, PARTITIONS, "classical")
     attack, shots = Attack(Natural(), query, DistanceGap()), PARTITIONS * PER_PARTITION
-    pairs = list(design(rows, task, attack, context.scale.pairs, shots, 0))
+    pairs = list(design(rows, task, attack, context.scale.pairs, shots, context.seed))
     jobs = [job for pair in pairs for job in (pair.member, pair.nonmember)]
     draws = [pair.draw for pair in pairs for _ in range(2)]
     aggregates = mechanism.collect(task, jobs, draws, context.model())

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from leakbound.report.pages import render
 from leakbound.report.words import TableCell, facts
+from leakbound_lab.reproduce.recipe import EVIDENCE
 from leakbound_lab.reproduce.report.figures import RecipeFigure, recipe_svg
 
 CLASSES: Mapping[str, str] = {  # of the common stylesheet
     "shown": "no_violation", "reversed": "violation", "too_few_trials": "inconclusive",
     "cannot_show": "inconclusive", "failed": "failed", "": "quiet",
 }  # fmt: skip
-OVERVIEW = ("recipe", "the claim, as it is tested", "outcome")
+OVERVIEW = ("recipe", "the claim, as it is tested", "outcome", "rests on")
 MADE_WITH = "Made with"  # the note that names model and rows
 ORDER = ("shown", "too_few_trials", "cannot_show", "reversed", "failed", "")
 
@@ -34,6 +35,7 @@ class RecipeSection:
     rows: Sequence[Sequence[str]] = ()
     figures: Sequence[RecipeFigure] = ()
     notes: Mapping[str, str] | None = None
+    evidence: str = ""
 
     @property
     def anchor(self) -> str:
@@ -63,7 +65,7 @@ def recipes_page(title: str, sections: Sequence[RecipeSection], lead: str = "") 
 def _row(one: RecipeSection) -> tuple[TableCell | str, ...]:
     """A line of the overview."""
     name = TableCell(one.name, link=f"#{one.anchor}", kind="nowrap")
-    return name, one.says, TableCell(one.outcome, kind=one.style)
+    return name, one.says, TableCell(one.outcome, kind=one.style), one.evidence or "–"
 
 
 def _origin(sections: Sequence[RecipeSection]) -> str:
@@ -73,8 +75,16 @@ def _origin(sections: Sequence[RecipeSection]) -> str:
     return known[0] if len(known) == 1 else "see each recipe" if known else ""
 
 
-def _tally(sections: Sequence[RecipeSection]) -> list[tuple[int, str, str]]:
-    """How many recipes have each outcome, in words, with its class."""
+def _tally(sections: Sequence[RecipeSection]) -> list[tuple[str, list[tuple[int, str, str]]]]:
+    """Of each kind of evidence, how many recipes have each outcome, in words, with its class."""
+    kinds = [words for words in EVIDENCE.values() if any(one.evidence == words for one in sections)]
+    return [
+        (kind, _counts([one for one in sections if one.evidence == kind]))
+        for kind in (*kinds, *([""] if any(not one.evidence for one in sections) else []))
+    ]
+
+
+def _counts(sections: Sequence[RecipeSection]) -> list[tuple[int, str, str]]:
     found = []
     for status in ORDER:
         those = [one for one in sections if one.status == status]
