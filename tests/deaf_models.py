@@ -1,7 +1,7 @@
 """Models that do not read the examples before a question: no claim about leakage holds of them.
 
-`silent` answers everything alike, `forgetful` is a real model that is asked without its examples,
-and `coin` answers at random, the same answer to the same prompt.
+`silent` answers everything alike, `coin` at random, the same answer to the same prompt, and
+`forgetful` at random by the instructions and the question alone, whatever stands between them.
 """
 
 from __future__ import annotations
@@ -119,33 +119,21 @@ def _drawn(*told: object) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(f"{text}|{others}".encode()))
 
 
-class Forgetful(Wrapper):
-    """A model that is asked without its examples; what it answers once is kept."""
+class Forgetful(Coin):
+    """Draws each answer by what is left of the prompt without its examples."""
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
-        self.kept: dict[object, object] = {}
         self.blank = [model.encode(f"a{BLANK}b")[-3:-1], model.encode(BLANK)[-2:]]
 
     @property
     def name(self) -> str:
         return "forgetful"
 
-    @property
-    def fingerprint(self) -> str:
-        return f"{self.name} {self.model.fingerprint}"
-
-    def answer(self, requests: Sequence[Request[R]], /) -> list[R]:
-        asked = [self._without(one) for one in requests]
-        new = list(dict.fromkeys(one for one in asked if one not in self.kept))
-        self.kept.update(zip(new, self.model.answer(new), strict=True))
-        return [cast("R", self.kept[one]) for one in asked]
-
-    def _without(self, request: Any) -> Any:
-        prompt = getattr(request, "prompt", None)
-        if prompt is None:
-            return request
-        return replace(request, prompt=self._short(prompt))
+    def _one(self, request: Any) -> object:
+        if isinstance(request, Embed):
+            return super()._one(request)
+        return super()._one(replace(request, prompt=self._short(request.prompt)))
 
     def _short(self, prompt: Prompt) -> Prompt:
         if isinstance(prompt, str):
@@ -173,5 +161,5 @@ def _last_of(prompt: Parts) -> Parts | str:
 
 
 DEAF: Mapping[str, Callable[[Any], Model]] = {
-    "silent": Silent, "forgetful": Forgetful, "coin": Coin,
+    "silent": Silent, "coin": Coin, "forgetful": Forgetful,
 }  # fmt: skip

@@ -190,7 +190,7 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         CONFIG,
     ),
     "leakbound_lab/studies/judges.py": ({"max_position_embeddings"}, CONFIG),
-    "models/local/loading.py": ({"*", "_commit_hash", "tokenizer"}, CONFIG),
+    "models/local/loading.py": ({"*", "_commit_hash", "chat_template", "tokenizer"}, CONFIG),
     "models/local/hugging_face.py": ({"max_position_embeddings"}, CONFIG),
     "models/local/engine/prefixes.py": (
         {"rope_parameters", "rope_scaling", "sliding_window"}, CONFIG

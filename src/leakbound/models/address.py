@@ -42,12 +42,15 @@ class Local:
         device: "auto", "cpu" or "cuda".
         label_scores: How to combine the log-probabilities of a label's tokens into one score:
             "sum", "mean" (so that labels of different lengths compare) or "first_token".
+        chat_template: "auto" (prompts go through the model's chat template where it has one), "on"
+            (it must have one) or "off" (prompts are completed as plain text).
     """
 
     memory: int | None = None
     dtype: str = "auto"
     device: str = "auto"
     label_scores: str = "sum"
+    chat_template: str = "auto"
 
 
 def open_model(

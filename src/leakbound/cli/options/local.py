@@ -44,4 +44,11 @@ local_options = combine(
         "auto",
     ),
     local("--device", "device of a local model", click.Choice(["auto", "cpu", "cuda"]), "auto"),
+    local(
+        "--chat-template",
+        "whether prompts go through the chat template of a local model; auto: if it has one; off: "
+        "plain text, which small instruct models often classify better",
+        click.Choice(["auto", "on", "off"]),
+        "auto",
+    ),
 )

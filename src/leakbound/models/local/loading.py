@@ -30,6 +30,7 @@ from leakbound.models.local.hugging_face import first_line
 from leakbound.models.local.model import LABEL_SCORES, TransformersModel
 
 GGUF = ".gguf"
+CHAT_TEMPLATES = ("auto", "on", "off")
 MAGIC = b"GGUF"  # the first bytes of such a file
 # files of a model folder that can change its answers, beside weights
 READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.py")
@@ -207,10 +208,15 @@ def load(
     memory: int | None = None,
     label_scores: str = "sum",
     layers: int | None = None,
+    chat_template: str = "auto",
 ) -> TransformersModel:
     if label_scores not in LABEL_SCORES:
         raise UsageError(
             f"label_scores is {label_scores!r}; it must be one of {', '.join(LABEL_SCORES)}."
+        )
+    if chat_template not in CHAT_TEMPLATES:
+        raise UsageError(
+            f"chat_template is {chat_template!r}; it must be one of {', '.join(CHAT_TEMPLATES)}."
         )
     files, where = find_files(address), _device(device)
     disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -250,6 +256,8 @@ def load(
     checked = fingerprint
     if label_scores != "sum":
         fingerprint += f"-{label_scores}"
+    if _leave_out_template(tokenizer, chat_template, address):
+        fingerprint += "-without-chat-template"
     # leakbound checks the window itself before any call
     getattr(tokenizer, "tokenizer", tokenizer).model_max_length = 1 << 30
     model.to(where)
@@ -257,6 +265,20 @@ def load(
     name, budget = name or f"hf/{address}", Budget.of(model, memory)
     sharing = recall(model, name, checked)
     return behind(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
+
+
+def _leave_out_template(tokenizer: Any, chosen: str, address: str) -> bool:
+    """Whether there is a chat template that must not be used; it is taken away."""
+    readers = {id(one): one for one in (tokenizer, getattr(tokenizer, "tokenizer", tokenizer))}
+    having = [one for one in readers.values() if getattr(one, "chat_template", None)]
+    if chosen == "on" and not having:
+        raise UsageError(
+            f"the model {address!r} has no chat template, and --chat-template is on; it must be "
+            "off or auto for such a model, or name an instruct model."
+        )
+    for one in having if chosen == "off" else ():
+        one.chat_template = None
+    return bool(having) and chosen == "off"
 
 
 def _kinds(config: Any) -> tuple[Any, Any, type[TransformersModel]]:

@@ -27,6 +27,7 @@ def load_pocket(
     dtype: str = "auto",
     device: str = "auto",
     label_scores: str = "sum",
+    chat_template: str = "auto",
     half: bool = False,
 ) -> TransformersModel:
     """Load the model with the same code as any other causal model."""
@@ -34,8 +35,9 @@ def load_pocket(
 
     name, layers = ("pocket-half", HALF) if half else ("pocket", None)
     return load(
-        str(FOLDER), name, dtype, device, memory=memory, label_scores=label_scores, layers=layers
-    )
+        str(FOLDER), name, dtype, device, memory=memory, label_scores=label_scores, layers=layers,
+        chat_template=chat_template,
+    )  # fmt: skip
 
 
 def load_pocket_vision(
@@ -43,6 +45,7 @@ def load_pocket_vision(
     dtype: str = "auto",
     device: str = "auto",
     label_scores: str = "sum",
+    chat_template: str = "auto",
     short: bool = False,
 ) -> TransformersModel:
     """Load the pocket model of 2 million parameters that names images."""
@@ -50,5 +53,6 @@ def load_pocket_vision(
 
     name, layers = ("pocket-vision-short", SHORT) if short else ("pocket-vision", None)
     return load(
-        str(SEEING), name, dtype, device, memory=memory, label_scores=label_scores, layers=layers
-    )
+        str(SEEING), name, dtype, device, memory=memory, label_scores=label_scores, layers=layers,
+        chat_template=chat_template,
+    )  # fmt: skip
