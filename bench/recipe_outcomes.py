@@ -41,6 +41,7 @@ from leakbound_lab.reproduce import (
 from leakbound_lab.reproduce.context import QUICK, Scale
 from leakbound_lab.reproduce.kept import SCHEMA_VERSION, load_values
 from leakbound_lab.reproduce.outcomes import OUTCOMES
+from leakbound_lab.reproduce.recipe import EVIDENCE
 
 from leakbound.models import Model, open_model
 
@@ -118,7 +119,7 @@ def names_of(made_with: str) -> dict[str, str]:
         return {}
     pairs = int(found[1])
     parts = {f"pairs/{part}": str(max(2, pairs // part)) for part in (2, 4, 8)}
-    models = made_with.split(";")[0].split(", ")
+    models = models_of(made_with)
     return {"pairs": str(pairs), **parts, **dict(zip(("model", "model 2"), models, strict=False))}
 
 
@@ -199,14 +200,20 @@ def sizes(scale: Scale) -> tuple[int, ...]:
 def section(kept: dict[str, Any]) -> str:
     recipes = load_recipes()
     sizes_of = {name: size(row, recipes[name]) for name, row in kept.items()}
-    now = [row for name, row in kept.items() if sizes_of[name] != EARLIER]
-    counts = {status: sum(row["outcome"] == status for row in now) for status in OUTCOMES}
-    told = ", ".join(f"{counts[status]} {words}" for status, words in OUTCOMES.items())
+    now = {name: row for name, row in kept.items() if sizes_of[name] != EARLIER}
+    kinds = {name: recipes[name].evidence(models_of(row["made_with"])) for name, row in now.items()}
     missing = [name for name in recipes if name not in kept]
     lines = [
         HEADING, "",
         f"Of {len(recipes)} recipes {len(now)} have run with the weights, options, sizes and"
-        f" inequalities that stand now: {told}. The column *size*"
+        " inequalities that stand now. What an outcome rests on:",
+        "",
+        f"| rests on | {' | '.join(OUTCOMES.values())} |", "| --- " * (1 + len(OUTCOMES)) + "|",
+        *(f"| {words} | {' | '.join(told([now[n] for n, k in kinds.items() if k == kind]))} |"
+          for kind, words in EVIDENCE.items()),
+        "",
+        "These are not added up: only a row of a real model says something of other models."
+        " The column *size*"
         " says with what; the usual size is what `leakbound reproduce` does by default."
         + (f" {len(kept) - len(now)} are marked *{EARLIER}*: they ran with other ones, and are not"
            " counted." if len(now) < len(kept) else "")
@@ -216,18 +223,28 @@ def section(kept: dict[str, Any]) -> str:
         + (f" Not run: {', '.join(missing)}." if missing else "")
         + " This section is written by `python bench/recipe_outcomes.py`.",
         "",
-        "| recipe | size | outcome | times | why |", "| --- | --- | --- | --- | --- |",
+        "| recipe | rests on | size | outcome | times | why |", "| --- " * 6 + "|",
     ]  # fmt: skip
     for name, row in kept.items():
         words = OUTCOMES.get(row["outcome"], "no claim")
         claim = recipes[name].claim
-        told = {} if claim is None else {"reversed": claim.explained, "shown": claim.caveat}
-        explained = told.get(row["outcome"], "")
+        notes = {} if claim is None else {"reversed": claim.explained, "shown": claim.caveat}
+        explained = notes.get(row["outcome"], "")
         why = explained or short(row["reason"])
         times = row.get("times") or "–"
-        cells = (f"`{name}`", sizes_of[name], words, str(times), why)
+        kind = EVIDENCE[recipes[name].evidence(models_of(row["made_with"]))]
+        cells = (f"`{name}`", kind, sizes_of[name], words, str(times), why)
         lines.append(f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |")
     return "\n".join(lines) + "\n\n"
+
+
+def told(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """How many have each outcome."""
+    return [str(sum(row["outcome"] == status for row in rows)) for status in OUTCOMES]
+
+
+def models_of(made_with: str) -> list[str]:
+    return made_with.split(";")[0].split(", ")
 
 
 def short(reason: str) -> str:

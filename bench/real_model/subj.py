@@ -80,7 +80,7 @@ def labels_of(folder: Path) -> dict[str, object]:
 def table() -> None:
     results = [load_result(one.parent) for one in HOME.glob("*/record.json")]
     print(f"| {' | '.join(COLUMNS)} |\n" + "| --- " * len(COLUMNS) + "|")
-    for one in sorted(results, key=lambda r: (system_name(r), r.spec["model"], r.claim.epsilon)):
+    for one in sorted(results, key=lambda r: (name_of(r), r.spec["model"], r.claim.epsilon)):
         print(line(one))
     votes = next(HOME.glob("report_noisy_max*/trials.sqlite"))
     with closing(sqlite3.connect(f"file:{votes}?immutable=1", uri=True)) as db:
@@ -89,10 +89,15 @@ def table() -> None:
     print(f"\nA canary changes the vote of its group in {changed} of {len(pairs)} pairs.")
 
 
+def name_of(one: AuditResult) -> str:
+    level = one.spec["mechanism"].get("level")
+    return system_name(one) + (f", prompt defence L{level}" if level else "")
+
+
 def line(one: AuditResult) -> str:
     mu = "none" if one.guarantee.mu is None else f"{one.guarantee.mu:.3f}"
     cells = (
-        system_name(one), one.spec["model"].removeprefix("openai/"), one.spec["shots"],
+        name_of(one), one.spec["model"].removeprefix("openai/"), one.spec["shots"],
         f"{one.claim.epsilon:g}", one.counts["pairs"],
         one.counts["model_calls"], cut(one.bound.epsilon), cut(one.mu_bound.mu, 3), mu,
         verdict_text(one.verdict),

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, Union, cast, get_args, get_origin, get_type_h
 from leakbound.errors import LeakboundError, TargetError
 from leakbound.models.content import join, text_only
 from leakbound.systems.calls import place_of
+from leakbound.systems.names import ASKED, CONTEXTS, PAST, QUERIES
 from leakbound.systems.protocol import (
     AsyncSession,
     AsyncSystem,
@@ -34,19 +35,8 @@ METHODS = (
     "answer", "invoke", "ainvoke", "query", "aquery", "predict", "apredict", "run", "arun",
 )  # fmt: skip
 ONE_INPUT = ("invoke", "ainvoke")  # of a LangChain runnable: a mapping that fills its prompt
-CONTEXTS = (
-    "context", "contexts", "examples", "documents", "docs", "notes", "rows", "records", "passages",
-    "chunks", "snippets", "sources", "knowledge", "knowledge_base", "kb", "data", "corpus",
-    "transcript", "history", "background", "memory", "facts", "evidence", "document", "passage",
-)  # fmt: skip
-PAST = ("history", "memory", "transcript")  # of a conversation, where something else is the context
 NO_TEXTS = (dict, Mapping, tuple, list, bytes, int, float)
-ASKED = (  # and never a context, as a text or an input may be
-    "query", "question", "q", "prompt", "message", "utterance", "instruction", "user",
-    "user_input", "user_query", "user_message",
-)  # fmt: skip
 SEQUENCES = (list, Sequence, Collection, Iterable)
-QUERIES = ("query", "question", "input", "prompt", "message", "text", "q", "user_input")
 
 
 def make_object(thing: object, name: str, options: Mapping[str, object]) -> object:
@@ -183,7 +173,7 @@ def _by_names(
         return None
     if len(contexts) > 1:
         contexts = [name for name in contexts if name in needed] or contexts
-    asked = [name for name in names if name in (*ASKED, *QUERIES) and name not in contexts]
+    asked = [name for name in names if name in QUERIES and name not in contexts]
     if len(asked) > 1:
         asked = [name for name in asked if name in ASKED] or asked
     asked = asked or [name for name in needed if name not in contexts]

@@ -15,19 +15,13 @@ from leakbound.models.http.hosts import is_exposed
 from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport, TransportError
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
 from leakbound.systems.http.system import JSON_TYPE, fill_slots, row_values
+from leakbound.systems.names import CONTEXTS, PAST, QUERIES
 from leakbound.systems.replies import whole_reply
 from leakbound.tasks import Context, Example
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-CONTEXTS = (
-    "context", "contexts", "rows", "documents", "docs", "examples", "records", "notes", "data",
-    "passages", "knowledge",
-)  # fmt: skip
-QUERIES = ("query", "question", "prompt", "message", "input", "text", "q", "user_input",
-           "user_message", "user_query", "utterance")  # fmt: skip
-PAST = ("history", "chat_history", "conversation")  # no documents, where something else may be
 ITEM_TEXTS = ("text", "content", "page_content", "body", "passage", "snippet", "document", "note")
 FILLERS: dict[object, JsonValue] = {"string": "1", "integer": 1, "number": 1}
 TEXTS: JsonValue = ["{text}"]
@@ -122,11 +116,12 @@ def bodies_of_schema(openapi: JsonValue, path: str) -> list[JsonValue]:
     else:
         return []
     named = [name for kind in (lists, texts) for name in CONTEXTS if name in kind and name != query]
-    left = sorted((name for name in lists if name not in named), key=lambda name: name in PAST)
+    left = [name for name in lists if name not in named]
     needed = _within(schema, "required") or ()
     empty: dict[str, JsonValue] = {name: [] for name in lists} | dict.fromkeys(texts, "")
     filled = {name: one for name, one in empty.items() if name in needed and name not in asked}
-    return [{**filled, **asked, name: forms[name]} for name in (*named, *left)]
+    rows = sorted((*named, *left), key=lambda name: name in PAST)
+    return [{**filled, **asked, name: forms[name]} for name in rows]
 
 
 def _form(openapi: JsonValue, field: JsonValue) -> JsonValue:
