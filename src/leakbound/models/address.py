@@ -153,14 +153,10 @@ def is_address(text: str) -> bool:
 
 
 def _open_local(address: str, rest: str, trust_remote_code: bool, local: Local) -> Model:
-    if address in ("pocket", "pocket-half"):
+    if address in BUNDLED:
         from leakbound.models.pocket import load_pocket
 
-        return load_pocket(**asdict(local), half=address == "pocket-half")
-    if address in ("pocket-vision", "pocket-vision-short"):
-        from leakbound.models.pocket import load_pocket_vision
-
-        return load_pocket_vision(**asdict(local), short=address == "pocket-vision-short")
+        return load_pocket(address, **asdict(local))
     from leakbound.models.local import load
 
     return load(rest, name=address, trust_remote_code=trust_remote_code, **asdict(local))

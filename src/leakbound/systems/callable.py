@@ -14,7 +14,6 @@ from typing import Any, TypeAlias, Union, cast, get_args, get_origin, get_type_h
 from leakbound.errors import LeakboundError, TargetError
 from leakbound.models.content import join, text_only
 from leakbound.systems.calls import place_of
-from leakbound.systems.names import ASKED, CONTEXTS, PAST, QUERIES
 from leakbound.systems.protocol import (
     AsyncSession,
     AsyncSystem,
@@ -35,6 +34,19 @@ METHODS = (
     "answer", "invoke", "ainvoke", "query", "aquery", "predict", "apredict", "run", "arun",
 )  # fmt: skip
 ONE_INPUT = ("invoke", "ainvoke")  # of a LangChain runnable: a mapping that fills its prompt
+# Names of what takes rows, and of what takes the question, of services, too; the likeliest first.
+CONTEXTS = (
+    "context", "contexts", "rows", "documents", "docs", "examples", "records", "notes", "data",
+    "passages", "knowledge", "chunks", "snippets", "sources", "knowledge_base", "kb", "corpus",
+    "transcript", "history", "background", "memory", "facts", "evidence", "document", "passage",
+)  # fmt: skip
+# Of a conversation: no documents, where something else may be.
+PAST = ("history", "chat_history", "conversation", "memory", "transcript")
+ASKED = (  # and never a context, as a text or an input may be
+    "query", "question", "prompt", "message", "q", "user_input", "user_message", "user_query",
+    "utterance", "instruction", "user",
+)  # fmt: skip
+QUERIES = (*ASKED[:4], "input", "text", *ASKED[4:])
 NO_TEXTS = (dict, Mapping, tuple, list, bytes, int, float)
 SEQUENCES = (list, Sequence, Collection, Iterable)
 

@@ -13,9 +13,9 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models.http.blocking import run_blocking
 from leakbound.models.http.hosts import is_exposed
 from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport, TransportError
+from leakbound.systems.callable import CONTEXTS, PAST, QUERIES
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
 from leakbound.systems.http.system import JSON_TYPE, fill_slots, row_values
-from leakbound.systems.names import CONTEXTS, PAST, QUERIES
 from leakbound.systems.replies import whole_reply
 from leakbound.tasks import Context, Example
 

@@ -14,8 +14,7 @@ from leakbound_lab.reproduce.outcomes import ClaimOutcome, judge
 from leakbound_lab.reproduce.recipe import Recipe
 from leakbound_lab.reproduce.recipe_files import load_recipes
 from leakbound_lab.reproduce.reproduction import FORMATS, Reproduction, print_table
-from leakbound_lab.reproduce.seeds import together
-from leakbound_lab.reproduce.values import MeasuredValue, PrintedValue, Quantity, Sample
+from leakbound_lab.reproduce.values import MeasuredValue, PrintedValue, Quantity, Sample, together
 
 __all__ = [
     "FORMATS", "QUICK", "ClaimOutcome", "FailedRecipe", "MeasuredValue", "PaperClaim",
