@@ -276,7 +276,7 @@ readme-table: install
 	$(BIN)/python bench/real_model/subj.py table
 
 readme-evidence: install
-	$(BIN)/python bench/real_model/subj.py collect $(DATA)
+	$(BIN)/python bench/real_model/subj.py collect $(DATA) $(MODEL)
 
 docs: install catalogue
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
