@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from leakbound_lab.reproduce import MeasuredValue, Sample, load_recipes
+from leakbound_lab.reproduce.recipe import EVIDENCE
 
 pytest.importorskip("torch")
 
@@ -67,7 +69,10 @@ def test_a_row_of_other_weights_or_claims_is_marked_and_not_counted(
     before = outcomes.section(kept)
     name, row = next((name, row) for name, row in kept.items() if row["outcome"] == "shown")
     after = outcomes.section(kept | {name: row | {what: "another"}})
-    assert f"| `{name}` | earlier | shown |" in after
+    recipe = load_recipes()[name]
+    kind = EVIDENCE[recipe.evidence(recipe.models)]
+    assert f"| `{name}` | {kind} | earlier | shown |" in after
     assert "1 are marked *earlier*" in after
-    shown = [int(text.split(" shown,")[0].rpartition(" ")[2]) for text in (before, after)]
-    assert shown[1] == shown[0] - 1
+    shown = [re.search(rf"^\| {kind} \| (\d+) ", text, re.M) for text in (before, after)]
+    was, now = (int(one[1]) for one in shown if one is not None)
+    assert now == was - 1

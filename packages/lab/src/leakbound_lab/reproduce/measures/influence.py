@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,6 +19,7 @@ from leakbound_lab.studies.record import Mean, StudyRecord, StudyRow, Utility
 from leakbound_lab.studies.run import Run, run_study, runs_of, truncate
 from leakbound_lab.studies.utility import Judges
 
+WORD = re.compile(r"\w+")
 CONTEXTS = ("own context", "another context")
 TEMPERATURE = 0.8  # the paper's
 REPEATED_WORDS = 25  # the authors' program counts a response as repeated above this many words
@@ -85,8 +87,8 @@ def _words_taken(
     cases: Sequence[Case], record: InfluenceRecord
 ) -> tuple[Sequence[float], Sequence[float]]:
     """Percent of the words of each response that stand in its context, and in the next one's."""
-    texts = [frozenset(case.context.split()) for case in cases]
-    said = [set(one.readings[0].text.split()) for one in record.attributions]
+    texts = [frozenset(WORD.findall(case.context)) for case in cases]
+    said = [set(WORD.findall(one.readings[0].text)) for one in record.attributions]
     return tuple(
         [100 * len(one & texts[(at + away) % len(texts)]) / max(1, len(one))
          for at, one in enumerate(said)]
