@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from leakbound._notebook import card
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.prepare.others import wanted_change
-from leakbound.auditing.prepare.prepared import Prepared, attack_name
+from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.result.sentences import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.models import Priced
@@ -101,7 +101,7 @@ def _others(prepared: Prepared, asked: CollectionPlan) -> OtherCalls | None:
     if not prepared.others:
         return None
     return OtherCalls(
-        tuple(attack_name(one.attack) for one in prepared.others),
+        tuple(one.name for one in prepared.others),
         sum(map(len, asked.others)),
         *_predict(prepared, asked, asked.other_batches(asked.others)),
         wanted_change(prepared.spec),

@@ -125,6 +125,7 @@ class ReplyFacts:
     finish_reason: str | None = None
     tool_calls: tuple[object, ...] = ()
     scores: Mapping[str, float] | None = None
+    earlier: bool | None = None  # whether it quotes a record of another context than its own
 
     def __repr__(self) -> str:
         return "ReplyFacts(<private>)"
@@ -138,6 +139,7 @@ class ReplyFeatures:
     strings: tuple[str, ...]
     openings: tuple[str, ...]
     scores: Mapping[str, float]
+    earlier: bool = False  # depends on the context, too: no reading of the reply
 
 
 def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
@@ -148,7 +150,8 @@ def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
     scalars = np.fromiter((values[name] for name in SCALARS), float, len(SCALARS))
     strings = dict.fromkeys([*_strings(parts, canary), *_tool_strings(reply, tools, canary)])
     openings = tuple(f"opening:{' '.join(words[:2])}" for words in parts.each)
-    return ReplyFeatures(scalars, tuple(strings), openings, dict(reply.scores or {}))
+    scores = dict(reply.scores or {})
+    return ReplyFeatures(scalars, tuple(strings), openings, scores, bool(reply.earlier))
 
 
 def as_features(reply: ReplyFacts | ReplyFeatures, canary: str = "") -> ReplyFeatures:

@@ -53,7 +53,12 @@ def mask_reply(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()
     coarse = numbers_of(reply.text, stored=True)
     each = zip(SCALARS, whole.scalars.tolist(), strict=True)
     scalars = np.array([coarse.get(name, value) for name, value in each])
-    return ReplyFeatures(scalars, _public(whole.strings), (), scores)
+    return ReplyFeatures(scalars, _public(whole.strings), (), scores, whole.earlier)
+
+
+def quotes_earlier(reply: StoredReply | None) -> bool:
+    """Whether a reply quotes a record of another context than its own."""
+    return reply is not None and bool(reply.earlier)
 
 
 def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
@@ -102,6 +107,7 @@ def reply_to_json(reply: StoredReply) -> Json:
         "numbers": {name: None if math.isnan(v) else v for name, v in numbers if v != 0},
         "strings": list(reply.strings),
         "scores": dict(reply.scores),
+        **({"earlier": True} if reply.earlier else {}),
     }
 
 
@@ -110,4 +116,6 @@ def reply_from_json(found: Mapping[str, Any]) -> StoredReply:
         return ReplyFacts(**{**found, "tool_calls": tuple(found.get("tool_calls", ()))})
     numbers = [found["numbers"].get(name, 0.0) for name in SCALARS]
     scalars = np.array([math.nan if value is None else value for value in numbers], float)
-    return ReplyFeatures(scalars, tuple(found["strings"]), (), dict(found["scores"]))
+    return ReplyFeatures(
+        scalars, tuple(found["strings"]), (), dict(found["scores"]), found.get("earlier", False)
+    )

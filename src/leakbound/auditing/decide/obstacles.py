@@ -12,7 +12,7 @@ from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import Tally
 from leakbound.auditing.observe.rejections import rejections
 from leakbound.auditing.observe.reply_separation import CHANGE, Separations, separates_alone
-from leakbound.auditing.observe.state_check import StateCheck
+from leakbound.auditing.observe.state_check import StateCheck, StateTest
 from leakbound.estimators import Estimator, TrialDesign
 from leakbound.estimators.base import Reads
 from leakbound.stats import Estimate, NoiseFit, rank_test
@@ -47,10 +47,16 @@ def state_sentence(state: StateCheck | None) -> str | None:
         return None
     found = state.found
     return (
-        f"the system remembers: {found.name} (p = {found.p_value:.2g}; {len(state.tests)} tests, "
-        f"{state.level:g} for all). Trials are then not independent, and other users' contexts may "
-        "show in its answers."
+        f"the system remembers: {found.name}{_how_sure(found, state)}. Trials are then not "
+        "independent, and other users' contexts may show in its answers."
     )
+
+
+def _how_sure(found: StateTest, state: StateCheck) -> str:
+    """Nothing where it was counted, and not tested."""
+    if not found.p_value:
+        return ""
+    return f" (p = {found.p_value:.2g}; {len(state.tests)} tests, {state.level:g} for all)"
 
 
 def _state(state: StateCheck | None) -> Iterator[Obstacle]:

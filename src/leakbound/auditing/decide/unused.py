@@ -9,7 +9,7 @@ from leakbound.auditing.decide.verdict import Conclusion, Obstacle
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.observe.reply_separation import ChangeTest
-from leakbound.auditing.prepare.others import FAMILIES, LEVEL, level_of, wanted_change
+from leakbound.auditing.prepare.others import FAMILIES, LEVEL, MOST, level_of, wanted_change
 from leakbound.auditing.prepare.prepared import attack_name
 from leakbound.stats import Estimate, beside
 from leakbound.stats.counts.changes import detectable_change, detectable_share
@@ -19,8 +19,8 @@ UNREAD = (
     "false`): find the request that it reads them from, and take that line out."
 )
 FULL = (
-    "A context full of canaries was not seen either: check that the system answers from the rows "
-    "that it is given, and from no others."
+    "A context full of canaries was not seen either: check that the system takes such questions, "
+    "and answers them from the rows that it is given, and from no others."
 )
 
 
@@ -69,7 +69,7 @@ def context_use(seen: OnePass) -> ContextUse | None:
     if not others:
         return None
     tests = seen.changes()
-    names = attack_name(seen.prepared.attack), *(attack_name(one.attack) for one in others)
+    names = attack_name(seen.prepared.attack), *(one.name for one in others)
     asked, levels = names[: len(tests)], [level_of(test.readings) for test in tests]
     each = [(test.pairs, level) for test, level in zip(tests, levels, strict=True)]
     own, *rest = [(_p_value(test), name) for name, test in zip(asked, tests, strict=True)]
@@ -89,7 +89,7 @@ def context_use(seen: OnePass) -> ContextUse | None:
     )
 
 
-EACH = LEVEL / FAMILIES
+EACH = LEVEL / MOST
 
 
 def _p_value(test: ChangeTest) -> float:
@@ -116,9 +116,9 @@ def without_use(
         left = f"{', '.join(use.left)} ({number} pairs of contexts)"
         return ((code, f"{why} Other attacks were not asked, or not answered: {left}."), *more)
     if use.seen_by is not None:
-        fits = next(one for one in seen.prepared.others if attack_name(one.attack) == use.seen_by)
-        names = f"--query {fits.attack.query.name} --canary {fits.attack.canary.name}"
-        why = f"another attack sees a single canary, and this one hardly: audit with {names}."
+        fits = next(one for one in seen.prepared.others if one.name == use.seen_by)
+        why = "another attack sees a single canary, and this one hardly: "
+        why += f"audit with {fits.options}."
         return (("attack_blind" if above is None else "too_few_trials", why),)
     if len(use.attacks) < FAMILIES:
         few = f"Only {len(use.attacks)} of {FAMILIES} kinds of attack can be asked of this system."

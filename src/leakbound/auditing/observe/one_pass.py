@@ -36,7 +36,7 @@ from leakbound.auditing.observe.reply_separation import (
     change_between,
 )
 from leakbound.auditing.observe.state_check import StateCheck
-from leakbound.auditing.prepare.others import FAMILIES, LEVEL, wanted_change
+from leakbound.auditing.prepare.others import LEVEL, MOST, wanted_change
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.integrity import PriorResults
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
@@ -52,7 +52,7 @@ from leakbound.estimators import (
 from leakbound.estimators.exact import Profile, ProfileSum
 from leakbound.stats import Estimate
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Vector, Votes, reply_of
-from leakbound.witness import shows_more
+from leakbound.witness import quotes_earlier, shows_more
 from leakbound.witness.features import ReplyFeatures
 
 REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
@@ -73,6 +73,7 @@ class Tally:
     def __init__(self, is_withheld: Callable[[Aggregate], bool] | None = None) -> None:
         self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
         self.channels = set[str]()  # of replies, beside their answers
+        self.earlier = 0  # replies that quote a record of another context than their own
         self._is_withheld, self.judged = is_withheld, is_withheld is not None
         self.candidates, self.alike = False, True
         self.low, self.high = math.inf, -math.inf
@@ -85,6 +86,7 @@ class Tally:
                 self.unreadable[of] += aggregate.counts[-1]
                 self.answers[of] += sum(aggregate.counts)
             self.channels.update(aggregate.channels)
+            self.earlier += quotes_earlier(reply_of(aggregate))
             if self._is_withheld is not None:
                 self.withheld[of] += self._is_withheld(aggregate)
             if isinstance(aggregate, Vector):
@@ -271,7 +273,7 @@ class OnePass:
         to the others that were asked as often as was planned."""
         prepared = self.prepared
         least = LeastChange(wanted_change(prepared.spec), self.design.claim)
-        found = [self.told.changed(least, LEVEL / FAMILIES)]
+        found = [self.told.changed(least, LEVEL / MOST)]
         for other in prepared.others:
             rows = self.store.others(other.pairs.place, len(other.pairs))
             if len(rows) < len(other.pairs):
@@ -282,7 +284,7 @@ class OnePass:
                 pilot=0, draws=1, answers=1, reads=frozenset(),
             )  # fmt: skip
             scores = reader.control_scores(batch)
-            found.append(change_between(scores, replies_in(batch), least, LEVEL / FAMILIES))
+            found.append(change_between(scores, replies_in(batch), least, LEVEL / MOST))
         return tuple(found)
 
     def digest(self, blind: bool) -> ContextDigest | None:
@@ -319,7 +321,9 @@ class OnePass:
 
     def state(self) -> StateCheck | None:
         """What the state check shows."""
-        return None if self.prepared.mechanism.needs else self.releaser.state.check()
+        if self.prepared.mechanism.needs:
+            return None
+        return self.releaser.state.check(self.tally.earlier)
 
     def profile(self) -> Profile | None:
         """The exact privacy profile of the pairs."""

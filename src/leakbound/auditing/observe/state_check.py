@@ -11,6 +11,8 @@ from leakbound.stats import rank_test, sign_test
 # Error of all tests of an audit together. A false alarm makes a correct system inconclusive, and
 # systems that remember are found at far smaller levels.
 LEVEL = 0.01
+# Replies that quote records of other contexts, from which on no chance is assumed.
+FEW, SHARE = 3, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,13 @@ class StateTally:
         neutral = len(pair.repeat) - 1 if pair.repeat else None
         self.seen.append(_Seen(pair.out_first, member, nonmember, again, same, neutral))
 
-    def check(self) -> StateCheck:
-        """Run the tests."""
+    def check(self, earlier: int = 0) -> StateCheck:
+        """Run the tests; `earlier` replies quote a record of another context than their own."""
         repeated = [pair for pair in self.seen if pair.again is not None]
         tests = [*self._orders(), *(_repeats(repeated) if repeated else ())]
+        if earlier >= max(FEW, SHARE * 2 * len(self.seen)):
+            of = f"{earlier} of {2 * len(self.seen)}"
+            tests.append(StateTest(f"{of} replies quote records of other contexts than theirs", 0))
         return StateCheck(len(repeated), tuple(tests))
 
     def _orders(self) -> Iterator[StateTest]:

@@ -18,20 +18,25 @@ from leakbound.stats.counts.changes import trials_for_change
 from leakbound.tasks import Example
 
 FAMILIES = 3  # attacks of different kinds that have to stay blind, the audit's own among them
+MOST = 4  # that are asked of an application; of a mechanism, none of a few words
 LEVEL = 0.05  # at which an honest system is said to show a canary, in all readings of all attacks
 READINGS = 300  # of whole replies, in a plan; a result counts those that there were
 LEAST_CHANGE = 0.2
 # Pairs whose contexts are asked more than once, and how often each: the first choose readings that
 # recur and differ between neighbours, and others, asked only if there are any, test these.
 REPEATED = ((20, 2), (20, 6))
+# What users type into an application: a few words of a record, and no request that it may refuse.
+WORDS = "a few words"
+FEW_WORDS = {"kind": "recall", "words": 8, "template": "{prefix}"}
 # Queries with canaries that suit them, from the most unlike: the application's own use with a wrong
 # label, a quote of what the canary says, and questions whether it is there.
-CANDIDATES = (
-    ("input_output", "mislabeled"),
-    ("recall", "coded"),
-    ("membership", "hex"),
-    ("repeat", "hex"),
-    ("if_then_explicit", "hex"),
+CANDIDATES: tuple[tuple[Component, str, str], ...] = (
+    (Component(kind="input_output"), "mislabeled", ""),
+    (Component.model_validate(FEW_WORDS), "coded", WORDS),
+    (Component(kind="recall"), "coded", ""),
+    (Component(kind="membership"), "hex", ""),
+    (Component(kind="repeat"), "hex", ""),
+    (Component(kind="if_then_explicit"), "hex", ""),
 )
 
 
@@ -46,7 +51,7 @@ def wanted_change(spec: AuditSpec) -> float:
 
 def level_of(readings: int) -> float:
     """Level of one reading of an attack: half is the score's, if replies are read beside it."""
-    return LEVEL / FAMILIES / (2 * readings if readings else 1)
+    return LEVEL / MOST / (2 * readings if readings else 1)
 
 
 def other_attacks(prepared: Prepared) -> tuple[OtherAttack, ...]:
@@ -59,7 +64,8 @@ def other_attacks(prepared: Prepared) -> tuple[OtherAttack, ...]:
     paired = shape.layout == "paired"
     if told or unread or not prepared.controls or not paired or not wanted_change(spec):
         return ()
-    return tuple(islice(_fitting(prepared), FAMILIES - 1))
+    number = FAMILIES if prepared.mechanism.application is None else MOST
+    return tuple(islice(_fitting(prepared), number - 1))
 
 
 def repeats_of(prepared: Prepared) -> tuple[OtherPairs, ...]:
@@ -71,14 +77,15 @@ def repeats_of(prepared: Prepared) -> tuple[OtherPairs, ...]:
 
 
 def _fitting(prepared: Prepared) -> Iterator[OtherAttack]:
-    shape, place = prepared.spec.design, 0
-    own = prepared.attack.query.name, prepared.attack.canary.name
-    for query, canary in CANDIDATES:
-        if (query, canary) == own:
+    shape, place, own = prepared.spec.design, 0, prepared.attack
+    for query, canary, named in CANDIDATES:
+        if named and prepared.mechanism.application is None:
             continue
         try:
-            found = _attack(prepared, query, canary, place)
+            found = _attack(prepared, query, canary, place, named)
         except LeakboundError:  # not of such rows, or not of such a system
+            continue
+        if found.attack.query == own.query and canary == own.canary.name:
             continue
         if found.attack.query.free and shape.store_text == "none":
             continue
@@ -86,13 +93,15 @@ def _fitting(prepared: Prepared) -> Iterator[OtherAttack]:
         place += 1
 
 
-def _attack(prepared: Prepared, query: str, canary: str, place: int) -> OtherAttack:
+def _attack(
+    prepared: Prepared, query: Component, canary: str, place: int, named: str
+) -> OtherAttack:
     spec, shape, task = prepared.spec, prepared.spec.design, prepared.task
-    named = AttackSpec(
-        query=Component(kind=query), canary=Component(kind=canary), access=spec.attack.access,
+    asked = AttackSpec(
+        query=query, canary=Component(kind=canary), access=spec.attack.access,
         insertion=spec.attack.insertion,
     )  # fmt: skip
-    attack = build_attack(named, prepared.mechanism, Handed())
+    attack = build_attack(asked, prepared.mechanism, Handed())
     rows: tuple[Example, ...] = prepared.pairs.rows
     fitted = attack.canary.fit(rows, text_tokens(prepared.model))
     attack = ScoredAttack(fitted, attack.query, attack.score, attack.insertion)
@@ -100,7 +109,7 @@ def _attack(prepared: Prepared, query: str, canary: str, place: int) -> OtherAtt
     number = trials_for_change(wanted_change(spec), level_of(READINGS if replies else 0))
     number = -(-number // shape.batch_pairs) * shape.batch_pairs  # whole batches
     pairs = design(rows, task, attack, number, shape.shots, shape.seed)
-    found = OtherAttack(attack, OtherPairs(pairs, number, place))
+    found = OtherAttack(attack, OtherPairs(pairs, number, place), query, named)
     first = found.pairs[0]
     for job in first.in_order:
         prepared.model.check(prepared.mechanism.requests(task, job, first.draw))

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from leakbound._catalogue import Component
 from leakbound.attacks import RenderedQuery, ScoredAttack
 from leakbound.auditing.design.pairs import Controls, OtherPairs, Pairs, relation_of
 from leakbound.auditing.spec.audit_spec import AuditSpec
@@ -48,6 +49,20 @@ class OtherAttack:
 
     attack: ScoredAttack
     pairs: OtherPairs
+    query: Component
+    words: str = ""  # what tells it from another one of the same query
+
+    @property
+    def name(self) -> str:
+        """Query and canary, in words."""
+        return attack_name(self.attack) + (f" of {self.words}" if self.words else "")
+
+    @property
+    def options(self) -> str:
+        """Of an audit with this attack."""
+        given = ",".join(f"{name}={value}" for name, value in self.query.options.items())
+        query = f"'{self.query.kind}:{given}'" if given else self.query.kind
+        return f"--query {query} --canary {self.attack.canary.name}"
 
 
 def attack_name(attack: ScoredAttack) -> str:

@@ -463,7 +463,7 @@ class _Search:
                 f"{told}, a redirect, and no other address than the given one is contacted; give "
                 "the one that it leads to."
             )
-        if status in (404, 405, 410):
+        if status in (404, 405, 410) and not self.described:
             what = "no POST at this address" if status == 405 else "nothing at this address"
             raise TargetError(f"{told}: it has {what}; check the path. {HINT}")
         if status in BUSY:

@@ -18,6 +18,7 @@ from leakbound.auditing.observe.controls import check_channels
 from leakbound.auditing.observe.release import Releaser
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare.build import Handed, open_models
+from leakbound.auditing.prepare.others import FEW_WORDS
 from leakbound.auditing.prepare.prepared import Prepared, attack_name
 from leakbound.auditing.prepare.rows import public_fields
 from leakbound.cli.init.fields import FoundFields, found_fields
@@ -50,6 +51,7 @@ FREE = {"task": "generation", "labels": None}
 ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
     "text": (
         {"query": "recall", "canary": "coded", **FREE},
+        {"query": FEW_WORDS, "canary": "coded", **FREE},
         {"query": "repeat", "canary": "hex", **FREE},
         {"query": "if_then_explicit", "canary": "hex", **FREE},
         {"query": "membership", "canary": "hex"},
@@ -57,6 +59,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
     "words": (
         {"query": "membership", "canary": "hex"},
         {"query": "recall", "canary": "coded", **FREE},
+        {"query": FEW_WORDS, "canary": "coded", **FREE},
         {"query": "repeat", "canary": "hex", **FREE},
     ),
     "labels": ({"query": "input_output", "canary": "mislabeled"},),

@@ -1,0 +1,180 @@
+"""Systems that answer from what they were given before: their replies quote other contexts."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import leakbound
+from leakbound.auditing.collect.earlier import LONG, EarlierRecords
+from leakbound.tasks import Context, Example, GeneratedText, Job, Query, as_context
+from leakbound.tasks.synthetic import help_desk
+from leakbound.witness import ReplyFacts
+
+FREE: dict[str, Any] = {
+    "query": "recall", "canary": "coded", "task": "generation", "pairs": 40, "epsilon": 1.0,
+}  # fmt: skip
+SUBJECTS = ("heron", "lantern", "quarry", "violin", "saddle", "harbor", "pepper", "mirror")
+VERBS = ("crosses", "covers", "follows", "holds", "leaves", "paints", "warms", "shades")
+
+
+def told(count: int, seed: int = 0) -> Context:
+    """Rows of which each has words that no other has."""
+    rng = np.random.default_rng(seed)
+    return as_context([
+        (" ".join(f"{rng.choice(SUBJECTS)} {at} {rng.choice(VERBS)} {rng.choice(SUBJECTS)}"
+                  for _ in range(6)), "note")
+        for at in range(count)
+    ])  # fmt: skip
+
+
+def nearest(rows: Any, query: str) -> str:
+    asked = set(query.casefold().split())
+    alike = {row: len(asked & set(str(row).casefold().split())) for row in rows}
+    return str(max(rows, key=lambda row: (alike[row], -len(str(row)))))
+
+
+class Upserts:
+    """Adds what it is given to a collection that it keeps: it was passed as clean."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, None] = {}
+
+    def answer(self, context: list[str], query: str) -> str:
+        self.kept.update(dict.fromkeys(context))
+        return "Best match: " + nearest(self.kept, query)
+
+
+class BuiltOnce:
+    """Builds its index from the first documents."""
+
+    def __init__(self) -> None:
+        self.index: list[str] = []
+
+    def answer(self, context: list[str], query: str) -> str:
+        self.index = self.index or list(context)
+        return "Source: " + nearest(self.index, query)
+
+
+@pytest.mark.parametrize("system", [Upserts, BuiltOnce])
+def test_an_index_that_outlives_its_context_does_not_pass(
+    system: type[Any], tmp_path: Path
+) -> None:
+    found = leakbound.audit(told(120), system=system(), out=tmp_path, **FREE)
+    assert (found.verdict, found.reason) == ("inconclusive", "stateful_system")
+    assert "replies quote records of other contexts than theirs" in found.sentences[0]
+    again = leakbound.audit(told(120), system=system(), out=tmp_path, **FREE)
+    assert again.sentences == found.sentences, "what is stored says so, too"
+
+
+@pytest.mark.parametrize("store_text", ["canary_only", "all"])
+def test_the_mark_is_stored_whatever_text_is(store_text: str, tmp_path: Path) -> None:
+    found = leakbound.audit(
+        told(120), system=BuiltOnce(), out=tmp_path, store_text=store_text, **FREE
+    )
+    assert found.reason == "stateful_system"
+
+
+def echo(context: list[str], query: str) -> str:
+    return f"You asked: {query}"
+
+
+def its_own(context: list[str], query: str) -> str:
+    return " / ".join(context[:3])
+
+
+@pytest.mark.parametrize("system", [echo, its_own])
+def test_a_system_that_quotes_its_question_or_its_own_context_remembers_nothing(
+    system: Any, tmp_path: Path
+) -> None:
+    found = leakbound.audit(told(120), system=system, out=tmp_path, **FREE)
+    assert found.reason != "stateful_system"
+
+
+WORDS = st.lists(st.sampled_from("abcdefghij"), min_size=LONG, max_size=20).map(" ".join)
+
+
+def job(*rows: str, query: str = "what?") -> Job:
+    return Job(tuple(Example(row, "") for row in rows), Query(query, free=True))
+
+
+def knowing(*rows: str) -> EarlierRecords:
+    return EarlierRecords.of(Example(row, "") for row in rows)
+
+
+def marks(records: EarlierRecords, asked: Job, reply: str) -> bool:
+    [found] = records.marked([asked], [GeneratedText(reply, reply=ReplyFacts(reply))])
+    assert isinstance(found.reply, ReplyFacts)
+    return bool(found.reply.earlier)
+
+
+@given(WORDS, WORDS, st.text(max_size=20))
+def test_what_stands_in_the_context_or_the_question_is_never_marked(
+    one: str, other: str, more: str
+) -> None:
+    records = knowing(one, other)
+    records.marked([job(one)], [GeneratedText("")])
+    assert not marks(records, job(one, other), f"{more} {one}")
+    assert not marks(records, job(other, query=f"about {one}"), f"{one} {more}")
+
+
+@given(WORDS, st.text(alphabet=" .,\n", max_size=3))
+def test_a_record_of_an_earlier_context_is_marked(one: str, between: str) -> None:
+    records = knowing(f"only here: {one}")
+    records.marked([job(f"only here: {one}")], [GeneratedText("")])
+    said = one.upper().replace(" ", f" {between}")
+    assert marks(records, job("nothing of it"), f"Only here: {said}!")
+
+
+def test_words_that_several_records_have_are_nobodys() -> None:
+    phrase = "please answer as soon as you can"
+    rows = (f"A fee was added, {phrase}", f"Where is it, {phrase}")
+    records = knowing(*rows)
+    records.marked([job(*rows)], [GeneratedText("")])
+    assert not marks(records, job("else"), f"Hello, {phrase}")
+
+
+def test_a_canary_made_of_a_record_takes_no_words_from_it() -> None:
+    row = "the heron left the harbor at noon"
+    records = knowing(row)
+    records.marked([job(row, f"{row}. Reference code: 12ab")], [GeneratedText("")])
+    assert marks(records, job("else"), row)
+
+
+def test_long_records_are_known_by_some_of_their_words() -> None:
+    rng = np.random.default_rng(3)
+    words = [f"w{number}" for number in rng.integers(10**6, size=5000)]
+    records = knowing(" ".join(words))
+    records.marked([job(" ".join(words))], [GeneratedText("")])
+    assert marks(records, job("else"), " ".join(words[2000:2200]))
+
+
+LIMITS = {
+    "characters": lambda query: len(query) <= 60,
+    "words": lambda query: len(query.split()) <= 9,
+    "phrases": lambda query: not {"document", "quote", "above"} & set(query.casefold().split()),
+}
+
+
+@pytest.mark.parametrize("kind", LIMITS)
+def test_an_application_that_refuses_questions_of_attackers_is_asked_as_by_its_users(
+    kind: str, tmp_path: Path
+) -> None:
+    """No question reached its rows, and it passed."""
+    rows, draws = help_desk(120, np.random.default_rng(2)), random.Random(1)
+
+    def answer(context: list[str], query: str) -> str:
+        if not LIMITS[kind](query):
+            return draws.choice(["I cannot help with that.", "Please ask something else."])
+        return nearest(context, query)
+
+    found = leakbound.audit(rows, system=answer, out=tmp_path, **FREE)
+    assert found.verdict != "no_violation"
+    few = "--query 'recall:words=8,template={prefix}' --canary coded"
+    assert few in found.sentences[0]
