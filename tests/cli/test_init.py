@@ -311,6 +311,8 @@ def test_a_label_is_guessed_by_its_name_first_and_dates_are_none() -> None:
         "2025-0{}",
         "17{}6172800",
         "17{}6172800123",
+        "{}:30",
+        "1{}:05 pm",
     ],
 )
 def test_dates_in_words_are_no_labels(when: str) -> None:

@@ -641,3 +641,14 @@ def test_rows_on_another_machine_are_not_taken_for_a_server() -> None:
     assert "is on another machine; fetch it" in str(
         run("init", "https://a.example/r.csv").exception
     )
+
+
+def test_a_described_service_that_finds_nothing_is_not_called_absent() -> None:
+    """It answered 404 for no hit, and was said to have nothing at its address."""
+    with application(lambda body: (404, {"detail": "no hit"})) as (service, url):
+        service.description = described("question", "documents", question=TEXT,
+                                        documents={"type": "array", "items": TEXT})  # fmt: skip
+        told = refused(url)
+    assert "answered none of" in told
+    assert "HTTP 404" in told
+    assert "nothing at this address" not in told

@@ -16,10 +16,10 @@ from leakbound.models import Complete, Local, ScoreLabels, open_model
 
 pytest.importorskip("torch")
 
-from leakbound.models.pocket import FOLDER  # noqa: E402
+from leakbound.models.pocket import FOLDER
 
 pytestmark = pytest.mark.torch
-PROMPT = "Label each input with one of: red, blue.\n\nInput: a note\nLabel: red\n\nInput: a fee\nLabel:"
+PROMPT = "Label each input: red, blue.\n\nInput: a note\nLabel: red\n\nInput: a fee\nLabel:"
 
 
 @pytest.fixture

@@ -246,7 +246,7 @@ def test_a_context_comes_as_the_function_declares_it(function: Any, handed: str)
 
 REPLIES: list[tuple[Any, str]] = [
     (7, "returned int"),
-    ({"scores": {}}, "returned None;"),
+    ({"scores": {}}, "returned a dict with no text under the names of an answer"),
     ("a", "gave no scores"),
     ({"text": "a", "scores": {"a": 1}}, "a finite number for each of a, b"),
     ({"text": "a", "scores": {"a": 1, "b": float("nan")}}, "a finite number"),

@@ -26,6 +26,7 @@ MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 DATE = re.compile(
     rf"\d{{1,4}}([-/.])\d{{1,2}}\1\d{{1,4}}([T ].*)?|\d{{4}}-\d\d|(19|20)\d\d"
     rf"|(\d{{1,2}}\.?[ -])?{MONTH}[ -](\d{{1,2}},? )?\d{{2,4}}"
+    r"|\d{1,2}:\d\d(:\d\d)?( ?[ap]\.?m\.?)?"  # a time of day
     r"|1\d{9}(\d{3})?",  # seconds or milliseconds since 1970
     re.IGNORECASE,
 )
@@ -58,7 +59,7 @@ class RowField:
 
     @property
     def is_label(self) -> bool:
-        """Whether it repeats a few short values, as the labels of a classification do, no dates."""
+        """Whether it repeats a few short values, as the labels of a classification do, no dates or times."""
         if all(map(DATE.fullmatch, self.values)):
             return False
         most = min(MOST_LABELS, max(2, len(self.values) // 2), len(self.values) - 1)
