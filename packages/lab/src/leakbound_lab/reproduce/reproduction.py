@@ -12,7 +12,7 @@ from functools import cached_property
 
 from leakbound_lab.reproduce.claims import fill
 from leakbound_lab.reproduce.outcomes import ClaimOutcome, TestedInequality, judge
-from leakbound_lab.reproduce.recipe import EVIDENCE, Evidence, Recipe
+from leakbound_lab.reproduce.recipe import EVIDENCE, Recipe, RestsOn
 from leakbound_lab.reproduce.report.page import recipes_page
 from leakbound_lab.reproduce.sections import HEAD, section_of
 from leakbound_lab.reproduce.values import MeasuredValue, PrintedValue
@@ -31,7 +31,7 @@ class Reproduction:
     models: tuple[str, ...] = ()
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> RestsOn:
         """What kind of evidence this is."""
         return self.recipe.evidence(self.models or self.recipe.models)
 

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from leakbound_lab.reproduce.claim_tests import EXACT
 from leakbound_lab.reproduce.outcomes import OUTCOMES, ClaimOutcome, TestedInequality
-from leakbound_lab.reproduce.recipe import EVIDENCE, Evidence, Recipe
+from leakbound_lab.reproduce.recipe import EVIDENCE, Recipe, RestsOn
 from leakbound_lab.reproduce.report.figures import RecipeFigure, RecipeLine, RecipePoint
 from leakbound_lab.reproduce.report.page import RecipeSection
 from leakbound_lab.reproduce.values import MeasuredValue, PrintedValue, Quantity, Sample
@@ -218,7 +218,7 @@ def section_of(
     made_with: str,
     outcome: ClaimOutcome | None,
     rows: Sequence[Sequence[str]],
-    evidence: Evidence,
+    evidence: RestsOn,
 ) -> RecipeSection:
     """The section of a recipe."""
     tested = () if outcome is None else outcome.tested
