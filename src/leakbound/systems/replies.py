@@ -45,7 +45,7 @@ be a whole number of at least 0, or None.
     """
     text = text_in(answer)
     if not isinstance(text, str):
-        if isinstance(answer, Mapping):  # its keys may be private
+        if text is None and isinstance(answer, Mapping):  # its keys may be private
             raise TargetError(
                 f"the system {name!r} returned a {type(answer).__name__} with no text under the "
                 f"names of an answer ({', '.join(TEXTS)}); it must return the answer as str, or "

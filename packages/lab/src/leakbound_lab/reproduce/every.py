@@ -18,9 +18,9 @@ from leakbound_lab.reproduce.sections import section_of, section_of_failure
 CRASHED = 70
 LEAD = (
     "What four papers claim in their tables and figures, tested on what was measured here. A claim "
-    "is shown if each of its inequalities is significant at 5 %. It is reversed if the negation of "
-    "one is significant at 5 % divided by their number. It cannot be shown here if a ceiling or "
-    "another measured fact contradicts it."
+    "is shown if each of its inequalities is significant at 5 %, and so is what it needs. It is "
+    "reversed if the negation of one is significant at 5 % divided by their number. It cannot be "
+    "shown here if a ceiling or another measured fact contradicts it."
 )
 SCHEMA_VERSION = 2  # 1 added outcomes of all kinds of evidence up
 
