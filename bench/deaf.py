@@ -1,6 +1,6 @@
 """What becomes of the papers' claims on models that read no examples: none may be shown.
 
-    python bench/deaf.py FOLDER [--seeds 20] [--models silent,coin] [--quick] [NAME...]
+    python bench/deaf.py FOLDER [--seeds 20] [--models silent,coin] [NAME...]
 
 Every recipe that asks a model runs through the code of `leakbound reproduce`, with each model of
 tests/deaf_models.py and each seed. FOLDER keeps what was measured, and bench/results/deaf.json a
@@ -24,7 +24,6 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
 from deaf_models import DEAF  # noqa: E402
 from leakbound_lab.reproduce import (  # noqa: E402
-    QUICK,
     Recipe,
     RecipeContext,
     Reproduction,
@@ -49,11 +48,11 @@ def deaf(kind: str, address: str) -> Model:
     return DEAF[kind](open_model(address))
 
 
-def outcome(recipe: Recipe, kind: str, seed: int, out: Path, quick: bool) -> str:
+def outcome(recipe: Recipe, kind: str, seed: int, out: Path) -> str:
     """What becomes of its claim."""
     context = RecipeContext(
         out / kind, recipe.models, {"task": recipe.task} if recipe.task else {},
-        scale=QUICK if quick else recipe.scale, seed=seed,
+        scale=recipe.scale, seed=seed,
         opener=lambda spec: deaf(kind, spec.system.model),
     )  # fmt: skip
     file, key = values_file(out / kind, recipe, seed), what_decides(recipe, context)
@@ -84,14 +83,13 @@ def run(a: argparse.Namespace) -> None:
     chosen = [one for one in asking() if not a.names or one.name in a.names]
     for seed, kind, recipe in product(range(a.seeds), a.models.split(","), chosen):
         known = load().get(recipe.name, {}).get(kind, "")
-        if not a.quick and len(known) > seed:
+        if len(known) > seed:
             continue
         begin = time.process_time()
-        found = outcome(recipe, kind, seed, a.folder, a.quick)
+        found = outcome(recipe, kind, seed, a.folder)
         print(f"{recipe.name:<28} {kind:<10} seed {seed:<2} {time.process_time() - begin:6.1f} s "
               f"{found}", flush=True)  # fmt: skip
-        if not a.quick:
-            keep(recipe, kind, found)
+        keep(recipe, kind, found)
 
 
 def keep(recipe: Recipe, kind: str, found: str) -> None:
@@ -108,7 +106,6 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--models", default=",".join(DEAF))
-    parser.add_argument("--quick", action="store_true")
     run(parser.parse_args())
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leakbound
-from leakbound.auditing.collect.earlier import LONG, EarlierRecords
+from leakbound.auditing.collect.earlier import LONG, OtherRecords
 from leakbound.tasks import Context, Example, GeneratedText, Job, Query, as_context
 from leakbound.tasks.synthetic import help_desk
 from leakbound.witness import ReplyFacts
@@ -68,7 +68,7 @@ def test_an_index_that_outlives_its_context_does_not_pass(
 ) -> None:
     found = leakbound.audit(told(120), system=system(), out=tmp_path, **FREE)
     assert (found.verdict, found.reason) == ("inconclusive", "stateful_system")
-    assert "replies quote records of other contexts than theirs" in found.sentences[0]
+    assert "replies quote records that their context does not hold" in found.sentences[0]
     again = leakbound.audit(told(120), system=system(), out=tmp_path, **FREE)
     assert again.sentences == found.sentences, "what is stored says so, too"
 
@@ -104,11 +104,11 @@ def job(*rows: str, query: str = "what?") -> Job:
     return Job(tuple(Example(row, "") for row in rows), Query(query, free=True))
 
 
-def knowing(*rows: str) -> EarlierRecords:
-    return EarlierRecords.of(Example(row, "") for row in rows)
+def knowing(*rows: str) -> OtherRecords:
+    return OtherRecords([Example(row, "") for row in rows])
 
 
-def marks(records: EarlierRecords, asked: Job, reply: str) -> bool:
+def marks(records: OtherRecords, asked: Job, reply: str) -> bool:
     [found] = records.marked([asked], [GeneratedText(reply, reply=ReplyFacts(reply))])
     assert isinstance(found.reply, ReplyFacts)
     return bool(found.reply.earlier)
@@ -119,7 +119,6 @@ def test_what_stands_in_the_context_or_the_question_is_never_marked(
     one: str, other: str, more: str
 ) -> None:
     records = knowing(one, other)
-    records.marked([job(one)], [GeneratedText("")])
     assert not marks(records, job(one, other), f"{more} {one}")
     assert not marks(records, job(other, query=f"about {one}"), f"{one} {more}")
 
@@ -127,7 +126,6 @@ def test_what_stands_in_the_context_or_the_question_is_never_marked(
 @given(WORDS, st.text(alphabet=" .,\n", max_size=3))
 def test_a_record_of_an_earlier_context_is_marked(one: str, between: str) -> None:
     records = knowing(f"only here: {one}")
-    records.marked([job(f"only here: {one}")], [GeneratedText("")])
     said = one.upper().replace(" ", f" {between}")
     assert marks(records, job("nothing of it"), f"Only here: {said}!")
 
@@ -136,14 +134,14 @@ def test_words_that_several_records_have_are_nobodys() -> None:
     phrase = "please answer as soon as you can"
     rows = (f"A fee was added, {phrase}", f"Where is it, {phrase}")
     records = knowing(*rows)
-    records.marked([job(*rows)], [GeneratedText("")])
     assert not marks(records, job("else"), f"Hello, {phrase}")
 
 
 def test_a_canary_made_of_a_record_takes_no_words_from_it() -> None:
     row = "the heron left the harbor at noon"
     records = knowing(row)
-    records.marked([job(row, f"{row}. Reference code: 12ab")], [GeneratedText("")])
+    coded = job(f"{row}. Reference code: 12ab")
+    assert not marks(records, coded, row)
     assert marks(records, job("else"), row)
 
 
@@ -151,7 +149,6 @@ def test_long_records_are_known_by_some_of_their_words() -> None:
     rng = np.random.default_rng(3)
     words = [f"w{number}" for number in rng.integers(10**6, size=5000)]
     records = knowing(" ".join(words))
-    records.marked([job(" ".join(words))], [GeneratedText("")])
     assert marks(records, job("else"), " ".join(words[2000:2200]))
 
 

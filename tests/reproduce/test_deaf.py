@@ -47,7 +47,7 @@ def test_no_claim_is_shown_by_a_model_that_reads_nothing(deaf: ModuleType, name:
 def test_what_is_kept_is_what_becomes_of_it(
     deaf: ModuleType, name: str, kind: str, tmp_path: Path
 ) -> None:
-    found = deaf.outcome(RECIPES[name], kind, 0, tmp_path, False)
+    found = deaf.outcome(RECIPES[name], kind, 0, tmp_path)
     assert deaf.LETTERS.get(found, "x") == deaf.load()[name][kind][0]
     assert found != "shown"
 

@@ -125,7 +125,7 @@ class ReplyFacts:
     finish_reason: str | None = None
     tool_calls: tuple[object, ...] = ()
     scores: Mapping[str, float] | None = None
-    earlier: bool | None = None  # whether it quotes a record of another context than its own
+    earlier: bool | None = None  # whether it quotes a record that its context does not hold
 
     def __repr__(self) -> str:
         return "ReplyFacts(<private>)"

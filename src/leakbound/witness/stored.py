@@ -57,7 +57,7 @@ def mask_reply(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()
 
 
 def quotes_earlier(reply: StoredReply | None) -> bool:
-    """Whether a reply quotes a record of another context than its own."""
+    """Whether a reply quotes a record that its context does not hold."""
     return reply is not None and bool(reply.earlier)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from leakbound.attacks import RenderedQuery
 from leakbound.attacks.words import redact
-from leakbound.auditing.collect.earlier import EarlierRecords
+from leakbound.auditing.collect.earlier import OtherRecords
 from leakbound.auditing.design.pairs import LATE, OTHERS, Controls, OtherPairs, Pair
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
@@ -46,7 +46,7 @@ class CollectionPlan:
     controls: Sequence[Pair] = ()
     late: Controls | None = None
     others: tuple[OtherPairs, ...] = ()
-    given: EarlierRecords | None = field(default=None, compare=False)  # of an application
+    known: OtherRecords | None = field(default=None, compare=False)  # of an application
     _last: dict[int, tuple[Pair, ...]] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -57,7 +57,7 @@ class CollectionPlan:
             prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
             shape.store_text == "all", prepared.controls, prepared.late_controls,
             (*(one.pairs for one in prepared.others), *prepared.repeats),
-            EarlierRecords.of(prepared.pairs.rows) if prepared.mechanism.application else None,
+            OtherRecords(prepared.pairs.rows) if prepared.mechanism.application else None,
         )  # fmt: skip
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:
@@ -126,7 +126,7 @@ class CollectionPlan:
         jobs: list[Job] = [job for pair in pairs for job in pair.jobs]
         draws = [pair.draw for pair in pairs for _ in pair.jobs]
         answers = list(self.mechanism.collect(self.task, jobs, draws, model))
-        found = iter(answers if self.given is None else self.given.marked(jobs, answers))
+        found = iter(answers if self.known is None else self.known.marked(jobs, answers))
         return [
             tuple(self._row(pair, [next(found) for _ in pair.jobs]) for pair in some)
             for some in batches

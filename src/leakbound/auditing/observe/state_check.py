@@ -76,7 +76,9 @@ class StateTally:
         tests = [*self._orders(), *(_repeats(repeated) if repeated else ())]
         if earlier >= max(FEW, SHARE * 2 * len(self.seen)):
             of = f"{earlier} of {2 * len(self.seen)}"
-            tests.append(StateTest(f"{of} replies quote records of other contexts than theirs", 0))
+            tests.append(
+                StateTest(f"{of} replies quote records that their context does not hold", 0)
+            )
         return StateCheck(len(repeated), tuple(tests))
 
     def _orders(self) -> Iterator[StateTest]:
