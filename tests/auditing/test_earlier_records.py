@@ -109,7 +109,7 @@ def knowing(*rows: str) -> OtherRecords:
 
 
 def marks(records: OtherRecords, asked: Job, reply: str) -> bool:
-    [found] = records.marked([asked], [GeneratedText(reply, reply=ReplyFacts(reply))])
+    found = records.mark(asked, GeneratedText(reply, reply=ReplyFacts(reply)))
     assert isinstance(found.reply, ReplyFacts)
     return bool(found.reply.earlier)
 

@@ -126,7 +126,7 @@ class CollectionPlan:
         jobs: list[Job] = [job for pair in pairs for job in pair.jobs]
         draws = [pair.draw for pair in pairs for _ in pair.jobs]
         answers = list(self.mechanism.collect(self.task, jobs, draws, model))
-        found = iter(answers if self.known is None else self.known.marked(jobs, answers))
+        found = iter(answers if self.known is None else map(self.known.mark, jobs, answers))
         return [
             tuple(self._row(pair, [next(found) for _ in pair.jobs]) for pair in some)
             for some in batches

@@ -24,10 +24,6 @@ class OtherRecords:
 
     rows: Sequence[Example] = field(repr=False)
 
-    def marked(self, jobs: Sequence[Job], found: Sequence[Aggregate]) -> list[Aggregate]:
-        """The answers, with a mark on each whose reply quotes a record of another context."""
-        return [self._mark(job, one) for job, one in zip(jobs, found, strict=True)]
-
     @cached_property
     def _rare(self) -> frozenset[int]:
         texts = dict.fromkeys(one.input for one in self.rows if isinstance(one.input, str))
@@ -41,7 +37,8 @@ class OtherRecords:
             once |= pieces
         return frozenset(once - more)
 
-    def _mark(self, job: Job, found: Aggregate) -> Aggregate:
+    def mark(self, job: Job, found: Aggregate) -> Aggregate:
+        """The answer, with a mark if its reply quotes a record of another context."""
         reply = reply_of(found)
         if not isinstance(reply, ReplyFacts):
             return found
