@@ -12,7 +12,7 @@ from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import Tally
 from leakbound.auditing.observe.rejections import rejections
 from leakbound.auditing.observe.reply_separation import CHANGE, Separations, separates_alone
-from leakbound.auditing.observe.state_check import StateCheck, StateTest
+from leakbound.auditing.observe.state_check import StateCheck
 from leakbound.estimators import Estimator, TrialDesign
 from leakbound.estimators.base import Reads
 from leakbound.stats import Estimate, NoiseFit, rank_test
@@ -45,18 +45,13 @@ def state_sentence(state: StateCheck | None) -> str | None:
     """The finding of the state check."""
     if state is None or state.found is None:
         return None
-    found = state.found
+    found, sure = state.found, ""  # what was counted has no p-value
+    if found.p_value:
+        sure = f" (p = {found.p_value:.2g}; {len(state.tests)} tests, {state.level:g} for all)"
     return (
-        f"the system remembers: {found.name}{_how_sure(found, state)}. Trials are then not "
+        f"the system remembers: {found.name}{sure}. Trials are then not "
         "independent, and other users' contexts may show in its answers."
     )
-
-
-def _how_sure(found: StateTest, state: StateCheck) -> str:
-    """Nothing where it was counted, and not tested."""
-    if not found.p_value:
-        return ""
-    return f" (p = {found.p_value:.2g}; {len(state.tests)} tests, {state.level:g} for all)"
 
 
 def _state(state: StateCheck | None) -> Iterator[Obstacle]:
