@@ -339,3 +339,15 @@ def test_what_is_kept_without_a_text_tells_layouts_apart(
 ) -> None:
     kept = [dict(zip(SCALARS, mask_reply(of).scalars, strict=True)) for of in (one, other)]
     assert any(kept[0][name] != kept[1][name] for name in SCALARS if np.isfinite(kept[0][name]))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "count"),
+    [
+        ("a\tb c\nd", "other_blanks", 1),
+        ("a\r\nb\u00a0c", "other_blanks", 2),
+        ("Paid. the rest is due.\nsoon", "small_starts", 2),
+    ],
+)
+def test_layout_that_words_do_not_show_is_counted(text: str, name: str, count: int) -> None:
+    assert number(name, ReplyFacts(text)) == count
