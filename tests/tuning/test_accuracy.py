@@ -14,6 +14,7 @@ from leakbound_lab.tuning.accuracy import right_shares
 
 from leakbound.attacks import SCORES
 from leakbound.auditing import make_spec
+from leakbound.auditing.prepare.build import Handed
 from leakbound.models import Counted, Scripted
 from leakbound.tasks import Context
 
@@ -59,11 +60,12 @@ def test_one_vote_of_ten_is_enough_to_choose_a_query(rows: Context, tmp_path: Pa
         "mechanism": "report_noisy_max", "mechanism.partitions": 10, "labels": ["odd", "plain"],
         "shots": 10, "epsilon": 8, "pairs": 20, "background_copies": 0,
     }  # fmt: skip
+    given = Handed(model=Scripted(complete=answers_one_wording, name="comparing"), rows=rows)
     found = {
         access: tune_spec(
             make_spec(spec | {"access": access}), max_calls=2000, pairs=6, reflection="none",
             start="Think about {canary}: {member} or {nonmember}?", out=tmp_path / access,
-            model=Scripted(complete=answers_one_wording, name="comparing"), rows=rows,
+            handed=given,
         )
         for access in ("white_box", "black_box")
     }  # fmt: skip
@@ -81,7 +83,9 @@ def test_wordings_are_compared_on_the_same_pairs(rows: Context, tmp_path: Path) 
     }  # fmt: skip
     model = Counted(Scripted(complete=answers_one_wording, name="comparing"))
     start = 'Compare every example above with the text "{canary}": {member} or {nonmember}?'
-    pilot = open_pilot(make_spec(spec), start, 8, 2000, tmp_path, model=model, rows=rows)
+    pilot = open_pilot(
+        make_spec(spec), start, 8, 2000, tmp_path, handed=Handed(model=model, rows=rows)
+    )
     three = pilot.outcomes(start, [0, 1, 2])
     before = model.calls
     one = pilot.outcome(start, 0)

@@ -27,6 +27,7 @@ from leakbound_lab.tuning.streams import RELEASING, draw_pairs, require_disjoint
 from leakbound._install import install_hint
 from leakbound.auditing import load_spec, make_spec, prepare, run_audit
 from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.prepare.build import Handed
 from leakbound.errors import StoreError, TargetError, UsageError
 from leakbound.models import Counted, Scripted
 from leakbound.systems import SystemMechanism
@@ -63,9 +64,9 @@ def reflecting(*replies: str) -> Counted:
 
 def tuned(rows: Context, out: Path, target: Counted, reflection: Any, **options: Any) -> Tuned:
     values = {"max_calls": 400, "pairs": 8, "start": POOR} | options
-    return tune_spec(
-        values.pop("spec", SPEC), reflection=reflection, out=out, model=target, rows=rows, **values
-    )
+    given = Handed(model=target, mechanism=values.pop("system", None), rows=rows)
+    spec = values.pop("spec", SPEC)
+    return tune_spec(spec, reflection=reflection, out=out, handed=given, **values)
 
 
 def test_gepa_finds_the_wording_that_leaks(rows: Context, target: Counted, tmp_path: Path) -> None:
@@ -116,8 +117,11 @@ def test_the_reflection_reads_what_a_system_replied(rows: Context, tmp_path: Pat
     prompts: list[str] = []
     mirror = Scripted(complete=lambda p: prompts.append(p) or GOOD, name="listener")  # type: ignore[func-returns-value]
     tune_spec(
-        SPEC, max_calls=20, pairs=4, start=POOR, reflection=mirror, out=tmp_path, rows=rows,
-        system=SystemMechanism(lambda context, query: "I only answer questions about tea."),
+        SPEC, max_calls=20, pairs=4, start=POOR, reflection=mirror, out=tmp_path,
+        handed=Handed(
+            mechanism=SystemMechanism(lambda context, query: "I only answer questions about tea."),
+            rows=rows,
+        ),
     )  # fmt: skip
     assert "I only answer questions about tea." in prompts[0]
 
@@ -220,7 +224,7 @@ def test_tuning_and_audit_share_no_seed_and_no_canary(
         }
     )
     audit, root = prepare(spec, leaky, rows=rows), tuning_root(seed)
-    pilot = draw_pairs(audit, rows, 12)
+    pilot = draw_pairs(audit, 12)
     assert not {p.canary.input for p in pilot} & {p.canary.input for p in audit.pairs}
     assert not {p.draw for p in pilot} & {p.draw for p in audit.pairs}
     firsts = [generator(r, "design", i).random() for r in (root, seed) for i in range(12)] + [
@@ -269,12 +273,18 @@ def test_a_system_of_ones_own(rows: Context, tmp_path: Path) -> None:
         start=POOR,
         reflection="none",
         out=tmp_path,
-        system=system,
-        rows=rows,
+        handed=Handed(mechanism=system, rows=rows),
     )
     assert (found.after, found.calls) == (1.0, 8)
     with pytest.raises(UsageError, match="has no language model that could reflect"):
-        tune_spec(SPEC, max_calls=20, pairs=4, start=POOR, out=tmp_path, system=system, rows=rows)
+        tune_spec(
+            SPEC,
+            max_calls=20,
+            pairs=4,
+            start=POOR,
+            out=tmp_path,
+            handed=Handed(mechanism=system, rows=rows),
+        )
 
 
 def test_a_reflection_that_fails_says_so(rows: Context, target: Counted, tmp_path: Path) -> None:
@@ -353,7 +363,7 @@ def test_the_journal_is_private(rows: Context, target: Counted, tmp_path: Path) 
 
 
 def test_a_metric_for_dspy(rows: Context, target: Counted, tmp_path: Path) -> None:
-    pilot = open_pilot(SPEC, POOR, 4, 9, tmp_path, model=target, rows=rows)
+    pilot = open_pilot(SPEC, POOR, 4, 9, tmp_path, handed=Handed(model=target, rows=rows))
     metric, example = dspy_metric(pilot), SimpleNamespace(pair=2)
     assert metric(example, SimpleNamespace(query_text=POOR), None) == 0.5
     assert metric(example, SimpleNamespace(query_text=GOOD), trace=None) == 1.0

@@ -116,6 +116,7 @@ class AuditQuery(Protocol):
         tasks: The tasks that it fits, for people.
         access: What the scores that fit it may read.
         canary: Name of the canary that it is used with by default; "" for that of the design.
+        places: What its option `template` must hold, as in {canary}; () where it has none.
 
     Raises:
         UsageError: Of the queries of this package, if a template lacks a place that it must hold,
@@ -128,6 +129,7 @@ class AuditQuery(Protocol):
     tasks: ClassVar[str] = "any task"
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     canary: ClassVar[str] = ""
+    places: ClassVar[tuple[str, ...]] = ()
 
     @property
     def second_text(self) -> str:

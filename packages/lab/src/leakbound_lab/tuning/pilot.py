@@ -7,25 +7,27 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from leakbound.attacks.queries import GivenQuery
-from leakbound.auditing.design.pairs import Pair, label_order
+from leakbound.attacks import QUERIES
+from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.release import scores_of_simulation
 from leakbound.auditing.prepare.prepare import check
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.errors import LeakboundError, StoreError, UsageError, reason_of
 from leakbound.models import Counted, Distinct, Model, Request
+from leakbound.models.content import Content
 from leakbound.stats import Fixed
-from leakbound.tasks import Aggregate, AnyRequest, Context, Job, Vector, Votes, reply_of
+from leakbound.tasks import Aggregate, AnyRequest, Job, Vector, Votes, reply_of
 from leakbound.witness import ReplyFacts
 from leakbound_lab.tuning.accuracy import outputs_each, pilot_score, right_shares
 from leakbound_lab.tuning.streams import draw_pairs, tuning_root
+from leakbound_lab.tuning.words import with_wording
 
 NAME = "candidates.jsonl"
 
@@ -46,9 +48,7 @@ class _Journal:
             raise self._broken(error) from None
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """All whole lines; one that was cut off by an interruption is passed over, and its question
-        asked again.
-        """
+        """All whole lines; one that was cut off is passed over, and its question asked again."""
         try:
             text = self.path.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
@@ -138,13 +138,14 @@ class Pilot:
     """
 
     def __init__(
-        self, prepared: Prepared, rows: Context, pairs: int, max_calls: int, folder: Path
-    ) -> None:
-        self.prepared, self.rare_common = prepared, label_order(rows)
+        self, prepared: Prepared, pairs: int, max_calls: int, folder: Path,
+        planted: Iterable[Content] = (),
+    ) -> None:  # fmt: skip
+        self.prepared = prepared
         self.score = pilot_score(prepared.attack.score)
         self.draws = outputs_each(self.score, prepared.mechanism)
         self.root = tuning_root(prepared.spec.design.seed)
-        self.pairs = draw_pairs(prepared, rows, pairs)
+        self.pairs = draw_pairs(prepared, pairs, planted)
         self.journal, self.budget = _Journal(folder), _CallBudget(max_calls)
         self.known: dict[str, dict[int, PairScores]] = {}
         self.replies: dict[str, dict[int, PairReplies]] = {}
@@ -169,12 +170,8 @@ class Pilot:
         """Why a wording cannot be asked, in a sentence; empty if it can. Costs no call."""
         if text not in self._refused:
             try:
-                check(
-                    self.prepared.task,
-                    self.prepared.mechanism,
-                    self.asked(text),
-                    self.prepared.model,
-                )
+                of = self.prepared
+                check(of.task, of.mechanism, self.asked(text), of.model)
                 self._refused[text] = ""
             except LeakboundError as error:
                 self._refused[text] = str(error)
@@ -182,14 +179,13 @@ class Pilot:
 
     def asked(self, text: str, places: Sequence[int] | None = None) -> list[Pair]:
         """The pairs at these places (none given: all), with the wording as their query."""
-        query = GivenQuery(
-            text, bool(self.prepared.spec.attack.query.options.get("labelled", False))
-        )
         chosen = self.pairs if places is None else [self.pairs[i] for i in places]
-        return [self._with(query, pair) for pair in chosen]
+        return [self._with(text, pair) for pair in chosen]
 
-    def _with(self, query: GivenQuery, pair: Pair) -> Pair:
-        asked = query.render(pair.canary, self.prepared.task, *self.rare_common)
+    def _with(self, text: str, pair: Pair) -> Pair:
+        of = self.prepared
+        query = QUERIES.build(with_wording(of.spec.attack.query, text))
+        asked = query.render(pair.canary, of.task, *of.pairs.labels)
         member, nonmember = (Job(job.context, asked.query) for job in (pair.member, pair.nonmember))
         return dataclasses.replace(pair, asked=asked, member=member, nonmember=nonmember)
 
@@ -227,16 +223,12 @@ class Pilot:
         return sum(map(sum, found)) / (2 * len(found))
 
     def cost(self, text: str) -> int:
-        """Calls that scoring an unknown wording on all pairs takes (at least, for answers decided
-        token by token).
-        """
+        """Calls that scoring a wording takes (at least, for answers decided token by token)."""
         pairs, size = self.asked(text), self.prepared.spec.design.batch_pairs
         return sum(self._cost(pairs[i : i + size]) for i in range(0, len(pairs), size))
 
     def scored(self) -> dict[str, float]:
-        """The accuracy of every wording that is known on all pilot pairs, in the order in which
-        they were tried.
-        """
+        """The accuracy of every wording that is known on all pilot pairs, in order."""
         return {
             text: self.accuracy(text)
             for text, known in self.known.items()
@@ -283,12 +275,10 @@ class Pilot:
         self.replies.setdefault(text, {}).update(zip(places, replies, strict=True))
         self.known[text].update(zip(places, zip(member, nonmember, strict=True), strict=True))
         if len(self.known[text]) == len(self.pairs):
-            self.journal.add(
-                "candidate",
-                query_text=text,
-                pilot_accuracy=self.accuracy(text),
-                calls=self._spent_on(text),
-            )
+            scored = [line for line in self.journal.lines() if line["kind"] == "scores"]
+            calls = sum(line["calls"] for line in scored if line["query_text"] == text)
+            accuracy = self.accuracy(text)
+            self.journal.add("candidate", query_text=text, pilot_accuracy=accuracy, calls=calls)
 
     def _replied(self, pair: Pair, aggregate: Aggregate) -> str:
         """What the system said: its text, or else the votes and scores behind its release."""
@@ -328,15 +318,9 @@ class Pilot:
             for p, m, n in zip(pairs, aggregate[::2], aggregate[1::2], strict=True)
         ]
 
-    def _spent_on(self, text: str) -> int:
-        lines = (line for line in self.journal.lines() if line["kind"] == "scores")
-        return sum(line["calls"] for line in lines if line["query_text"] == text)
-
 
 def require_start(pilot: Pilot, start: str) -> None:
-    """Refuse, before any call, a starting query that cannot be asked or that the budget does not
-    cover.
-    """
+    """Refuse, before any call, a starting query that cannot be asked or paid for."""
     refusal = pilot.refusal(start)
     if refusal:
         raise UsageError(f"the starting query cannot be used: {refusal}")
@@ -344,6 +328,6 @@ def require_start(pilot: Pilot, start: str) -> None:
     if needed > pilot.budget.limit:
         raise UsageError(
             f"max_calls is {pilot.budget.limit}, and scoring the starting query alone takes "
-            f"{needed} model calls; "
-            "use more calls (--max-calls) or fewer pilot pairs (--pilot-pairs)."
+            f"{needed} model calls; use more calls (--max-calls) or fewer pilot pairs "
+            "(--pilot-pairs)."
         )

@@ -17,7 +17,7 @@ from leakbound.models import Complete, Model, require
 from leakbound.models.content import text_only
 from leakbound_lab.tuning.pilot import PERFECT, SPENT, Metered, OutOfCalls, PairOutcome, Pilot
 from leakbound_lab.tuning.streams import search_seed
-from leakbound_lab.tuning.words import REFLECTION
+from leakbound_lab.tuning.words import words_for
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -118,16 +118,19 @@ class _Adapter:
 
     def _records(self, text: str, place: int, found: PairOutcome) -> list[dict[str, str]]:
         (pair,) = self.pilot.asked(text, [place])
-        there = (
-            ("stood in the examples", pair.asked.member),
-            ("did not stand in them", pair.asked.nonmember),
+        asked = pair.asked
+        said = (
+            (f"one that holds {asked.target!r}", "one without it")
+            if asked.target
+            else (repr(asked.member), repr(asked.nonmember))
         )
+        there = zip(("stood in the examples", "did not stand in them"), said, strict=True)
         return [
             {
-                "Question": text_only(pair.asked.query.text, "tuning"),
+                "Question": text_only(asked.query.text, "tuning"),
                 "Reply": reply or "(nothing)",
                 "Feedback": (
-                    f"The text {context}; the right answer is {answer!r}. "
+                    f"The text {context}; the right answer is {answer}. "
                     f"The reply was {_how(right)}."
                 ),
             }
@@ -189,7 +192,7 @@ def search_by_reflection(pilot: Pilot, start: str, model: Model, tokens: int) ->
             valset=places,
             adapter=adapter,
             reflection_lm=stop.guard(Reflection(model, pilot, tokens)),
-            reflection_prompt_template=REFLECTION,
+            reflection_prompt_template=words_for(pilot.prepared.spec.attack.query)[1],
             reflection_minibatch_size=min(MINIBATCH, len(places)),
             stop_callbacks=stop,
             logger=_Silent(),

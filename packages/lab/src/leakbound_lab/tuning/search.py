@@ -19,23 +19,22 @@ from leakbound.api.audits import require_relation
 from leakbound.api.decisions import keys_and_objects
 from leakbound.api.kinds import require_path
 from leakbound.api.parameters import AuditParameters, Rows, UserSystem
-from leakbound.attacks import QUERIES, AuditQuery, GivenQuery, IfThenExplicit, templates
 from leakbound.auditing.collect.runners import pace
+from leakbound.auditing.one_run import prepare_one_run
 from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.prepare.rows import load_data
 from leakbound.auditing.spec.audit_spec import AuditSpec, make_spec
 from leakbound.auditing.store.folder import run_id, write_private
 from leakbound.errors import StoreError, UsageError, reason_of
 from leakbound.models import Complete, Endpoint, Model
 from leakbound.models.address import open_shared
-from leakbound.systems import CallOptions, SystemMechanism
-from leakbound.tasks import Context
+from leakbound.models.content import Content
+from leakbound.systems import CallOptions
 from leakbound_lab.tuning.accuracy import outputs_each, pilot_score
 from leakbound_lab.tuning.pilot import PERFECT, SPENT, OutOfCalls, Pilot, require_start
 from leakbound_lab.tuning.reflect import TOKENS, require_gepa, search_by_reflection
-from leakbound_lab.tuning.words import REWRITES
+from leakbound_lab.tuning.words import first_text, place_of, with_wording, words_for
 
 NONE = "none"
 IRRELEVANT = {
@@ -49,6 +48,7 @@ IRRELEVANT = {
     "assume_false_alarm",
     "store_text",
 }  # what changes neither a question nor what the pilot reads of a release
+ONE_RUN_ONLY = ("canaries", "claim_for", "threshold")  # what a session has not, or of another kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +80,6 @@ class Tuned:
         return "unknown"
 
 
-def first_text(spec: AuditSpec) -> str:
-    """The query that a spec asks, as a wording to start from; else the membership query."""
-    wording = spec.attack.query.options.get("text", "")
-    if _asks(spec, GivenQuery) and wording:
-        return str(wording)
-    return templates.IF_THEN if _asks(spec, IfThenExplicit) else templates.MEMBERSHIP
-
-
-def _asks(spec: AuditSpec, kind: type[AuditQuery]) -> bool:
-    """Is the query of a spec of this class?"""
-    name = spec.attack.query.kind
-    return name in QUERIES and QUERIES[name] is kind
-
-
 def open_pilot(
     spec: AuditSpec,
     start: str,
@@ -102,28 +88,25 @@ def open_pilot(
     out: Path,
     reflection: str = NONE,
     reflection_tokens: int = TOKENS,
-    model: Model | None = None,
-    system: SystemMechanism | None = None,
-    rows: Context | None = None,
     endpoint: Endpoint | None = None,
     handed: Handed | None = None,
     calls: CallOptions | None = None,
 ) -> Pilot:
-    """The pilot of an audit, checked; whatever can be known to be wrong is refused before the first
-    model call.
-    """
+    """The pilot of an audit; whatever can be known to be wrong is refused before any model call."""
     whole("pilot_pairs", pairs)
     whole("max_calls", max_calls)
     whole("reflection_tokens", reflection_tokens)
-    if "{canary}" not in start:
+    place = "{" + place_of(spec.attack.query) + "}"
+    if place not in start:
         raise UsageError(
-            "the starting query must hold {canary}; give a text that holds it with --start."
+            f"the starting query must hold {place}; give a text that holds it with --start."
         )
-    asked = make_spec({**spec.flat(), "rows": spec.design.rows, "query": _give(spec, start)})
-    given = handed or Handed(model=model, mechanism=system, rows=rows)
+    given = handed or Handed()
+    asked, planted = _with_trials(spec, given)
+    wanted = with_wording(spec.attack.query, start).to_config()
+    asked = make_spec({**asked.flat(), "rows": spec.design.rows, "query": wanted})
     prepared = prepare(asked, handed=given, opener=partial(open_models, endpoint=endpoint))
     prepared = pace(prepared, calls)
-    data = load_data(asked.design)[0] if given.rows is None else given.rows
     kept = {key: value for key, value in asked.flat().items() if key not in IRRELEVANT}
     identity = {
         "spec": kept,
@@ -135,19 +118,20 @@ def open_pilot(
         "model": prepared.model.fingerprint,
         "version": __version__,
     }
-    pilot = Pilot(prepared, data, pairs, max_calls, out / run_id("tune", identity))
+    pilot = Pilot(prepared, pairs, max_calls, out / run_id("tune", identity), planted)
     require_start(pilot, start)
     return pilot
 
 
-def _give(spec: AuditSpec, text: str) -> dict[str, object]:
-    """The query 'given' with this wording; whose answers it asks for stays as it was."""
-    return {"kind": "given", "text": text, "labelled": asks_labels(spec)}
-
-
-def asks_labels(spec: AuditSpec) -> bool:
-    """Does the spec's query ask for labels of the data, not for yes and no?"""
-    return bool(spec.attack.query.options.get("labelled", False))
+def _with_trials(spec: AuditSpec, given: Handed) -> tuple[AuditSpec, set[Content]]:
+    """The spec of the pilot, and canaries that it must not plant: one run has no paired trials, so
+    that of its store are sessions with one canary each."""
+    if spec.design.layout != "one_run":
+        return spec, set()
+    one = prepare_one_run(spec, handed=given)
+    unused = {key: AuditSpec().flat()[key] for key in ONE_RUN_ONLY}
+    flat = {**spec.flat(), "rows": spec.design.rows, **unused, "layout": "session"}
+    return make_spec(flat), {planted.record.input for planted in one.design.every}
 
 
 def tune_spec(
@@ -159,9 +143,6 @@ def tune_spec(
     reflection: str | Model | None = None,
     reflection_tokens: int = TOKENS,
     out: Path = Path("runs"),
-    model: Model | None = None,
-    system: SystemMechanism | None = None,
-    rows: Context | None = None,
     tell: Callable[[str], None] = lambda line: None,
     endpoint: Endpoint | None = None,
     handed: Handed | None = None,
@@ -173,26 +154,14 @@ def tune_spec(
     audited model itself. It reads the canaries of the pilot pairs, which may be private text, and
     what was replied to them. reflection_tokens: of its replies, at most.
     endpoint: where openai/... models are. calls: how a system is called. handed: objects that the
-    spec does not name, in place of model, system and rows.
+    spec does not name.
     """
     name = reflection if isinstance(reflection, str) else getattr(reflection, "name", "")
     if name != NONE:
         require_gepa()
-    text = start or first_text(spec)
+    text = start or first_text(spec.attack.query)
     pilot = open_pilot(
-        spec,
-        text,
-        pairs,
-        max_calls,
-        out,
-        name,
-        reflection_tokens,
-        model,
-        system,
-        rows,
-        endpoint,
-        handed,
-        calls,
+        spec, text, pairs, max_calls, out, name, reflection_tokens, endpoint, handed, calls
     )
     reflector = _reflector(reflection, pilot.prepared, endpoint)
     tell(_title(pilot, reflector))
@@ -268,8 +237,7 @@ def _reflector(
     if found is prepared.model and not (prepared.mechanism.needs and Complete in found.supports):
         raise UsageError(
             f"{prepared.mechanism.name} has no language model that could reflect; name one with "
-            "--reflection-model, or use "
-            "--reflection-model none."
+            "--reflection-model, or use --reflection-model none."
         )
     return found
 
@@ -300,10 +268,11 @@ def _search(
 
 
 def _search_by_rewrites(pilot: Pilot, tell: Callable[[str], None]) -> str:
-    for number, text in enumerate(REWRITES, 1):
+    texts, _ = words_for(pilot.prepared.spec.attack.query)
+    for number, text in enumerate(texts, 1):
         if pilot.perfect():
             return PERFECT
-        tell(_line(f"rewrite {number} of {len(REWRITES)}", pilot.accuracy(text), pilot))
+        tell(_line(f"rewrite {number} of {len(texts)}", pilot.accuracy(text), pilot))
     return "all rewrites were tried"
 
 
@@ -319,55 +288,32 @@ def _result(pilot: Pilot, start: str, ended: str, reflector: Model | None) -> Tu
     if start not in scored:
         raise UsageError(
             f"the budget of {pilot.budget.limit} calls ran out before the starting query was "
-            "scored; use more calls "
-            "(--max-calls) or fewer pilot pairs (--pilot-pairs). What was asked is kept, and not "
-            "asked again."
+            "scored; use more calls (--max-calls) or fewer pilot pairs (--pilot-pairs). What was "
+            "asked is kept, and not asked again."
         )
     best = max(scored, key=lambda text: scored[text])
+    name = reflector.name if reflector else NONE
     return Tuned(
-        start,
-        best,
-        scored[start],
-        scored[best],
-        scored,
-        pilot.refused(),
-        pilot.budget.spent,
-        pilot.budget.limit,
-        len(pilot.pairs),
-        ended,
-        reflector.name if reflector else NONE,
-        pilot.prepared,
+        start, best, scored[start], scored[best], scored, pilot.refused(), pilot.budget.spent,
+        pilot.budget.limit, len(pilot.pairs), ended, name, pilot.prepared,
         pilot.journal.path.parent,
-    )
+    )  # fmt: skip
 
 
 def attack_file(tuned: Tuned) -> str:
     """The tuned query as configuration of an audit, under a header that says how it was found."""
     spec = tuned.prepared.spec
-    query: dict[str, object] = {"kind": "given", "text": tuned.best}
-    values: dict[str, object] = {
-        "query": {**query, "labelled": True} if asks_labels(spec) else query
-    }
-    header = [
-        (
-            f"A query tuned by leakbound {__version__} on {tuned.prepared.mechanism.name} "
-            "with "
-            f"{tuned.prepared.model.name}."
-        ),
-        f"Pilot accuracy before: {tuned.before:.3f}, after: {tuned.after:.3f} ({tuned.pairs} "
-        "pilot pairs, the best of "
-        f"{len(tuned.scored)} queries, so too high for what it is worth).",
-        (
-            f"Calls spent: {tuned.calls} of {tuned.max_calls}; cost: {tuned.cost}. Reflection "
-            "model: "
-            f"{tuned.reflection}."
-        ),
-        (
-            f"Seed: {spec.design.seed}. An audit of this seed with at most {spec.design.pairs} "
-            "pairs shares no "
-            "random stream and no canary with it."
-        ),
-    ]
+    values = {"query": with_wording(spec.attack.query, tuned.best).to_config()}
+    audited, model = tuned.prepared.mechanism.name, tuned.prepared.model.name
+    header = (
+        f"A query tuned by leakbound {__version__} on {audited} with {model}.",
+        f"Pilot accuracy before: {tuned.before:.3f}, after: {tuned.after:.3f} ({tuned.pairs} pilot "
+        f"pairs, the best of {len(tuned.scored)} queries, so too high for what it is worth).",
+        f"Calls spent: {tuned.calls} of {tuned.max_calls}; cost: {tuned.cost}. Reflection model: "
+        f"{tuned.reflection}.",
+        f"Seed: {spec.design.seed}. An audit of this seed with at most {spec.design.pairs} pairs "
+        "shares no random stream and no canary with it.",
+    )
     told = "".join(f"# {' '.join(line.split())}\n" for line in header)
     return told + str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=1000))
 

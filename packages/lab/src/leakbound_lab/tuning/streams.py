@@ -5,24 +5,20 @@ its own pairs of contexts, which share no seed and no canary with the audit they
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from leakbound.auditing.design.pairs import Pair, design
 from leakbound.auditing.design.seeds import Purpose, generator
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.errors import UsageError
-from leakbound.tasks import Context
+from leakbound.models.content import Content
 
 RELEASING: tuple[Purpose, ...] = ("release", "simulate", "pilot")
-LOOKED_AT = (
-    64  # times as many pairs are drawn at most, to find canaries that the audit does not use
-)
+LOOKED_AT = 64  # times as many pairs are drawn at most, for canaries that the audit does not use
 
 
 def tuning_root(seed: int) -> int:
-    """The root of all randomness of tuning, drawn from the tuning stream of the audit's own root
-    seed.
-    """
+    """The root of all randomness of tuning, from the tuning stream of the audit's root seed."""
     return int(generator(seed, "tuning", 0).integers(1 << 62))
 
 
@@ -31,35 +27,33 @@ def search_seed(seed: int) -> int:
     return int(generator(seed, "tuning", 1).integers(1 << 31))
 
 
-def draw_pairs(prepared: Prepared, rows: Context, count: int) -> tuple[Pair, ...]:
+def draw_pairs(prepared: Prepared, count: int, planted: Iterable[Content] = ()) -> tuple[Pair, ...]:
     """`count` pairs for tuning, as the audit draws its own but from the tuning stream and with
-    canaries it does not use.
+    canaries that neither its pairs nor `planted` hold.
     """
-    spec = prepared.spec
+    spec, pairs = prepared.spec, prepared.pairs
     if spec.attack.canary.kind == "given":
         raise UsageError(
             "the canary 'given' is the same text in the tuning and in the audit, and the two must "
-            "share none; "
-            "tune with --canary hex, then audit with the canary 'given' and the tuned query."
+            "share none; tune with --canary hex, then audit with the canary 'given' and the tuned "
+            "query."
         )
-    root, used = tuning_root(spec.design.seed), {pair.canary.input for pair in prepared.pairs}
+    root, used = tuning_root(spec.design.seed), {*planted, *(one.canary.input for one in pairs)}
     size = count
     while size <= LOOKED_AT * count:
         drawn = design(
-            rows, prepared.task, prepared.attack, size, spec.design.shots, root,
-            copies=prepared.pairs.copies,
+            pairs.rows, pairs.task, pairs.attack, size, pairs.shots, root, copies=pairs.copies,
+            beside=pairs.beside,
         )  # fmt: skip
         fresh = [pair for pair in drawn if pair.canary.input not in used][:count]
         if len(fresh) == count:
-            require_disjoint(spec.design.seed, root, fresh, prepared.pairs)
+            require_disjoint(spec.design.seed, root, fresh, pairs)
             return tuple(fresh)
         size *= 2
     raise UsageError(
         f"there are too few canaries of the kind {spec.attack.canary.kind!r} for {count} pilot "
-        "pairs that "
-        "share none with the audit's "
-        f"{len(prepared.pairs)} pairs; use fewer pairs (--pairs, --pilot-pairs), more data, or "
-        "--canary hex."
+        f"pairs that share none with the {len(used)} of the audit; use fewer pairs (--pairs, "
+        "--pilot-pairs), more data, or --canary hex."
     )
 
 
@@ -70,9 +64,8 @@ def require_disjoint(seed: int, root: int, tuning: Sequence[Pair], audit: Sequen
     if shared or canaries:
         raise UsageError(
             f"the tuning and the audit of seed {seed} would share {len(shared)} random streams "
-            f"and {len(canaries)} "
-            "canaries; they must share none, or the audit would test what it was tuned on. Use "
-            "another --seed."
+            f"and {len(canaries)} canaries; they must share none, or the audit would test "
+            "what it was tuned on. Use another --seed."
         )
 
 

@@ -107,18 +107,12 @@ def _describe(tuned: Tuned, save: Path) -> str:
     return "\n".join(
         [
             f"Pilot accuracy {tuned.before:.3f} before, {tuned.after:.3f} after{gain}",
-            (
-                f"  {len(tuned.scored)} {'query' if len(tuned.scored) == 1 else 'queries'} scored "
-                "on "
-                f"{tuned.pairs} pilot pairs, {tuned.refused} refused; ended: {tuned.ended}"
-            ),
+            f"  {len(tuned.scored)} {'query' if len(tuned.scored) == 1 else 'queries'} scored on "
+            f"{tuned.pairs} pilot pairs, {tuned.refused} refused; ended: {tuned.ended}",
             f"  {tuned.calls} of {tuned.max_calls} model calls spent (cost: {tuned.cost})",
             f"  Query: {tuned.best}",
             f"  Attack file: {save}",
-            (
-                f"  Next: leakbound audit --config {save}, with the same --seed and the other "
-                "options "
-                "of this command"
-            ),
+            f"  Next: leakbound audit --config {save}, with the same --seed and the other options "
+            "of this command",
         ]
     )

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from leakbound.auditing import AuditResult
+from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.result.assemble import REFUSES_ALL
 from leakbound.mechanisms import FewShot, ZeroShot
 from leakbound.stats import accuracy_bound, accuracy_log_odds, cut
@@ -124,7 +125,7 @@ def tuned_query(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredVa
     pairs = context.scale.pairs
     found = tune_spec(
         context.spec(audit), max_calls=100 * pairs, pairs=max(2, pairs // 4), reflection="none",
-        out=context.out / "runs", model=context.model(), tell=context.report,
+        out=context.out / "runs", handed=Handed(model=context.model()), tell=context.report,
     )  # fmt: skip
     for setting, accuracy in (("before", found.before), ("after", found.after)):
         yield percent(setting, Quantity.PILOT_ACCURACY, accuracy)
