@@ -211,13 +211,9 @@ class Score(Protocol):
         return self.levels(voters)
 
     def chances(
-        self,
-        law: OutputDistribution,
-        outputs: Outputs,
-        rendered: RenderedQuery,
-        answers: tuple[str, ...],
-        levels: Floats,
-    ) -> Floats | None:
+        self, law: OutputDistribution, outputs: Outputs, rendered: RenderedQuery,
+        answers: tuple[str, ...], levels: Floats,
+    ) -> Floats | None:  # fmt: skip
         """(K,) exact chances that the score of an output is at or above each level.
 
         By default those of a mechanism that chooses among finitely many outputs. None where they

@@ -67,13 +67,9 @@ class PredictedMember(_Indicator):
         return np.asarray(outputs.answers == answers.index(rendered.member), float)
 
     def chances(
-        self,
-        law: OutputDistribution,
-        outputs: Outputs,
-        rendered: RenderedQuery,
-        answers: tuple[str, ...],
-        levels: Floats,
-    ) -> Floats | None:
+        self, law: OutputDistribution, outputs: Outputs, rendered: RenderedQuery,
+        answers: tuple[str, ...], levels: Floats,
+    ) -> Floats | None:  # fmt: skip
         """(K,) chances that the member answer is released, where the largest noisy vote is."""
         if not isinstance(law, GaussianLaw | DiscreteGaussianLaw):
             return Score.chances(self, law, outputs, rendered, answers, levels)
@@ -138,13 +134,9 @@ class LabelMargin(_Margin):
         return np.asarray(noisy[:, member] - others.max(1))
 
     def chances(
-        self,
-        law: OutputDistribution,
-        outputs: Outputs,
-        rendered: RenderedQuery,
-        answers: tuple[str, ...],
-        levels: Floats,
-    ) -> Floats | None:
+        self, law: OutputDistribution, outputs: Outputs, rendered: RenderedQuery,
+        answers: tuple[str, ...], levels: Floats,
+    ) -> Floats | None:  # fmt: skip
         """(K,) chances of the difference of two noisy votes, or of one and the best other one."""
         if not isinstance(law, GaussianLaw | DiscreteGaussianLaw):
             return None
@@ -215,13 +207,9 @@ class DistanceGap(_Margin):
         return np.asarray(np.min(gaps, 0))
 
     def chances(
-        self,
-        law: OutputDistribution,
-        outputs: Outputs,
-        rendered: RenderedQuery,
-        answers: tuple[str, ...],
-        levels: Floats,
-    ) -> Floats | None:
+        self, law: OutputDistribution, outputs: Outputs, rendered: RenderedQuery,
+        answers: tuple[str, ...], levels: Floats,
+    ) -> Floats | None:  # fmt: skip
         """(K,) chances of the gap to one other answer; of several, they are simulated."""
         if outputs.points is None or rendered.nonmember is None:
             return None
@@ -288,13 +276,9 @@ class ReferenceDirection(Score):
         return np.asarray(outputs.noisy @ np.asarray(self.direction) - self.centre)
 
     def chances(
-        self,
-        law: OutputDistribution,
-        outputs: Outputs,
-        rendered: RenderedQuery,
-        answers: tuple[str, ...],
-        levels: Floats,
-    ) -> Floats | None:
+        self, law: OutputDistribution, outputs: Outputs, rendered: RenderedQuery,
+        answers: tuple[str, ...], levels: Floats,
+    ) -> Floats | None:  # fmt: skip
         if not self.direction or not isinstance(law, GaussianLaw):
             return None
         return law.linear_chances(np.asarray(self.direction), self.centre, levels)

@@ -50,8 +50,7 @@ def merge(
         if _identity(manifest) != _identity(manifests[0]):
             raise StoreError(
                 f"{str(folder)!r} is not of the same run as {str(folders[0])!r}: "
-                f"{_difference(manifests[0], manifest)} differs. "
-                "Merge shards of one command only."
+                f"{_difference(manifests[0], manifest)} differs. Merge shards of one command only."
             )
     manifest = manifests[0]
     # the parameters as they were given: a claim that nobody stated is left to its default
@@ -71,9 +70,8 @@ def merge(
         key: manifest[key] for key in prepared.identity
     }:
         raise StoreError(
-            f"the run's {_difference(manifest, {**prepared.manifest})} is not what it was when "
-            "the shards were collected; bring its "
-            "data, system and version of leakbound back."
+            f"the run's {_difference(manifest, {**prepared.manifest})} is not what it was when the "
+            "shards were collected; bring its data, system and version of leakbound back."
         )
     shards = [RunStore(folder, manifest) for folder in folders]  # before anything is written
     joined = RunStore(prepared.folder(out), prepared.manifest)
@@ -167,9 +165,8 @@ def _require_whole(asked: CollectionPlan, store: RunStore) -> None:
     names = sorted({first // asked.size % total + 1 if first >= 0 else 1 for first in missing})
     shards = " and ".join(f"{name}/{total}" for name in names)
     raise StoreError(
-        f"{len(missing)} of {len(asked.batches())} batches are missing, of shard {shards}; "
-        "collect it to its end "
-        f"(audit --shard {names[0]}/{total}), then merge again with its folder."
+        f"{len(missing)} of {len(asked.batches())} batches are missing, of shard {shards}; collect "
+        f"it to its end (audit --shard {names[0]}/{total}), then merge again with its folder."
     )
 
 

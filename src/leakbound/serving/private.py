@@ -37,6 +37,7 @@ from leakbound.tasks import (
     as_context,
     require_mechanism,
 )
+from leakbound.utility.at_best import at_best
 
 LONGEST = 1000  # bytes of a query: a long paragraph, and little of any model's window
 # texts that tokenizers split into few or into many tokens per byte
@@ -169,6 +170,13 @@ class PrivateICL:
     def state(self) -> BudgetState:
         """The answers given from this data set, and what remains of its budget."""
         return self.ledger.state(self.dataset)
+
+    def at_best(self) -> float | None:
+        """`utility.at_best` of this service; None of a system, and of what adds no noise."""
+        cost = self.mechanism.cost(self.task, Query("-"))
+        if self.mechanism.application is not None or isinstance(cost, NonPrivate):
+            return None
+        return at_best(self.mechanism, self.task, len(self._context), self.ledger.delta)
 
     def check(self, query: str | Query) -> Query:
         """Return the query if it can be answered. This is free and uses no private row.

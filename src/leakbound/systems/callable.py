@@ -106,9 +106,8 @@ def answerer(thing: object, name: str, options: Mapping[str, object] | None = No
     if not found:
         kind = "None" if made is None else f"an object of the class {type(made).__name__}"
         raise TargetError(
-            f"the system {name!r} is {kind}, which cannot be called; it must be callable, "
-            "or have a method answer(context, query) or open(context), or one of "
-            f"{', '.join(METHODS[1:])}."
+            f"the system {name!r} is {kind}, which cannot be called; it must be callable, or have "
+            f"a method answer(context, query) or open(context), or one of {', '.join(METHODS[1:])}."
         )
     method, call = found[0]
     where = "" if method in ("", "answer") else f" in its method {method}"

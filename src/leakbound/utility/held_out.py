@@ -53,49 +53,33 @@ class HeldOut:
         return mechanism.collect(self.task, self.jobs, self.draws, Distinct(model))
 
     def value(
-        self,
-        mechanism: Mechanism,
-        aggregate: Sequence[Aggregate],
-        model: Model,
+        self, mechanism: Mechanism, aggregate: Sequence[Aggregate], model: Model,
         rng: np.random.Generator,
-    ) -> float:
+    ) -> float:  # fmt: skip
         """`accuracy` where answers are labels, else `rouge`: a number in [0, 1]."""
-        return (
-            self.accuracy(mechanism, aggregate, rng)
-            if self.task.labels
-            else self.rouge(mechanism, aggregate, model, rng)
-        )
+        if self.task.labels:
+            return self.accuracy(mechanism, aggregate, rng)
+        return self.rouge(mechanism, aggregate, model, rng)
 
     def accuracy(
         self, mechanism: Mechanism, aggregate: Sequence[Aggregate], rng: np.random.Generator
     ) -> float:
         """Expected share of right answers, in [0, 1], over 400 outputs per query."""
-        hits = [
-            (
-                np.asarray(mechanism.release(one, DRAWS, rng).answers)
-                == self.task.labels.index(label)
-            ).mean()
-            for one, label in zip(aggregate, self.truth, strict=True)
-        ]
-        return float(np.mean(hits))
+        said = [mechanism.release(one, DRAWS, rng).answers for one in aggregate]
+        right = [self.task.labels.index(label) for label in self.truth]
+        return float(np.mean(np.array(said) == np.array(right)[:, None]))
 
     def rouge(
-        self,
-        mechanism: Mechanism,
-        aggregate: Sequence[Aggregate],
-        model: Model,
+        self, mechanism: Mechanism, aggregate: Sequence[Aggregate], model: Model,
         rng: np.random.Generator,
-    ) -> float:
+    ) -> float:  # fmt: skip
         """Mean ROUGE-L F1, in [0, 1], of one released text per query; the model may decode it."""
         texts = [
             mechanism.decode(self.task, job.query, mechanism.release(one, 1, rng), model)[0]
             for job, one in zip(self.jobs, aggregate, strict=True)
         ]
-        return float(
-            np.mean(
-                [rouge(t, text)["rougeL"].f1 for t, text in zip(self.truth, texts, strict=True)]
-            )
-        )
+        each = zip(self.truth, texts, strict=True)
+        return float(np.mean([rouge(true, text)["rougeL"].f1 for true, text in each]))
 
 
 def draw_held_out(

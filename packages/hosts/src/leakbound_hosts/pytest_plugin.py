@@ -171,8 +171,7 @@ class PrivacyAudit:
         )
         pytest.fail(
             f"{why}, and a test calls no system or model by itself; collect trials once with: "
-            f"{collect}. They are kept in {folder}; delete "
-            "what is there to begin anew.",
+            f"{collect}. They are kept in {folder}; delete what is there to begin anew.",
             pytrace=False,
         )
 

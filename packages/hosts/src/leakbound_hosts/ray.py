@@ -152,8 +152,7 @@ def connected(cluster: RayCluster) -> Iterator[None]:
     except (ConnectionError, RuntimeError, ValueError, OSError, OverflowError) as error:
         raise TargetError(
             f"the Ray cluster {cluster.address!r} cannot be reached ({type(error).__name__}); "
-            "start one with `ray start --head`, or "
-            "use --ray local."
+            "start one with `ray start --head`, or use --ray local."
         ) from None
     try:
         yield
@@ -306,9 +305,8 @@ def _tool(
     if (_source(mechanism), model.fingerprint) != wanted:
         raise TargetError(
             f"a worker has another {spec.system.address or spec.system.model} than the process "
-            "that asks; every "
-            "machine of the cluster needs the same "
-            "files at the same place, and models and systems must have an address."
+            "that asks; every machine of the cluster needs the same files at the same place, and "
+            "models and systems must have an address."
         )
     task, pairs, size, keep_text, controls, late, others = asked
     if application := mechanism.application:

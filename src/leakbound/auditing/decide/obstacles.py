@@ -123,9 +123,8 @@ def only_in_bulk(attack: Attack, controls: ControlCheck, shown: bool) -> Iterato
         "the attack sees contexts that are full of the canary, and a single canary not at all or "
         f"too rarely: neither {controls.pairs} control contexts with one nor the paired trials "
         f"clearly scored higher (p = {controls.single or 1.0:.2g}; trials count from a difference "
-        f"of {CHANGE:.0%} on), so it could miss a leak of single "
-        f"records. Try {other} (a search index finds no document by a part of a word), or ask more "
-        "--controls.",
+        f"of {CHANGE:.0%} on), so it could miss a leak of single records. Try {other} (a search "
+        "index finds no document by a part of a word), or ask more --controls.",
     )
 
 

@@ -121,10 +121,9 @@ def _reject(prepared: PreparedOneRun, claim: Claim, bound: Estimate) -> Iterator
     if epsilon > stated * (1 + ROUNDING):
         shown, limit = beside(epsilon, stated)
         yield (
-            f"the bound {shown} of the whole run exceeds epsilon {limit} at delta "
-            f"{claim.delta:g}, which the declared guarantee ({prepared.cost.describe()}) states "
-            f"for {prepared.answers} answers: the implementation does not satisfy its own "
-            "guarantee."
+            f"the bound {shown} of the whole run exceeds epsilon {limit} at delta {claim.delta:g}, "
+            f"which the declared guarantee ({prepared.cost.describe()}) states for "
+            f"{prepared.answers} answers: the implementation does not satisfy its own guarantee."
         )
 
 

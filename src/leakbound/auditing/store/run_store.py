@@ -216,8 +216,7 @@ class RunStore:
                 if found := db.execute(query).fetchone():
                     raise StoreError(
                         f"{str(other.folder)!r} and {str(self.folder)!r} both hold pair "
-                        f"{found[0]}, with different answers; "
-                        "leave one of them out."
+                        f"{found[0]}, with different answers; leave one of them out."
                     )
             db.execute("INSERT OR IGNORE INTO shards SELECT * FROM other.shards")
             chain.note_looks(

@@ -94,8 +94,7 @@ class CollectOptions:
         ):
             raise UsageError(
                 "--max-cost and --max-minutes are kept by one process, and every worker of a "
-                "cluster is one; leave --ray out, "
-                "and use more --connections."
+                "cluster is one; leave --ray out, and use more --connections."
             )
 
     def require_one_process(self) -> None:

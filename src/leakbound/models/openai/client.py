@@ -192,8 +192,7 @@ class Client:
         most, urls = self._errors.kinds.most_common(), " and ".join(self._endpoint.urls)
         raise TargetError(
             f"{urls} fails too often: of the last requests, after {self._endpoint.retries} retries "
-            "each: "
-            f"{', '.join(f'{kind} ({count})' for kind, count in most)}. What was finished is "
+            f"each: {', '.join(f'{kind} ({count})' for kind, count in most)}. What was finished is "
             "kept; run the same command when it works again."
         )
 

@@ -113,9 +113,8 @@ def setup_sentence(result: AuditResult) -> str:
     """What was tried."""
     attack, counts = result.attack, result.counts
     return (
-        f"{_trials(result)}; query {attack['query']}, "
-        f"score {attack['score']} ({ACCESS[attack['access']]}); "
-        f"{counts['model_calls']} model calls.{result.reused}"
+        f"{_trials(result)}; query {attack['query']}, score {attack['score']} "
+        f"({ACCESS[attack['access']]}); {counts['model_calls']} model calls.{result.reused}"
     )
 
 
@@ -158,9 +157,8 @@ def channels_sentence(result: AuditResult) -> str:
         return ""
     one = result.channels[0].bound.confidence or 0.0
     return (
-        f"The verdict is that of all channels together, by the mean of their e-values. Each line "
-        f"has {one:.2%} confidence, so that all hold together with "
-        f"{result.bound.confidence:.0%}."
+        "The verdict is that of all channels together, by the mean of their e-values. Each line "
+        f"has {one:.2%} confidence, so that all hold together with {result.bound.confidence:.0%}."
     )
 
 

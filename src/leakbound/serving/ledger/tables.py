@@ -132,9 +132,8 @@ def add_answer(
 ) -> tuple[int, str]:
     """Store an answer, and charge its data set."""
     db.run(
-        "INSERT INTO leakbound_datasets VALUES (?, 1, ?) ON CONFLICT (name) DO UPDATE SET "
-        "answers = leakbound_datasets.answers + 1, "
-        "spent = leakbound_datasets.spent + excluded.spent",
+        "INSERT INTO leakbound_datasets VALUES (?, 1, ?) ON CONFLICT (name) DO UPDATE SET answers "
+        "= leakbound_datasets.answers + 1, spent = leakbound_datasets.spent + excluded.spent",
         (name, price),
     )
     number, tag = head(db) + 1, secrets.token_hex(8)

@@ -26,6 +26,7 @@ from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.private import require_unlimited
 from leakbound.tasks import Context, Task
+from leakbound.utility.at_best import guesses
 
 ANSWER_KEYS = {
     "config", "assignments", "address", "mechanism", "model", "embedder",
@@ -44,6 +45,7 @@ MEANINGS = {
 }
 
 
+LITTLE = 0.25  # of the way from guessing to certainty: answers hardly depend on the rows
 BUDGET_OPTIONS = together(
     option(
         "--budget",
@@ -193,9 +195,11 @@ def command(
     with 5, and releases nothing, when the budget is exhausted. Each record has one budget,
     which reordering, adding or dropping rows does not change.
     """
-    answer = open_private(
+    served = open_private(
         config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
-    ).answer(query)
+    )
+    say_at_best(served)
+    answer = served.answer(query)
     say(answer.text)
     if not answer.answered:
         click.echo("no answer: what the partitions gave names none; it costs the same.", err=True)
@@ -203,6 +207,21 @@ def command(
     click.echo(f"manifest: {answer.manifest}", err=True)
     emit(answer)
     return 0
+
+
+def say_at_best(served: PrivateICL) -> None:
+    """Say what to expect, before anything is spent."""
+    share = None if is_quiet() else served.at_best()
+    if share is None:
+        return
+    what = "answers" if served.task.labels else "words of a free answer"
+    chance = 1 / guesses(served.task)
+    little = "; they hardly depend on the rows" * (share < chance + LITTLE * (1 - chance))
+    say(
+        f"Expect at most {share:.0%} right {what}, even where the rows make the model sure "
+        f"({chance:.0%} by guessing){little}.",
+        err=True,
+    )
 
 
 def _describe(answer: Answer) -> str:

@@ -19,7 +19,12 @@ from leakbound.cli.options.ledger import Accounts
 from leakbound.cli.screen.help_pages import COUNT, PATH, RealRange, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet
 from leakbound.cli.screen.terminal import say
-from leakbound.cli.verbs.protect.answer import answer_options, load_private, open_private
+from leakbound.cli.verbs.protect.answer import (
+    answer_options,
+    load_private,
+    open_private,
+    say_at_best,
+)
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.privacy import Guarantee
@@ -251,6 +256,7 @@ def _banner(private: PrivateICL, tenants: Tenants | None) -> None:
     one = _up(price.epsilon(ledger.delta))
     say(f"One answer of {private.mechanism.name} costs ε = {one:g} at δ = {ledger.delta:g}. "
         f"{ledger.describe(price, private.dataset)}", err=True)  # fmt: skip
+    say_at_best(private)
     if groups := _groups(private.mechanism):
         say(f"To audit what is served: leakbound audit --mechanism {private.mechanism.name}:"
             f"{groups}, and the same --shots and --epsilon.", err=True)  # fmt: skip

@@ -69,8 +69,7 @@ def command(out: Path, pairs: int) -> int:
     click.echo(comparison_table(records))
     click.echo(
         f"{len(guilty)} of {len(records)} systems violate the claim ε = 1, δ = 1e-05; the "
-        "undefended one "
-        f"{'is among them' if records[0] in guilty else 'is not among them'}."
+        f"undefended one {'is among them' if records[0] in guilty else 'is not among them'}."
     )
     click.echo(f"Report: {report}")
     runs = [
