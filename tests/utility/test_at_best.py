@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
-from pathlib import Path
 
 import pytest
-from commands import cli
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -79,13 +76,3 @@ def test_a_free_answer_at_a_small_epsilon_is_that_without_rows() -> None:
 def test_nothing_is_said_of_what_does_not_answer_as_its_model() -> None:
     mechanism = served("synthetic_shots", 4.0, SIX)  # answers from examples that it makes up
     assert at_best(mechanism, SIX, 20, 1e-5) is None
-
-
-@pytest.mark.process
-def test_it_is_said_before_anything_is_spent(tmp_path: Path) -> None:
-    """A ledger without budget answers nothing, and the sentence stands before its refusal."""
-    ledger = ["--ledger", str(tmp_path / "ledger.db"), "--mechanism", "report_noisy_max"]
-    told = [cli("answer", "my card", *ledger, "--epsilon", "1", "--shots", "20") for _ in range(2)]
-    assert [one.returncode for one in told] == [0, 5]
-    for one in told:
-        assert re.search(r"Expect at most \d+% right answers, even where", one.stderr)
