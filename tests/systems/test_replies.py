@@ -452,3 +452,11 @@ def test_a_clock_of_this_process_shows_ten_milliseconds_and_less_by_chance() -> 
     assert {2, 3} <= steps
     share = sum(round(value / RESOLUTION) == 2 for value in seen) / len(seen)
     assert 0.5 < share < 0.85  # 0.69, by how far it is from 0.03
+
+
+@pytest.mark.parametrize(
+    "answer", [[], {"answer": []}, {"choices": [{"message": {"content": []}}]}]
+)
+def test_a_list_of_nothing_is_an_empty_answer(answer: Any) -> None:
+    """A search without a hit returns one; it was refused as no text."""
+    assert as_reply(answer, "mine").text == ""

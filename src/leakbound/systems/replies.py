@@ -251,7 +251,7 @@ def text_in(answer: object, depth: int = DEPTH) -> object:
             return text_in(part[at], depth - 1)
     if isinstance(answer, list):  # parts of a message; others than text are left
         texts = [text for one in answer if isinstance(text := text_in(one, depth - 1), str)]
-        return "".join(texts) if texts else answer
+        return "".join(texts) if texts or not answer else answer  # an empty list found nothing
     return None if isinstance(answer, Mapping) else answer
 
 
