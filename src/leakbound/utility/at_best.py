@@ -57,8 +57,8 @@ def at_best(mechanism: Mechanism, task: Task, shots: int, delta: float) -> float
     examples makes it sure of each and it knows nothing without them; no model is asked.
 
     Returns:
-        The share in [0, 1], beside 1 of `guesses` by chance; None of a mechanism that would not
-        answer as its model does without noise either.
+        The share in [0, 1], by chance 1 of the labels or of `WORDS`; None of a mechanism that would
+        not answer as its model does without noise either.
 
     Examples:
         >>> from leakbound.mechanisms import ProductOfExperts
@@ -70,11 +70,6 @@ def at_best(mechanism: Mechanism, task: Task, shots: int, delta: float) -> float
     if _share(silent, task, shots) < ENOUGH:
         return None
     return _share(mechanism, task, shots)
-
-
-def guesses(task: Task) -> int:
-    """The number of answers, or of words of a free one, that are chosen among."""
-    return len(task.labels) or WORDS
 
 
 def _share(mechanism: Mechanism, task: Task, shots: int) -> float:

@@ -5,13 +5,12 @@ from leakbound.witness.process import WitnessProcess
 from leakbound.witness.stored import (
     StoredReply,
     mask_reply,
-    quotes_earlier,
     reply_from_json,
     reply_to_json,
     shows_more,
 )
 
 __all__ = [
-    "ReplyFacts", "ReplyFeatures", "StoredReply", "WitnessProcess", "mask_reply", "quotes_earlier",
+    "ReplyFacts", "ReplyFeatures", "StoredReply", "WitnessProcess", "mask_reply",
     "reply_from_json", "reply_to_json", "shows_more",
 ]  # fmt: skip

@@ -125,7 +125,7 @@ class ReplyFacts:
     finish_reason: str | None = None
     tool_calls: tuple[object, ...] = ()
     scores: Mapping[str, float] | None = None
-    earlier: bool | None = None  # whether it quotes a record that its context does not hold
+    quotes: str | None = None  # records of its "context", or of an "other" one
 
     def __repr__(self) -> str:
         return "ReplyFacts(<private>)"
@@ -139,7 +139,7 @@ class ReplyFeatures:
     strings: tuple[str, ...]
     openings: tuple[str, ...]
     scores: Mapping[str, float]
-    earlier: bool = False  # depends on the context, too: no reading of the reply
+    quotes: str | None = None  # depends on the context, too: no reading of the reply
 
 
 def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
@@ -151,7 +151,7 @@ def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
     strings = dict.fromkeys([*_strings(parts, canary), *_tool_strings(reply, tools, canary)])
     openings = tuple(f"opening:{' '.join(words[:2])}" for words in parts.each)
     scores = dict(reply.scores or {})
-    return ReplyFeatures(scalars, tuple(strings), openings, scores, bool(reply.earlier))
+    return ReplyFeatures(scalars, tuple(strings), openings, scores, reply.quotes)
 
 
 def as_features(reply: ReplyFacts | ReplyFeatures, canary: str = "") -> ReplyFeatures:

@@ -53,12 +53,7 @@ def mask_reply(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()
     coarse = numbers_of(reply.text, stored=True)
     each = zip(SCALARS, whole.scalars.tolist(), strict=True)
     scalars = np.array([coarse.get(name, value) for name, value in each])
-    return ReplyFeatures(scalars, _public(whole.strings), (), scores, whole.earlier)
-
-
-def quotes_earlier(reply: StoredReply | None) -> bool:
-    """Whether a reply quotes a record that its context does not hold."""
-    return reply is not None and bool(reply.earlier)
+    return ReplyFeatures(scalars, _public(whole.strings), (), scores, whole.quotes)
 
 
 def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
@@ -107,7 +102,7 @@ def reply_to_json(reply: StoredReply) -> Json:
         "numbers": {name: None if math.isnan(v) else v for name, v in numbers if v != 0},
         "strings": list(reply.strings),
         "scores": dict(reply.scores),
-        **({"earlier": True} if reply.earlier else {}),
+        **({"quotes": reply.quotes} if reply.quotes else {}),
     }
 
 
@@ -117,5 +112,5 @@ def reply_from_json(found: Mapping[str, Any]) -> StoredReply:
     numbers = [found["numbers"].get(name, 0.0) for name in SCALARS]
     scalars = np.array([math.nan if value is None else value for value in numbers], float)
     return ReplyFeatures(
-        scalars, tuple(found["strings"]), (), dict(found["scores"]), found.get("earlier", False)
+        scalars, tuple(found["strings"]), (), dict(found["scores"]), found.get("quotes")
     )

@@ -9,7 +9,7 @@ from functools import partial
 
 from leakbound.attacks import RenderedQuery
 from leakbound.attacks.words import redact
-from leakbound.auditing.collect.earlier import OtherRecords
+from leakbound.auditing.collect.quoted import KnownRecords
 from leakbound.auditing.design.pairs import LATE, OTHERS, Controls, OtherPairs, Pair
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
@@ -46,7 +46,7 @@ class CollectionPlan:
     controls: Sequence[Pair] = ()
     late: Controls | None = None
     others: tuple[OtherPairs, ...] = ()
-    known: OtherRecords | None = field(default=None, compare=False)  # of an application
+    known: KnownRecords | None = field(default=None, compare=False)  # of an application
     _last: dict[int, tuple[Pair, ...]] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -57,7 +57,7 @@ class CollectionPlan:
             prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
             shape.store_text == "all", prepared.controls, prepared.late_controls,
             (*(one.pairs for one in prepared.others), *prepared.repeats),
-            OtherRecords(prepared.pairs.rows) if prepared.mechanism.application else None,
+            KnownRecords(prepared.pairs.rows) if prepared.mechanism.application else None,
         )  # fmt: skip
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:

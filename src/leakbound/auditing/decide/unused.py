@@ -9,6 +9,7 @@ from leakbound.auditing.decide.verdict import Conclusion, Obstacle
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.observe.reply_separation import ChangeTest
+from leakbound.auditing.observe.state_check import FEW, SHARE
 from leakbound.auditing.prepare.others import FAMILIES, LEVEL, MOST, level_of, wanted_change
 from leakbound.auditing.prepare.prepared import attack_name
 from leakbound.stats import Estimate, beside
@@ -21,6 +22,11 @@ UNREAD = (
 FULL = (
     "A context full of canaries was not seen either: check that the system takes such questions, "
     "and answers them from the rows that it is given, and from no others."
+)
+QUOTED = (
+    "{} of {} replies quote a record of their context, in six words or more that no other record "
+    "has, and this attack hardly reaches the one that is tested. Find a query that brings the "
+    "system to quote the canary (leakbound tune), or use more pairs."
 )
 
 
@@ -143,7 +149,10 @@ def concluded(
     above: Estimate | None,
 ) -> Conclusion:  # fmt: skip
     """The conclusion of an audit whose replies show nothing of a single canary, or so little that
-    no bound exceeds the claim."""
+    no bound exceeds the claim. Replies that quote records pass nowhere."""
+    quoting, replies = seen.tally.quotes["context"], 2 * seen.seen
+    if found.verdict == "no_violation" and quoting >= max(FEW, SHARE * replies):
+        return Conclusion("inconclusive", "attack_blind", (QUOTED.format(quoting, replies),))
     if use is None or found.verdict != "no_violation":
         return found
     if above is not None:

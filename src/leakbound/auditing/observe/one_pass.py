@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass, replace
@@ -52,7 +53,7 @@ from leakbound.estimators import (
 from leakbound.estimators.exact import Profile, ProfileSum
 from leakbound.stats import Estimate
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Vector, Votes, reply_of
-from leakbound.witness import quotes_earlier, shows_more
+from leakbound.witness import shows_more
 from leakbound.witness.features import ReplyFeatures
 
 REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
@@ -73,7 +74,7 @@ class Tally:
     def __init__(self, is_withheld: Callable[[Aggregate], bool] | None = None) -> None:
         self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
         self.channels = set[str]()  # of replies, beside their answers
-        self.earlier = 0  # replies that quote a record of another context than their own
+        self.quotes = Counter[str]()  # replies that quote records, of their context or of others
         self._is_withheld, self.judged = is_withheld, is_withheld is not None
         self.candidates, self.alike = False, True
         self.low, self.high = math.inf, -math.inf
@@ -86,7 +87,8 @@ class Tally:
                 self.unreadable[of] += aggregate.counts[-1]
                 self.answers[of] += sum(aggregate.counts)
             self.channels.update(aggregate.channels)
-            self.earlier += quotes_earlier(reply_of(aggregate))
+            if (reply := reply_of(aggregate)) is not None and reply.quotes:
+                self.quotes[reply.quotes] += 1
             if self._is_withheld is not None:
                 self.withheld[of] += self._is_withheld(aggregate)
             if isinstance(aggregate, Vector):
@@ -323,7 +325,7 @@ class OnePass:
         """What the state check shows."""
         if self.prepared.mechanism.needs:
             return None
-        return self.releaser.state.check(self.tally.earlier)
+        return self.releaser.state.check(self.tally.quotes["other"])
 
     def profile(self) -> Profile | None:
         """The exact privacy profile of the pairs."""

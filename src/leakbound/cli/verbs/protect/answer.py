@@ -26,7 +26,7 @@ from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.private import require_unlimited
 from leakbound.tasks import Context, Task
-from leakbound.utility.at_best import guesses
+from leakbound.utility.at_best import WORDS
 
 ANSWER_KEYS = {
     "config", "assignments", "address", "mechanism", "model", "embedder",
@@ -215,7 +215,7 @@ def say_at_best(served: PrivateICL) -> None:
     if share is None:
         return
     what = "answers" if served.task.labels else "words of a free answer"
-    chance = 1 / guesses(served.task)
+    chance = 1 / (len(served.task.labels) or WORDS)
     little = "; they hardly depend on the rows" * (share < chance + LITTLE * (1 - chance))
     say(
         f"Expect at most {share:.0%} right {what}, even where the rows make the model sure "

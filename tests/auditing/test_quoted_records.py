@@ -1,8 +1,9 @@
-"""Systems that answer from what they were given before: their replies quote other contexts."""
+"""Systems whose replies quote records: of what they were given before, or of their own context."""
 
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leakbound
-from leakbound.auditing.collect.earlier import LONG, OtherRecords
+from leakbound.auditing.collect.quoted import LONG, KnownRecords
 from leakbound.tasks import Context, Example, GeneratedText, Job, Query, as_context
 from leakbound.tasks.synthetic import help_desk
 from leakbound.witness import ReplyFacts
@@ -97,6 +98,28 @@ def test_a_system_that_quotes_its_question_or_its_own_context_remembers_nothing(
     assert found.reason != "stateful_system"
 
 
+def cut_off(context: list[str], query: str) -> str:
+    """A prompt that is cut to its first characters: only one record of twenty is ever in it."""
+    return "Context: " + " ".join(context)[:60]
+
+
+def nobodys(context: list[str], query: str) -> str:
+    return "The records are about " + ", ".join(SUBJECTS[:3])
+
+
+def test_a_system_that_quotes_other_records_of_its_context_does_not_pass(tmp_path: Path) -> None:
+    """No attack reaches the canary, and each reply is a private record: it was passed as clean."""
+    found = leakbound.audit(told(120), system=cut_off, out=tmp_path, **FREE | {"pairs": 100})
+    assert (found.verdict, found.reason) == ("inconclusive", "attack_blind")
+    told_of = re.match(r"(\d+) of 200 replies quote a record of their context", found.sentences[0])
+    assert told_of is not None
+    assert int(told_of[1]) >= 180  # the other records are named by their questions
+    again = leakbound.audit(told(120), system=cut_off, out=tmp_path, **FREE | {"pairs": 100})
+    assert again.sentences == found.sentences, "what is stored says so, too"
+    honest = leakbound.audit(told(120), system=nobodys, out=tmp_path, **FREE | {"pairs": 100})
+    assert (honest.verdict, honest.reason) == ("no_violation", "context_unused")
+
+
 WORDS = st.lists(st.sampled_from("abcdefghij"), min_size=LONG, max_size=20).map(" ".join)
 
 
@@ -104,14 +127,18 @@ def job(*rows: str, query: str = "what?") -> Job:
     return Job(tuple(Example(row, "") for row in rows), Query(query, free=True))
 
 
-def knowing(*rows: str) -> OtherRecords:
-    return OtherRecords([Example(row, "") for row in rows])
+def knowing(*rows: str) -> KnownRecords:
+    return KnownRecords([Example(row, "") for row in rows])
 
 
-def marks(records: OtherRecords, asked: Job, reply: str) -> bool:
+def quotes(records: KnownRecords, asked: Job, reply: str) -> str | None:
     found = records.mark(asked, GeneratedText(reply, reply=ReplyFacts(reply)))
     assert isinstance(found.reply, ReplyFacts)
-    return bool(found.reply.earlier)
+    return found.reply.quotes
+
+
+def marks(records: KnownRecords, asked: Job, reply: str) -> bool:
+    return quotes(records, asked, reply) == "other"
 
 
 @given(WORDS, WORDS, st.text(max_size=20))
@@ -119,7 +146,11 @@ def test_what_stands_in_the_context_or_the_question_is_never_marked(
     one: str, other: str, more: str
 ) -> None:
     records = knowing(one, other)
+    alike = {one, other} != {one} and one not in other and other not in one
     assert not marks(records, job(one, other), f"{more} {one}")
+    if alike and not set(one.split()) & set(other.split()):
+        assert quotes(records, job(one, other), f"{more} {one}") == "context"
+    assert quotes(records, job(one, other, query=f"about {one}"), one) is None
     assert not marks(records, job(other, query=f"about {one}"), f"{one} {more}")
 
 

@@ -1,9 +1,9 @@
-"""Replies that quote a record which the context that they answer from does not hold."""
+"""Replies that quote records, of the context that they answer from or of others."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from zlib import crc32
@@ -18,7 +18,7 @@ MOST = 4_000_000  # characters of the records that are known; of more, every sec
 
 
 @dataclass(frozen=True)
-class OtherRecords:
+class KnownRecords:
     """The records that contexts are made of, by words in a row that one of them alone has
     (PRIVATE). What is marked depends on the rows, the context and the reply alone."""
 
@@ -38,15 +38,20 @@ class OtherRecords:
         return frozenset(once - more)
 
     def mark(self, job: Job, found: Aggregate) -> Aggregate:
-        """The answer, with a mark if its reply quotes a record of another context."""
+        """The answer, with a mark if its reply quotes what its question does not hold."""
         reply = reply_of(found)
         if not isinstance(reply, ReplyFacts):
             return found
         quoted = self._rare.intersection(_pieces(reply.text))
-        if quoted:
-            told = (*(row.input for row in job.context), job.query.text, *job.query.further)
-            quoted -= {one for text in told if isinstance(text, str) for one in _pieces(text)}
-        return replace(found, reply=replace(reply, earlier=True)) if quoted else found
+        quoted -= _in_any((job.query.text, *job.query.further) if quoted else ())
+        if not quoted:
+            return found
+        own = quoted <= _in_any(row.input for row in job.context)
+        return replace(found, reply=replace(reply, quotes="context" if own else "other"))
+
+
+def _in_any(texts: Iterable[object]) -> set[int]:
+    return {piece for text in texts if isinstance(text, str) for piece in _pieces(text)}
 
 
 def _pieces(text: str) -> Iterator[int]:
