@@ -14,7 +14,11 @@ import pytest
 
 from leakbound import audit, plan
 from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.collect.quoted import KnownRecords
 from leakbound.auditing.observe.context_digest import most_apart
+from leakbound.tasks import Example, GeneratedText, Job, Query
+from leakbound.witness import ReplyFacts, mask_reply
+from leakbound.witness.stored import reply_from_json, reply_to_json
 
 FREE: dict[str, Any] = {
     "query": "recall", "canary": "coded", "pairs": 24, "settings": {"detect_change": 0.9},
@@ -82,6 +86,33 @@ class Mean:
         mean = sum(min(len(row.text), 120) for row in context) / len(context)
         noise = self.draws.choice([-1, 1]) * self.draws.expovariate(1 / self.scale)
         return f"Our notes have {mean + noise:.4f} letters on average."
+
+
+def average(context: Any, query: str) -> str:
+    return f"Our notes have {sum(len(row.text) for row in context) / len(context):.2f} characters."
+
+
+def echoed(context: Any, query: str) -> str:
+    return f"You asked: {query} {average(context, query)}"
+
+
+@pytest.mark.parametrize("system", [average, echoed, Noisy(lambda context: "")])
+def test_a_number_that_is_stored_coarsely_is_compared_exactly(system: Any) -> None:
+    """Two digits of a mean are stored, and they hardly ever differ: it was `context_unused`."""
+    result = audit(system=system, epsilon=1.0, seed=3, **FREE | {"pairs": 100})
+    exact = system in (average, echoed)
+    assert result.reason == ("context_digest" if exact else "context_unused")
+
+
+def test_digests_are_keyed_by_the_rows() -> None:
+    rows = [Example(f"note {at}", "") for at in range(3)]
+    job, said = Job(tuple(rows), Query("what?", free=True)), ReplyFacts("It is 4711.")
+    found = [KnownRecords(known).mark(job, GeneratedText(said.text, reply=said)).reply
+             for known in (rows, rows, rows[:2])]  # fmt: skip
+    one, same, other = (reply.digests for reply in found if isinstance(reply, ReplyFacts))
+    assert one == same
+    assert not set(one) & set(other)
+    assert reply_from_json(reply_to_json(mask_reply(found[0]))).digests == one  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("system", [parity, phrased], ids=["parity", "templates"])

@@ -212,15 +212,10 @@ class CachingOpener:
 
 
 def plan_sweep(
-    base: Mapping[str, object],
-    grid: Grid,
-    opener: Opener,
-    repeats: int = 1,
-    queries: int = 0,
-    skip_invalid: bool = False,
-    require: Callable[[AuditSpec], None] = lambda spec: None,
+    base: Mapping[str, object], grid: Grid, opener: Opener, repeats: int = 1, queries: int = 0,
+    skip_invalid: bool = False, require: Callable[[AuditSpec], None] = lambda spec: None,
     objects: SweepObjects | None = None,
-) -> SweepPlan:
+) -> SweepPlan:  # fmt: skip
     """Check every point of the grid; asks no model.
 
     Args:

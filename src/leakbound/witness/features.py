@@ -126,6 +126,7 @@ class ReplyFacts:
     tool_calls: tuple[object, ...] = ()
     scores: Mapping[str, float] | None = None
     quotes: str | None = None  # records of its "context", or of an "other" one
+    digests: tuple[str, ...] = ()  # keyed, of its text and of its numbers
 
     def __repr__(self) -> str:
         return "ReplyFacts(<private>)"
@@ -140,6 +141,7 @@ class ReplyFeatures:
     openings: tuple[str, ...]
     scores: Mapping[str, float]
     quotes: str | None = None  # depends on the context, too: no reading of the reply
+    digests: tuple[str, ...] = ()
 
 
 def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
@@ -151,7 +153,7 @@ def features(reply: ReplyFacts, canary: str = "") -> ReplyFeatures:
     strings = dict.fromkeys([*_strings(parts, canary), *_tool_strings(reply, tools, canary)])
     openings = tuple(f"opening:{' '.join(words[:2])}" for words in parts.each)
     scores = dict(reply.scores or {})
-    return ReplyFeatures(scalars, tuple(strings), openings, scores, reply.quotes)
+    return ReplyFeatures(scalars, tuple(strings), openings, scores, reply.quotes, reply.digests)
 
 
 def as_features(reply: ReplyFacts | ReplyFeatures, canary: str = "") -> ReplyFeatures:

@@ -53,7 +53,8 @@ def mask_reply(reply: StoredReply, canary: str = "", answers: Sequence[str] = ()
     coarse = numbers_of(reply.text, stored=True)
     each = zip(SCALARS, whole.scalars.tolist(), strict=True)
     scalars = np.array([coarse.get(name, value) for name, value in each])
-    return ReplyFeatures(scalars, _public(whole.strings), (), scores, whole.quotes)
+    strings = _public(whole.strings)
+    return ReplyFeatures(scalars, strings, (), scores, whole.quotes, whole.digests)
 
 
 def shows_more(reply: StoredReply | None, answers: Sequence[str]) -> bool:
@@ -103,14 +104,15 @@ def reply_to_json(reply: StoredReply) -> Json:
         "strings": list(reply.strings),
         "scores": dict(reply.scores),
         **({"quotes": reply.quotes} if reply.quotes else {}),
+        **({"digests": list(reply.digests)} if reply.digests else {}),
     }
 
 
 def reply_from_json(found: Mapping[str, Any]) -> StoredReply:
     if "numbers" not in found:
-        return ReplyFacts(**{**found, "tool_calls": tuple(found.get("tool_calls", ()))})
+        sequences = {name: tuple(found.get(name, ())) for name in ("tool_calls", "digests")}
+        return ReplyFacts(**{**found, **sequences})
     numbers = [found["numbers"].get(name, 0.0) for name in SCALARS]
     scalars = np.array([math.nan if value is None else value for value in numbers], float)
-    return ReplyFeatures(
-        scalars, tuple(found["strings"]), (), dict(found["scores"]), found.get("quotes")
-    )
+    strings, digests = tuple(found["strings"]), tuple(found.get("digests", ()))
+    return ReplyFeatures(scalars, strings, (), dict(found["scores"]), found.get("quotes"), digests)

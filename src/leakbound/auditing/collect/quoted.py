@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 from zlib import crc32
 
 from leakbound.tasks import Aggregate, Example, Job, reply_of
 from leakbound.witness import ReplyFacts
 
-WORD = re.compile(r"\w+")
+WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
 LONG = 6  # words in a row that only one record has
 MANY, EACH = 64, 8  # of a longer record, one in eight of these is kept, by its checksum
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
@@ -37,17 +38,29 @@ class KnownRecords:
             once |= pieces
         return frozenset(once - more)
 
+    @cached_property
+    def _key(self) -> bytes:
+        """Of the rows: who has the stored replies alone cannot try texts."""
+        return blake2b(
+            repr([(one.input, one.label) for one in self.rows]).encode("utf-8", "surrogatepass")
+        ).digest()
+
     def mark(self, job: Job, found: Aggregate) -> Aggregate:
-        """The answer, with a mark if its reply quotes what its question does not hold."""
+        """The answer, with a mark if its reply quotes what its question does not hold, and with
+        digests of its text and its numbers, which tell only whether two replies are equal."""
         reply = reply_of(found)
         if not isinstance(reply, ReplyFacts):
             return found
+        said = reply.text.replace(str(job.query.text), "")  # an echo has the number of its request
+        each = said.encode("utf-8", "surrogatepass"), " ".join(NUMBER.findall(said)).encode()
+        digests = tuple(blake2b(one, digest_size=8, key=self._key).hexdigest() for one in each)
+        marked = replace(reply, digests=digests)
         quoted = self._rare.intersection(_pieces(reply.text))
         quoted -= _in_any((job.query.text, *job.query.further) if quoted else ())
-        if not quoted:
-            return found
-        own = quoted <= _in_any(row.input for row in job.context)
-        return replace(found, reply=replace(reply, quotes="context" if own else "other"))
+        if quoted:
+            own = quoted <= _in_any(row.input for row in job.context)
+            marked = replace(marked, quotes="context" if own else "other")
+        return replace(found, reply=marked)
 
 
 def _in_any(texts: Iterable[object]) -> set[int]:

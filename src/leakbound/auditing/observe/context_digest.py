@@ -24,6 +24,7 @@ LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
 MOST_TESTED = 8  # readings: each takes a part of the level
 HIGHEST = 2.0  # larger claims are tested at this one: they would take too many calls
+DIGESTED = ("the text, of which a digest is stored", "the numbers, of which a digest is stored")
 Readings = Mapping[str, Hashable]
 Repeated = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
 
@@ -155,4 +156,5 @@ def _readings(reply: ReplyFeatures | None) -> Readings:
     kinds = groupby(sorted(reply.strings), lambda text: text.partition(":")[0])
     strings = {f"each {kind}": tuple(texts) for kind, texts in kinds}
     whole = (*numbers.values(), *strings.values(), *sorted(reply.scores.items()))
-    return {**numbers, **strings, "the reply as a whole": whole}
+    digests = dict(zip(DIGESTED, reply.digests, strict=False))
+    return {**numbers, **strings, **digests, "the reply as a whole": whole}

@@ -189,14 +189,9 @@ def approximate_limit(x: int, y: int, trials: _Trials, claims: _Claims, confiden
 
 
 def unconditional(
-    tp: int,
-    fn: int,
-    fp: int,
-    tn: int,
-    delta: float = 0.0,
-    confidence: float = 0.95,
+    tp: int, fn: int, fp: int, tn: int, delta: float = 0.0, confidence: float = 0.95,
     threshold: str = "given",
-) -> Estimate:
+) -> Estimate:  # fmt: skip
     """Lower bound on epsilon from an exact unconditional test of both error rates.
 
     Guarantee: exceeds the true epsilon(delta) with probability at most 1 - confidence, for numbers
@@ -211,14 +206,9 @@ def unconditional(
 
 
 def unconditional_mu(
-    tp: int,
-    fn: int,
-    fp: int,
-    tn: int,
-    delta: float = 1e-5,
-    confidence: float = 0.95,
+    tp: int, fn: int, fp: int, tn: int, delta: float = 1e-5, confidence: float = 0.95,
     threshold: str = "given",
-) -> Estimate:
+) -> Estimate:  # fmt: skip
     """Lower bound on mu from an exact unconditional test of both error rates.
 
     Guarantee: exceeds the true mu of a mu-GDP mechanism with probability at most 1 - confidence,
@@ -304,14 +294,9 @@ def _window(m: int, q: tuple[float, float]) -> Ints:
 
 
 def _edge(
-    ys: Ints,
-    trials: _Trials,
-    claims: _Claims,
-    level: float,
-    confidence: float,
-    least: npt.ArrayLike = 0,
-    most: npt.ArrayLike = MOST_TRIALS,
-) -> Ints:
+    ys: Ints, trials: _Trials, claims: _Claims, level: float, confidence: float,
+    least: npt.ArrayLike = 0, most: npt.ArrayLike = MOST_TRIALS,
+) -> Ints:  # fmt: skip
     """For each y, the smallest x whose limit reaches a level; n + 1 if there is none.
 
     Borderline outcomes are included and gaps are filled, because a larger region is still valid.
