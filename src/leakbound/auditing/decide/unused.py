@@ -79,8 +79,7 @@ def context_use(seen: OnePass) -> ContextUse | None:
     asked, levels = names[: len(tests)], [level_of(test.readings) for test in tests]
     each = [(test.pairs, level) for test, level in zip(tests, levels, strict=True)]
     own, *rest = [(_p_value(test), name) for name, test in zip(asked, tests, strict=True)]
-    best = min(rest, default=own)
-    seeing = best if best[0] <= EACH else own
+    seeing = own if own[0] <= EACH else min(rest, default=own)
     return ContextUse(
         wanted=wanted,
         change=max(detectable_change(*one) for one in each),

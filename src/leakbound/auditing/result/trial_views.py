@@ -62,13 +62,13 @@ def _right(rule: ThresholdRule, trial: SeenTrial) -> tuple[bool, bool] | None:
 
 
 def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
-    """A public answer as it is; of another one its length, beside which its score stands."""
+    """A public answer as it is; of another one how much of it is kept, beside its score."""
     public = () if prepared.inferred else prepared.task.answers(pair.asked.query)
     keep, canary = prepared.spec.design.store_text, pair.canary.input
     held = isinstance(canary, str) and canary in text
     if keep == "all" or (text in public and not (held and keep == "none")):
         return text  # a query may have the canary itself among its answers
-    return f"[private, {len(text)} characters]"
+    return f"[private, {len(text)} characters of it kept]"
 
 
 def show_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:

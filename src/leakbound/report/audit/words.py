@@ -69,7 +69,7 @@ def check_sentence(result: AuditResult) -> str:
             "and without it"
         )
         shown = controls.witness if controls.by_replies_alone else controls.p_value
-        trials_do = not controls.seen and (result.bound.epsilon or 0.0) > 0
+        above = (result.bound.epsilon or 0.0) > 0
         text = f"The attack {'saw' if controls.seen else 'did not see'} {where}, p = {shown:.2g}"
         text += " by whole replies, not by its score)" if controls.by_replies_alone else ")"
         # the controls after the last pair tell something of what was seen before
@@ -77,15 +77,15 @@ def check_sentence(result: AuditResult) -> str:
             again = "and again" if controls.seen_late else "and no longer"
             text += f", {again} after the last pair (p = {controls.late:.2g})"
         if controls.single is not None:
-            if controls.seen:
-                once = "and a" if controls.seen_once else "and not clearly a"
-                single = f"{once} single canary"
-            else:
-                single = (
-                    "but a single canary" if controls.seen_once else "and no single canary clearly"
-                )
+            single = "and no single canary clearly"
+            if controls.seen_once or above:
+                single = f"{'and' if controls.seen else 'but'} a single canary"
+            if above and not controls.seen_once:
+                single += " in the paired trials, but not clearly in its controls"
             text += f", {single} (p = {controls.single:.2g})"
-        if trials_do:  # the attack sees the canary otherwise than its controls show it
+        if (
+            above and not controls.seen
+        ):  # the attack sees the canary otherwise than its controls show it
             text = (
                 f"The paired trials show the canary. The controls did not: the attack did not see "
                 f"{where}, p = {shown:.2g})"

@@ -65,7 +65,7 @@ def _again(run: Path, found: Verification) -> Recomputed:
     """Of what was edited, nothing is computed."""
     if not found.finished:
         return Recomputed(why_not="the run is unfinished")
-    return Recomputed(why_not="the run was edited") if found.problems else recompute(run)
+    return Recomputed(why_not="the run is not as written") if found.problems else recompute(run)
 
 
 def _lines(found: Verification, again: Recomputed) -> Iterator[str]:
