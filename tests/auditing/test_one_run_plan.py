@@ -155,14 +155,12 @@ def test_canaries_that_were_there_before_are_told(tmp_path: Path) -> None:
 # -- who takes one run, and who refuses it
 
 
-@pytest.mark.parametrize("command", [("sweep", "--grid", "epsilon=1,2"),
-                                     ("tune", "--reflection-model", "none")],
-                         ids=["sweep", "tune"])  # fmt: skip
-def test_sweeps_and_tuning_refuse_one_run_before_any_call(
-    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_sweeps_refuse_one_run_before_any_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    command = ("sweep", "--grid", "epsilon=1,2", "--system", STORE, "--design", "one_run")
     with pytest.raises(SystemExit) as ended:
-        main([*command, "--system", STORE, "--design", "one_run", "--out", str(tmp_path / "out")])
+        main([*command, "--out", str(tmp_path / "out")])
     assert ended.value.code == 2
     assert "a one_run design has no paired trials" in capsys.readouterr().err
     assert not list((tmp_path / "out").glob("*/trials.sqlite"))

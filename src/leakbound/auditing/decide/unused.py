@@ -79,7 +79,7 @@ def context_use(seen: OnePass) -> ContextUse | None:
     asked, levels = names[: len(tests)], [level_of(test.readings) for test in tests]
     each = [(test.pairs, level) for test, level in zip(tests, levels, strict=True)]
     own, *rest = [(_p_value(test), name) for name, test in zip(asked, tests, strict=True)]
-    seeing = own if own[0] <= EACH else min(rest, default=own)
+    seeing = min([own, *rest])
     return ContextUse(
         wanted=wanted,
         change=max(detectable_change(*one) for one in each),
@@ -122,7 +122,7 @@ def without_use(
         return ((code, f"{why} Other attacks were not asked, or not answered: {left}."), *more)
     if use.seen_by is not None:
         fits = next(one for one in seen.prepared.others if one.name == use.seen_by)
-        why = "another attack sees a single canary, and this one hardly: "
+        why = "another attack sees a single canary more clearly than this one: "
         why += f"audit with {fits.options}."
         return (("attack_blind" if above is None else "too_few_trials", why),)
     if len(use.attacks) < FAMILIES:
