@@ -162,7 +162,7 @@ def odds_sentence(result: AuditRecord) -> str:
     """What the bound means for the person whose record it is."""
     epsilon = result.bound.epsilon or 0.0
     if epsilon <= 0:
-        return "No leakage was shown; this does not show that there is none."
+        return "The trials bound no leak; this does not show that there is none."
     factor = math.exp(epsilon)
     times = "a million" if factor > 1e6 else cut(factor, 1)
     where = "store" if "builds" in result.counts else "context"
