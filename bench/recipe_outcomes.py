@@ -4,7 +4,7 @@
     python bench/recipe_outcomes.py reproduced --keep
     python bench/recipe_outcomes.py --write docs/reproduce.md
 
-bench/results/pocket-seed-1.tgz holds what was measured of 31 recipes at seed 1, for FOLDER/measured:
+bench/results/pocket-seed-1.tgz holds the values of 31 recipes at seed 1, for FOLDER/measured:
 `leakbound reproduce --all --seed 1 --out FOLDER` goes on from there.
 
 Reads the tables in the folders of `leakbound reproduce`, later folders first, and says of a claim
