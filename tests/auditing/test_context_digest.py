@@ -115,6 +115,24 @@ def test_digests_are_keyed_by_the_rows() -> None:
     assert reply_from_json(reply_to_json(mask_reply(found[0]))).digests == one  # type: ignore[arg-type]
 
 
+def first_words(context: Any, query: str) -> str:
+    """The first words of six of 20 rows: two neighbours in three have the same ones."""
+    return f"Open: {', '.join(row.text.split()[0][::-1] for row in context[:6])}. Choose one."
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_few_neighbours_change_never_passes(seed: int) -> None:
+    """No two pairs agree by chance in what recurs. It passed: 20 pairs held 6 of such a kind,
+    and 7 were asked, as if neighbours often differed by chance."""
+    rows = [
+        Example(f"{random.Random(at).randbytes(3).hex()} asks for {at}", "") for at in range(300)
+    ]
+    result = audit(
+        rows, system=first_words, epsilon=1.0, seed=seed, shots=20, **FREE | {"pairs": 100}
+    )
+    assert result.reason == "context_digest"
+
+
 @pytest.mark.parametrize("system", [parity, phrased], ids=["parity", "templates"])
 def test_what_differs_between_some_neighbours_never_passes(system: Any) -> None:
     result = audit(system=system, epsilon=1.0, seed=3, **FREE)

@@ -6,10 +6,12 @@ records can look up which one is there.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import comb
+from operator import itemgetter
 
 from scipy.special import bdtrc
 
@@ -62,10 +64,12 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
     `pairs` are pairs of contexts with what they were answered each of two times.
     """
     each = _asked(pairs)
-    names = (name for name in _names(each) if len(_values(each, name)) >= values)
-    found = {name: _chance(each, name) for name in names}
-    told = sorted((p, at, name) for at, (name, p) in enumerate(found.items()) if p <= HINT)
-    return tuple(name for _, _, name in told[:MOST_TESTED])
+    found: dict[tuple[bool, ...], tuple[float, str]] = {}  # one reading of those that are alike
+    for name in _names(each):
+        if len(_values(each, name)) >= values and (p := _chance(each, name)) <= HINT:
+            found.setdefault(tuple(_apart(one, name) for one in each), (p, name))
+    told = sorted(found.values(), key=itemgetter(0))
+    return tuple(name for _, name in told[:MOST_TESTED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +104,12 @@ def context_digest(
 
 def _chance(each: Repeated, name: str) -> float:
     numbers = all(isinstance(one, float) for one in _values(each, name) - {None})
-    ordered = numbers and len(_values(each, name)) > 2
-    # values without an order are told apart where both recur: at most (1/2)^3
-    most = most_apart(0.0, 0.0, len(each[0][0])) if ordered else 1 / 8
+    if numbers and len(_values(each, name)) > 2:
+        most = most_apart(0.0, 0.0, len(each[0][0]))
+    else:  # values without an order are told apart where both recur, as they do between pairs
+        first = Counter(sides[0][0].get(name) for sides in each)
+        alike = sum(comb(n, 2) for n in first.values()) / comb(len(each), 2)
+        most = min(1 / 8, max(alike, 1 / len(each)) ** 2)  # and differ: at most (1/2)^3
     return _tail(sum(_apart(one, name) for one in each), len(each), most)
 
 
