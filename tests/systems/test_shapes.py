@@ -230,6 +230,7 @@ TEXTS: list[Any] = [
     {"result": "b", "source_documents": []}, {"response": {"content": "b"}},
     {"messages": [SimpleNamespace(content="q"), SimpleNamespace(content="b", type="ai")]},
     {"choices": [{"message": {"content": "b"}}]}, {"content": "", "text": "b"}, ["b"],
+    {"label": "b", "confidence": 0.9},
 ]  # fmt: skip
 
 

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 MOST_NESTED = 100  # lists and objects within each other in a tool call
 MOST_TOKENS = 1 << 53  # whole numbers that a float holds; no reply is as long
-# Where the text stands in answers of LangChain, LlamaIndex, Haystack, DSPy and chat clients
-TEXTS = ("text", "content", "response", "answer", "output", "output_text", "result", "message")
+# Names of what holds an answer, of frameworks, clients and services, the likeliest first.
+ANSWERS = (
+    "answer", "response", "reply", "output", "output_text", "result", "completion", "text",
+    "content", "generated_text", "message", "label", "prediction",
+)  # fmt: skip
 LISTS = (("messages", -1), ("choices", 0), ("replies", 0))  # and which of their items holds it
 DEPTH = 5  # choices -> item -> message -> content -> parts -> text
 
@@ -48,7 +51,7 @@ be a whole number of at least 0, or None.
         if text is None and isinstance(answer, Mapping):  # its keys may be private
             raise TargetError(
                 f"the system {name!r} returned a {type(answer).__name__} with no text under the "
-                f"names of an answer ({', '.join(TEXTS)}); it must return the answer as str, or "
+                f"names of an answer ({', '.join(ANSWERS)}); it must return the answer as str, or "
                 "under one of these names."
             )
         raise TargetError(
@@ -242,7 +245,7 @@ def text_in(answer: object, depth: int = DEPTH) -> object:
     """The text of an answer."""
     if isinstance(answer, str) or depth == 0:
         return answer
-    for name in TEXTS:
+    for name in ANSWERS:
         if (part := _part(answer, name)) is not None:
             return text_in(part, depth - 1)
     for name, at in LISTS:

@@ -16,7 +16,7 @@ from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transpo
 from leakbound.systems.callable import CONTEXTS, PAST, QUERIES
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
 from leakbound.systems.http.system import JSON_TYPE, fill_slots, row_values
-from leakbound.systems.replies import whole_reply
+from leakbound.systems.replies import ANSWERS, whole_reply
 from leakbound.tasks import Context, Example
 
 if TYPE_CHECKING:
@@ -45,11 +45,6 @@ BODIES: tuple[JsonValue, ...] = (
     ),
     *({"context": form, name: "{query}"} for name in ("prompt", "message") for form in FORMS[:2]),
     CHAT,
-)  # fmt: skip
-# Names of what holds an answer, the likeliest first.
-ANSWERS = (
-    "answer", "response", "reply", "output", "output_text", "result", "completion", "text",
-    "content", "generated_text", "message", "label", "prediction",
 )  # fmt: skip
 ERRORS = ("error", "errors", "detail", "traceback")
 NO_ANSWERS = frozenset({*ERRORS, "details", "status", "id", "model", "object", "role"})
