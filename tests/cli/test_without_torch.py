@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from commands import cli, without_torch
+from commands import cli, launch, without_torch
 
 pytestmark = pytest.mark.process
 
@@ -54,6 +54,17 @@ def test_rows_without_a_system_get_a_sentence_and_what_to_do(desk: Path) -> None
     assert "`leakbound init ROWS http://127.0.0.1:9/ask` finds out how it is asked" in err
     code, _, err = ended(desk, "audit", "mine.csv", "--data", "mine.csv")
     assert (code, "'mine.csv' and --data mine.csv are both given" in err) == (2, True)
+
+
+def test_a_damaged_torch_is_named(desk: Path) -> None:
+    """As on a machine whose libraries it was not built for; it ended with 70."""
+    damaged = desk / "damaged"
+    damaged.mkdir()
+    (damaged / "torch.py").write_text("raise OSError('libcudart.so.12: cannot open')")
+    process = launch("audit", "mine.csv", *PAIRS, cwd=desk, PYTHONPATH=str(damaged))
+    said = process.communicate()[1]
+    assert process.returncode == 4, said
+    assert "cannot be imported (OSError: libcudart.so.12: cannot open)" in said
 
 
 def test_init_keeps_what_it_read_and_says_what_to_fill_in(desk: Path) -> None:

@@ -179,6 +179,13 @@ def _require_torch(address: str) -> None:
             "an audit, a system of your own (leakbound audit ROWS app.py:answer); or install them "
             f"with: {install_hint('local')}"
         )
+    try:
+        importlib.import_module("torch")
+    except Exception as error:  # whatever a damaged installation raises
+        raise TargetError(
+            f"torch is installed and cannot be imported ({type(error).__name__}: {error}), so "
+            f"{address} cannot run; install it again: {install_hint('local')}"
+        ) from error
 
 
 def open_embedder(address: str) -> Model:
