@@ -383,7 +383,33 @@ def test_objects_of_a_text_and_an_id_are_sent() -> None:
         )
         run("init", "private.csv", url, "--epsilon", "1")
         asked = yaml.safe_load(Path("audit-system.yaml").read_text())["body"]
-        assert asked["documents"] == [{"id": "1", "text": "{text}"}]
+        assert asked["documents"] == [{"id": "r{number}", "text": "{text}"}]
+
+
+WORDS = {"label": TEXT, "id": {"type": "integer"}}
+
+
+@pytest.mark.parametrize("told", ["label", "id"])
+def test_labels_and_ids_of_rows_are_sent_with_them(told: str) -> None:
+    """All objects had the label or the id 1, so a service that tells which rows match passed."""
+    item = {"type": "object", "required": ["text", told],
+            "properties": {"text": TEXT, told: WORDS[told]}}  # fmt: skip
+
+    def answer(body: Json) -> Answer:
+        words = set(body["question"].split())
+        near = sorted(body["documents"], key=lambda one: -len(words & set(one["text"].split())))
+        return 200, {"answer": f"See {' and '.join(str(one[told]) for one in near[:2])}."}
+
+    with application(answer) as (service, url):
+        service.description = described(
+            "question", question=TEXT, documents={"type": "array", "items": item}
+        )
+        shown = run("init", "private.csv", url, "--epsilon", "1").stdout
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs")
+        sent = {one[told] for body in service.bodies for one in body.get("documents", ())}
+    assert ("20 texts with their labels" in shown) is (told == "label")
+    assert sent >= ({"work", "home"} if told == "label" else {*range(1, 21)})
+    assert audited.return_value != 0
 
 
 def test_a_chat_that_ignores_its_notes_cannot_pass() -> None:

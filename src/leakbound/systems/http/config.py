@@ -17,7 +17,7 @@ from leakbound.errors import UsageError, reason_of
 from leakbound.models.http.hosts import is_exposed, is_host
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 
-SLOT = re.compile(r"\{(context|rows|text|query|input|label|id)\}")
+SLOT = re.compile(r"\{(context|rows|text|number|query|input|label|id)\}")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 SECRET = re.compile(r"authorization|cookie|key|token|secret", re.IGNORECASE)
 ROWS = frozenset({"context", "rows", "text"})  # slots that hold a whole context
@@ -136,6 +136,7 @@ def describe_rows(body: JsonValue, rows: int) -> str:
     """How rows are sent in a body, in words."""
     slots = slots_of(body)
     each = "texts" if "text" in slots else "objects" if "rows" in slots else ""
+    each += " with their labels" if {"text", "label"} <= slots else ""
     return f"{rows} rows as {f'{rows} {each}' if each else 'one text'}"
 
 

@@ -22,8 +22,12 @@ from leakbound.tasks import Context, Example
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-ITEM_TEXTS = ("text", "content", "page_content", "body", "passage", "snippet", "document", "note")
-FILLERS: dict[object, JsonValue] = {"string": "1", "integer": 1, "number": 1}
+ITEM_TEXTS = (
+    "text", "content", "page_content", "body", "passage", "snippet", "document", "note", "input",
+    "question", "prompt", "sentence",
+)  # fmt: skip
+ITEM_LABELS = ("label", "category", "class", "topic", "tag", "answer", "output", "completion")
+NUMBERS = {"string": "r{number}", "integer": "{number}", "number": "{number}"}
 TEXTS: JsonValue = ["{text}"]
 OBJECTS: JsonValue = [{"text": "{text}"}]
 FORMS: tuple[JsonValue, ...] = (TEXTS, "{context}", OBJECTS, "{rows}")
@@ -138,10 +142,14 @@ def _form(openapi: JsonValue, field: JsonValue) -> JsonValue:
     text = next((name for name in ITEM_TEXTS if name in needed), needed[0])
     if len(needed) > 1 and text not in ITEM_TEXTS:
         return None
-    kinds = {name: _within(_resolve(openapi, fields.get(name)), "type") for name in needed}
-    if any(kinds[name] not in FILLERS for name in needed if name != text):
-        return None
-    return [{name: FILLERS[kinds[name]] for name in needed if name != text} | {text: "{text}"}]
+    kinds = {name: _within(_resolve(openapi, one), "type") for name, one in fields.items()}
+    label = next((one for one in ITEM_LABELS if kinds.get(one) == "string" and one != text), None)
+    filled = {text: "{text}", **({label: "{label}"} if label else {})}
+    for name in needed:
+        if name not in filled and kinds.get(name) not in NUMBERS:
+            return None
+        filled.setdefault(name, NUMBERS.get(kinds[name], ""))
+    return [{**filled}]
 
 
 def _resolve(openapi: JsonValue, schema: JsonValue) -> JsonValue:

@@ -105,7 +105,10 @@ def fill_slots(template: JsonValue, values: SlotValues) -> JsonValue:
         return {key: fill_slots(value, values) for key, value in template.items()}
     if isinstance(template, list) and is_one_a_row(template) and "rows" in values:
         rows = cast("list[dict[str, JsonValue]]", values["rows"])
-        each = [{**values, "text": row["input"], "label": row["label"]} for row in rows]
+        each = [
+            {**values, "text": row["input"], "label": row["label"], "number": number}
+            for number, row in enumerate(rows, 1)
+        ]
         return [fill_slots(template[0], one) for one in each]
     if isinstance(template, list):
         return [fill_slots(value, values) for value in template]
