@@ -25,6 +25,9 @@ def text(context, query):
     return "I know of " + "; ".join(row.text for row in context)
 def label(context, query):
     return "Work" if "note" in query else "home"
+def near(context, query):
+    best = max(context, key=lambda row: len({*row.text.split()} & {*query.split()}))
+    return f"Your text of {len(query.split())} words is about {best.label}."
 def refuse(context, query):
     return "I'm sorry, I can't help with that."
 def completing(context, query):
@@ -89,6 +92,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("words", "answers with the words that a query allows", "membership"),
         ("text", "answers in free text", "recall"),
         ("label", "answers a label whatever it is asked", "input_output"),
+        ("near", "answers a label whatever it is asked", "input_output"),
         ("refuse", "gives the same answer to two questions", "membership"),
         ("fixed", "answers in free text", "recall"),
         ("mute", "refuses, or does not answer", "membership"),

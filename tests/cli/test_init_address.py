@@ -412,6 +412,19 @@ def test_labels_and_ids_of_rows_are_sent_with_them(told: str) -> None:
     assert audited.return_value != 0
 
 
+def test_a_reply_of_numbers_alone_is_read_whole() -> None:
+    def answer(body: Json) -> Answer:
+        words = set(body["query"].split())
+        shared = [len(words & set(one.split())) for one in body["context"]]
+        return 200, {"hits": [{"id": shared.index(max(shared)), "score": max(shared)}]}
+
+    with application(answer) as (_, url):
+        shown = run("init", "private.csv", url, "--epsilon", "1").stdout
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs")
+    assert "its reply is the answer" in shown
+    assert audited.return_value == 1
+
+
 def test_a_chat_that_ignores_its_notes_cannot_pass() -> None:
     """Without the message of the notes its answer is the same."""
 
@@ -522,7 +535,7 @@ def test_a_key_goes_to_an_application_only_if_its_variable_is_named(
         ((405, {}), "no POST at this address"),
         ((503, {}), "too busy, or not up yet"),
         ((200, b"<html></html>"), "answers with a web page; a service must answer with JSON"),
-        ((200, {"n": 3}), "answered none of 17 usual requests with JSON that holds a text"),
+        ((200, {"n": None}), "answered none of 17 usual requests with JSON that holds a text"),
         ((200, {"error": "no field ask"}), "answered none of 17 usual requests"),
         ((200, {"left": "a", "right": "b"}), "has texts at left, right, and no name says which"),
         (

@@ -209,8 +209,15 @@ def is_error(reply: JsonValue) -> bool:
 
 
 def text_paths(reply: JsonValue) -> dict[str, str]:
-    """The texts of a reply."""
-    return dict(_texts(reply, ()))
+    """The texts of a reply; one that has numbers alone is a text as a whole."""
+    found = dict(_texts(reply, ()))
+    return found or ({"": json.dumps(reply)} if reply and _has_numbers_alone(reply) else {})
+
+
+def _has_numbers_alone(reply: JsonValue) -> bool:
+    if isinstance(reply, dict | list):
+        return all(map(_has_numbers_alone, reply.values() if isinstance(reply, dict) else reply))
+    return isinstance(reply, int | float)
 
 
 def _texts(reply: JsonValue, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -474,7 +481,7 @@ class _Search:
 
     def _refusal(self, given: bool) -> str:
         if self.paths:
-            listed = ", ".join(self.paths[:8])
+            listed = ", ".join(one or "'' (all of it)" for one in self.paths[:8])
             what = (
                 "and no name says which is the answer"
                 if self.answer is None

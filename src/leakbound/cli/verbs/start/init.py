@@ -55,6 +55,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
         {"query": "repeat", "canary": "hex", **FREE},
         {"query": "if_then_explicit", "canary": "hex", **FREE},
         {"query": "membership", "canary": "hex"},
+        {"query": "input_output", "canary": "mislabeled"},
     ),
     "words": (
         {"query": "membership", "canary": "hex"},
@@ -66,7 +67,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 ATTACKS["same"] = ATTACKS["text"]  # an application that knows nothing of both questions
 QUOTED = 4  # words in a row that an answer has from a row
-TRIED, SEEN = 6, 0.05  # pairs of contexts for each of these, and the p-value from which it shows
+TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value from which it shows
 
 
 @cli_command(
@@ -217,6 +218,7 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
             first = first or tried
             if _sees(tried):
                 shown = f"Tried: {attack_name(tried.attack)} shows a canary that stands once"
+                kind = "labels" if attack in ATTACKS["labels"] else kind
                 return Tried(tried, "text" if kind == "same" else kind, shown, True)
     if first is None or kind == "same":
         return Tried(prepared, kind, "", False)
