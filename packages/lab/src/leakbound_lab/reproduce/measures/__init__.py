@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from leakbound_lab.reproduce.measures import (
-    contextleak,
-    influence,
-    poetry,
-    tight,
-    tight_exact,
-)
+from leakbound_lab.reproduce.measures import contextleak, influence, poetry, tight, tight_exact
 from leakbound_lab.reproduce.values import MeasuredValue
 
 __all__ = ["MEASURES", "Measure"]

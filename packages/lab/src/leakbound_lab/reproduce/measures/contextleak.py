@@ -36,13 +36,8 @@ def log_odds_and_bounds(
 ) -> Iterator[MeasuredValue]:
     """Log odds of printed accuracies, and what a given number of queries certifies; exact.
 
-    Args:
-        context: Not used.
-        table: Cells with an accuracy in percent.
-        queries: Numbers of queries.
-
-    Yields:
-        For each cell the log odds, then a lower bound for each number of queries.
+    table: Cells with an accuracy in percent. queries: Numbers of queries.
+    Yields: For each cell the log odds, then a lower bound for each number of queries.
     """
     for cell in table.cells():
         setting, accuracy = f"{cell.row}, {cell.column}", cell.values["accuracy"]
@@ -57,12 +52,8 @@ def log_odds_and_bounds(
 def defense_levels(context: RecipeContext, attack: AuditKeys) -> Iterator[MeasuredValue]:
     """Two attacks against no defense, two prompts and a judge.
 
-    Args:
-        context: Model, rows and scale.
-        attack: Query and canary of the attack that is compared with prompt injection.
-
-    Yields:
-        Leakage at each level, and how often the judge withheld an answer.
+    attack: Query and canary of the attack that is compared with prompt injection.
+    Yields: Leakage at each level, and how often the judge withheld an answer.
     """
     defenses = (*DEFENSES, {"mechanism": "judge_defense", "judge_model": context.judge_model})
     for name, keys in (("injection", {"query": "injection"}), ("our attack", attack)):
@@ -90,14 +81,8 @@ def canaries_by_queries(
 ) -> Iterator[MeasuredValue]:
     """Every canary with every query, for each model.
 
-    Args:
-        context: Models, rows and scale.
-        audit: Keys of the audit.
-        canaries: Canaries by name.
-        queries: Queries with their options, by their names in the table.
-
-    Yields:
-        Leakage of each combination.
+    canaries: Canaries by name. queries: Queries with their options, by their names in the table.
+    Yields: Leakage of each combination.
     """
     for address in context.models:
         for canary in canaries:
@@ -114,12 +99,7 @@ def _with_model(context: RecipeContext, address: str, setting: str) -> str:
 def tuned_query(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
     """A query before and after a search for better wording.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit with the first wording.
-
-    Yields:
-        Leakage before, accuracy on the pilot before and after, leakage after.
+    Yields: Leakage before, accuracy on the pilot before and after, leakage after.
     """
     yield from accuracy_leak("before", context.audit(audit))
     pairs = context.scale.pairs
@@ -136,12 +116,7 @@ def tuned_query(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredVa
 def leakage_by_epsilon(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
     """Leakage of a mechanism at each ε, and without privacy.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit.
-
-    Yields:
-        Leakage at each ε.
+    Yields: Leakage at each ε.
     """
     for epsilon in EPSILONS:
         result = context.audit(audit, {"epsilon": epsilon})
@@ -160,13 +135,8 @@ def privacy_and_utility(
 ) -> Iterator[MeasuredValue]:
     """Utility and leakage of a mechanism at each ε, without examples and without privacy.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit.
-        metric: The kind of utility.
-
-    Yields:
-        Utility of each setting, then leakage.
+    metric: The kind of utility.
+    Yields: Utility of each setting, then leakage.
     """
     groups = [
         NoiseGroup.of("0-shot", ZeroShot()), _calibrate(context, audit),
@@ -181,13 +151,8 @@ def privacy_and_utility_by_model(
 ) -> Iterator[MeasuredValue]:
     """Utility and leakage at each ε, for each model.
 
-    Args:
-        context: Models, rows and scale.
-        audit: Keys of the audit.
-        metric: The kind of utility.
-
-    Yields:
-        Utility and leakage, model after model.
+    metric: The kind of utility.
+    Yields: Utility and leakage, model after model.
     """
     for address in context.models:
         for row in privacy_and_utility(context.with_model(address), audit, metric):
@@ -200,14 +165,9 @@ def examples_and_partitions(
 ) -> Iterator[MeasuredValue]:  # fmt: skip
     """Utility, then leakage at the smallest and largest ε, for several sizes of a context.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit.
-        sizes: `shots` and `partitions` of each setting.
-        sentences: Different sentences of the bundled free-text rows, of which an example holds one.
-
-    Yields:
-        ROUGE-1 and leakage of each setting.
+    sizes: `shots` and `partitions` of each setting. sentences: Different sentences of the bundled
+    free-text rows, of which an example holds one.
+    Yields: ROUGE-1 and leakage of each setting.
     """
     for setting, size in sizes.items():
         shots = size["shots"]
@@ -223,12 +183,8 @@ def examples_and_partitions(
 def spread_of_reruns(context: RecipeContext, audit: AuditKeys) -> Iterator[MeasuredValue]:
     """The spread of the accuracy of one output per context, between audits of different pairs.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit, with a fixed threshold.
-
-    Yields:
-        For each number of pairs and each ε, the mean accuracy and its standard deviation.
+    audit: Keys of the audit, with a fixed threshold.
+    Yields: For each number of pairs and each ε, the mean accuracy and its standard deviation.
     """
     most, repeats = context.scale.pairs, max(RERUNS, context.scale.repeats)
     seeds = range(context.seed * repeats, (context.seed + 1) * repeats)

@@ -34,7 +34,6 @@ class _ResponseLimits:
 
     @classmethod
     def of(cls, record: InfluenceRecord) -> _ResponseLimits:
-        """The limits from the responses of a run."""
         readings = [one.readings[0] for one in record.attributions]
         words = [len(set(reading.text.split())) for reading in readings]
         return cls(
@@ -179,12 +178,8 @@ def _with_interval(mean: Mean, digits: int, scale: float = 1.0) -> str:
 def top_tokens(context: RecipeContext) -> Iterator[MeasuredValue]:
     """Where the influence is in each context. Yields no text, since it may be private.
 
-    Args:
-        context: Model, contexts and scale.
-
-    Yields:
-        The position of the top-attributed token and the influence of the median token. Then how
-        often the top-attributed token occurs in the response, compared with any context token.
+    Yields: The position of the top-attributed token and the influence of the median token. Then how
+    often the top-attributed token occurs in the response, compared with any context token.
     """
     settings = replace(influence_settings(context), ngrams=(1,))
     record = attribute(cases_of(context), context.model(), settings)
@@ -215,14 +210,9 @@ def settings_of_study(
 ) -> Iterator[MeasuredValue]:
     """The results of a study at each value of its factor.
 
-    Args:
-        context: Model, contexts and scale.
-        study: Name of the study.
-        values: Values of the factor.
-        summaries: Whether queries about bundled notes ask for summaries of 20 to 40 words.
-
-    Yields:
-        Influence and utility of each setting.
+    study: Name of the study. values: Values of the factor. summaries: Whether queries about bundled
+    notes ask for summaries of 20 to 40 words.
+    Yields: Influence and utility of each setting.
     """
     found = run_factor_study(context, study, values, summaries=summaries)
     yield from found.values(row for row in found.record.rows if row.utility is not None)
@@ -233,13 +223,8 @@ def positions_of_study(
 ) -> Iterator[MeasuredValue]:
     """The results of a study at each position.
 
-    Args:
-        context: Model, contexts and scale.
-        study: Name of the study.
-        values: Values of the factor.
-
-    Yields:
-        Influence at each position.
+    study: Name of the study. values: Values of the factor.
+    Yields: Influence at each position.
     """
     yield from _positions(run_factor_study(context, study, values))
 
@@ -249,13 +234,8 @@ def positions_by_model(
 ) -> Iterator[MeasuredValue]:
     """The results of a study at each position, for each model.
 
-    Args:
-        context: Models, contexts and scale.
-        study: Name of the study.
-        values: Values of the factor.
-
-    Yields:
-        Influence at each position, model after model.
+    study: Name of the study. values: Values of the factor.
+    Yields: Influence at each position, model after model.
     """
     for address in context.models:
         found = run_factor_study(context, study, values, (address,))
@@ -267,12 +247,8 @@ def models_sizes_and_positions(
 ) -> Iterator[MeasuredValue]:
     """Three studies in one figure: models, context sizes, response positions.
 
-    Args:
-        context: Models, contexts and scale.
-        sizes: Maximum numbers of context tokens.
-
-    Yields:
-        Influence in each panel.
+    sizes: Maximum numbers of context tokens.
+    Yields: Influence in each panel.
     """
     models = run_factor_study(context, "models", models=context.models)
     yield from study_values(models.record.rows, "(a) ")

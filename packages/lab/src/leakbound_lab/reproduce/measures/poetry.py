@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.attacks import Attack, Gap, Natural, PredictedMember
 from leakbound.auditing.design.pairs import design
@@ -25,6 +24,7 @@ from leakbound.mechanisms.parts.exponential import clip_log_probabilities
 from leakbound.models import ScoreLabels
 from leakbound.models.model import Counted
 from leakbound.stats import auroc, auroc_standard_error
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import CategoricalLaw, Mechanism, Vector
 from leakbound_lab.reproduce.context import RecipeContext
 from leakbound_lab.reproduce.metrics import exact_epsilon, percent
@@ -35,7 +35,6 @@ DELTA, CLIP, SHOTS = 1e-5, 2.0, 20  # the paper's
 POE, PUBLISHED, RNM = "PoE", "PoE, published calibration", "RNM"
 PBS, SYNTHETIC = "PbS", "synthetic shots"
 NO_DP, SOFT, HARD, ZERO = "no DP", "soft, no noise", "hard, no noise", "zero-shot"
-Floats = npt.NDArray[np.float64]
 
 
 def _both_calibrations(epsilon: float, group_size: int = 1) -> NoiseGroup:
@@ -73,11 +72,7 @@ def text_classification(context: RecipeContext) -> Iterator[MeasuredValue]:
 
     Synthetic shots are generated anew for each query, so they get fewer queries and repeats.
 
-    Args:
-        context: Model, rows and scale.
-
-    Yields:
-        The accuracy of each method.
+    Yields: The accuracy of each method.
     """
     samples = SubsampleAverage.calibrated(4, DELTA)
     for shots in (8, 25):
@@ -92,14 +87,9 @@ def accuracy_by_examples(
 ) -> Iterator[MeasuredValue]:
     """Accuracy by number of examples.
 
-    Args:
-        context: Model, rows and scale.
-        epsilon: The epsilon that mechanisms are calibrated to.
-        examples: Numbers of examples J.
-        last_model: Whether to use the second of two models, and to name it.
-
-    Yields:
-        The accuracy of each method; nothing if the second of one model is asked for.
+    epsilon: The epsilon that mechanisms are calibrated to. examples: Numbers of examples J.
+    last_model: Whether to use the second of two models, and to name it.
+    Yields: The accuracy of each method; nothing if the second of one model is asked for.
     """
     for one, of in _models(context, last_model):
         for shots in examples:
@@ -120,14 +110,10 @@ def vision(
 ) -> Iterator[MeasuredValue]:
     """Accuracy at ε = 1 with groups of two examples, with and without noise.
 
-    Args:
-        context: Model, rows and scale.
-        group_sizes: Sizes of PoE's groups that are compared at the end.
-        last_model: Whether to use the second of two models, and to name it.
-
-    Yields:
-        The accuracy of each method, then that of PoE by group size; nothing if the second of one
-        model is asked for.
+    group_sizes: Sizes of PoE's groups that are compared at the end. last_model: Whether to use the
+    second of two models, and to name it.
+    Yields: The accuracy of each method, then that of PoE by group size; nothing if the second of
+    one model is asked for.
     """
     for one, of in _models(context, last_model):
         for row in _vision(one, group_sizes):
@@ -145,12 +131,8 @@ def _vision(context: RecipeContext, group_sizes: Sequence[int]) -> Iterator[Meas
 def clipping_bounds(context: RecipeContext) -> Iterator[MeasuredValue]:
     """Accuracy of PoE by clipping bound C, at ε = 4 with 8 examples.
 
-    Args:
-        context: Model, rows and scale.
-
-    Yields:
-        The smallest probability that C = 2 keeps, then the accuracy with all examples, without
-        any, and at each C.
+    Yields: The smallest probability that C = 2 keeps, then the accuracy with all examples, without
+    any, and at each C.
     """
     yield percent("C = 2", Quantity.LEAST_KEPT, math.exp(-CLIP), exact=True)
     groups = [NoiseGroup.of(NO_DP, FewShot()), NoiseGroup.of(ZERO, ZeroShot())]
@@ -162,12 +144,8 @@ def clipping_bounds(context: RecipeContext) -> Iterator[MeasuredValue]:
 def expert_likelihoods(context: RecipeContext) -> Iterator[MeasuredValue]:
     """Likelihoods of an expert with one example, and how hard and soft votes change them.
 
-    Args:
-        context: Model, rows and scale.
-
-    Yields:
-        The mean likelihood by rank, then the likelihood of the correct label and the largest
-        change, and what a guess would give.
+    Yields: The mean likelihood by rank, then the likelihood of the correct label and the largest
+    change, and what a guess would give.
     """
     found = [_one_expert(context, repeat) for repeat in repeats_of(context, 1)]
     p = np.concatenate([probabilities for probabilities, _ in found])
@@ -208,11 +186,7 @@ def _votes(p: Floats) -> dict[str, Floats]:
 def membership_attack(context: RecipeContext) -> Iterator[MeasuredValue]:
     """The likelihood of a row's own label, with and without the row among the examples.
 
-    Args:
-        context: Model, rows and scale.
-
-    Yields:
-        The AUROC of likelihoods and of one answer, without and with privacy.
+    Yields: The AUROC of likelihoods and of one answer, without and with privacy.
     """
     rows, task = context.rows()
     attack = Attack(Natural(), Gap(), PredictedMember())
@@ -252,11 +226,7 @@ def _area_sample(member: Floats, nonmember: Floats, view: str) -> Sample:
 def answer_cost(context: RecipeContext) -> Iterator[MeasuredValue]:
     """Seconds and model calls per answer, over a context of 25 examples.
 
-    Args:
-        context: Model, rows and scale.
-
-    Yields:
-        Both numbers for each method.
+    Yields: Both numbers for each method.
     """
     few = context.limited(queries=4, repeats=1)
     methods: Mapping[str, Mechanism] = {
@@ -278,11 +248,7 @@ def answer_cost(context: RecipeContext) -> Iterator[MeasuredValue]:
 def exact_loss_of_poe(context: RecipeContext) -> Iterator[MeasuredValue]:
     """Exact privacy loss of a worked pair: one of 40 experts changes its preference.
 
-    Args:
-        context: Not used.
-
-    Yields:
-        Exact ε and derived guarantee for each ε and calibration.
+    Yields: Exact ε and derived guarantee for each ε and calibration.
     """
     for epsilon in (1.0, 4.0):
         for calibration in ("paper", "replace_one"):

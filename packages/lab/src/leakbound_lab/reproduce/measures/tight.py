@@ -75,14 +75,9 @@ def attacks_and_baselines(
 ) -> Iterator[MeasuredValue]:
     """Both kinds of access and other attacks at each ε.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit.
-        baselines: Keys of the other attacks by name.
-        black_box: Keys for black-box access; None to score the released label.
-
-    Yields:
-        Leakage for each.
+    baselines: Keys of the other attacks by name. black_box: Keys for black-box access; None to
+    score the released label.
+    Yields: Leakage for each.
     """
     for epsilon in EPSILONS:
         claim = {"epsilon": epsilon}
@@ -100,14 +95,9 @@ def partitions(
 ) -> Iterator[MeasuredValue]:
     """Leakage for several numbers of partitions at each ε.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit.
-        perfect_attack: Whether to show what a perfect attack on a released label would find.
-        black_box: Keys for black-box access; None to score the released label.
-
-    Yields:
-        Leakage for each.
+    perfect_attack: Whether to show what a perfect attack on a released label would find. black_box:
+    Keys for black-box access; None to score the released label.
+    Yields: Leakage for each.
     """
     for parts in (2, 4, 8, 16):
         for epsilon in EPSILONS:
@@ -133,8 +123,7 @@ def examples_per_partition(
 ) -> Iterator[MeasuredValue]:
     """Leakage for several numbers of examples per partition at each ε.
 
-    Yields:
-        Leakage for each.
+    Yields: Leakage for each.
     """
     for per in (1, 2, 4):
         for epsilon in EPSILONS:
@@ -148,8 +137,7 @@ def simulated_trials(
 ) -> Iterator[MeasuredValue]:
     """Leakage for several numbers of simulated outputs at ε = 4.
 
-    Yields:
-        Leakage for each.
+    Yields: Leakage for each.
     """
     for trials in (100, 1000, 10_000, 100_000, 400_000):
         keys = {"epsilon": 4, "simulations": trials}
@@ -161,8 +149,7 @@ def numbers_of_pairs(
 ) -> Iterator[MeasuredValue]:
     """Leakage for several numbers of paired trials at ε = 4, up to that of the scale.
 
-    Yields:
-        Leakage for each.
+    Yields: Leakage for each.
     """
     most = context.scale.pairs
     for pairs in dict.fromkeys(max(2, most // part) for part in (8, 4, 2, 1)):
@@ -176,14 +163,9 @@ def temperatures(
 ) -> Iterator[MeasuredValue]:  # fmt: skip
     """Leakage for several sampling temperatures at ε = 4.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit.
-        values: Temperatures; 0 is greedy.
-        black_box: Keys for black-box access; None to score the released label.
-
-    Yields:
-        Leakage for each.
+    values: Temperatures; 0 is greedy. black_box: Keys for black-box access; None to score the
+    released label.
+    Yields: Leakage for each.
     """
     for heat in values:
         warm = context.wrapped(lambda model, heat=heat: _AtTemperature(model, heat))  # type: ignore[misc]
@@ -195,13 +177,8 @@ def models(
 ) -> Iterator[MeasuredValue]:
     """Leakage for each model at each ε.
 
-    Args:
-        context: Models, rows and scale.
-        audit: Keys of the audit.
-        black_box: Keys for black-box access; None to score the released label.
-
-    Yields:
-        Leakage for each.
+    black_box: Keys for black-box access; None to score the released label.
+    Yields: Leakage for each.
     """
     for address in context.models:
         for epsilon in EPSILONS:
@@ -214,13 +191,8 @@ def utility_by_partitions(
 ) -> Iterator[MeasuredValue]:
     """Utility for several numbers of partitions.
 
-    Args:
-        context: Model, rows and scale.
-        audit: Keys of the audit that defines the mechanism.
-        metric: The kind of utility.
-
-    Yields:
-        Utility at each ε, without examples and without privacy.
+    metric: The kind of utility.
+    Yields: Utility at each ε, without examples and without privacy.
     """
     for parts in (2, 4, 8):
         keys = _size(parts)

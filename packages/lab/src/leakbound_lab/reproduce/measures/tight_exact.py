@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_softmax, ndtr, softmax
 
 from leakbound.attacks import Attack, DistanceGap, Natural, SignalPair
@@ -17,6 +16,7 @@ from leakbound.mechanisms import EmbeddingMean, ReportNoisyMax
 from leakbound.models import Embed, Model
 from leakbound.privacy import calibrate_gaussian, gdp_epsilon
 from leakbound.stats import exact_privacy_loss, gdp, roc
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import GaussianLaw, Mechanism
 from leakbound_lab.reproduce.context import AuditKeys, RecipeContext
 from leakbound_lab.reproduce.measures.tight import DELTA, EPSILONS, PARTITIONS, PER_PARTITION, views
@@ -30,13 +30,8 @@ def signal_distances(
 ) -> Iterator[MeasuredValue]:
     """Distances of pairs of signal texts, and what a perfect attack shows at a claim of 8.
 
-    Args:
-        context: The context whose first model embeds the texts.
-        table: The paper's distances.
-        signals: As many pairs of texts, from most distant to closest.
-
-    Yields:
-        Distance and exact ε of each pair.
+    table: The paper's distances. signals: As many pairs of texts, from most distant to closest.
+    Yields: Distance and exact ε of each pair.
     """
     for (one, other), cell in zip(signals, table.cells(), strict=True):
         far = _distance(context.model(), one, other)
@@ -62,13 +57,8 @@ def signal_losses(
 ) -> Iterator[MeasuredValue]:
     """Distances of signal texts, then the exact privacy loss of paired trials with them.
 
-    Args:
-        context: Model, rows and scale.
-        table: The paper's distances.
-        signals: As many pairs of texts, from most distant to closest.
-
-    Yields:
-        Distances and exact ε of a perfect attack, then the mean exact ε of the paired trials.
+    table: The paper's distances. signals: As many pairs of texts, from most distant to closest.
+    Yields: Distances and exact ε of a perfect attack, then the mean exact ε of the paired trials.
     """
     yield from signal_distances(context, table, signals)
     for pair, cell in zip(signals, table.cells(), strict=True):
@@ -97,12 +87,8 @@ def voting_noise(
 ) -> Iterator[MeasuredValue]:
     """Noise of private voting by the classical formula, and its true ε; exact.
 
-    Args:
-        context: Not used.
-        claims: Pairs of ε and δ.
-
-    Yields:
-        σ and ε of each.
+    claims: Pairs of ε and δ.
+    Yields: σ and ε of each.
     """
     for epsilon, delta in claims:
         made = ReportNoisyMax.calibrated(epsilon, delta, 10, "classical")
@@ -114,12 +100,8 @@ def voting_noise(
 def vote_places(context: RecipeContext, votes: Sequence[Sequence[int]]) -> Iterator[MeasuredValue]:
     """μ and the ratio of rates if one vote moves; exact, at ε = 1.
 
-    Args:
-        context: Not used.
-        votes: Pairs of k votes for the first answer and T votes in all.
-
-    Yields:
-        μ and ln(TPR/FPR) of each.
+    votes: Pairs of k votes for the first answer and T votes in all.
+    Yields: μ and ln(TPR/FPR) of each.
     """
     sigma = ReportNoisyMax.calibrated(1, DELTA, 10, "classical").sigma
     for k, parts in votes:
@@ -135,12 +117,8 @@ def vote_places(context: RecipeContext, votes: Sequence[Sequence[int]]) -> Itera
 def mean_sensitivity(context: RecipeContext, partitions: Sequence[int]) -> Iterator[MeasuredValue]:
     """Sensitivity of the mean embedding; exact.
 
-    Args:
-        context: Not used.
-        partitions: Numbers of partitions T.
-
-    Yields:
-        The sensitivity at each T.
+    partitions: Numbers of partitions T.
+    Yields: The sensitivity at each T.
     """
     for parts in partitions:
         found = EmbeddingMean.calibrated(1, DELTA, parts).guarantee.sensitivity
@@ -148,7 +126,6 @@ def mean_sensitivity(context: RecipeContext, partitions: Sequence[int]) -> Itera
 
 
 REPEATS = 5  # the paper's
-Floats = npt.NDArray[np.float64]
 
 
 def bootstrap_audits(
@@ -156,10 +133,9 @@ def bootstrap_audits(
 ) -> Iterator[MeasuredValue]:
     """Algorithm 1 with both kinds of access at each ε, over the outputs of one audit.
 
-    Yields:
-        The mean estimate of five repeats. Its ceiling is the mechanism's guarantee. Claims about it
-        are tested by what each paired trial adds to such an estimate: repeats draw from the same
-        few aggregates, so they are no trials.
+    Yields: The mean estimate of five repeats. Its ceiling is the mechanism's guarantee. Claims
+    about it are tested by what each paired trial adds to such an estimate: repeats draw from the
+    same few aggregates, so they are no trials.
     """
     sized = {"mechanism": {"partitions": PARTITIONS}, "shots": PARTITIONS * PER_PARTITION}
     for epsilon in EPSILONS:
@@ -219,13 +195,9 @@ def convergence_of_experts(
     Contributions of examples are independent and bounded. The interaction of examples is one
     bounded residual, the same for any number of them, as in Assumption 3.2.
 
-    Args:
-        context: Not used.
-        examples: Numbers of examples n.
-
-    Yields:
-        Total variation with the n-th root of Theorem 3.4 (against its limit), and without it
-        (against the product of experts), as a model answers.
+    examples: Numbers of examples n.
+    Yields: Total variation with the n-th root of Theorem 3.4 (against its limit), and without it
+    (against the product of experts), as a model answers.
     """
     for n in examples:
         sums = _contributions(n).sum(1)
@@ -252,12 +224,8 @@ def influence_and_pmi(context: RecipeContext, lams: Sequence[float]) -> Iterator
     Theorem 3.1 says that the two are proportional. The influence is exactly |λ ΔPMI - Δ ln Z|,
     where Z normalizes the mixed probabilities. Z is 1 only at λ = 0 and λ = 1.
 
-    Args:
-        context: Not used.
-        lams: Values of λ above 0.
-
-    Yields:
-        The largest ratio, and the largest fraction of 2 λ max |ΔPMI| that an influence reaches.
+    lams: Values of λ above 0.
+    Yields: The largest ratio, and the largest fraction of 2 λ max |ΔPMI| that an influence reaches.
     """
     for lam in lams:
         ratio, share = _work_out(lam)
