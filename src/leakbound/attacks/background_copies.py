@@ -11,13 +11,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
+from leakbound.stats.arrays import Floats
 from leakbound.stats.noise.best_votes import best_chance
 
-Floats = npt.NDArray[np.float64]
 LARGEST = 50.0  # epsilon beyond which no number of pairs in use certifies anything
 HALVINGS = 40  # of that interval: to 5e-11, finer than contexts differ
 STAKES = np.linspace(0.0, 0.99, 67)[1:]  # shares of the largest stake; neighbours differ by 1.5 %

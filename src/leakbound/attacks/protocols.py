@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.attacks.words import redact
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.content import Content
 from leakbound.stats import CategoricalLaw, OutputDistribution, ThresholdRule
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import Access, Context, Example, Mechanism, Outputs, Query, Task
-
-Floats = npt.NDArray[np.float64]
 
 
 class Canary(Protocol):

@@ -8,10 +8,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from leakbound._catalogue import Catalogue
-from leakbound.attacks.protocols import Floats, RenderedQuery, Score
+from leakbound.attacks.protocols import RenderedQuery, Score
 from leakbound.attacks.words import share_in_order
 from leakbound.errors import UsageError
 from leakbound.stats import Fixed, GaussianLaw, OutputDistribution, Split, ThresholdRule
+from leakbound.stats.arrays import Floats
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.stats.noise.votes import VoteScores
 from leakbound.tasks import Access, Outputs

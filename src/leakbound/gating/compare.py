@@ -21,14 +21,7 @@ from leakbound.auditing.result.record import ClaimSource
 from leakbound.auditing.result.sentences import Subject, subject_of
 from leakbound.gating.rates import Rate, rates_of
 
-__all__ = [
-    "RATES",
-    "ComparedRun",
-    "Comparison",
-    "Contrast",
-    "compare_results",
-    "flat_settings",
-]
+__all__ = ["RATES", "ComparedRun", "Comparison", "Contrast", "compare_results", "flat_settings"]
 
 # what makes contexts, and the guess from an answer
 DESIGN_KEYS = ("shots", "query", "canary", "insertion", "answers", "threshold")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.auditing.decide.verdict import (
     Conclusion,
@@ -27,7 +26,6 @@ from leakbound.estimators.score_bounds import DecidingName, ScoreBounds, ScoreDe
 from leakbound.stats import Estimate, beside, cut, rank_test
 from leakbound.tasks.rows.sources import SourceRow, source_rows
 
-Floats = npt.NDArray[np.float64]
 SIDES = {
     **dict.fromkeys(("1", "1.0", "true", "yes", "in", "member"), True),
     **dict.fromkeys(("0", "0.0", "false", "no", "out", "nonmember", "non-member"), False),

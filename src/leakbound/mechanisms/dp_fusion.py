@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
@@ -16,8 +15,8 @@ from leakbound.mechanisms.parts.decoding import PairDecoding
 from leakbound.mechanisms.parts.mixture import largest_weight
 from leakbound.mechanisms.parts.tokens import log_softmax
 from leakbound.privacy import RDP, renyi_divergence, renyi_of_two_steps, renyi_value
+from leakbound.stats.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 STEPS = 50  # halvings of [0, 1] for lambda; reach 1e-15, about the rounding of a float near 1
 ORDERS = 1 + np.geomspace(0.1, 2000.0, 96)  # orders tried for a claim; neighbours are 11 % apart
 

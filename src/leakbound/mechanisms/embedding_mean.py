@@ -15,6 +15,7 @@ from leakbound.mechanisms.parts.single import answer_tokens, partition_requests
 from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Complete, Embed, Model
 from leakbound.privacy import Gaussian, calibrate_gaussian
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import (
     Access,
     Aggregate,
@@ -28,8 +29,6 @@ from leakbound.tasks import (
     Vector,
 )
 from leakbound.tasks.partition import Sampling, require_sampling
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
-import numpy.typing as npt
-
 from leakbound._check import at_least, positive, whole
 from leakbound.mechanisms.parts.decoding import PairDecoding
 from leakbound.mechanisms.parts.mixture import largest_lambda, mix_logits
 from leakbound.privacy import Guarantee, NonPrivate, PureDP, share_down
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import Query, Task
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,12 @@ from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import PartitionedMechanism, PublicFacts
 from leakbound.mechanisms.parts.decoding import Decoding
-from leakbound.mechanisms.parts.exponential import (
-    epsilon_per_choice,
-    gumbel_choices,
-)
+from leakbound.mechanisms.parts.exponential import epsilon_per_choice, gumbel_choices
 from leakbound.mechanisms.parts.tokens import finite, log_softmax
 from leakbound.privacy import BoundedRange, Relation
-from leakbound.tasks import (
-    Context,
-)
+from leakbound.stats.arrays import Floats, Ints
+from leakbound.tasks import Context
 from leakbound.tasks.partition import places_by_position, split_by_position
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +172,7 @@ class InvisibleInk(Decoding, PartitionedMechanism):
                           / self.temperature)  # fmt: skip
 
 
-def near_top(logits: Floats, count: int, below: float) -> npt.NDArray[np.int64]:
+def near_top(logits: Floats, count: int, below: float) -> Ints:
     """The most likely tokens of a model that sees no examples, and those slightly less likely."""
     last = np.partition(logits, -min(count, logits.size))[-min(count, logits.size)]
     return np.asarray(np.flatnonzero(logits >= last - below), np.int64)

@@ -28,6 +28,7 @@ from leakbound.privacy import (
     calibrate_discrete_gaussian,
     calibrate_gaussian,
 )
+from leakbound.stats.arrays import Floats, Ints
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import (
     Access,
@@ -55,9 +56,7 @@ def joint_range(k: int) -> float:
     return 2.0 if k == 1 else 4.0
 
 
-def joint_top_k(
-    counts: Floats, k: int, scale: float, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
+def joint_top_k(counts: Floats, k: int, scale: float, rng: np.random.Generator) -> Ints:
     """k distinct indices, drawn with probability proportional to exp(scale u).
 
     u = -max_i (c_(i) - c_(s_i)), where c_(i) is the i-th largest count. Sequences are grouped by
@@ -88,9 +87,7 @@ def joint_top_k(
     return order[_sequence(within[chosen], within[chosen - 1] if chosen else np.zeros(k, int), rng)]
 
 
-def _sequence(
-    within: npt.ArrayLike, before: npt.ArrayLike, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
+def _sequence(within: npt.ArrayLike, before: npt.ArrayLike, rng: np.random.Generator) -> Ints:
     """A uniform sequence of distinct ranks s_i < within_i that does not also fit `before`."""
     top, lower = np.asarray(within, int), np.asarray(before, int)
     while True:
@@ -108,9 +105,7 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-def mean_counts(
-    texts: Sequence[str], domain: Sequence[str], per_answer: int
-) -> npt.NDArray[np.float64]:
+def mean_counts(texts: Sequence[str], domain: Sequence[str], per_answer: int) -> Floats:
     """Share of answers in which each keyword is counted.
 
     Guarantee: Replacing one answer changes at most 2 per_answer means by 1/len(texts) each.
@@ -131,8 +126,6 @@ def word_shares(answers: Sequence[str], domain: Sequence[str]) -> tuple[tuple[fl
     )
 
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Selection = Literal["gaussian", "discrete_gaussian", "joint_exponential"]
 
 
@@ -296,7 +289,7 @@ class KeywordMean(PartitionedMechanism):
 
     def _select(
         self, counts: Floats, draws: int, rng: np.random.Generator
-    ) -> tuple[Floats | None, Integers]:
+    ) -> tuple[Floats | None, Ints]:
         """(noisy counts, if they may be output; indices of the k best words of each draw)."""
         k = min(self.top, len(counts))
         if self.selection == "joint_exponential":

@@ -12,10 +12,7 @@ import numpy.typing as npt
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import CalibratedMechanism, PublicFacts
-from leakbound.mechanisms.parts.contextual_calibration import (
-    less_prior,
-    score_requests,
-)
+from leakbound.mechanisms.parts.contextual_calibration import less_prior, score_requests
 from leakbound.mechanisms.parts.decoding import Decoding
 from leakbound.mechanisms.parts.exponential import (
     clip_log_probabilities,
@@ -24,10 +21,10 @@ from leakbound.mechanisms.parts.exponential import (
 )
 from leakbound.mechanisms.parts.tokens import public_tokens
 from leakbound.privacy import BoundedRange, Relation, share_down
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import AnyRequest, Context, Job, Task, present
 from leakbound.tasks.partition import places_by_position, split_by_position
 
-Floats = npt.NDArray[np.float64]
 ExpertCalibration = Literal["replace_one", "add_remove", "paper"]
 
 

@@ -12,11 +12,7 @@ import numpy as np
 from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMechanism
-from leakbound.mechanisms.parts.contextual_calibration import (
-    Prior,
-    less_prior,
-    score_requests,
-)
+from leakbound.mechanisms.parts.contextual_calibration import Prior, less_prior, score_requests
 from leakbound.mechanisms.parts.discrete_noise import discrete_gaussian, require_analytic
 from leakbound.mechanisms.parts.single import partition_requests, require_answers
 from leakbound.mechanisms.parts.tokens import finite, is_failed

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.errors import Refused, UsageError
 from leakbound.models import Model, NextLogits, Request
 from leakbound.stats import CategoricalLaw
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import (
     Aggregate,
     AnyRequest,
@@ -326,7 +326,7 @@ def agreement(bench: Bench) -> str:
     declared = mechanism.output_distribution(aggregate)
     if not isinstance(declared, CategoricalLaw):
         return "answers are counted, or their distribution is not known"
-    p: npt.NDArray[np.float64] = declared.probabilities
+    p: Floats = declared.probabilities
     if len(p) == len(SURE) and p[-1] > p[0] * (1 - 1e-9) and p[-1] > p[1] * (1 + 1e-9):
         raise Broken(
             f"an answer that is impossible for every voter has probability {p[-1]:.3g}, the one "

@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.models.request import Request
 from leakbound.privacy import (
@@ -22,6 +21,7 @@ from leakbound.privacy import (
     leaves,
 )
 from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution, exact_privacy_loss
+from leakbound.stats.arrays import Floats, Ints
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
 from leakbound.tasks import Aggregate, Job, Mechanism, Query, Task
 from leakbound.testing.conformance_parts import (
@@ -35,7 +35,6 @@ from leakbound.testing.conformance_parts import (
     values_of,
 )
 
-Floats = npt.NDArray[np.float64]
 SLACK = 1 + 1e-9  # for rounding
 DELTAS = (0.0, 1e-6, 1e-3)  # where the loss is compared: pure DP, and two that audits use
 # Sizes of the crowd, in units of `size_of`: at a small epsilon the worst case needs many voters.
@@ -175,7 +174,7 @@ def _probabilities(found: Sequence[OutputDistribution]) -> Floats:
     return np.stack([one.probabilities for one in found if isinstance(one, CategoricalLaw)])
 
 
-def _worst(found: Sequence[OutputDistribution], pairs: npt.NDArray[np.int64]) -> int:
+def _worst(found: Sequence[OutputDistribution], pairs: Ints) -> int:
     """The pair whose means lie farthest apart, or whose log-probabilities do."""
     means = [one.mean for one in found if isinstance(one, GaussianLaw | DiscreteGaussianLaw)]
     rows = np.stack(means) if means else np.log(_probabilities(found))

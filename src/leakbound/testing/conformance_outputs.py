@@ -21,6 +21,7 @@ from leakbound.models import Model, Request
 from leakbound.models.model import Wrapper
 from leakbound.privacy import Guarantee, Subsampled, trade_off
 from leakbound.stats import CategoricalLaw, GaussianLaw, OutputDistribution
+from leakbound.stats.arrays import Bools, Floats, Ints
 from leakbound.tasks import Aggregate, AnyRequest, Job, Outputs, Query, Task
 from leakbound.testing.conformance_parts import (
     GIVEN,
@@ -33,9 +34,7 @@ from leakbound.testing.conformance_parts import (
     strangers,
 )
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Column = Integers | Floats
+Column = Ints | Floats
 TAILS = (2.0, 3.0, 4.0)  # standard deviations beyond which noise is counted
 CORES = 20_000  # outputs of a test of Kolmogorov; its exact p-value is slow for more
 STEPS = 2001  # of an integral over 20 standard deviations: exact to 1e-12 for normal densities
@@ -264,9 +263,7 @@ def _noise_p_value(
     return same_categories_p_value(*kept) if min(map(len, kept)) else 1.0
 
 
-def _thin(
-    out: Outputs, law: GaussianLaw, against: GaussianLaw, rng: np.random.Generator
-) -> npt.NDArray[np.bool_]:
+def _thin(out: Outputs, law: GaussianLaw, against: GaussianLaw, rng: np.random.Generator) -> Bools:
     """Keeps an output with probability min(1, q/p), so that what is kept has density min(p, q)."""
     if out.noisy is None:
         return np.zeros(len(out.answers), bool)

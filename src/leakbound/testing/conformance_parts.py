@@ -18,6 +18,7 @@ from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.contextual_calibration import CONTENT_FREE
 from leakbound.models import Counted, Embed, Model, Request, Scripted
 from leakbound.privacy import Guarantee, NonPrivate
+from leakbound.stats.arrays import Floats, Ints
 from leakbound.tasks import (
     Aggregate,
     AnyRequest,
@@ -30,8 +31,6 @@ from leakbound.tasks import (
     Vector,
     Votes,
 )
-
-Floats = npt.NDArray[np.float64]
 
 GIVEN = (Task("conformance", ("red apple", "blue pear", "green plum")), Query("Which one?"))
 PLANTED = re.compile(r"zq\d{6}v")  # every private text holds one
@@ -77,7 +76,7 @@ class Puppet(Scripted):
     def end_ids(self) -> frozenset[int]:
         return frozenset({0})
 
-    def _bytes(self, text: str, count: int) -> npt.NDArray[np.int64]:
+    def _bytes(self, text: str, count: int) -> Ints:
         """(count,) numbers below 256, fixed by the seed and the text."""
         digest = hashlib.blake2b(f"{self.seed} {text}".encode(), digest_size=64).digest()
         return np.resize(np.frombuffer(digest, np.uint8), count).astype(np.int64)
@@ -224,7 +223,7 @@ class Family:
 
     pattern: str
     aggregates: list[Aggregate]
-    pairs: npt.NDArray[np.int64]
+    pairs: Ints
 
 
 def strangers(row: Example) -> list[Example]:

@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import get_args
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
@@ -23,6 +22,7 @@ from leakbound.estimators import Bounds, Claim, Estimator, Observations, PairedS
 from leakbound.estimators.base import DistributionPair, Reads, exceeds
 from leakbound.privacy import Gaussian, gdp_epsilon
 from leakbound.stats import CategoricalLaw, Estimate, Fixed, GaussianLaw
+from leakbound.stats.arrays import Ints
 from leakbound.testing.conformance_parts import Broken, Check, Skipped, broken_of, check
 
 DELTA = 1e-5
@@ -258,7 +258,7 @@ def coverage(bench: _Bench) -> str:
     return "; ".join(found)
 
 
-def _miss(estimator: Estimator, scene: Scene, seen: Observations) -> npt.NDArray[np.int64]:
+def _miss(estimator: Estimator, scene: Scene, seen: Observations) -> Ints:
     """Did epsilon, mu, or either exceed the truth at some look?"""
     design = _design(scene)
     truth = scene.pair_truth if "distribution" in estimator.reads else scene.truth

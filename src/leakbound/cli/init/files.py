@@ -35,10 +35,7 @@ GUESSED = "GUESSED ({}): change it if it is wrong"
 
 
 def config_text(
-    prepared: Prepared,
-    kind: str | None,
-    guessed: Mapping[str, str],
-    endpoint: Mapping[str, Any],
+    prepared: Prepared, kind: str | None, guessed: Mapping[str, str], endpoint: Mapping[str, Any]
 ) -> str:
     """The configuration, with a comment behind each key that a reader may want to change."""
     todo = {"address": TODO} if kind == "todo" else {}

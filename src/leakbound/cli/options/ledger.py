@@ -71,9 +71,7 @@ accounts_options = combine(
     "accounts",
     Accounts,
     option(
-        "--dataset",
-        "name of the data set; the budget is for all answers from it",
-        default=DATASET,
+        "--dataset", "name of the data set; the budget is for all answers from it", default=DATASET
     ),
     option(
         "--record-id",

@@ -125,11 +125,7 @@ setting = partial(option, section="Configuration")
 GENERAL = (
     setting("--config", "YAML file with these options; flags take precedence", str),
     setting(
-        "--set",
-        "set any configuration key",
-        name="assignments",
-        multiple=True,
-        metavar="KEY=VALUE",
+        "--set", "set any configuration key", name="assignments", multiple=True, metavar="KEY=VALUE"
     ),
     setting(
         "--preset",

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from leakbound.mechanisms.parts.tokens import finite
 from leakbound.models import ScoreLabels
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import Context, Query, Task
 
-Floats = npt.NDArray[np.float64]
 Prior = Literal["none", "uniform", "content_free"]
 CONTENT_FREE = "N/A"  # the first of the content-free inputs of Zhao et al.; public
 

@@ -21,6 +21,7 @@ from leakbound.mechanisms.parts.tokens import TokenDecoder, finite, is_failed
 from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Model, NextLogits, ScoreLabels
 from leakbound.privacy import Guarantee, NonPrivate, compose
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import (
     Access,
     Aggregate,
@@ -36,8 +37,6 @@ from leakbound.tasks import (
     Vector,
 )
 from leakbound.tasks.mechanism import Exactness
-
-Floats = npt.NDArray[np.float64]
 
 
 class Decoding(MechanismBase):

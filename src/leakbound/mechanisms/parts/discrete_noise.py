@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from leakbound._check import positive
 from leakbound.errors import UsageError
+from leakbound.stats.arrays import Ints
 
-Integers = npt.NDArray[np.int64]
 WORD = 64  # bits of a uniform number at first, and that are added as long as they do not decide
 KEY = 32  # bytes from the generator that are the key of the stream of bits
 # Digits in addition to those of the uniform number. A boundary is then known to 1e-20 of its last
@@ -38,7 +38,7 @@ def require_analytic(calibration: str) -> None:
         )
 
 
-def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
     """Independent samples of P(x) proportional to exp(-x^2/(2 sigma^2)) over the integers.
 
     The generator provides the key of a SHAKE-256 stream, from which all bits come. Equal generators
@@ -68,7 +68,7 @@ def discrete_gaussian(sigma: float, shape: tuple[int, ...], rng: np.random.Gener
 
 def _invert(
     sigma: float, words: npt.NDArray[np.uint64], bits: int, more: Callable[[int, int], int]
-) -> Integers:
+) -> Ints:
     """Outcomes of uniform numbers, given by their first bits; `more` returns more words."""
     edges, unsure = (np.asarray(found, np.uint64) for found in _edges(sigma, bits))
     ranks = np.searchsorted(edges, words).astype(np.int64)

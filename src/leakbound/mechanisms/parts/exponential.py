@@ -10,8 +10,7 @@ import numpy.typing as npt
 from leakbound.mechanisms.parts.tokens import finite, is_failed
 from leakbound.privacy import share_down, zcdp_rho
 from leakbound.stats import CategoricalLaw
-
-Floats = npt.NDArray[np.float64]
+from leakbound.stats.arrays import Floats, Ints
 
 
 def softmax_distribution(logits: Floats) -> CategoricalLaw:
@@ -20,7 +19,7 @@ def softmax_distribution(logits: Floats) -> CategoricalLaw:
     return CategoricalLaw(weights / weights.sum())
 
 
-def gumbel_choices(logits: Floats, draws: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def gumbel_choices(logits: Floats, draws: int, rng: np.random.Generator) -> Ints:
     """Samples of the exponential mechanism, drawn with the Gumbel-max trick."""
     return np.asarray((logits + rng.gumbel(size=(draws, logits.size))).argmax(1), np.int64)
 

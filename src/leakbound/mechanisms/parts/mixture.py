@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.mechanisms.parts.tokens import log_softmax
 from leakbound.privacy.rounding import bisect
+from leakbound.stats.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 # Bisection steps for the largest lambda: 2^-40 of the interval, far finer than a bound can resolve.
 STEPS = 40
 

@@ -12,8 +12,8 @@ from leakbound.errors import TargetError
 from leakbound.mechanisms.parts.total_calls import answer_all
 from leakbound.models import Model, NextLogits
 from leakbound.models.request import Prompt
+from leakbound.stats.arrays import Bools, Floats, Ints
 
-Floats = npt.NDArray[np.float64]
 IMPOSSIBLE = 1e30  # largest magnitude of a score; sums stay finite, and it exceeds clips and noise
 
 
@@ -88,7 +88,7 @@ def find_tokenizer(model: object) -> _ShowsTokens:
     return cast(_ShowsTokens, inner)
 
 
-def public_tokens(logits: Floats, count: int) -> npt.NDArray[np.int64]:
+def public_tokens(logits: Floats, count: int) -> Ints:
     """The most likely tokens of a model that sees no examples: a public candidate set."""
     return np.asarray(np.sort(np.argsort(-logits, kind="stable")[:count]), np.int64)
 
@@ -100,7 +100,7 @@ def finite(scores: npt.ArrayLike) -> Floats:
     return np.asarray(np.minimum(np.maximum(known, -IMPOSSIBLE), IMPOSSIBLE))
 
 
-def is_failed(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def is_failed(scores: npt.ArrayLike) -> Bools:
     """Whether no candidate is possible, because the call that should have scored them failed."""
     return np.asarray((finite(scores) <= -IMPOSSIBLE).all(-1))
 

@@ -57,11 +57,7 @@ def sarif(records: Sequence[AuditResult], results: Sequence[GateResult]) -> str:
         "name": "leakbound", "version": __version__, "semanticVersion": semantic,
         "rules": [_rule(outcome) for outcome in LEVELS],
     }  # fmt: skip
-    run: Json = {
-        "tool": {"driver": driver},
-        "columnKind": "unicodeCodePoints",
-        "results": found,
-    }
+    run: Json = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": found}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 

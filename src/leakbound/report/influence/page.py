@@ -30,6 +30,7 @@ from leakbound.report.influence.spans import (
 from leakbound.report.pages import render, script_file
 from leakbound.report.words import TableCell, facts, number_of
 from leakbound.stats import cut
+from leakbound.stats.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from leakbound.report.influence.spans import NamedReading
 
 Values = dict[str, object]  # what the template reads
-Floats = npt.NDArray[np.float64]
 MANY = 60  # spans from which a line has no markers
 
 
@@ -99,11 +99,7 @@ def _relative_places(reading: Reading) -> tuple[Floats, Floats]:
 
 LONGEST = 60  # characters of a quoted text
 MILLION = math.log(1e6)
-TONES = {
-    "passed": "no_violation",
-    "violation": "violation",
-    "inconclusive": "inconclusive",
-}
+TONES = {"passed": "no_violation", "violation": "violation", "inconclusive": "inconclusive"}
 
 
 def influence_answer(

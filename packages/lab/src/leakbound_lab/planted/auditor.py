@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.privacy import Guarantee
 from leakbound.stats import CategoricalLaw, EProcess, GaussianLaw, exact_privacy_loss
+from leakbound.stats.arrays import Floats
 
 CHUNK = 30  # paired trials looked at together; the e-value is read after each of them
-Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator
 Release = Callable[[Floats, int, Rng], Floats]
 

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import MechanismBase
@@ -22,6 +21,7 @@ from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Complete, Model, ScoreLabels
 from leakbound.privacy import Gaussian, PureDP, calibrate_gaussian
 from leakbound.stats import CategoricalLaw, GaussianLaw
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import (
     Access,
     Aggregate,
@@ -48,7 +48,6 @@ from leakbound_lab.planted.planted_mechanisms import (
 from leakbound_lab.planted.planted_parts import PartsBase
 from leakbound_lab.planted.served_defects import FreshNoise
 
-Floats = npt.NDArray[np.float64]
 WIDTH = 20_000  # characters to which prompts are padded: more than any prompt of the battery has
 
 

@@ -13,10 +13,11 @@ from scipy.special import ndtr
 
 from leakbound.privacy import ApproxDP, calibrate_gaussian, compose, gaussian_epsilon
 from leakbound.stats import accuracy_bound, best_threshold, clopper_pearson
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import Context, Example
 from leakbound.tasks.partition import split_by_position
 from leakbound_lab.planted import mechanism_audits, noisy, whole_audits
-from leakbound_lab.planted.auditor import AuditorFinding, Fixture, Floats, Rng, by_pairs
+from leakbound_lab.planted.auditor import AuditorFinding, Fixture, Rng, by_pairs
 
 
 def classical_sigma(broken: bool, rng: Rng) -> AuditorFinding:

@@ -19,10 +19,10 @@ from leakbound.privacy import (
     pure_composition_epsilon,
 )
 from leakbound.stats import CategoricalLaw, GaussianLaw
+from leakbound.stats.arrays import Floats
 from leakbound_lab.planted.auditor import (
     AuditorFinding,
     Fixture,
-    Floats,
     Rng,
     by_distribution,
     by_pairs,

@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.mechanisms import BoundedCID, KeywordMean, ProductOfExperts
 from leakbound.mechanisms.parts.mixture import mix_logits
 from leakbound.models import Complete, Model, NextLogits, ScoreLabels
 from leakbound.privacy import ApproxDP, Guarantee, PureDP, compose, leaves
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import (
     Aggregate,
     AnyRequest,
@@ -32,7 +32,6 @@ from leakbound_lab.planted import planted_parts as parts
 from leakbound_lab.planted.planted_mechanisms import DELTA, VotingBase
 from leakbound_lab.planted.served_defects import SERVED_DEFECTS, NoiseBeforeRelease
 
-Floats = npt.NDArray[np.float64]
 WORDY = 12  # characters of a planted example: one that is longer changes something
 
 

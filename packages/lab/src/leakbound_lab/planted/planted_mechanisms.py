@@ -20,16 +20,9 @@ from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Model
 from leakbound.privacy import ApproxDP, BoundedRange, Gaussian
 from leakbound.stats import CategoricalLaw
-from leakbound.tasks import (
-    Aggregate,
-    Job,
-    Outputs,
-    Task,
-    Vector,
-    Votes,
-)
+from leakbound.stats.arrays import Floats
+from leakbound.tasks import Aggregate, Job, Outputs, Task, Vector, Votes
 
-Floats = npt.NDArray[np.float64]
 EPSILON = 1.0
 DELTA = 1e-5
 

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Model
 from leakbound.privacy import NonPrivate
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import Aggregate, Job, Outputs, Query, Task, Votes
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

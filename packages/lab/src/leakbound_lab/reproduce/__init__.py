@@ -2,13 +2,7 @@
 
 from leakbound_lab.reproduce.claims import PaperClaim, run_names
 from leakbound_lab.reproduce.context import QUICK, RecipeContext, Scale
-from leakbound_lab.reproduce.every import (
-    FailedRecipe,
-    every_json,
-    every_page,
-    exit_code,
-    run_every,
-)
+from leakbound_lab.reproduce.every import FailedRecipe, every_json, every_page, exit_code, run_every
 from leakbound_lab.reproduce.kept import load_measured, save_measured, values_file, what_decides
 from leakbound_lab.reproduce.outcomes import ClaimOutcome, judge
 from leakbound_lab.reproduce.recipe import Recipe

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import bdtr, bdtrc
 
+from leakbound.stats.arrays import Floats
 from leakbound.stats.counts.two_samples import rank_test
 from leakbound_lab.reproduce.values import Sample
 
-Floats = npt.NDArray[np.float64]
 EXACT = "exact comparison"
 ENUMERATED = 14  # up to this many units, every choice of signs is enumerated
 EXCHANGES = 13_000  # up to this many, every exchange of units is enumerated (8 and 8 units)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
 from transformers.utils.logging import disable_progress_bar
@@ -18,6 +17,7 @@ from transformers.utils.logging import disable_progress_bar
 from leakbound._install import install_hint
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.local.hugging_face import Tokenizer, first_line
+from leakbound.stats.arrays import Floats
 
 if TYPE_CHECKING:
     from bert_score import BERTScorer
@@ -92,12 +92,12 @@ class _Classifier:
         extra = 2 if model.config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
         self.window = int(getattr(model.config, "max_position_embeddings", 512)) - extra
 
-    def probabilities(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+    def probabilities(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         found = [self._batch(pairs[at : at + BATCH]) for at in range(0, len(pairs), BATCH)]
         empty = np.zeros((0, int(self.model.config.num_labels or 0)))
         return np.concatenate([empty, *found])
 
-    def _batch(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+    def _batch(self, pairs: Sequence[tuple[str, str]]) -> Floats:
         first, second = ([pair[i] for pair in pairs] for i in (0, 1))
         how = {"return_tensors": "pt", "padding": True, "truncation": True}
         tokens = self.tokenizer(first, second, max_length=self.window, **how)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.attacks import SCORES, Score
 from leakbound.stats import Fixed
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import Mechanism
 
-Floats = npt.NDArray[np.float64]
 DRAWS = 50  # outputs of a context with noise, as many as CL (Appendix A.7) queries an example
 PREDICTED = "predicted_member"
 

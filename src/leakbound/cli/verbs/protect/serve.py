@@ -210,10 +210,7 @@ def _beside(ledger: str) -> Path:
 
 
 def _price(
-    config: str | None,
-    assignments: tuple[str, ...],
-    endpoint: Endpoint,
-    flags: dict[str, object],
+    config: str | None, assignments: tuple[str, ...], endpoint: Endpoint, flags: dict[str, object]
 ) -> tuple[Mechanism, Guarantee, float]:
     """What one answer costs, before a model is opened or a ledger made; and its delta."""
     spec, _, task = load_private(config, assignments, endpoint, flags)
