@@ -407,7 +407,6 @@ def _user_system(
 
 
 def system_name(system: object) -> str:
-    """The name of a system of the user."""
     return str(getattr(system, "__name__", "system"))
 
 

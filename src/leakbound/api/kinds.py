@@ -20,7 +20,6 @@ _NUMBERS = {
 
 
 def require_numbers(given: Mapping[str, object]) -> None:
-    """Refuse a text or a boolean where a number belongs; the spec checks the rest."""
     for name, must in _NUMBERS.items():
         value = given.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
@@ -28,7 +27,6 @@ def require_numbers(given: Mapping[str, object]) -> None:
 
 
 def require_model(model: object) -> Model:
-    """Refuse what is not a model."""
     if not isinstance(model, Model) or not isinstance(model.name, str):
         raise UsageError(
             f"model is {type(model).__name__}; it must be an address such as 'pocket', or a model "
@@ -43,7 +41,6 @@ def as_model(model: object) -> Model:
 
 
 def require_path(name: str, value: object, must: str) -> Path:
-    """Refuse what is not a path."""
     if not isinstance(value, str | Path):
         raise UsageError(f"{name} is {type(value).__name__}; it must be {must}.")
     if value == "":

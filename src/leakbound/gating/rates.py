@@ -29,7 +29,6 @@ class Rate(BaseModel):
 
     @property
     def share(self) -> float:
-        """Hits by trials."""
         return self.hits / self.trials
 
     @property

@@ -101,7 +101,6 @@ def _sequence(within: npt.ArrayLike, before: npt.ArrayLike, rng: np.random.Gener
 
 
 def words_of(text: str) -> list[str]:
-    """Words of a text, in lower case."""
     return re.findall(r"\w+", text.casefold())
 
 

@@ -38,7 +38,6 @@ LEGEND: dict[str, Any] = {
 
 
 def canvas(x: str, y: str) -> tuple[Figure, Axes]:
-    """An empty figure."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -51,12 +50,10 @@ def canvas(x: str, y: str) -> tuple[Figure, Axes]:
 
 
 def wrap_lines(text: str, longest: int = LONGEST) -> str:
-    """The text in lines that fit."""
     return "\n".join(textwrap.wrap(text, longest, break_long_words=False)) or text
 
 
 def legend(axes: Axes, place: Literal["best", "lower right"] = "best") -> None:
-    """A legend without a frame."""
     handles, names = axes.get_legend_handles_labels()
     axes.legend(handles, [wrap_lines(name, 28) for name in names], loc=place, **LEGEND)
 
@@ -68,7 +65,6 @@ def legend_below(
     columns: int = 1,
     marker_scale: float = 1.0,
 ) -> float:
-    """A legend below the axes."""
     lines = [wrap_lines(name, LONGEST // columns) for name in names]
     figure.legend(
         handles, lines, loc="outside lower left", ncols=columns, markerscale=marker_scale, **LEGEND
@@ -77,7 +73,6 @@ def legend_below(
 
 
 def svg(figure: Figure, title: str) -> str:
-    """The figure as inline SVG."""
     import matplotlib
 
     buffer = io.StringIO()

@@ -19,8 +19,6 @@ UNSEEN = re.compile(r"<(style|script|head)\b.*?</\1>|<[^>]*>", flags=re.S)
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word and what it means."""
-
     name: str
     meaning: str
     also: tuple[str, ...] = ()
@@ -113,7 +111,6 @@ def render(
 
 
 def script_file(path: str) -> str:
-    """The text of a script of this package."""
     return (importlib.resources.files("leakbound.report") / path).read_text(encoding="utf-8")
 
 

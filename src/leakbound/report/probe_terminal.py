@@ -29,7 +29,6 @@ NO_TOKENS = (
 
 
 def probe_table(record: ProbeRecord) -> str:
-    """Findings and consequences in a terminal."""
     where = f" at {record.base_url}" if record.base_url else ""
     lines = [f"{record.address}{where}: {record.requests} requests about public texts"]
     lines += [f"  {STATES[f.holds]:<8} {f.check:<24} {f.detail}" for f in record.findings]

@@ -31,7 +31,6 @@ KINDS = {
 
 
 def verdict_text(verdict: str) -> str:
-    """A verdict as people read it."""
     return verdict.replace("_", " ")
 
 
@@ -56,8 +55,6 @@ def rate_text(rate: Rate | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """A cell."""
-
     text: str
     key: float | None = None
     kind: str = ""
@@ -83,7 +80,6 @@ def report_day() -> str:
 
 
 def number_of(number: int, thing: str) -> str:
-    """A number of things."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 

@@ -94,7 +94,6 @@ def _values(key: str, values: object) -> tuple[JsonValue, ...]:
 
 
 def settings_of(grid: Grid) -> list[Changes]:
-    """Every combination of values."""
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 

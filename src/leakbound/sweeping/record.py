@@ -202,7 +202,6 @@ def _once(collected: Iterable[tuple[str, int]]) -> int:
 def point_of(
     result: AuditResult, changes: Changes, evidence: str, utility: SweepUtility | None = None
 ) -> SweepPoint:
-    """A finished audit as a point of a sweep."""
     exact = next((e.epsilon for e in result.estimates if e.method == "exact"), None)
     return SweepPoint(
         changes=changes, seed=result.spec["seed"], run=result.name, verdict=result.verdict,

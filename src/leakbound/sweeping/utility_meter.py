@@ -34,7 +34,6 @@ def check_utility(prepared: Prepared, queries: int) -> None:
 
 
 def collection_id(prepared: Prepared, queries: int) -> str:
-    """Names what is collected for utility."""
     if not queries:
         return ""
     query = _test_queries(prepared, queries).jobs[0].query

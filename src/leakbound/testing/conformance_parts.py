@@ -199,7 +199,6 @@ def _context(seed: int, size: int, flip: bool) -> Context:
 
 
 def size_of(mechanism: Mechanism) -> int:
-    """How many examples a context needs."""
     size, largest = SIZES
     while mechanism.voters(size) < VOTERS <= mechanism.voters(largest):
         size *= 2
@@ -219,8 +218,6 @@ def _takes(mechanism: Mechanism, size: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Aggregates of neighbouring contexts."""
-
     pattern: str
     aggregates: list[Aggregate]
     pairs: Ints
@@ -300,7 +297,6 @@ class Bench:
     patterns: Sequence[str] = PATTERNS
 
     def job(self, query: Query, flip: bool = False, factor: int = 1) -> Job:
-        """A job over a planted context."""
         return Job(_context(self.seed, factor * self.size, flip), query)
 
     @cached_property

@@ -47,7 +47,6 @@ class RandomizedResponse:
     pair_truth = truth  # all pairs are alike
 
     def design(self, pairs: int, confidence: float) -> TrialDesign:
-        """A design whose claim is the truth."""
         claim = Claim(self.truth.epsilon, DELTA)
         return TrialDesign(claim, confidence=confidence, pairs=pairs)
 

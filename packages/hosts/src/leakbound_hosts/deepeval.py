@@ -34,7 +34,6 @@ class LeakageMetric(BaseMetric):
         self.gate = Gate(self.threshold, min_power, no_violation=True)
 
     def measure(self, test_case: LLMTestCase, *args: object, **options: object) -> float | None:
-        """Read the result."""
         found = check_gate(self.result, self.gate)
         self.score, self.reason = self.result.bound.epsilon, found.why
         self.success: bool = found.outcome == "passed"
@@ -43,7 +42,6 @@ class LeakageMetric(BaseMetric):
     async def a_measure(
         self, test_case: LLMTestCase, *args: object, **options: object
     ) -> float | None:
-        """Read the result; see `measure`."""
         return self.measure(test_case)
 
     def is_successful(self) -> bool:

@@ -38,7 +38,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker `privacy`."""
     config.addinivalue_line(
         "markers", "privacy: audits what a system leaks, from stored trials unless --privacy-live"
     )

@@ -68,18 +68,15 @@ class RayCluster:
             )
 
     def connected(self) -> AbstractContextManager[None]:
-        """One session for several runs."""
         return connected(self)
 
     def runner(self, prepared: Prepared, opener: Opener, calls: CallOptions) -> BatchRunner:
-        """What collects the batches of an audit."""
         return on_cluster(prepared, self, opener, calls)
 
     def spread(
         self, opened: Callable[[str], Model], address: str, work: Callable[[Model, Item], R],
         items: Sequence[Item],
     ) -> Generator[tuple[Item, R], None, None]:  # fmt: skip
-        """Work on each item, with the model at an address opened in every worker."""
         return spread(self, partial(opened, from_root(address)), work, items)
 
 

@@ -32,7 +32,6 @@ class _PaperTask:
     hub: tuple[str, str | None] | None = None
 
     def examples(self, rows: list[SourceRow], drop_empty: bool = False) -> Context:
-        """Rows as examples of this task."""
         fit, *others = {self._layout(row) for row in rows}
         forms = " or ".join(", ".join(fields.names) for fields in self.fields)
         if others:
@@ -68,7 +67,6 @@ class _PaperTask:
         self, data: str | None, folder: str | None, delimiter: str | None = None,
         drop_empty: bool = False, encoding: str | None = None,
     ) -> Context:  # fmt: skip
-        """The rows of this task."""
         if data is not None:
             return self.examples(source_rows(data, delimiter, encoding), drop_empty)
         if folder is not None:

@@ -206,7 +206,6 @@ def spec_from(
 
 
 def keys_of_set(assignments: tuple[str, ...]) -> list[str]:
-    """The keys of --set."""
     flat = flat_keys(dict(_assignment(text, "--set") for text in assignments), "--set")
     return list(flat)
 

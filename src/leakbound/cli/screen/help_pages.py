@@ -142,7 +142,6 @@ class RealRange(click.FloatRange):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The number, which lies in the range."""
         found: float = super().convert(value, param, ctx)
         if math.isnan(found):
             self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)

@@ -35,7 +35,6 @@ ANSWER_TOKENS = 12
 
 
 def one_vote(text: str, answers: Sequence[str]) -> Votes:
-    """The vote of one reply."""
     chosen = parse_answer(text, answers)
     return Votes(tuple(int(i == chosen) for i in range(len(answers) + 1)))
 

@@ -51,8 +51,6 @@ NAME = 20  # characters of a line of a name
 
 @dataclass(frozen=True, slots=True)
 class SystemBounds:
-    """The three numbers of a system."""
-
     name: str
     bound: float
     claim: float
@@ -95,7 +93,6 @@ MOST = 3  # differences in the answer; all stand below
 
 
 def comparison_text(found: Comparison) -> str:
-    """A comparison in a terminal."""
     parts = [
         first_line("COMPARISON", [run.subject for run in found.runs]),
         align(HEAD, *map(_cells, found.runs)), _settings(found),
@@ -126,7 +123,6 @@ def _value(value: object) -> str:
 
 
 def contrast_sentence(one: Contrast) -> str:
-    """What a contrast shows."""
     limits = f"[{cut(one.low, 3)}, {cut(one.high + 1e-3, 3)}]"
     shown = "significant" if one.significant else "not significant"
     what = f"{RATES[one.rate]}, {one.second} minus {one.first}"
@@ -134,7 +130,6 @@ def contrast_sentence(one: Contrast) -> str:
 
 
 def comparison_page(found: Comparison) -> str:
-    """A comparison as one HTML page."""
     runs, differing = found.runs, found.differing_settings
     other = " and ".join(what for name, what in SOURCES.items() if name in differing)
     guarantees = [
@@ -193,7 +188,6 @@ MEASURES = {
 
 
 def sweeps_text(found: SweepComparison) -> str:
-    """Two sweeps in a terminal."""
     head = ("point", "seed", "A", "B", "ε ≥ A", "ε ≥ B", *(f"{name}, B − A" for name in RATES))
     rows = [
         (describe(point.changes), str(point.seed), *_cells_of_runs(point.comparison))
@@ -239,7 +233,6 @@ def _interval(middle: float, low: float, high: float) -> str:
 
 
 def influences_text(found: InfluenceComparison) -> str:
-    """Two influence records in a terminal."""
     head = ("influence of", "λ", "temperature", "contexts", "B larger", "B smaller",
             "median of B − A, nats a token")  # fmt: skip
     first, second = (model_names([model]) for model in found.models)

@@ -191,14 +191,12 @@ def whole_table(readings: Sequence[NamedReading]) -> Values:
 
 
 def span_head(unit: str, method: str) -> tuple[str, ...]:
-    """Headings of the top-attributed spans."""
     name, share = (("Name",), ("Share",)) if unit else ((), ())
     last = "Ex-post privacy loss ε" if method == "leave-one-out" else "|Sum of signed values|"
     return (*name, "Text", "Tokens", "Influence", *share, last)
 
 
 def span_rows(spans: Sequence[TopSpan], unit: str) -> list[tuple[TableCell | str, ...]]:
-    """The top-attributed spans."""
     rows: list[tuple[TableCell | str, ...]] = []
     for span in spans:
         name, share = ((span.name,), (f"{100 * span.share:.1f}%",)) if unit else ((), ())
@@ -219,7 +217,6 @@ OPACITY = 0.7  # of the strongest piece: text on it keeps a contrast of 4.5
 
 
 def influence_page(*records: InfluenceRecord, title: str | None = None, shown: int = SHOWN) -> str:
-    """The page of one context or of many."""
     contexts, several = readings_by_context(records), len(records) > 1
     attributions = records[0].attributions
     tokens = [len(one.bounds) - 1 for one in attributions]

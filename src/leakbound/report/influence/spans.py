@@ -22,8 +22,6 @@ EQUAL = 1e-3  # influences this close are shown as equal: the digits of a map te
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NamedReading:
-    """One reading of a context."""
-
     name: str
     one: Attribution
     reading: Reading
@@ -31,8 +29,6 @@ class NamedReading:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TopSpan:
-    """A span with a large influence."""
-
     text: str
     first: int
     end: int
@@ -83,7 +79,6 @@ def _readings_of(record: InfluenceRecord, with_model: bool) -> list[list[NamedRe
 
 
 def top_spans(one: Attribution, grid: SpanGrid, count: int = 5) -> list[TopSpan]:
-    """The spans with the largest influence on the response."""
     order = np.argsort(-grid.totals, kind="stable")[:count]
     spans = []
     for at in map(int, order):
@@ -98,7 +93,6 @@ def top_spans(one: Attribution, grid: SpanGrid, count: int = 5) -> list[TopSpan]
 
 
 def grid_title(grid: SpanGrid) -> str:
-    """What the spans of a grid are."""
     if grid.unit:
         name, _, size = grid.unit.partition(":")
         longest = f" of at most {size} characters" if size else ""
@@ -124,7 +118,6 @@ def hides_copies(reading: Reading, grid: SpanGrid) -> bool:
 
 
 def strongest_pieces(cut: Sequence[Segment]) -> list[int]:
-    """The pieces with the largest influence."""
     most = max(piece.influence for piece in cut)
     return [at for at, piece in enumerate(cut) if piece.influence >= (1 - EQUAL) * most > 0]
 

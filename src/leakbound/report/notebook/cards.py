@@ -70,7 +70,6 @@ def influence_card(record: InfluenceRecord) -> str:
 
 
 def _rows(at: int, one: Attribution) -> list[tuple[str, ...]]:
-    """A line for each reading."""
     rows: list[tuple[str, ...]] = []
     for reading in one.readings:
         whole, top = reading.grids[-1], top_spans(one, reading.grids[0], 1)[0]
@@ -131,7 +130,6 @@ def plan_card(found: Plan) -> str:
 
 
 def gate_card(found: GateResult) -> str:
-    """Whether a run passed, and why."""
     return render_card(f"{found.outcome.upper()}: {found.run}", (found.why,))
 
 

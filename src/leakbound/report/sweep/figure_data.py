@@ -29,7 +29,6 @@ class Range:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Range:
-        """The range of some values."""
         return cls(min(values), statistics.median(values), max(values))
 
 
@@ -55,8 +54,6 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class FigureData:
-    """One figure."""
-
     name: str
     title: str
     x: str
@@ -69,7 +66,6 @@ class FigureData:
 
 
 def figures_of(record: SweepRecord) -> list[FigureData]:
-    """The figures of a sweep."""
     if not record.points:
         return []
     sweep = _Sweep(record)

@@ -72,12 +72,10 @@ REFERENCE_LOOKS: dict[str, _LineStyle] = {
 
 
 def figure_svg(data: FigureData) -> str:
-    """A figure for the page."""
     return svg(_draw(data), f"{data.title}: {data.y} over {data.x}")
 
 
 def figure_files(record: SweepRecord, formats: tuple[str, ...]) -> dict[str, str | bytes]:
-    """Every figure of a sweep in every format."""
     return {
         f"{figure.name}.{name}": _file(figure, name)
         for figure in figures_of(record)
@@ -99,7 +97,6 @@ def _file(data: FigureData, name: str) -> str | bytes:
 
 
 def figure_csv(figure: FigureData) -> str:
-    """The numbers of a figure."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow((

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def setting_name(changes: Mapping[str, object], without: str | None = None) -> str:
-    """A setting in few words."""
     shown = {key: value for key, value in changes.items() if key != without}
     return ", ".join(
         f"{'ε' if key == 'epsilon' else key_name(key)}={'none' if value is None else value}"
@@ -25,7 +24,6 @@ def setting_name(changes: Mapping[str, object], without: str | None = None) -> s
 
 
 def key_name(key: str) -> str:
-    """A key of a grid in few words."""
     return key.removeprefix("mechanism.")
 
 

@@ -42,7 +42,6 @@ class _DspySystem:
     name: str
 
     def open(self, context: Context) -> _DspySession:
-        """Compile the program."""
         return _DspySession(self.compiled([_example(one, self.name) for one in context]), self.name)
 
 

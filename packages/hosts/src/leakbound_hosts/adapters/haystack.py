@@ -33,7 +33,6 @@ class _Embedder(Protocol):
 
 
 def haystack_store(thing: object, name: str) -> IndexStore | None:
-    """The store that a Haystack object stands for."""
     found = find_inside(thing, _is_store)
     if found is None:
         return None

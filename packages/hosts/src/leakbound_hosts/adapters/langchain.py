@@ -34,7 +34,6 @@ class _Runnable(Protocol):
 
 
 def langchain_store(thing: object, name: str) -> IndexStore | None:
-    """The store that a LangChain object stands for."""
     found = find_inside(thing, _is_store)
     if found is None:
         return None

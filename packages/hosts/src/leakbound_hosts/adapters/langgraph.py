@@ -106,13 +106,11 @@ class _Thread:
         return {"configurable": {"thread_id": self.thread_id if fixed is None else fixed}}
 
     def tell(self, context: Context) -> None:
-        """Send each example as a message of the user."""
         for one in context:
             text = text_only(one.input, self.system.name)
             self.told(f"{text}\n{one.label}" if one.label else text)
 
     def told(self, text: str) -> object:
-        """Send a message of the user."""
         graph, name = self.system.graph, self.system.name
         return graph.invoke({"messages": [{"role": "user", "content": text}]}, self.config) or name
 

@@ -40,7 +40,6 @@ class _Index(Protocol):
 
 
 def llama_index_store(thing: object, name: str) -> IndexStore | None:
-    """The store that a LlamaIndex object stands for."""
     found = find_inside(thing, _is_index)
     if found is None:
         return None

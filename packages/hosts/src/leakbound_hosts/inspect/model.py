@@ -66,7 +66,6 @@ class InspectModel:
 
     @property
     def name(self) -> str:
-        """The address."""
         return f"inspect/{self._asked}"
 
     @property

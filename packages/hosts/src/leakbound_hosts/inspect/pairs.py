@@ -46,7 +46,6 @@ class PairAnswers:
     calls: int
 
     def to_json(self) -> dict[str, object]:
-        """Plain values."""
         again = None if self.row.again is None else pack(self.row.again)
         return {
             "pair": self.row.pair, "canary_in": pack(self.row.member),
@@ -55,7 +54,6 @@ class PairAnswers:
 
     @classmethod
     def of_json(cls, found: Mapping[str, object]) -> PairAnswers:
-        """Answers from plain values."""
         again = None if found["again"] is None else unpack(str(found["again"]))
         both = unpack(str(found["canary_in"])), unpack(str(found["canary_out"]))
         row = EvidenceRow(int(str(found["pair"])), *both, again)

@@ -25,8 +25,6 @@ AnyRateTest: TypeAlias = RateTest | PlannedRateTest
 
 
 class _Identified(Protocol):
-    """A sample."""
-
     @property
     def id(self) -> str | int | None:
         """Its id."""
@@ -66,14 +64,12 @@ class StopAtRate:
         self._running: dict[str, _RunningRate] = {}
 
     async def start_task(self, task: object, samples: Sequence[_Identified], epochs: int) -> str:
-        """Begin."""
         require_one_epoch(epochs)
         order = [sample.id for sample in samples]
         self._running[active_model()] = _RunningRate(self._tests(), order)
         return "leakbound anytime-valid rate"
 
     def _tests(self) -> list[AnyRateTest]:
-        """Tests that have seen nothing."""
         if self.planned is None:
             return [RateTest(limit, side, self._each) for side, limit in self._limits.items()]
         (side, limit), *others = self._limits.items()
@@ -97,7 +93,6 @@ class StopAtRate:
         self._running[active_model()].add(id, score)
 
     async def complete_task(self) -> dict[str, object]:
-        """End."""
         running = self._running.pop(active_model())
         found = _bounds(running.scores, self.confidence)
         return {"shown": running.ended or "nothing", "rate": found.mean, "lower": found.lower,

@@ -81,7 +81,6 @@ class StopWhenRejected:
         self._audits: dict[str, RunningAudit] = {}
 
     async def start_task(self, task: object, samples: Sequence[object], epochs: int) -> str:
-        """Begin."""
         require_one_epoch(epochs)
         self._audits.pop(active_model(), None)
         return "leakbound e-process"
@@ -97,7 +96,6 @@ class StopWhenRejected:
     async def complete_sample(
         self, id: str | int, epoch: int, scores: Mapping[str, _ScoredSample]
     ) -> None:
-        """Take in the answers of a pair."""
         asked = active_model()
         for one in filter(None, map(answers_in, scores.values())):
             if asked not in self._audits:
@@ -105,7 +103,6 @@ class StopWhenRejected:
             self._audits[asked].add(one.answers)
 
     async def complete_task(self) -> dict[str, object]:
-        """End."""
         audit = self._audits.pop(active_model(), None)
         if audit is None:
             return {"rejected": False, "pairs": 0}

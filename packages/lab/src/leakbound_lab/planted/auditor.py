@@ -18,8 +18,6 @@ Release = Callable[[Floats, int, Rng], Floats]
 
 @dataclass(frozen=True, slots=True)
 class AuditorFinding:
-    """What an audit found."""
-
     rejected: bool
     pairs: int
     evidence: str
@@ -77,7 +75,6 @@ def by_distribution(
 
 
 def spread(low: float, high: float, count: int = 9) -> tuple[float, ...]:
-    """Evenly spread thresholds, chosen before any output."""
     return tuple(np.linspace(low, high, count).tolist())
 
 

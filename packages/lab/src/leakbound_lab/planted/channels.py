@@ -77,7 +77,6 @@ class Draft:
     wordier: float = 1.0
 
     def sentences(self, rng: Rng) -> list[str]:
-        """The statements, filled in."""
         return [_fill(STATEMENTS[i][self.style], rng) for i in self.statements]
 
 

@@ -61,7 +61,6 @@ class _PureVotes(HiddenMajority):
     def calibrated(  # type: ignore[override]
         cls, epsilon: float, delta: float, partitions: int = 10
     ) -> Self:
-        """For a claim."""
         return cls(sigma=1.0, partitions=partitions, epsilon=epsilon)
 
     @property
@@ -78,7 +77,6 @@ class LaplaceVotes(_PureVotes):
     """
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy counts and the largest of them."""
         noise = rng.laplace(0.0, 2 / self.epsilon, (draws, len(aggregate.counts)))
         noisy = np.asarray(aggregate.counts, float) + noise
         return Outputs(noisy.argmax(1), noisy)
@@ -95,11 +93,9 @@ class RandomBallot(_PureVotes):
         return (1 - g) * np.asarray(votes.counts) / self.partitions + g / len(votes.counts)
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Ballots."""
         return Outputs(rng.choice(len(aggregate.counts), draws, p=self._p(aggregate)))
 
     def output_distribution(self, aggregate: Votes) -> CategoricalLaw:  # type: ignore[override]
-        """The probabilities of the answers."""
         return CategoricalLaw(self._p(aggregate))
 
 
@@ -112,7 +108,6 @@ class Abstaining(VotingBase):
         return
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy counts, and an answer that follows from them."""
         noisy = self.noisy(aggregate, draws, rng)
         sure = noisy.max(1) > self.partitions / 2
         return Outputs(np.where(sure, noisy.argmax(1), len(aggregate.counts) - 1), noisy)
@@ -143,7 +138,6 @@ class Padded(PartsBase):
     """Prompts padded to a public length."""
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """Prompts of one length, whatever the rows hold."""
         parts = split_by_position(job.context, self.partitions)
         return [Complete(str(task.prompt(part, job.query))[:WIDTH].rjust(WIDTH)) for part in parts]
 
@@ -160,7 +154,6 @@ class Twice(PartsBase):
     def calibrated(  # type: ignore[override]
         cls, epsilon: float, delta: float, partitions: int = 10
     ) -> Twice:
-        """For a claim."""
         return cls(calibrate_gaussian(epsilon, delta, 2 * math.sqrt(2)), partitions)
 
     def parts(self, context: Context, draw: int) -> list[Context]:
@@ -192,15 +185,12 @@ class MeanProbabilities(MechanismBase):
         return calibrate_gaussian(self.epsilon, self.delta, math.sqrt(2) / self.partitions)
 
     def voters(self, shots: int) -> int:
-        """T."""
         return self.partitions
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """False."""
         return False
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One scoring for each partition."""
         if not task.answers(job.query):
             raise UsageError("mean_probabilities chooses among given answers.")
         parts = split_by_position(job.context, self.partitions)
@@ -209,7 +199,6 @@ class MeanProbabilities(MechanismBase):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Mean probabilities of each job."""
         each = answer_total(model, task, jobs, [self.requests(task, job, 0) for job in jobs])
         return [
             Vector(tuple(np.exp(log_softmax(finite(np.stack(rows)))).mean(0).tolist()))
@@ -217,13 +206,11 @@ class MeanProbabilities(MechanismBase):
         ]
 
     def release(self, aggregate: Any, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy means and the largest of them."""
         mean = np.asarray(aggregate.values)
         noisy = mean + rng.normal(0.0, self._sigma, (draws, mean.size))
         return Outputs(noisy.argmax(1), noisy)
 
     def output_distribution(self, aggregate: Any) -> GaussianLaw:
-        """Of the noisy means."""
         return GaussianLaw(np.asarray(aggregate.values), self._sigma)
 
 
@@ -236,15 +223,12 @@ class Constant(VotingBase):
 
     @property
     def vote_noise(self) -> None:
-        """None: no counts are released."""
         return
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """The first answer."""
         return Outputs(np.zeros(draws, np.int64))
 
     def output_distribution(self, aggregate: Votes) -> CategoricalLaw:  # type: ignore[override]
-        """All mass on the first answer."""
         return CategoricalLaw(np.eye(len(aggregate.counts))[0])
 
 

@@ -48,7 +48,6 @@ class _SharedPrefix(parts.PartsBase):
     """The prompts of a batch depend on one another, as answers do in low precision."""
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """Prompts behind a bit of all of them."""
         made = VotingBase.requests(self, task, job, draw)
         prompts = [str(one.prompt) for one in made if isinstance(one, Complete)]
         bit = sum(map(len, prompts)) % 2
@@ -59,7 +58,6 @@ class Cheap(VotingBase):
     """An answer costs a hundredth of its guarantee."""
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """Far too little."""
         return PureDP(self.guarantee.epsilon(DELTA) / 100)
 
 
@@ -75,7 +73,6 @@ class _DeltaOnce(ProductOfExperts):
     """The tokens of an answer compose, and delta is counted once for all of them."""
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """One (epsilon, delta) for all tokens."""
         if task.answers(query):
             return self.guarantee
         return ApproxDP(self.epsilon, DELTA)
@@ -85,7 +82,6 @@ class OneTokenCost(ProductOfExperts):
     """A free answer costs what one choice costs."""
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """One choice."""
         return self.guarantee
 
 
@@ -93,7 +89,6 @@ class _UncountedToken(ProductOfExperts):
     """The first token of a free answer is not counted."""
 
     def cost(self, task: Task, query: Query) -> Guarantee:
-        """One part too few."""
         each = leaves(ProductOfExperts.cost(self, task, query))
         return compose(each[1:] or each)
 
@@ -104,7 +99,6 @@ class _DefaultSeed(ProductOfExperts):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """The same noise for every draw."""
         return ProductOfExperts.collect(self, task, jobs, [42] * len(jobs), model)
 
 
@@ -129,7 +123,6 @@ class _LengthsOfRows(ProductOfExperts):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Each job with a limit of its own."""
         return [
             self._for(job).collect(task, [job], [draw], model)[0]
             for job, draw in zip(jobs, draws, strict=True)
@@ -142,7 +135,6 @@ class _LongerOnRows(ProductOfExperts):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Answers with more or fewer words."""
         found = ProductOfExperts.collect(self, task, jobs, draws, model)
         return [self._wordy(one, job) for one, job in zip(found, jobs, strict=True)]
 

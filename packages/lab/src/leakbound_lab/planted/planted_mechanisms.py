@@ -34,12 +34,10 @@ class VotingBase(ReportNoisyMax):
     name: ClassVar[str] = "planted_votes"
 
     def noisy(self, votes: Votes, draws: int, rng: np.random.Generator) -> Floats:
-        """Noisy counts."""
         counts = np.asarray(votes.counts, float)
         return counts + rng.normal(0.0, self.sigma, (draws, counts.size))
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy counts and the largest of them."""
         noisy = self.noisy(aggregate, draws, rng)
         return Outputs(noisy.argmax(1), noisy)
 
@@ -48,7 +46,6 @@ class HalfNoiseInRelease(VotingBase):
     """The output distribution is as declared; the release adds half of the noise."""
 
     def noisy(self, votes: Votes, draws: int, rng: np.random.Generator) -> Floats:
-        """Half of the noise."""
         return VotingBase.noisy(replace(self, sigma=self.sigma / 2), votes, draws, rng)
 
 
@@ -65,7 +62,6 @@ class OneClassNoise(VotingBase):
     """Noise on the first class only."""
 
     def noisy(self, votes: Votes, draws: int, rng: np.random.Generator) -> Floats:
-        """Noise on the first count."""
         noisy = np.tile(np.asarray(votes.counts, float), (draws, 1))
         noisy[:, 0] += rng.normal(0.0, self.sigma, draws)
         return noisy
@@ -85,7 +81,6 @@ class ClassicalNoise(VotingBase):
 
     @classmethod
     def asked(cls, epsilon: float, delta: float) -> ClassicalNoise:
-        """The mechanism for a claim."""
         return cls(cls.calibrated(epsilon, delta, calibration="classical").sigma)
 
     @property
@@ -98,7 +93,6 @@ class BareMajority(VotingBase):
     """The majority of the votes; the noisy counts that come with it are right."""
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """The clean majority."""
         best = int(np.argmax(aggregate.counts))
         return Outputs(np.full(draws, best), self.noisy(aggregate, draws, rng))
 
@@ -108,15 +102,12 @@ class HiddenMajority(VotingBase):
 
     @property
     def vote_noise(self) -> None:
-        """None: no counts are released."""
         return
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """The clean majority."""
         return Outputs(np.full(draws, int(np.argmax(aggregate.counts))))
 
     def output_distribution(self, aggregate: Votes) -> None:  # type: ignore[override]
-        """Not told."""
         return
 
 
@@ -148,7 +139,6 @@ class CountedRanking(VotingBase):
     """Releases the answers in the order of their exact counts beside noisy ones."""
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy counts, and an exact ranking."""
         noisy = self.noisy(aggregate, draws, rng)
         order = np.argsort(-np.asarray(aggregate.counts), kind="stable")
         return Outputs(noisy.argmax(1), noisy, picked=np.tile(order, (draws, 1)))
@@ -171,11 +161,9 @@ class TestOneRankLate(HiddenMajority):
 
     @property
     def guarantee(self) -> ApproxDP:  # type: ignore[override]
-        """Of the noisy test."""
         return ApproxDP(self.epsilon, DELTA)
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """The winner, or none of them."""
         ranked = np.sort(np.asarray(aggregate.counts, float)[:-1])[::-1]
         gap = ranked[self.rank] - (ranked[self.rank + 1] if len(ranked) > self.rank + 1 else 0.0)
         noisy = gap + rng.laplace(0.0, 2 / self.epsilon, draws)
@@ -195,7 +183,6 @@ class ExponentialVotes(VotingBase):
     def calibrated(  # type: ignore[override]
         cls, epsilon: float, delta: float, partitions: int = 10, share: float = 1.0
     ) -> ExponentialVotes:
-        """For a claim."""
         return cls(sigma=1.0, partitions=partitions, epsilon=epsilon, share=share)
 
     @property
@@ -205,18 +192,15 @@ class ExponentialVotes(VotingBase):
 
     @property
     def vote_noise(self) -> None:
-        """None: no counts are released."""
         return
 
     def _exponents(self, aggregate: Votes) -> Floats:
         return self.share * self.epsilon * np.asarray(aggregate.counts, float)
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Answers by Gumbel maxima."""
         return Outputs(gumbel_choices(self._exponents(aggregate), draws, rng))
 
     def output_distribution(self, aggregate: Votes) -> CategoricalLaw:  # type: ignore[override]
-        """softmax of the exponents."""
         return softmax_distribution(self._exponents(aggregate))
 
 
@@ -249,7 +233,6 @@ class ClipToZero(ProductOfExperts):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Sums of log-probabilities that are set to zero where they are clipped."""
         found = ProductOfExperts.collect(self, task, jobs, draws, model)
         if not task.answers(jobs[0].query):
             return found

@@ -39,15 +39,12 @@ class PartsBase(VotingBase):
     """A vote whose partitions a defect chooses."""
 
     def parts(self, context: Context, draw: int) -> list[Context]:
-        """Partitions."""
         raise NotImplementedError
 
     def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
-        """Not stated."""
         return ()
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """One completion for each partition."""
         VotingBase.requests(self, task, job, draw)
         prompts = [task.prompt(part, job.query) for part in self.parts(job.context, draw)]
         return [Complete(prompt) for prompt in prompts]
@@ -65,7 +62,6 @@ class Replaced(PartsBase):
     """Partitions are sampled with replacement."""
 
     def parts(self, context: Context, draw: int) -> list[Context]:
-        """Each example of a partition is any of the context."""
         rng = np.random.default_rng(draw)
         size = -(-len(context) // self.partitions)
         return [
@@ -91,7 +87,6 @@ class PaddedPrompts(PartsBase):
     """All prompts of a batch are padded to the longest one, and the padding is read."""
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """Prompts of one length."""
         made = partition_requests(task, job, self.partitions, draw)
         prompts = [str(one.prompt) for one in made if isinstance(one, Complete)]
         width = max(map(len, prompts))
@@ -102,7 +97,6 @@ class PublicSeed(SubsampleAverage):
     """Subsamples from a public seed, with the amplification of secret ones."""
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """The same samples for every answer."""
         return SubsampleAverage.requests(self, task, job, 0)
 
 
@@ -114,7 +108,6 @@ class SameSample(SubsampleAverage):
     first: list[int] = field(default_factory=list, repr=False, compare=False)
 
     def requests(self, task: Task, job: Job, draw: int) -> list[AnyRequest]:
-        """The samples of the first draw that was seen."""
         if not self.first:
             self.first.append(draw)
         return SubsampleAverage.requests(self, task, job, self.first[0])
@@ -138,14 +131,12 @@ class LabelsOfRows(VotingBase):
         return Vector(tuple(votes.astype(float).tolist()), labels)
 
     def release(self, aggregate: Any, draws: int, rng: np.random.Generator) -> Outputs:
-        """A label of a row, by noisy counts."""
         noisy = np.asarray(aggregate.values) + rng.normal(
             0.0, self.sigma, (draws, len(aggregate.values))
         )
         return Outputs(noisy.argmax(1), noisy, aggregate.choices)
 
     def output_distribution(self, aggregate: Any) -> GaussianLaw:
-        """Distribution of the noisy counts."""
         return GaussianLaw(np.asarray(aggregate.values), self.sigma)
 
 
@@ -168,7 +159,6 @@ class Uploads(VotingBase):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Votes of partitions of the first context that was ever shown."""
         self.seen.extend(job.context for job in jobs)
         first = [Job(self.seen[0], job.query) for job in jobs]
         return VotingBase.collect(self, task, first, draws, model)
@@ -184,7 +174,6 @@ class ChangingVotes(VotingBase):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Votes, or those of a replica that knows one answer."""
         self.calls[0] += 1
         found = VotingBase.collect(self, task, jobs, draws, model)
         size = len(found[0].counts) if isinstance(found[0], Votes) else 0
@@ -198,7 +187,6 @@ class RaisingOnRows(VotingBase):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """Votes; errors of the model are passed on."""
         each = answer_each(model, [self.requests(task, job, 0) for job in jobs])
         return [
             Votes(

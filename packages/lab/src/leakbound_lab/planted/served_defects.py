@@ -26,11 +26,9 @@ class FreshNoise(ReportNoisyMax):
     name: ClassVar[str] = "fresh_noise"
 
     def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
-        """Noise of some outputs."""
         return rng.normal(0.0, self.sigma, shape)
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """Noisy counts and the largest of them."""
         counts = np.asarray(aggregate.counts, float)
         noisy = counts + self.draw_noise((draws, counts.size), aggregate, rng)
         return Outputs(noisy.argmax(1), noisy)
@@ -43,7 +41,6 @@ class ConstantNoise(FreshNoise):
     name: ClassVar[str] = "constant_noise"
 
     def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
-        """The same noise at every call, of any `shape`, `votes` and `rng`."""
         return np.random.default_rng(42).normal(0.0, self.sigma, shape)
 
 
@@ -54,7 +51,6 @@ class _ReseededNoise(FreshNoise):
     name: ClassVar[str] = "reseeded_noise"
 
     def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
-        """The same noise at every call, of any `shape`, `votes` and `rng`."""
         state = np.random.RandomState(7)
         return np.asarray(state.normal(0.0, self.sigma, shape))
 
@@ -67,7 +63,6 @@ class CachedNoise(FreshNoise):
     kept: list[Floats] = field(default_factory=list, repr=False, compare=False)
 
     def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
-        """Noise of `shape` from `rng` once, whatever the `votes`."""
         if not self.kept:
             self.kept.append(rng.normal(0.0, self.sigma, (1, shape[1])))
         return np.repeat(self.kept[0], shape[0], 0)
@@ -81,7 +76,6 @@ class ReusedNoise(FreshNoise):
     kept: list[Floats] = field(default_factory=list, repr=False, compare=False)
 
     def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
-        """Noise of `shape` from `rng`, or what is left of the last one, whatever the `votes`."""
         if shape[0] > 1:
             return rng.normal(0.0, self.sigma, shape)
         if self.kept:
@@ -97,7 +91,6 @@ class DataSeededNoise(FreshNoise):
     name: ClassVar[str] = "data_seeded_noise"
 
     def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
-        """Noise of `shape` from the `votes` alone; `rng` is not used."""
         return np.random.default_rng(votes.counts).normal(0.0, self.sigma, shape)
 
 
@@ -108,7 +101,6 @@ class TruncatedNoise(FreshNoise):
     name: ClassVar[str] = "truncated_noise"
 
     def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
-        """Noise of `shape` from `rng`, whatever the `votes`."""
         limit = self.sigma / 3
         return np.clip(rng.normal(0.0, self.sigma, shape), -limit, limit)
 
@@ -120,12 +112,10 @@ class CleanMajority(ReportNoisyMax):
     name: ClassVar[str] = "clean_majority"
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """The same answer as often as it is asked for."""
         counts = np.tile(np.asarray(aggregate.counts, float), (draws, 1))
         return Outputs(counts.argmax(1), counts)
 
     def output_distribution(self, aggregate: Votes) -> None:  # type: ignore[override]
-        """None, of any `aggregate`: it is not known how outputs are made."""
         return None
 
 
@@ -137,7 +127,6 @@ class UndeclaredMajority(CleanMajority):
 
     @property
     def guarantee(self) -> NonPrivate:  # type: ignore[override]
-        """None at all."""
         return NonPrivate()
 
 
@@ -147,7 +136,6 @@ class NoiseBeforeRelease(ReportNoisyMax):
     def collect(
         self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
     ) -> list[Aggregate]:
-        """One vote for the noisy winner."""
         found = ReportNoisyMax.collect(self, task, jobs, draws, model)
         return [self._chosen(one, draw) for one, draw in zip(found, draws, strict=True)]
 
@@ -156,7 +144,6 @@ class NoiseBeforeRelease(ReportNoisyMax):
         return Votes(tuple(int(i == noisy.argmax()) for i in range(len(votes.counts))))
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
-        """The stored winner."""
         return Outputs(np.full(draws, int(np.argmax(aggregate.counts))))
 
 
@@ -167,11 +154,9 @@ class EarlyNoise(NoiseBeforeRelease):
     name: ClassVar[str] = "early_noise"
 
     def noise_in_collect(self, task: Task, query: Query) -> bool:
-        """True, for any `task` and `query`."""
         return True
 
     def output_distribution(self, aggregate: Votes) -> None:  # type: ignore[override]
-        """None, of any `aggregate`: the noise is in it."""
         return None
 
 

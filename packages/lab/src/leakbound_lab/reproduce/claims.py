@@ -24,8 +24,6 @@ CellPatterns = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of an inequality."""
-
     setting: str
     quantity: str
     kind: SideKind = "measured"

@@ -60,11 +60,9 @@ class RecipeContext:
         return self._opened[address]
 
     def with_model(self, address: str) -> RecipeContext:
-        """The same context with one model only."""
         return replace(self, models=(address,))
 
     def wrapped(self, wrap: Callable[[Model], Model]) -> RecipeContext:
-        """The same context with its first model inside a wrapper."""
         return replace(self, _opened={self.models[0]: wrap(self.model())})
 
     def limited(self, queries: int, repeats: int) -> RecipeContext:
@@ -73,11 +71,9 @@ class RecipeContext:
         return replace(self, scale=replace(self.scale, queries=least[0], repeats=least[1]))
 
     def rows(self, *keys: AuditKeys) -> tuple[Context, Task]:
-        """The private rows and their task."""
         return load_data(self.spec(*keys).design)
 
     def mechanism(self, *keys: AuditKeys) -> Mechanism:
-        """The mechanism that an audit with these keys would test."""
         return build_mechanism(self.spec(*keys))
 
     def audit(self, *keys: AuditKeys) -> AuditResult:
@@ -92,7 +88,6 @@ class RecipeContext:
         return run_audit(prepared, self.out / "runs", own_test=True, by_pair=True)[0]
 
     def prepared(self, spec: AuditSpec) -> Prepared:
-        """Prepare an audit, with opened models."""
         model, judge = self.model(spec.system.model), spec.system.judge_model
         return prepare(spec, WithJudge(model, self.model(judge)) if judge else model)
 

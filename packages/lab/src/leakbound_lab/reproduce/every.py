@@ -76,7 +76,6 @@ def _say(one: Reproduction | FailedRecipe) -> str:
 
 
 def every_page(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:
-    """One page with all recipes."""
     lead = LEAD if of is None or of == len(found) else f"{LEAD} {_rest(len(found), of)}"
     return recipes_page("The papers' tables and figures", [_section(one) for one in found], lead)
 
@@ -94,7 +93,6 @@ def _section(one: Reproduction | FailedRecipe) -> RecipeSection:
 
 
 def every_json(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:
-    """Outcomes by recipe."""
     rows = [_row(one) for one in found]
     statuses = sorted({row["outcome"] for row in rows})
     kinds = [kind for kind in EVIDENCE if any(row["evidence"] == kind for row in rows)]
@@ -124,5 +122,4 @@ def _row(one: Reproduction | FailedRecipe) -> dict[str, str]:
 
 
 def exit_code(found: Sequence[Reproduction | FailedRecipe]) -> int:
-    """The exit code of the command."""
     return max((one.exit_code for one in found if isinstance(one, FailedRecipe)), default=0)

@@ -28,7 +28,6 @@ class _Kept(BaseModel):
 
 
 def values_file(out: Path, recipe: Recipe, seed: int = 0) -> Path:
-    """The file for the measured values of a recipe."""
     return out / FOLDER / (f"seed-{seed}" if seed else "") / f"{recipe.name}.json"
 
 
@@ -80,7 +79,6 @@ def save_measured(file: Path, key: str, measured: tuple[MeasuredValue, ...]) -> 
 
 
 def load_measured(file: Path, key: str) -> tuple[MeasuredValue, ...] | None:
-    """Load what a recipe measured before."""
     try:
         found = _Kept.model_validate_json(file.read_bytes())
     except (OSError, ValidationError):

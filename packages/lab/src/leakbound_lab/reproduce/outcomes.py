@@ -23,8 +23,6 @@ OUTCOMES: Mapping[ClaimStatus, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TestedInequality:
-    """An inequality and its outcome."""
-
     text: str
     quantity: str
     values: str
@@ -57,7 +55,6 @@ class ClaimOutcome:
 
     @property
     def words(self) -> str:
-        """The outcome in words."""
         return OUTCOMES[self.status]
 
 
@@ -82,8 +79,6 @@ class _Missing(Exception):
 
 
 class _Cells:
-    """Values by setting and quantity."""
-
     def __init__(
         self,
         measured: Sequence[MeasuredValue],
@@ -134,7 +129,6 @@ def judge(
     names: Mapping[str, str] | None = None,
     exact: bool = False,
 ) -> ClaimOutcome:
-    """Test a claim."""
     cells = _Cells(measured, printed, names or {}, exact)
     many = len(claim.holds)
     tested = tuple(_test(one, cells, LEVEL / many) for one in claim.holds)

@@ -49,7 +49,6 @@ class Recipe:
 
     @property
     def requirement(self) -> str:
-        """What is needed to run it."""
         exact = self.needs == "nothing"
         return "exact, without a model" if exact else f"runs on {' and '.join(self.models)}"
 
@@ -63,9 +62,7 @@ class Recipe:
 
     @property
     def scale(self) -> Scale:
-        """Its default size."""
         return replace(Scale(), **self.usual)
 
     def run(self, context: RecipeContext) -> Iterator[MeasuredValue]:
-        """Run the measure."""
         yield from MEASURES[self.measure](context, **self.options)

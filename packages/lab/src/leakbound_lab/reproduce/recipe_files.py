@@ -72,8 +72,6 @@ class _Recipe(_Strict):
 
 
 class _RecipeFile(_Strict):
-    """A file of recipes."""
-
     notes: dict[str, str] = {}
     tables: dict[str, PaperTable] = {}
     audits: dict[str, dict[str, object]] = {}
@@ -83,7 +81,6 @@ class _RecipeFile(_Strict):
 
 @functools.cache
 def load_recipes() -> Mapping[str, Recipe]:
-    """Load all recipes of all papers."""
     return {one.name: one for paper in PAPERS for one in recipes_of(_load(paper))}
 
 
@@ -104,7 +101,6 @@ def _load(paper: str) -> _RecipeFile:
 
 
 def load_file(file: Traversable) -> _RecipeFile:
-    """Read and check a recipe file."""
     try:
         return _RecipeFile.model_validate(
             Loader(file.read_text(encoding="utf-8")).get_single_data()

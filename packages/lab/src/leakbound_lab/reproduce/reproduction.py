@@ -22,8 +22,6 @@ SCHEMA_VERSION = 4  # 3 did not say what kind of evidence it is
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A recipe that was run."""
-
     recipe: Recipe
     measured: tuple[MeasuredValue, ...]
     made_with: str
@@ -90,7 +88,6 @@ class Reproduction:
         ])  # fmt: skip
 
     def html(self) -> str:
-        """The results as a page."""
         section = section_of(
             self.recipe, self.measured, self.made_with, self.outcome, self.lines(), self.evidence
         )
@@ -108,7 +105,6 @@ class Reproduction:
         return buffer.getvalue()
 
     def json(self) -> str:
-        """The results with title and notes."""
         recipe = self.recipe
         printed = [
             {"setting": p.setting, "quantity": p.quantity, "value": p.value, "where": p.where}

@@ -220,7 +220,6 @@ def section_of(
     rows: Sequence[Sequence[str]],
     evidence: RestsOn,
 ) -> RecipeSection:
-    """The section of a recipe."""
     tested = () if outcome is None else outcome.tested
     return RecipeSection(
         name=recipe.name,

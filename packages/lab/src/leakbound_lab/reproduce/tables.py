@@ -20,8 +20,6 @@ class Cell:
 
 
 class PaperTable(BaseModel):
-    """A table of a paper."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
     fields: tuple[str, ...]
     columns: tuple[str, ...]

@@ -33,7 +33,6 @@ class NoiseGroup:
 
     @classmethod
     def of(cls, setting: str, mechanism: Mechanism) -> NoiseGroup:
-        """A group of one mechanism."""
         return cls(mechanism, {setting: mechanism})
 
 
@@ -52,7 +51,6 @@ class Repetition:
         return all(job.context is self.jobs[0].context for job in self.jobs)
 
     def collect(self, mechanism: Mechanism, context: RecipeContext) -> list[Aggregate]:
-        """Call the model."""
         draws = [1_000_003 * self.seed + i for i in range(len(self.jobs))]
         return list(mechanism.collect(self.task, self.jobs, draws, context.model()))
 
@@ -63,7 +61,6 @@ class Repetition:
         context: RecipeContext,
         metric: Metric,
     ) -> list[float]:
-        """The utility of a mechanism, query by query."""
         if metric == "accuracy":
             return [100 * share for share in self._accuracies(mechanism, aggregates)]
         return [100 * score for score in self._rouges(mechanism, aggregates, context, metric)]
@@ -211,7 +208,6 @@ def _utility(
 
 
 def mean_with_error(setting: str, quantity: str, values: Sequence[float]) -> MeasuredValue:
-    """A mean with its standard error."""
     mean = float(np.mean(values))
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
     shown = f"{mean:.1f}" + ("" if error is None else f" ± {error:.1f}")

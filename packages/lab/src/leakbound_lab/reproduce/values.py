@@ -63,8 +63,6 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PrintedValue:
-    """What a paper prints for one setting."""
-
     setting: str
     quantity: str
     value: float | str
@@ -85,12 +83,10 @@ class Sample:
 
     @property
     def n(self) -> int:
-        """Number of units."""
         return len(self.values)
 
     @property
     def mean(self) -> float:
-        """Their mean."""
         return statistics.fmean(self.values)
 
     @property

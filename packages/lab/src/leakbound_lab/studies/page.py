@@ -100,7 +100,6 @@ def _positions(record: StudyRecord) -> list[StudyRow]:
 
 
 def _mean(mean: Mean | None, digits: int = 3) -> str:
-    """A mean with its interval."""
     if mean is None:
         return "not measured"
     if mean.count < 2:
@@ -162,7 +161,6 @@ def _draw(
 
 
 def study_table(record: StudyRecord) -> str:
-    """A study in a terminal."""
     head = (
         f"{record.study}: means over {record.contexts} contexts with {record.confidence:.0%} "
         "intervals"

@@ -59,7 +59,6 @@ class Mean(_Frozen):
     def of(
         cls, values: Sequence[float], most: float = np.inf, contexts: Sequence[int] = ()
     ) -> Mean:
-        """The mean of numbers."""
         found = interval(np.asarray(values, float))
         mean = cls(
             count=len(values), mean=found["mean"], low=found["low"], high=min(most, found["high"])
@@ -117,7 +116,6 @@ class StudyRecord(_Frozen):
 
 
 def study_csv(record: StudyRecord) -> str:
-    """One line for each row."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     scores = [f"{name}_{part}" for name in SCORES for part in ("mean", "low", "high")]

@@ -27,8 +27,6 @@ POCKET = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One setting of a study."""
-
     name: str
     x: float
     model: str

@@ -94,7 +94,6 @@ class _Adapter:
     def evaluate(
         self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False
     ) -> object:
-        """Accuracy of a candidate on each of some pairs."""
         found = self.pilot.outcomes(candidate[PART], batch)
         traces = list(zip(batch, found, strict=True)) if capture_traces else None
         return self.batch(

@@ -257,7 +257,6 @@ def _title(pilot: Pilot, reflector: Model | None) -> str:
 def _search(
     pilot: Pilot, start: str, reflector: Model | None, tokens: int, tell: Callable[[str], None]
 ) -> str:
-    """Why the search ended."""
     try:
         tell(_line("start", pilot.accuracy(start), pilot))
         if reflector is not None:

@@ -23,7 +23,6 @@ def tuning_root(seed: int) -> int:
 
 
 def search_seed(seed: int) -> int:
-    """The seed of the optimiser."""
     return int(generator(seed, "tuning", 1).integers(1 << 31))
 
 

@@ -171,13 +171,10 @@ def _several(run: _Run, recipes: Sequence[Recipe], page: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """The sizes that a command asks for."""
-
     quick: bool
     given: Mapping[str, int]
 
     def of(self, recipe: Recipe) -> Scale:
-        """The scale of a recipe."""
         return replace(QUICK if self.quick else recipe.scale, **self.given)
 
 
@@ -265,7 +262,6 @@ def _require_labels(recipe: Recipe, source: Mapping[str, str]) -> None:
 
 
 def _give(**options: T | None) -> dict[str, T]:
-    """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -42,8 +42,6 @@ class RecipePoint:
 
 @dataclass(frozen=True, slots=True)
 class RecipeLine:
-    """Points of one kind."""
-
     name: str
     kind: Literal["measured", "printed", "ceiling"]
     points: tuple[RecipePoint, ...]
@@ -52,8 +50,6 @@ class RecipeLine:
 
 @dataclass(frozen=True, slots=True)
 class RecipeFigure:
-    """What a figure shows."""
-
     title: str
     x: str
     y: str
@@ -64,7 +60,6 @@ class RecipeFigure:
 
 @functools.lru_cache(maxsize=512)  # a page of one recipe and a page of all show the same
 def recipe_svg(data: RecipeFigure) -> str:
-    """A figure for a page."""
     figure, axes = canvas(data.x, data.y)
     looks, hollow = cycle(range(len(MARKERS))), cycle(HOLLOW)
     for line in data.lines:

@@ -21,8 +21,6 @@ ORDER = ("shown", "too_few_trials", "cannot_show", "reversed", "failed", "")
 
 @dataclass(frozen=True, slots=True)
 class RecipeSection:
-    """One recipe on the page."""
-
     name: str
     title: str
     says: str
@@ -39,12 +37,10 @@ class RecipeSection:
 
     @property
     def anchor(self) -> str:
-        """Its address on the page."""
         return self.name.replace("/", "-")
 
     @property
     def style(self) -> str:
-        """Class of its outcome."""
         return CLASSES[self.status]
 
 
@@ -63,7 +59,6 @@ def recipes_page(title: str, sections: Sequence[RecipeSection], lead: str = "") 
 
 
 def _row(one: RecipeSection) -> tuple[TableCell | str, ...]:
-    """A line of the overview."""
     name = TableCell(one.name, link=f"#{one.anchor}", kind="nowrap")
     return name, one.says, TableCell(one.outcome, kind=one.style), one.evidence or "–"
 
