@@ -13,11 +13,11 @@ from itertools import combinations
 from string import ascii_uppercase
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from leakbound._notebook import card
 from leakbound.auditing import AuditResult
-from leakbound.auditing.result.record import ClaimSource
+from leakbound.auditing.result.record import ClaimSource, Frozen
 from leakbound.auditing.result.sentences import Subject, subject_of
 from leakbound.gating.rates import Rate, rates_of
 
@@ -35,11 +35,7 @@ CAVEATS = (
 )
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
-
-
-class ComparedRun(_Frozen):
+class ComparedRun(Frozen):
     """One run of a comparison.
 
     Attributes:
@@ -84,7 +80,7 @@ class ComparedRun(_Frozen):
         return Subject(self.system, self.model, self.claim, self.delta, self.claim_source)
 
 
-class Contrast(_Frozen):
+class Contrast(Frozen):
     """The difference of a rate between two runs, with an interval.
 
     Attributes:
@@ -109,7 +105,7 @@ class Contrast(_Frozen):
         return self.low > 0 or self.high < 0
 
 
-class Comparison(_Frozen):
+class Comparison(Frozen):
     """Two or more runs side by side.
 
     Attributes:
@@ -197,7 +193,10 @@ def _summary(run: _Run) -> ComparedRun:
 
 def _unequal(results: Sequence[AuditResult]) -> dict[str, tuple[JsonValue, ...]]:
     """Settings, and sources of the answers, that are not the same in all runs."""
-    flat = [{**flat_settings(_name_of(result)), **_sources(result)} for result in results]
+    # without the version of results that the package wrote under its former name
+    sources = ({key: one.provenance.get(key) for key in SOURCES} for one in results)
+    named = (flat_settings(_name_of(result)) for result in results)
+    flat = [{**settings, **source} for settings, source in zip(named, sources, strict=True)]
     values = {
         key: tuple(one.get(key) for one in flat)
         for key in dict.fromkeys(key for one in flat for key in one)
@@ -227,11 +226,6 @@ def _name_of(result: AuditResult) -> dict[str, JsonValue]:
     """Settings with the name of what was audited; an application at an address has its own."""
     mechanism = {**result.spec["mechanism"], "kind": result.attack["mechanism"]}
     return {**result.spec, "mechanism": mechanism}
-
-
-def _sources(result: AuditResult) -> dict[str, JsonValue]:
-    """Without the version of results that the package wrote under its former name."""
-    return {key: result.provenance.get(key) for key in SOURCES}
 
 
 def _contrasts(one: _Run, other: _Run) -> list[Contrast]:

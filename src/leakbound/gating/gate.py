@@ -174,9 +174,10 @@ def _unshown(result: AuditResult, gate: Gate) -> str:
             f"often at any epsilon. The gate allows a delta of at most {gate.max_delta:g}; audit "
             "with a smaller --delta, or allow more with --max-delta."
         )
-    if result.verdict == "inconclusive" and not (
-        result.reason == "too_few_trials" and _sees(result)
-    ):
+    # did the attack see a single canary, or, of a design without such controls, the full ones?
+    controls = result.controls
+    sees = controls is None or (controls.seen if controls.single is None else controls.seen_once)
+    if result.verdict == "inconclusive" and not (result.reason == "too_few_trials" and sees):
         return _first(result)
     if (by_claim or gate.no_violation) and result.verdict != "no_violation":
         return _first(result)
@@ -192,14 +193,6 @@ def _unshown(result: AuditResult, gate: Gate) -> str:
             f"gate is {gate.max_epsilon:g}; use more pairs."
         )
     return "" if gate.min_power is None else _weak(result, gate, gate.min_power)
-
-
-def _sees(result: AuditResult) -> bool:
-    """Did the attack see a single canary, or, of a design without such controls, the full ones?"""
-    controls = result.controls
-    if controls is None:
-        return True
-    return controls.seen if controls.single is None else controls.seen_once
 
 
 def _of_another_claim(result: AuditResult, gate: Gate) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 
-from pydantic import BaseModel, ConfigDict
-
 from leakbound._catalogue import Component
 from leakbound.auditing.result.audit_result import AuditResult
+from leakbound.auditing.result.record import Frozen
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS
@@ -18,10 +17,9 @@ ALIKE = ("address", "query", "canary", "score", "insertion", "task")  # keys tha
 SCALE = 1000  # rates of a pilot are rounded to a thousandth, towards less power
 
 
-class Rate(BaseModel):
+class Rate(Frozen):
     """A success rate with a two-sided Clopper-Pearson interval."""
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
     hits: int
     trials: int
     low: float | None
@@ -72,7 +70,8 @@ def require_same_attack(pilot: AuditResult, spec: AuditSpec) -> None:
     planned = spec.flat()
     keys = ALIKE if spec.system.address else ("model", *ALIKE)
     differ = [
-        f"{_flag(key)} is {_short(pilot.spec[key])} there and {_short(planned[key])} here"
+        f"{'system' if key == 'address' else key} is {_short(pilot.spec[key])} there and "
+        f"{_short(planned[key])} here"
         for key in keys
         if key in pilot.spec and pilot.spec[key] != planned[key]
     ]
@@ -85,10 +84,6 @@ def require_same_attack(pilot: AuditResult, spec: AuditSpec) -> None:
             f"the pilot {pilot.name} is of another audit: {'; '.join(differ)}. Give a run that is "
             "alike, or state the rates with --assume-hit and --assume-false-alarm."
         )
-
-
-def _flag(key: str) -> str:
-    return "system" if key == "address" else key
 
 
 def _short(value: object) -> str:

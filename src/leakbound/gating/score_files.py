@@ -71,8 +71,16 @@ def load_scores(
     elif paired:
         member, nonmember = _by_pair(rows[0], names)
     else:
-        member, nonmember = _by_side(rows[0], names)
-    _require_both(member, nonmember, names)
+        sides: dict[bool, list[float]] = {True: [], False: []}
+        for row in rows[0]:
+            sides[_is_member(row, names)].append(_score(row, names))
+        member, nonmember = sides[True], sides[False]
+    for kind, scores in (("member", member), ("non-member", nonmember)):
+        if not scores:
+            raise DataError(
+                f"there is no score of a {kind}; each kind needs at least one, and the column "
+                f"{names.member!r} says which is which."
+            )
     one, other = np.array(member, float), np.array(nonmember, float)
     return ScoredTrials(one, other, design or "paired", in_order)
 
@@ -87,22 +95,6 @@ def _require_one_side(sides: Sequence[Sequence[SourceRow]], names: Columns) -> N
                     f"{row.place} is not one of the {kind}, whose file it stands in; give members "
                     f"first, or one file with the column {names.member!r}."
                 )
-
-
-def _require_both(member: Sequence[float], nonmember: Sequence[float], names: Columns) -> None:
-    for kind, scores in (("member", member), ("non-member", nonmember)):
-        if not scores:
-            raise DataError(
-                f"there is no score of a {kind}; each kind needs at least one, and the column "
-                f"{names.member!r} says which is which."
-            )
-
-
-def _by_side(rows: Sequence[SourceRow], names: Columns) -> tuple[list[float], list[float]]:
-    sides: dict[bool, list[float]] = {True: [], False: []}
-    for row in rows:
-        sides[_is_member(row, names)].append(_score(row, names))
-    return sides[True], sides[False]
 
 
 def _by_pair(rows: Sequence[SourceRow], names: Columns) -> tuple[list[float], list[float]]:
@@ -180,7 +172,12 @@ def conclude_scores(
     bound, most = found.estimate(method), found.largest(method)
     epsilon = bound.epsilon or 0.0
     if epsilon > claim.epsilon:
-        return Conclusion("violation", None, (_above(epsilon, method, claim, found.confidence),))
+        shown, _ = beside(epsilon, claim.epsilon)
+        why = (
+            f"the bound {shown} ({method}) exceeds {_name_of(claim)}: a system that satisfies the "
+            f"claim shows this with a probability of at most {1 - found.confidence:.2g}."
+        )
+        return Conclusion("violation", None, (why,))
     against = (*_few(most, claim, found), *_blind(seen, above_zero((bound, *found.estimates))))
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
@@ -216,14 +213,6 @@ def _name_of(claim: Claim) -> str:
     if is_random_guessing(claim):
         return "epsilon 0, which is random guessing"
     return f"the claimed epsilon {claim.epsilon:g}"
-
-
-def _above(epsilon: float, method: str, claim: Claim, confidence: float) -> str:
-    shown, _ = beside(epsilon, claim.epsilon)
-    return (
-        f"the bound {shown} ({method}) exceeds {_name_of(claim)}: a system that satisfies the "
-        f"claim shows this with a probability of at most {1 - confidence:.2g}."
-    )
 
 
 def _few(most: float, claim: Claim, found: ScoreBounds) -> Iterator[Obstacle]:

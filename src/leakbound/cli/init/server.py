@@ -25,13 +25,10 @@ from leakbound.systems.http.search import FoundService, find_service
 from leakbound.systems.replies import REPLY
 
 MOST_NAMES = 20
-FLAGS = {"body": "--body", "answer": "--answer"}
 OPTIONAL = (
     "It answers without that context, too, so it may not read it: check that it does. A service "
     "with documents of its own is described with plant and remove (docs/rag.md)."
 )
-
-
 UNREAD = (
     "Its answer was the same without that context: as long as nothing shows that it reads what it "
     "is sent, an audit must not pass, so its file says `reads_rows: false`. Give the JSON that it "
@@ -133,9 +130,10 @@ def _tried(model: str, url: str, endpoint: Endpoint) -> str:
 
 
 def _service(url: str, options: ServerOptions, out: Path) -> list[Target]:
-    found = find_service(
-        url, _key(url, options), _body(options.body), options.answer, options.insecure
-    )
+    key = None  # none is sent to an application unless its variable is named
+    if options.key_env is not None:
+        key = key_from_environment(Endpoint((url,), key_env=options.key_env, insecure=True))
+    found = find_service(url, key, _body(options.body), options.answer, options.insecure)
     forms = [found, *([replace(found, body=found.other)] if found.other is not None else [])]
     return [_service_as(url, one, options, out) for one in forms]
 
@@ -151,13 +149,6 @@ def _service_as(url: str, found: FoundService, options: ServerOptions, out: Path
     lines += [UNREAD] if found.unread else []
     values: dict[str, Any] = {"address": f"http:{system_file(out)}"}
     return Target(values, file=_describe(found, options), lines=tuple(lines), body=found.body)
-
-
-def _key(url: str, options: ServerOptions) -> str | None:
-    """No key is sent to an application unless its variable is named."""
-    if options.key_env is None:
-        return None
-    return key_from_environment(Endpoint((url,), key_env=options.key_env, insecure=True))
 
 
 def _body(text: str | None) -> Any:

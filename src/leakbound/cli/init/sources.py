@@ -49,17 +49,13 @@ class Sources:
                 )
             found[kind] = name
         named = cls(found.get("data"), found.get("system"), found.get("model"), found.get("url"))
-        named._require_one_target()
+        other = named.address or named.model
+        if named.url is not None and other is not None and not other.startswith(OPENAI):
+            raise UsageError(
+                f"{named.url!r} and {other!r} are both asked; name one. Only a model openai/MODEL "
+                "stands beside the address of its server."
+            )
         return named
-
-    def _require_one_target(self) -> None:
-        other = self.address or self.model
-        if self.url is None or other is None or other.startswith(OPENAI):
-            return
-        raise UsageError(
-            f"{self.url!r} and {other!r} are both asked; name one. Only a model openai/MODEL "
-            "stands beside the address of its server."
-        )
 
     @property
     def names_no_system(self) -> bool:

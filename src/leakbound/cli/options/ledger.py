@@ -35,7 +35,9 @@ class Accounts:
     def ids(self, design: Design, shots: int) -> list[str] | None:
         """Ids of the first rows."""
         if self.record_id is None:
-            return [f"synthetic {i}" for i in range(shots)] if _synthetic(design) else None
+            sources = (design.data, design.rows, design.data_dir)
+            drawn = task_by_name(design.task) is None and all(one is None for one in sources)
+            return [f"synthetic {i}" for i in range(shots)] if drawn else None
         if design.data_dir is not None or (design.data is None and design.rows is None):
             raise UsageError(
                 "--record-id names a column of your own rows; give them with --data, or leave it "
@@ -46,12 +48,6 @@ class Accounts:
         else:
             rows = source_rows(design.data, design.delimiter, design.encoding)
         return [_id(row, self.record_id) for row in rows[:shots]]
-
-
-def _synthetic(design: Design) -> bool:
-    """Whether the rows are drawn from a generator."""
-    sources = (design.data, design.rows, design.data_dir)
-    return task_by_name(design.task) is None and all(source is None for source in sources)
 
 
 def _id(row: SourceRow, column: str) -> str:

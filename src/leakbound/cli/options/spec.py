@@ -206,8 +206,7 @@ def spec_from(
 
 
 def keys_of_set(assignments: tuple[str, ...]) -> list[str]:
-    flat = flat_keys(dict(_assignment(text, "--set") for text in assignments), "--set")
-    return list(flat)
+    return list(flat_keys(dict(_assignment(text, "--set") for text in assignments), "--set"))
 
 
 def pilot_check(flags: Mapping[str, object]) -> Callable[[AuditSpec], None]:
@@ -230,20 +229,15 @@ def overrides(
     given = {key: value for key, value in flags.items() if value is not None and value != ()}
     preset = given.pop("preset", None)
     given |= _rates_of_pilot(given.pop("pilot", None), given)
-    given |= _system_options(given.pop("system_arguments", ()))
+    named = [_assignment(text, "--system-option") for text in given.pop("system_arguments", ())]
+    _require_once([name for name, _ in named])
+    given |= {"system_options": dict(named)} if named else {}
     pairs = [_assignment(text, "--set") for text in assignments]
     _require_once([key for key, _ in pairs])
     found = merge_keys(flat_keys(dict(pairs), "--set"), flat_keys(given, "the command line"))
     if preset is None:
         return found
     return merge_keys(with_preset(preset, merge_keys(base, found)), found)
-
-
-def _system_options(texts: tuple[str, ...]) -> dict[str, dict[str, object]]:
-    """The key that --system-option stands for."""
-    found = [_assignment(text, "--system-option") for text in texts]
-    _require_once([name for name, _ in found])
-    return {"system_options": dict(found)} if found else {}
 
 
 def _rates_of_pilot(run: Path | None, given: Mapping[str, object]) -> dict[str, float]:

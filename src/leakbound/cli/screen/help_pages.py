@@ -58,7 +58,8 @@ class SectionedCommand(click.Command):
         given = self.make_parser(ctx).parse_args(list(args))[0]
         for param in self.params:
             values = given.get(param.name or "", ())
-            if isinstance(param.type, click.Path) and "" in _texts(values):
+            texts = values if isinstance(values, list | tuple) else [values]
+            if isinstance(param.type, click.Path) and "" in texts:
                 raise click.BadParameter("it is empty; name a file or folder", ctx, param)
         return super().parse_args(ctx, args)
 
@@ -81,12 +82,10 @@ class SectionedCommand(click.Command):
         shown = [by_flag[flag] for flag in (*self.first, "--help-all", "--help")]
         _write(ctx, formatter, "First options", shown)
         formatter.write_paragraph()
-        options = [p for p in params if isinstance(p, click.Option) and p not in shown]
-        formatter.write_text(_others(options))
-
-
-def _texts(values: object) -> Sequence[object]:
-    return values if isinstance(values, list | tuple) else [values]
+        hidden = [p for p in params if isinstance(p, click.Option) and p not in shown]
+        rest = Counter(map(_section, hidden))
+        listed = ", ".join(f"{section.lower()} ({number})" for section, number in rest.items())
+        formatter.write_text(f"--help-all shows {rest.total()} more: {listed}.")
 
 
 def _help_all() -> click.Option:
@@ -118,13 +117,6 @@ def _write(
     if records:
         with formatter.section(section):
             formatter.write_dl(records)
-
-
-def _others(params: Sequence[click.Parameter]) -> str:
-    """How many options each section holds."""
-    count = Counter(map(_section, params))
-    listed = ", ".join(f"{section.lower()} ({number})" for section, number in count.items())
-    return f"--help-all shows {count.total()} more: {listed}."
 
 
 PATH = click.Path(path_type=Path)

@@ -21,25 +21,18 @@ from leakbound.auditing.store.folder import write_private
 from leakbound.cli.screen.terminal import escape, say
 from leakbound.errors import StoreError, reason_of
 
-SCREEN = (
-    "leakbound.cli.screen.terminal"  # key of a context: the standard output that `output` set aside
-)
+# key of a context: the standard output that `output` set aside
+SCREEN = "leakbound.cli.screen.terminal"
 AS_JSON, QUIET, VERBOSE = "as_json", "quiet", "verbose"
 
 
-def _note(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
-    """Keeps the value of a flag in the context, where no command has to hand it on."""
+def _flag(key: str, *names: str, text: str) -> Callable[[], click.Option]:
+    """A flag whose value is kept in the context, where no command has to hand it on."""
 
     def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.meta[key] = value
 
-    return note
-
-
-def _flag(key: str, *names: str, text: str) -> Callable[[], click.Option]:
-    return partial(
-        click.Option, names, is_flag=True, expose_value=False, callback=_note(key), help=text
-    )
+    return partial(click.Option, names, is_flag=True, expose_value=False, callback=note, help=text)
 
 
 def write_output(path: Path, text: str | bytes, flag: str = "--out") -> None:

@@ -33,34 +33,21 @@ def progress(label: str | Callable[[], str]) -> Iterator[Callable[[int, int], No
 
 @contextmanager
 def _bar(label: Callable[[], str]) -> Iterator[Callable[[int, int], None]]:
+    from rich import progress as parts
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("pairs"),
-        TimeRemainingColumn(),
+        parts.TextColumn("{task.description}"),
+        parts.BarColumn(),
+        parts.MofNCompleteColumn(),
+        parts.TextColumn("pairs"),
+        parts.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(label(), total=None, rate="")
+    with parts.Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(label(), total=None)
 
         def show(done: int, total: int) -> None:
-            speed = bar.tasks[task].speed
-            bar.update(
-                task,
-                description=label(),
-                completed=done,
-                total=total,
-                rate=f"{speed:.1f}/s" if speed else "",
-            )
+            bar.update(task, description=label(), completed=done, total=total)
 
         yield show
 

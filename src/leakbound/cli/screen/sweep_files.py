@@ -34,16 +34,12 @@ figures_option = option(
 
 def write_sweep(record: SweepRecord, page: Path, formats: tuple[str, ...]) -> list[Path]:
     """The page, and beside it the table as CSV and the figures in these formats; their paths."""
+    figures = figure_files(record, formats)
     texts: dict[Path, str | bytes] = {
         page: sweep_page(record),
         page.with_suffix(".csv"): sweep_csv(record),
+        **{page.parent / "figures" / name: made for name, made in figures.items()},
     }
-    texts.update(
-        {
-            page.parent / "figures" / name: made
-            for name, made in figure_files(record, formats).items()
-        }
-    )
     for path, text in texts.items():
         write_output(path, text)
     return [*texts]

@@ -11,9 +11,8 @@ import click
 
 DATA = "leakbound.data"  # where what is known of rows is logged
 
-TURNS = {
-    chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
-}  # turn the direction of what follows
+# they turn the direction of what follows
+TURNS = {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
 
 def printable(text: str) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leakbound.auditing.result.references import ReferenceStatus
 from leakbound.auditing.result.sentences import (
     attack_classes,
     attacker_sentence,
@@ -149,13 +148,13 @@ def attack_rows(result: AuditResult) -> tuple[tuple[str, str, str], ...]:
 def reference_rows(result: AuditResult) -> tuple[tuple[str, ...], ...]:
     """What standards and guidelines ask, each with what this audit says."""
     return tuple(
-        (f"{one.document}: {one.item}", one.asks, f"{_status(one.status)}. {one.answer}")
+        (
+            f"{one.document}: {one.item}",
+            one.asks,
+            f"{one.status.replace('_', ' ').capitalize()}. {one.answer}",
+        )
         for one in result.references
     )
-
-
-def _status(status: ReferenceStatus) -> str:
-    return status.replace("_", " ").capitalize()
 
 
 BINARY = 3  # edges of the histogram of scores that are 0 or 1
@@ -287,7 +286,9 @@ def _overview(at: int, result: AuditResult) -> tuple[TableCell | str, ...]:
 
 def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, object]:
     """One audit of the page, in the words of the template."""
-    drawn, gaussian = tuple(audit_figures(result)), result.guarantee.mu is not None
+    drawn, gaussian = trial_figures(result), result.guarantee.mu is not None
+    if result.profile is not None:
+        drawn.append((profile_figure(result.profile, result), PROFILE))
     rows = {e.method: estimate_row(e, numbers, gaussian) for e in result.estimates}
     return {
         "result": result,
@@ -313,14 +314,6 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
     }
 
 
-def audit_figures(result: AuditResult) -> list[tuple[str, str]]:
-    """The figures of an audit, the one that says most first."""
-    found = trial_figures(result)
-    if result.profile is not None:
-        found.append((profile_figure(result.profile, result), PROFILE))
-    return found
-
-
 def trial_figures(result: AuditResult) -> list[tuple[str, str]]:
     """The figures of what the attack saw: its scores, and the test after each paired trial."""
     found = [(rates_figure(result), RATES)] if is_binary(result) else [
@@ -328,8 +321,15 @@ def trial_figures(result: AuditResult) -> list[tuple[str, str]]:
         (histogram_figure(result), HISTOGRAM),
     ]  # fmt: skip
     if result.e_values is not None and result.e_values.pairs:
-        mechanism = result.attack["mechanism"]
-        found.append((e_value_figure(result.e_values, mechanism), _e_value_caption(result)))
+        path = result.e_values
+        at = path.rejected_at
+        caption = (
+            f"e-value of the test of {path.tested} after each paired trial. If what is tested is "
+            "true, this line ever reaches the dashed one with a probability of at most "
+            f"{1 - result.spec['confidence']:.2g}; "
+            f"{'it did not' if at is None else f'it did so at pair {at}'}."
+        )
+        found.append((e_value_figure(path, result.attack["mechanism"]), caption))
     return found
 
 
@@ -344,16 +344,4 @@ def _roc_caption(result: AuditResult) -> str:
         f"ROC curve of the score of the attack ({result.curves.outputs} outputs{how}), and the "
         "highest curve that the claim allows. A curve above the dashed line is evidence against "
         f"the claim; only the bound decides.{other}"
-    )
-
-
-def _e_value_caption(result: AuditResult) -> str:
-    path = result.e_values
-    if path is None:
-        return ""
-    crossed = "it did not" if path.rejected_at is None else f"it did so at pair {path.rejected_at}"
-    return (
-        f"e-value of the test of {path.tested} after each paired trial. If what is tested is true, "
-        "this line ever reaches the dashed one with a probability of at most "
-        f"{1 - result.spec['confidence']:.2g}; {crossed}."
     )

@@ -37,8 +37,6 @@ from leakbound.stats import cut
 from leakbound.sweeping import SweepComparison, describe
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from leakbound.gating.compare import ComparedRun, Comparison, Contrast
 
 
@@ -65,7 +63,9 @@ def bounds_figure(systems: Sequence[SystemBounds]) -> str:
     axes.hlines(rows, 0, bounds, color=MEMBER, lw=5, alpha=0.4)
     axes.plot(bounds, rows, ">", color=MEMBER, ms=8, label="leaks at least (bound)")
     axes.plot(claims, rows, "|", color=CLAIM, ms=18, mew=2.5, label="claimed")
-    _draw_guarantees(axes, systems, rows)
+    guarantees = [(one.guarantee, at) for one, at in zip(systems, rows, strict=True)]
+    if known := [(value, at) for value, at in guarantees if math.isfinite(value)]:
+        axes.plot(*zip(*known, strict=True), "D", color=NONMEMBER, ms=6, label="guaranteed")
     names = [wrap_lines(one.name, NAME) for one in systems]
     axes.set_yticks(rows, names)
     finite = [value for value in (*bounds, *claims) if math.isfinite(value)]
@@ -75,13 +75,6 @@ def bounds_figure(systems: Sequence[SystemBounds]) -> str:
     lines = max(name.count("\n") for name in names)
     figure.set_size_inches(WIDTH, 0.9 + legend + (0.5 + 0.15 * lines) * len(systems))
     return svg(figure, "bound, claim and guarantee of each system")
-
-
-def _draw_guarantees(axes: Axes, systems: Sequence[SystemBounds], rows: Sequence[int]) -> None:
-    pairs = zip(systems, rows, strict=True)
-    finite = [(one.guarantee, row) for one, row in pairs if math.isfinite(one.guarantee)]
-    if finite:
-        axes.plot(*zip(*finite, strict=True), "D", color=NONMEMBER, ms=6, label="guaranteed")
 
 
 HEAD = (

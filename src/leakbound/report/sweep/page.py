@@ -25,7 +25,6 @@ from leakbound.report.words import KINDS, LIMITS, TableCell, decimal, facts, rat
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
-    from leakbound.gating.rates import Rate
     from leakbound.sweeping import SweepPoint, SweepRecord, SweepUtility
 
 CAPTIONS = {
@@ -117,7 +116,10 @@ def _row(record: SweepRecord, number: int, point: SweepPoint) -> list[TableCell]
         TableCell(str(number), number), *(_plain(point.changes.get(key)) for key in record.grid),
         _plain(point.seed), TableCell(verdict_text(point.verdict), None, point.verdict),
         _number(claim, f"{claim:g}"), _number(bound.epsilon, cut(bound.epsilon)), TableCell(by),
-        *(_rate(point.rates.get(name)) for name in ("tpr", "fpr")),
+        *(
+            TableCell(rate_text(rate), NONE if rate is None else rate.share)
+            for rate in map(point.rates.get, ("tpr", "fpr"))
+        ),
         _number(point.mu_bound, cut(point.mu_bound, 3)), _number(point.guarantee.mu),
         _number(point.exact_epsilon), *(_utility(point.utility) if record.utilities else ()),
         _plain(point.pairs), _plain(point.model_calls), TableCell(point.run, kind="break"),
@@ -131,10 +133,6 @@ def _plain(value: object) -> TableCell:
 
 def _number(value: float | None, text: str | None = None) -> TableCell:
     return TableCell("–", NONE) if value is None else TableCell(text or decimal(value), value)
-
-
-def _rate(rate: Rate | None) -> TableCell:
-    return TableCell(rate_text(rate), NONE if rate is None else rate.share)
 
 
 def _utility(found: SweepUtility | None) -> tuple[TableCell, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ def command(
     local: Local,
     ray: str | None,
     workers: int | None,
-    **flags: object,
+    **flags: Any,
 ) -> int:
     """Measure how each span of a context moved each token of a response, and write heat map, table
     and arrays.
@@ -120,27 +120,25 @@ def command(
     """
     apply_preset(flags)
     cases = _cases(files, text, query, response)
-    settings = _settings(flags, cases)
+    settings = InfluenceSettings(
+        lams=numbers("--lam", flags["lam"], float),
+        **{key: flags[key] for key in ("stride", "bounded", "temperature")},
+        **unit_settings(flags, cases),
+        **draw_settings(flags),
+    )
     names, cluster = addresses(models), cluster_of(ray, workers)
+    opened, homes = partial(open_shared, endpoint=endpoint, local=local), _homes(names, out)
     for name in names:
         require_address(name)
     require_taken(names)
     with tell_partial(out):
         done = [
-            _measure(
-                cases,
-                name,
-                settings,
-                home,
-                redact,
-                partial(open_shared, endpoint=endpoint, local=local),
-                cluster,
-            )
-            for name, home in _homes(names, out).items()
+            _measure(cases, name, settings, home, redact, opened, cluster)
+            for name, home in homes.items()
         ]
         if flags["max_share"] is not None:
             done = [(_limit(record, cases, flags, redact), kept) for record, kept in done]
-        _write([record for record, _ in done], list(_homes(names, out).values()), out)
+        _write([record for record, _ in done], list(homes.values()), out)
     for record, finished in done:
         finished.drop()
         say(f"INFLUENCE of the context on the answers of {model_names([record.model])}")
@@ -152,18 +150,12 @@ def command(
         say(f"{limit.outcome.upper()}: {limit.sentence}")
     outcomes = {limit.outcome for limit in limits}
     code = next((code for outcome, code in EXIT.items() if outcome in outcomes), 0)
-    emit({"exit_code": code, "report": out / "influence.html", "models": _facts(done, names, out)})
-    return code
-
-
-def _facts(
-    done: Sequence[tuple[InfluenceRecord, Finished]], names: list[str], out: Path
-) -> list[dict[str, Any]]:
-    """What was measured of each model, and where its files are."""
-    return [
+    facts = [
         {"model": name, "folder": home, "record": json.loads(record.to_json())}
-        for (record, _), (name, home) in zip(done, _homes(names, out).items(), strict=True)
+        for (record, _), (name, home) in zip(done, homes.items(), strict=True)
     ]
+    emit({"exit_code": code, "report": out / "influence.html", "models": facts})
+    return code
 
 
 def _limit(
@@ -184,17 +176,6 @@ def _number(case: Case, source: str) -> str:
     """The name of a source in a redacted record; that of none if the case does not have it."""
     names = list(dict.fromkeys(name for name, _, _ in case.sources))
     return f"document {names.index(source) + 1}" if source in names else source
-
-
-def _settings(flags: dict[str, Any], cases: Sequence[Case]) -> InfluenceSettings:
-    return InfluenceSettings(
-        **unit_settings(flags, cases),
-        stride=flags["stride"],
-        lams=numbers("--lam", flags["lam"], float),
-        bounded=flags["bounded"],
-        temperature=flags["temperature"],
-        **draw_settings(flags),
-    )
 
 
 def _cases(
@@ -235,11 +216,9 @@ def _measure(
     opened: Callable[[str], Model],
     cluster: Cluster | None,
 ) -> tuple[InfluenceRecord, Finished]:
-    each = (
-        partial(cluster.spread, opened, name, partial(attribution, cases, settings))
-        if cluster
-        else None
-    )
+    each = None
+    if cluster:
+        each = partial(cluster.spread, opened, name, partial(attribution, cases, settings))
     record, finished = attribute_cases(
         cases, opened(name), settings, home / "influence", redact, f"influence, {name}", each
     )

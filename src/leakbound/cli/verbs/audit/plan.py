@@ -135,11 +135,6 @@ def _open(spec: AuditSpec, endpoint: Endpoint) -> Model:
         f"into {address}.",
         err=True,
     )
-    return unasked_model(spec)
-
-
-def unasked_model(spec: AuditSpec) -> Model:
-    """A model that is only counted on."""
     return Scripted(_unasked, _unasked, _unasked, _unasked, _unasked, name=spec.system.model)
 
 

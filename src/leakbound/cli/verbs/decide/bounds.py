@@ -120,7 +120,11 @@ def command(
             f"{'--estimator' if estimator else '--controls'} is for a verdict, and nothing is "
             "claimed; add --epsilon or --claim, or leave it out."
         )
-    _require_others(files)
+    if len(files) == 2 and files[0].resolve() == files[1].resolve():
+        raise UsageError(
+            f"{str(files[0])!r} is given for members and for non-members; name a file of each, or "
+            "give one file with a column that says which is which."
+        )
     known = None if controls is None else load_scores([controls], "unpaired", False, columns)
     trials, check = _trials(files, design, in_order, columns)
     made = _Asked(trials, confidence, _rule(threshold), seed)
@@ -130,21 +134,8 @@ def command(
         emit({"exit_code": 0, "bounds": found})
         return 0
     seen = sees_leak(trials, known, stated == random_guessing()) if check is None else check
-    return _decide(
-        made,
-        found,
-        stated,
-        (estimator or ("one_run" if trials.design == "one_run" else "e_process")),
-        seen,
-    )
-
-
-def _require_others(files: tuple[Path, ...]) -> None:
-    if len(files) == 2 and files[0].resolve() == files[1].resolve():
-        raise UsageError(
-            f"{str(files[0])!r} is given for members and for non-members; name a file of each, or "
-            "give one file with a column that says which is which."
-        )
+    usual: DecidingName = "one_run" if trials.design == "one_run" else "e_process"
+    return _decide(made, found, stated, estimator or usual, seen)
 
 
 def _trials(
@@ -265,8 +256,5 @@ def _lines(found: ScoreBounds) -> Iterator[str]:
         yield f"not {name}: {why}"
     for assumed in dict.fromkeys(a for one in found.estimates for a in one.assumptions):
         yield f"assumes: {assumed}"
-    yield f"AUROC {found.rates['auroc']:.3f} (standard error {_error(found)}), a point estimate"
-
-
-def _error(found: ScoreBounds) -> str:
-    return f"{found.rates['auroc_standard_error']:.3f}"
+    area, error = found.rates["auroc"], found.rates["auroc_standard_error"]
+    yield f"AUROC {area:.3f} (standard error {error:.3f}), a point estimate"

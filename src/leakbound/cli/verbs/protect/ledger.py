@@ -15,14 +15,12 @@ from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import StoreError
 from leakbound.serving.ledger.inspection import (
-    Account,
     LedgerReport,
     account,
     history,
     problems,
     report,
 )
-from leakbound.serving.ledger.tables import GivenAnswer
 from leakbound.serving.ledger.units import from_json
 
 PRIVATE = "For operators only: who took part, and whose budget is spent, is private."
@@ -51,7 +49,11 @@ def show(ledger: str, ledger_key: Path | None, record: str | None) -> int:
         emit(_finite(asdict(found)))
         return 0
     one = account(ledger, record, ledger_key)
-    say(_account_line(one))
+    able = "can" if one.pays else "cannot"
+    say(
+        f"{one.answers} answers, ε = {one.epsilon:.4g}; it {able} pay for another one at the price "
+        "of the newest."
+    )
     emit(_finite(asdict(one)))
     return 0
 
@@ -67,7 +69,8 @@ def show_history(ledger: str, last: int | None) -> int:
             f"{answer.number}  {answer.at}  {answer.dataset}  {answer.records} records, "
             f"{answer.left_out} left out  {from_json(answer.guarantee).describe()}"
         )
-    emit(_finite([_plain(answer) for answer in answers]))
+    shown = [{**asdict(one), "guarantee": json.loads(one.guarantee)} for one in answers]
+    emit(_finite(shown))
     return 0
 
 
@@ -82,10 +85,6 @@ def check(ledger: str, ledger_key: Path | None) -> int:
         raise StoreError(f"the ledger {ledger!r} has problems: {' '.join(found)}")
     say("The ledger is whole, the newest copy that its key file knows, and overspent nowhere.")
     return 0
-
-
-def _plain(answer: GivenAnswer) -> dict[str, object]:
-    return {**asdict(answer), "guarantee": json.loads(answer.guarantee)}
 
 
 def _finite(value: object) -> object:
@@ -115,11 +114,3 @@ def _report_lines(found: LedgerReport) -> list[str]:
         f"  data set {one.name!r}: {_count(one.answers, 'answer')}, ε = {one.epsilon:.4g}"
         for one in found.datasets
     ]
-
-
-def _account_line(one: Account) -> str:
-    able = "can" if one.pays else "cannot"
-    return (
-        f"{one.answers} answers, ε = {one.epsilon:.4g}; it {able} pay for another one at the price "
-        "of the newest."
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,8 +42,6 @@ from leakbound.serving.ledger.units import ACCURACY
 from leakbound.tasks import Mechanism, Query
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
-
     from leakbound.serving.http.server import Listener
 
 EXAMPLES = (1, 4, 16)  # budgets, in prices of one answer, whose answers a refusal counts
@@ -164,7 +161,10 @@ def command(
     app = application(private, token, limit, tenants=allowed, state=kept, ignored_fields=ignored,
                       timeout=request_timeout)  # fmt: skip
     _banner(private, allowed)
-    _listen(app, listening, lambda port: emit(_facts(private, listening, port)))
+    from leakbound.serving.http.server import listen
+
+    level = logging.WARNING if is_quiet() else logging.INFO
+    listen(app, listening, lambda port: emit(_facts(private, listening, port)), level)
     return 0
 
 
@@ -182,12 +182,6 @@ def _listener(host: str, port: int, certificate: Path | None, key: Path | None, 
             f"serving needs starlette and uvicorn; install them with: {install_hint('serve')}."
         ) from None
     return Listener(host, port, certificate, key, timeout)
-
-
-def _listen(app: Starlette, listener: Listener, listening: Callable[[int], None]) -> None:
-    from leakbound.serving.http.server import listen
-
-    listen(app, listener, listening, logging.WARNING if is_quiet() else logging.INFO)
 
 
 def _facts(private: PrivateICL, listener: Listener, port: int) -> dict[str, object]:
@@ -254,17 +248,13 @@ def _banner(private: PrivateICL, tenants: Tenants | None) -> None:
     say(f"One answer of {private.mechanism.name} costs ε = {one:g} at δ = {ledger.delta:g}. "
         f"{ledger.describe(price, private.dataset)}", err=True)  # fmt: skip
     say_at_best(private)
-    if groups := _groups(private.mechanism):
+    # how examples are grouped; an audit does not use the rule of services
+    options = options_of(private.mechanism) or {}
+    if groups := ",".join(f"{name}={options[name]}" for name in GROUPS if name in options):
         say(f"To audit what is served: leakbound audit --mechanism {private.mechanism.name}:"
             f"{groups}, and the same --shots and --epsilon.", err=True)  # fmt: skip
     for tenant in () if tenants is None else tenants.all:
         say(_limits(tenant), err=True)
-
-
-def _groups(mechanism: Mechanism) -> str:
-    """How examples are grouped; an audit does not use the rule of services."""
-    options = options_of(mechanism) or {}
-    return ",".join(f"{name}={options[name]}" for name in GROUPS if name in options)
 
 
 def _limits(tenant: Tenant) -> str:

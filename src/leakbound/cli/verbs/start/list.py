@@ -60,7 +60,11 @@ def _lines(name: str) -> list[tuple[str, str]]:
         wrong = [(key, f"not used: {why}") for key, why in listed.problems.items()]
     else:
         found, wrong = {**listed, **_register(name)}, []
-    return [*((key, _line(value)) for key, value in found.items()), *wrong]
+    lines = {
+        key: value if isinstance(value, str) else (inspect.getdoc(value) or "").split("\n")[0]
+        for key, value in found.items()
+    }
+    return [*lines.items(), *wrong]
 
 
 def _register(name: str) -> dict[str, str]:
@@ -71,7 +75,3 @@ def _register(name: str) -> dict[str, str]:
     found = schemes(f"leakbound.{name}")
     others = {scheme: at for scheme, at in found.items() if not at.startswith("leakbound.")}
     return {f"{scheme}{mark}...": f"from {at}" for scheme, at in others.items()}
-
-
-def _line(value: object) -> str:
-    return value if isinstance(value, str) else (inspect.getdoc(value) or "").split("\n")[0]

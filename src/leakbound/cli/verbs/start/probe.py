@@ -12,7 +12,7 @@ from leakbound.cli.screen.help_pages import cli_command
 from leakbound.cli.screen.output import emit
 from leakbound.models import Endpoint, open_model
 from leakbound.models.openai.endpoint import key_from_environment
-from leakbound.models.probe import ProbeRecord, probe_endpoint, probe_model
+from leakbound.models.probe import probe_endpoint, probe_model
 from leakbound.report.probe_terminal import probe_table
 
 
@@ -29,14 +29,11 @@ def command(address: str, endpoint: Endpoint) -> int:
     0, or with 4 if nothing answers.
     """
     require_taken([address])
-    record = _probe(address, endpoint)
+    kind, _, model = address.partition("/")
+    if kind == "openai" and model:
+        record = probe_endpoint(model, endpoint, key_from_environment(endpoint))
+    else:
+        record = probe_model(open_model(address), address)
     click.echo(probe_table(record))
     emit(json.loads(record.model_dump_json()))
     return 0
-
-
-def _probe(address: str, endpoint: Endpoint) -> ProbeRecord:
-    kind, _, model = address.partition("/")
-    if kind == "openai" and model:
-        return probe_endpoint(model, endpoint, key_from_environment(endpoint))
-    return probe_model(open_model(address), address)
