@@ -48,7 +48,10 @@ def code_of(system: object) -> str:
         code = uuid.uuid4().bytes
         if isinstance(plain, FunctionType):
             code = marshal.dumps(plain.__code__)
-    return hashlib.sha256(code + _place(plain).encode()).hexdigest()[:16]
+    # tells functions of one file and name apart, such as two lambdas
+    places = plain.__code__.co_positions() if isinstance(plain, FunctionType) else ()
+    place = repr([plain.__qualname__, *places])
+    return hashlib.sha256(code + place.encode()).hexdigest()[:16]
 
 
 def _plain(system: object) -> FunctionType | type | None:
@@ -59,12 +62,6 @@ def _plain(system: object) -> FunctionType | type | None:
         return None
     held = system.__closure__ or system.__defaults__ or system.__kwdefaults__
     return None if held else system
-
-
-def _place(plain: FunctionType | type) -> str:
-    """Tells functions of one file and name apart, such as two lambdas."""
-    places = plain.__code__.co_positions() if isinstance(plain, FunctionType) else ()
-    return repr([plain.__qualname__, *places])
 
 
 def audit(
@@ -219,7 +216,13 @@ def _describe(
     """Spec, objects and rows of a call."""
     require_known(parameters)
     keys, handed = describe_call({**parameters, "system": system}, source)
-    spec = make_spec({**_other_keys(settings), **keys})
+    others = keys_of(settings)
+    for key in others:  # one that is a parameter would be given twice
+        if key in PARAMETERS:
+            raise UsageError(
+                f"settings has {key}, which is a parameter of its own; give it as {key}=..."
+            )
+    spec = make_spec({**others, **keys})
     require_relation(parameters.get("claim"), spec.attack.insertion)
     if rows is not None and not (handed.task or public_task(spec.design, own_rows=True)):
         require_public(None, handed.mechanism or build_mechanism(spec))
@@ -283,17 +286,11 @@ def _exclude(whole: str, given: Mapping[str, object], parts: tuple[str, ...]) ->
         raise UsageError(f"{whole} holds {both[0]}, and {both[0]} is given too; leave one out.")
 
 
-def _other_keys(settings: object) -> _Values:
-    """The keys of `settings`; one that is a parameter would be given twice."""
+def keys_of(settings: object) -> _Values:
+    """The keys of `settings`."""
     if not isinstance(settings, Mapping | None):
         raise _wrong("settings", settings, 'a mapping of keys, such as {"canary.digits": 8}')
-    found = {str(key): value for key, value in (settings or {}).items()}
-    for key in found:
-        if key in PARAMETERS:
-            raise UsageError(
-                f"settings has {key}, which is a parameter of its own; give it as {key}=..."
-            )
-    return found
+    return {str(key): value for key, value in (settings or {}).items()}
 
 
 def _open_attack(given: _Values) -> None:
@@ -356,8 +353,10 @@ def _open_system(
         raise UsageError("system is audited in place of a mechanism; leave one of them out.")
     if isinstance(system, str):
         return Handed(), {"address": system}
-    user = _user_system(system, guarantee, given["access"] == "white_box", source)
-    return Handed(mechanism=user), {}
+    name, scored = system_name(system), given["access"] == "white_box"
+    user, code = as_system(system, name), source or code_of(system)
+    declared = guarantee or NonPrivate()
+    return Handed(mechanism=SystemMechanism(user, name, declared, scored, code)), {}
 
 
 def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
@@ -395,15 +394,6 @@ def _require_usable(key: str, thing: object) -> None:
         require_members(key, thing, *_PROTOCOLS[key])
     elif key == "task" and not isinstance(thing, Task):
         raise _wrong(key, thing, 'a name, or a Task, such as Task("mail", ("urgent", "other"))')
-
-
-def _user_system(
-    system: object, guarantee: Guarantee | None, scored: bool, source: str
-) -> SystemMechanism:
-    name = system_name(system)
-    return SystemMechanism(
-        as_system(system, name), name, guarantee or NonPrivate(), scored, source or code_of(system)
-    )
 
 
 def system_name(system: object) -> str:

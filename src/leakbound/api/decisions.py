@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Unpack
 
 from leakbound._catalogue import Component
-from leakbound.api.audits import describe_call, require_known, require_relation, system_name
+from leakbound.api.audits import (
+    describe_call,
+    keys_of,
+    require_known,
+    require_relation,
+    system_name,
+)
 from leakbound.api.kinds import require_path
 from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import Attack
@@ -57,12 +63,7 @@ def keys_and_objects(
 ) -> tuple[_Keys, Handed]:
     """Keys and objects of a call that may give any key in `settings`."""
     require_known(parameters, what)
-    if not isinstance(settings, Mapping | None):
-        raise UsageError(
-            f"settings is {type(settings).__name__}; it must be a mapping of keys, such as "
-            '{"canary.digits": 8}.'
-        )
-    others = {str(key): value for key, value in (settings or {}).items()}
+    others = keys_of(settings)
     objects = {key: value for key, value in others.items() if _is_object(key, value)}
     plain = {key: value for key, value in others.items() if key not in objects}
     twice = sorted({*others} & {key for key in parameters if parameters[key] is not None})

@@ -49,22 +49,16 @@ def audit_log(
         ('disclosure', 11)
     """
     records = [
-        _records(one, name, fields) for name, one in (("used", used), ("held_out", held_out))
+        load_texts(Path(one), fields)
+        if isinstance(one, str | Path)
+        else [(text,) for text in _texts(one, name)]
+        for name, one in (("used", used), ("held_out", held_out))
     ]
-    said = _outputs(outputs, output_field)
+    if isinstance(outputs, str | Path):
+        said = load_outputs(Path(outputs), output_field)
+    else:
+        said = _texts(outputs, "outputs")
     return audit_logs(records[0], records[1], said, confidence, fdr, seed, show)
-
-
-def _records(given: TextSource, name: str, fields: Sequence[str]) -> list[tuple[str, ...]]:
-    if isinstance(given, str | Path):
-        return load_texts(Path(given), fields)
-    return [(text,) for text in _texts(given, name)]
-
-
-def _outputs(given: TextSource, field: str | None) -> list[str]:
-    if isinstance(given, str | Path):
-        return load_outputs(Path(given), field)
-    return _texts(given, "outputs")
 
 
 def _texts(given: object, name: str) -> list[str]:

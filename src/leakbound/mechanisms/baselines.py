@@ -210,15 +210,11 @@ class JudgeDefense(Undefended):
             query = Query(self.question.replace("{output}", text.strip()), ("leak", "safe"))
             prompt = task.prompt(job.context, query)
             asked.append(Complete(prompt, max_tokens=VERDICT_TOKENS, draw=draw, judge=True))
-        verdicts = model.answer(asked)
+        # marked as a refusal: everyone who sees the answer can see that it is one
+        verdicts, refusal = model.answer(asked), ReplyFacts(self.refusal, finish_reason=REFUSED)
         return [
             as_aggregate(task, job.query, text)
             if said.strip().casefold().startswith("safe")
-            else self._refusal(task, job)
+            else replace(as_aggregate(task, job.query, self.refusal), reply=refusal)
             for job, text, said in zip(jobs, outputs, verdicts, strict=True)
         ]
-
-    def _refusal(self, task: Task, job: Job) -> Aggregate:
-        """The refusal, marked as such: everyone who sees the answer can see that it is one."""
-        reply = ReplyFacts(self.refusal, finish_reason=REFUSED)
-        return replace(as_aggregate(task, job.query, self.refusal), reply=reply)

@@ -84,7 +84,11 @@ def build_mechanism(
         if option not in (*known, *own):
             raise _unknown(name, option, known, own)
     if not any(option in own for option in options):
-        return require_mechanism(_for_claim(kind, name, options, epsilon, delta))
+        if issubclass(kind, MechanismBase):
+            return require_mechanism(kind.for_claim(epsilon, delta, **options))
+        # a class without our base gets the claim in its fields epsilon and delta, if present
+        claim = {k: v for k, v in zip(CLAIM, (epsilon, delta), strict=True) if k in fields}
+        return require_mechanism(construct(kind, {**options, **claim}, name))
     if calibrating := [option for option in options if option not in fields]:
         raise UsageError(
             f"{name} got {' and '.join(o for o in options if o in own)}, and {calibrating[0]}, "
@@ -114,27 +118,15 @@ def service_options(name: str, options: Mapping[str, Any], facts: PublicFacts) -
     return {name: value for name, value in rule.items() if name in known} | dict(options)
 
 
-def _for_claim(
-    kind: type[Any], name: str, options: Mapping[str, Any], epsilon: float, delta: float
-) -> object:
-    """A class without our base gets the claim in its fields epsilon and delta, if present."""
-    if issubclass(kind, MechanismBase):
-        return kind.for_claim(epsilon, delta, **options)
-    fields = option_types(kind)
-    claim = {k: v for k, v in zip(CLAIM, (epsilon, delta), strict=True) if k in fields}
-    return construct(kind, {**options, **claim}, name)
-
-
 def _unknown(name: str, option: str, known: tuple[str, ...], own: list[str]) -> UsageError:
     near = difflib.get_close_matches(option, (*known, *own), n=1)
     noise = f", or {' and '.join(own)} for noise of your own" if own else ""
-    hint = f" Did you mean {near[0]!r}?" if near else ""
     listed = f"its options are {', '.join(known)}{noise}" if known else "it has none"
-    return UsageError(f"{name} has no option {option!r}; {listed}.{hint or _owners(option)}")
-
-
-def _owners(option: str) -> str:
-    """Hint that names the mechanisms that have an option."""
-    kinds = MECHANISMS.usable.items()
-    found = [name for name, kind in kinds if option in (*option_names(kind), *option_types(kind))]
-    return f" It is an option of {', '.join(found)} (--mechanism)." if found else ""
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    kinds = {} if near else MECHANISMS.usable
+    owners = [
+        one for one, kind in kinds.items() if option in (*option_names(kind), *option_types(kind))
+    ]
+    if owners:
+        hint = f" It is an option of {', '.join(owners)} (--mechanism)."
+    return UsageError(f"{name} has no option {option!r}; {listed}.{hint}")

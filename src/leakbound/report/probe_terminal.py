@@ -35,17 +35,10 @@ def probe_table(record: ProbeRecord) -> str:
     for title, found in consequences(record).items():
         available = [name for name, reason in found.items() if not reason]
         lines += [title, f"  available: {', '.join(available) or 'none'}"]
-        for reason, names in _by_reason(found).items():
+        for reason in dict.fromkeys(filter(None, found.values())):
+            names = [name for name, why in found.items() if why == reason]
             lines += [f"  missing: {', '.join(names)}", f"    {reason}"]
     return "\n".join(lines)
-
-
-def _by_reason(found: Mapping[str, str]) -> dict[str, list[str]]:
-    reasons: dict[str, list[str]] = {}
-    for name, reason in found.items():
-        if reason:
-            reasons.setdefault(reason, []).append(name)
-    return reasons
 
 
 def consequences(record: ProbeRecord) -> dict[str, dict[str, str]]:
@@ -54,11 +47,12 @@ def consequences(record: ProbeRecord) -> dict[str, dict[str, str]]:
         name: _lack(record, {need.__name__ for need in kind.needs})
         for name, kind in MECHANISMS.usable.items()
     }
+    influence = {reading: _lack(record, {need}) for reading, need in READINGS.items()}
     return {
         "mechanisms": mechanisms,
         "queries": {name: _lack(record, {"Complete"}) for name in QUERIES.usable},
         "scores": {name: _score(name, mechanisms) for name in SCORES.usable},
-        "influence": _influence(record),
+        "influence": dict.fromkeys(READINGS, NO_TOKENS) if record.base_url else influence,
     }
 
 
@@ -78,19 +72,11 @@ def _score(name: str, mechanisms: Mapping[str, str]) -> str:
     return "" if available or not carriers else f"reads outputs of {' and '.join(carriers)}"
 
 
-def _influence(record: ProbeRecord) -> dict[str, str]:
-    if record.base_url:
-        return dict.fromkeys(READINGS, NO_TOKENS)
-    return {reading: _lack(record, {need}) for reading, need in READINGS.items()}
-
-
 def _why(record: ProbeRecord, need: str) -> str:
     if record.base_url is None:
         return "the model does not answer it"
-    return REASONS.get(need) or _why_no_scores(record)
-
-
-def _why_no_scores(record: ProbeRecord) -> str:
+    if need in REASONS:
+        return REASONS[need]
     if record.finding("logprobs_valid").holds is False:
         return f"its log-probabilities are invalid ({record.finding('logprobs_valid').detail})"
     for check in ("echo_aligned", "prompt_logprobs_aligned"):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from leakbound.auditing import AuditResult, load_result
 from leakbound.auditing.result.record import Frozen
-from leakbound.auditing.store.folder import is_run
 from leakbound.errors import StoreError, UsageError
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.sweeping.grid import Changes, describe
-from leakbound.sweeping.record import SweepPoint, SweepRecord, load_sweep
+from leakbound.sweeping.record import SweepPoint, SweepRecord, key_of, load_sweep, runs_of
 
 _Points = Mapping[tuple[str, int], SweepPoint]
 
@@ -95,7 +92,7 @@ def compare_sweeps(first: Path, second: Path) -> SweepComparison:
 
 
 def _points(record: SweepRecord) -> _Points:
-    return {(json.dumps(p.changes, sort_keys=True), p.seed): p for p in record.points}
+    return {key_of(point): point for point in record.points}
 
 
 def _without(these: _Points, those: _Points) -> tuple[str, ...]:
@@ -107,13 +104,8 @@ def _without(these: _Points, those: _Points) -> tuple[str, ...]:
 
 
 def _result(folder: Path, point: SweepPoint) -> AuditResult:
-    """The audit of a point; a number may stand behind the name of its folder."""
     place = folder if folder.is_dir() else folder.parent
-    runs = [
-        run
-        for run in filter(is_run, sorted(place.iterdir()))
-        if point.run in (run.name, re.sub(r"-\d+$", "", run.name))
-    ]
+    runs = runs_of(place, [point])
     if len(runs) != 1:
         raise StoreError(
             f"{str(place)!r} holds {len(runs)} runs named {point.run}; it must hold one. Compare "

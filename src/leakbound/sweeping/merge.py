@@ -12,27 +12,13 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from leakbound.auditing.store.folder import (
-    Settings,
-    is_run,
-    load_manifest,
-    make_folder,
-    write_private,
-)
+from leakbound.auditing.store.folder import Settings, load_manifest, make_folder, write_private
 from leakbound.errors import StoreError
 from leakbound.sweeping.grid import describe, settings_of
-from leakbound.sweeping.record import (
-    ELSEWHERE,
-    FILE,
-    MissingPoint,
-    SweepPoint,
-    SweepRecord,
-    load_sweep,
-)
+from leakbound.sweeping.record import ELSEWHERE, FILE, SweepRecord, key_of, load_sweep, runs_of
 
 NAME = re.compile(r"shard-(\d+)-of-(\d+)\.json")
 PLACES = ("data", "data_dir")  # may differ from machine to machine
-_Key = tuple[str, int]
 
 
 def shard_file(number: int, total: int) -> str:
@@ -84,9 +70,9 @@ def merge_sweeps(folders: Sequence[Path], out: Path) -> SweepRecord:
     # the points of all records, in the order of the grid
     records = [shard.record for shard in shards]
     first = records[0]
-    done = {_key(point): point for record in records for point in record.points}
+    done = {key_of(point): point for record in records for point in record.points}
     failed = {
-        _key(point): point
+        key_of(point): point
         for record in records
         for point in record.missing
         if point.cause == "failed"
@@ -98,7 +84,7 @@ def merge_sweeps(folders: Sequence[Path], out: Path) -> SweepRecord:
     record = first.model_copy(update={"points": points, "missing": (*refused, *missing)})
     make_folder(out)
     for shard in shards:
-        for run in _runs(shard):
+        for run in runs_of(shard.file.parent, shard.record.points):
             if not (out / run.name).exists():
                 shutil.copytree(run, out / run.name)
     write_private(out / FILE, record.to_json())
@@ -156,7 +142,7 @@ def _identity(shard: _Shard) -> dict[str, JsonValue]:
 
 def _sources(shard: _Shard) -> Iterator[tuple[str, str, Path]]:
     """What was read and asked, under names that are the same in all shards."""
-    for folder in _runs(shard):
+    for folder in runs_of(shard.file.parent, shard.record.points):
         manifest = load_manifest(folder)
         own = any(manifest.get("beside", {}).get(key) for key in PLACES)
         places = ("model", "embedder", "judge_model", "address")
@@ -192,11 +178,7 @@ def _require_whole(shards: Sequence[_Shard]) -> None:
         )
 
 
-def _key(point: SweepPoint | MissingPoint) -> _Key:
-    return json.dumps(point.changes, sort_keys=True), point.seed
-
-
-def _keys(record: SweepRecord) -> Iterator[_Key]:
+def _keys(record: SweepRecord) -> Iterator[tuple[str, int]]:
     """Names of all points, in the order of the grid."""
     usual = int(str(record.base["seed"]))
     for changes in settings_of(record.grid):
@@ -205,11 +187,3 @@ def _keys(record: SweepRecord) -> Iterator[_Key]:
             if not isinstance(seed, int):
                 raise StoreError(f"the seed of {describe(changes)} is not a whole number.")
             yield json.dumps(changes, sort_keys=True), seed
-
-
-def _runs(shard: _Shard) -> Iterator[Path]:
-    """The run folders of its points; a number may stand behind the name."""
-    names = {point.run for point in shard.record.points}
-    for folder in filter(is_run, sorted(shard.file.parent.iterdir())):
-        if {folder.name, re.sub(r"-\d+$", "", folder.name)} & names:
-            yield folder

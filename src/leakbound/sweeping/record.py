@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -15,6 +16,7 @@ from leakbound._notebook import card
 from leakbound.auditing.decide.verdict import Reason, Verdict
 from leakbound.auditing.result.audit_result import AuditResult
 from leakbound.auditing.result.record import ClaimSource, Frozen, GuaranteeData
+from leakbound.auditing.store.folder import is_run
 from leakbound.errors import StoreError, findable, reason_of
 from leakbound.estimators import Claim
 from leakbound.gating.rates import Rate, rates_of
@@ -155,7 +157,7 @@ class SweepRecord(Frozen):
         """The points by setting: repeats, which differ in their seed only, together."""
         found: dict[str, list[SweepPoint]] = {}
         for point in self.points:
-            found.setdefault(json.dumps(point.changes, sort_keys=True), []).append(point)
+            found.setdefault(key_of(point)[0], []).append(point)
         return list(found.values())
 
     @property
@@ -190,6 +192,18 @@ class SweepRecord(Frozen):
             Stable text: equal records give equal bytes.
         """
         return self.model_dump_json(indent=2) + "\n"
+
+
+def key_of(point: SweepPoint | MissingPoint) -> tuple[str, int]:
+    """What tells points of a grid apart."""
+    return json.dumps(point.changes, sort_keys=True), point.seed
+
+
+def runs_of(folder: Path, points: Sequence[SweepPoint]) -> list[Path]:
+    """The run folders of points; a number may stand behind the name."""
+    names = {point.run for point in points}
+    runs = filter(is_run, sorted(folder.iterdir()))
+    return [run for run in runs if {run.name, re.sub(r"-\d+$", "", run.name)} & names]
 
 
 def _once(collected: Iterable[tuple[str, int]]) -> int:
@@ -244,6 +258,10 @@ def _load(file: Path, kind: type[M], what: str) -> M:
 
 
 RATES = ("tpr", "fpr")
+UTILITY = {
+    "utility_kind": "kind", "utility": "value", "utility_zero_shot": "zero_shot",
+    "utility_non_private": "non_private",
+}  # fmt: skip
 Cells = dict[str, JsonValue]
 
 
@@ -273,7 +291,11 @@ def _find(point: SweepPoint) -> Cells:
         **{name: cell for cells in rates for name, cell in cells.items()},
         "mu_bound": point.mu_bound, "mu_guarantee": point.guarantee.mu,
         "epsilon_guarantee": point.guarantee.epsilon, "epsilon_exact": point.exact_epsilon,
-        **_utility_cells(point.utility), "pairs": point.pairs, "model_calls": point.model_calls,
+        **{
+            name: None if point.utility is None else getattr(point.utility, field)
+            for name, field in UTILITY.items()
+        },
+        "pairs": point.pairs, "model_calls": point.model_calls,
         "evidence": point.evidence, "run": point.run,
     }  # fmt: skip
 
@@ -281,14 +303,3 @@ def _find(point: SweepPoint) -> Cells:
 def _rate_cells(name: str, rate: Rate | None) -> Cells:
     cells = (None, None, None) if rate is None else (rate.share, rate.low, rate.high)
     return dict(zip((name, f"{name}_low", f"{name}_high"), cells, strict=True))
-
-
-def _utility_cells(utility: SweepUtility | None) -> Cells:
-    if utility is None:
-        return dict.fromkeys((
-            "utility_kind", "utility", "utility_zero_shot", "utility_non_private",
-        ))  # fmt: skip
-    return {
-        "utility_kind": utility.kind, "utility": utility.value,
-        "utility_zero_shot": utility.zero_shot, "utility_non_private": utility.non_private,
-    }  # fmt: skip

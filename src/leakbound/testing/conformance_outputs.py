@@ -374,7 +374,8 @@ def _events(
     ):
         kinds = [kind for kind, _ in sum(counts, Counter[object]()).most_common(MOST)]
         if len(kinds) > 1:
-            yield name, _count(counts, kinds), sizes
+            first, second = (np.array([seen[kind] for kind in kinds], float) for seen in counts)
+            yield name, (first, second), sizes
     lengths = [
         np.repeat(*np.array([(len(str(k).split()), n) for k, n in c.items()]).T)
         for c in (_counters(task, query, o)[0] for o in (one, other))
@@ -399,11 +400,6 @@ def _counters(task: Task, query: Query, outputs: Outputs) -> list[Counter[object
         {tuple(row): n for row, n in zip(rows.tolist(), counts.tolist(), strict=True)}
     )
     return [texts, chosen]
-
-
-def _count(counts: Sequence[Counter[object]], kinds: Sequence[object]) -> Rates:
-    one, other = (np.array([found[kind] for kind in kinds], float) for found in counts)
-    return one, other
 
 
 def _above(one: Floats, other: Floats, levels: Floats) -> Rates:

@@ -131,16 +131,12 @@ class _Sweep:
             repeats=self.record.repeats, left_out=len(self.record.points) - shown, connected=False,
         )  # fmt: skip
 
-    def _groups(self) -> dict[str, list[int]]:
-        """Settings that differ in the axis alone."""
-        found: dict[str, list[int]] = {}
+    def _series(self, kind: SeriesKind, word: str, y: Value) -> list[Series]:
+        groups: dict[str, list[int]] = {}  # settings that differ in the axis alone
         for at, points in enumerate(self.settings):
             name = setting_name(points[0].changes, self.axis) if self.axis else ""
-            found.setdefault(name, []).append(at)
-        return found
-
-    def _series(self, kind: SeriesKind, word: str, y: Value) -> list[Series]:
-        made = {name: self._points(members, y) for name, members in self._groups().items()}
+            groups.setdefault(name, []).append(at)
+        made = {name: self._points(members, y) for name, members in groups.items()}
         return [
             Series(f"{word}; {name}" if name else word, kind, points)
             for name, points in made.items()
