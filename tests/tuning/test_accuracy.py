@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from leakbound_lab.tuning import open_pilot, tune_spec
-from leakbound_lab.tuning.accuracy import right_shares
+from leakbound_lab.tuning.pilot import right_shares
 
 from leakbound.attacks import SCORES
 from leakbound.auditing import make_spec

@@ -8,11 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from leakbound.errors import DataError, unknown_name
 from leakbound_lab.reproduce.context import RecipeContext
-from leakbound_lab.reproduce.values import Quantity
+from leakbound_lab.reproduce.values import FileEntry, Quantity
 
 SideKind = Literal["measured", "ceiling", "printed", "number"]
 PREFIXES: Mapping[str, SideKind] = {"ceiling of ": "ceiling", "printed ": "printed"}
@@ -62,11 +60,7 @@ class PaperClaim:
     caveat: str = ""
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _InequalityEntry(_Entry):
+class _InequalityEntry(FileEntry):
     """Inequalities as written in a recipe file.
 
     A setting may name several settings with `{a|b}`. Sides with several settings are compared pair
@@ -84,7 +78,7 @@ class _InequalityEntry(_Entry):
     because: str = ""
 
 
-class ClaimEntry(_Entry):
+class ClaimEntry(FileEntry):
     """A claim as written in a recipe file."""
 
     says: str = ""

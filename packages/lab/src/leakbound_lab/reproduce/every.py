@@ -13,7 +13,7 @@ from leakbound.errors import Interrupted, LeakboundError
 from leakbound_lab.reproduce.recipe import EVIDENCE, Recipe
 from leakbound_lab.reproduce.report.page import RecipeSection, recipes_page
 from leakbound_lab.reproduce.reproduction import Reproduction
-from leakbound_lab.reproduce.sections import section_of, section_of_failure
+from leakbound_lab.reproduce.sections import section_of_failure
 
 CRASHED = 70
 LEAD = (
@@ -32,6 +32,10 @@ class FailedRecipe:
     recipe: Recipe
     why: str
     exit_code: int
+
+    @property
+    def section(self) -> RecipeSection:
+        return section_of_failure(self.recipe, self.why)
 
 
 def run_every(
@@ -76,20 +80,11 @@ def _say(one: Reproduction | FailedRecipe) -> str:
 
 
 def every_page(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:
-    lead = LEAD if of is None or of == len(found) else f"{LEAD} {_rest(len(found), of)}"
-    return recipes_page("The papers' tables and figures", [_section(one) for one in found], lead)
-
-
-def _rest(ran: int, of: int) -> str:
-    return f"So far {ran} of {of} recipes have run; the same command resumes with the others."
-
-
-def _section(one: Reproduction | FailedRecipe) -> RecipeSection:
-    if isinstance(one, FailedRecipe):
-        return section_of_failure(one.recipe, one.why)
-    return section_of(
-        one.recipe, one.measured, one.made_with, one.outcome, one.lines(), one.evidence
-    )
+    lead = LEAD
+    if of is not None and of != len(found):
+        lead += f" So far {len(found)} of {of} recipes have run; the same command resumes with the "
+        lead += "others."
+    return recipes_page("The papers' tables and figures", [one.section for one in found], lead)
 
 
 def every_json(found: Sequence[Reproduction | FailedRecipe], of: int | None = None) -> str:

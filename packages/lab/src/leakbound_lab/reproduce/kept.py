@@ -8,20 +8,19 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from leakbound._version import __version__
 from leakbound.auditing.store.folder import write_private
 from leakbound_lab.reproduce.context import RecipeContext
 from leakbound_lab.reproduce.recipe import Recipe
-from leakbound_lab.reproduce.values import MeasuredValue
+from leakbound_lab.reproduce.values import FileEntry, MeasuredValue
 
 FOLDER = "measured"  # under the folder of the tables
 SCHEMA_VERSION = 2  # of the file, and of what samples hold: raise it when a measure draws others
 
 
-class _Kept(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class _Kept(FileEntry):
     schema_version: int
     key: str
     measured: tuple[MeasuredValue, ...]

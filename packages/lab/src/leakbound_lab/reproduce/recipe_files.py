@@ -12,11 +12,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from leakbound.errors import DataError
-from leakbound_lab.reproduce.claims import ClaimEntry, PaperClaim, claim_of
+from leakbound_lab.reproduce.claims import ClaimEntry, claim_of
 from leakbound_lab.reproduce.measures import MEASURES
 from leakbound_lab.reproduce.recipe import Needs, Recipe
-from leakbound_lab.reproduce.tables import PaperTable
-from leakbound_lab.reproduce.values import NO_NUMBERS, PrintedValue, Quantity
+from leakbound_lab.reproduce.values import NO_NUMBERS, PaperTable, PrintedValue, Quantity
 
 try:
     from yaml import CSafeLoader as Loader  # eight times as fast
@@ -111,27 +110,20 @@ def load_file(file: Traversable) -> _RecipeFile:
 
 
 def _recipe(one: _Recipe, file: _RecipeFile) -> Recipe:
-    options = {key: _option(key, value, file) for key, value in one.options.items()}
+    options = {  # `table` names a table in the file
+        key: file.tables[str(value)] if key == "table" else value
+        for key, value in one.options.items()
+    }
     _check_measure(one.name, one.measure, options)
+    claims, name, finding = one.claims, one.name, one.finding
     return Recipe(
-        name=one.name, title=one.title, finding=one.finding, needs=one.needs, models=one.models,
+        name=name, title=one.title, finding=finding, needs=one.needs, models=one.models,
         task=one.task, measure=one.measure, options=options,
         printed=tuple(row for entry in one.printed for row in _print_all(entry, file)),
         differences=one.differences.format_map(file.notes), cells=one.cells,
-        claim=_claim(one), usual=one.usual.model_dump(exclude_none=True),
-        trained_in=one.trained_in,
+        claim=None if claims is None else claim_of(name, finding, claims, one.cells),
+        usual=one.usual.model_dump(exclude_none=True), trained_in=one.trained_in,
     )  # fmt: skip
-
-
-def _claim(one: _Recipe) -> PaperClaim | None:
-    if one.claims is None:
-        return None
-    return claim_of(one.name, one.finding, one.claims, one.cells)
-
-
-def _option(key: str, value: object, file: _RecipeFile) -> object:
-    """The option `table` names a table in the file; other options are plain values."""
-    return file.tables[str(value)] if key == "table" else value
 
 
 def _check_measure(name: str, measure: str, options: Mapping[str, object]) -> None:

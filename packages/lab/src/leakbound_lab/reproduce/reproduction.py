@@ -7,13 +7,13 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 
 from leakbound_lab.reproduce.claims import fill
 from leakbound_lab.reproduce.outcomes import ClaimOutcome, TestedInequality, judge
 from leakbound_lab.reproduce.recipe import EVIDENCE, Recipe, RestsOn
-from leakbound_lab.reproduce.report.page import recipes_page
+from leakbound_lab.reproduce.report.page import RecipeSection, recipes_page
 from leakbound_lab.reproduce.sections import HEAD, section_of
 from leakbound_lab.reproduce.values import MeasuredValue, PrintedValue
 
@@ -87,11 +87,14 @@ class Reproduction:
             f"What differs: {recipe.differences}", "", f"Made with: {self.made_with}", "",
         ])  # fmt: skip
 
-    def html(self) -> str:
-        section = section_of(
+    @property
+    def section(self) -> RecipeSection:
+        return section_of(
             self.recipe, self.measured, self.made_with, self.outcome, self.lines(), self.evidence
         )
-        return recipes_page(f"{self.recipe.name}: {self.recipe.title}", (section,))
+
+    def html(self) -> str:
+        return recipes_page(f"{self.recipe.name}: {self.recipe.title}", (self.section,))
 
     def csv(self) -> str:
         """One line for each number, both the paper's and ours."""
@@ -106,15 +109,11 @@ class Reproduction:
 
     def json(self) -> str:
         recipe = self.recipe
-        printed = [
-            {"setting": p.setting, "quantity": p.quantity, "value": p.value, "where": p.where}
-            for p in self.printed
-        ]
         found = {
             "schema_version": SCHEMA_VERSION, "recipe": recipe.name, "title": recipe.title,
             "finding": recipe.finding, "differences": recipe.differences,
             "made_with": self.made_with, "evidence": self.evidence, "claim": self._claim(),
-            "printed": printed,
+            "printed": [asdict(one) for one in self.printed],
             "measured": [_cell(one) for one in self.measured],
         }  # fmt: skip
         return json.dumps(found, indent=2, ensure_ascii=False) + "\n"

@@ -257,14 +257,9 @@ def _row(one: TestedInequality) -> tuple[str, ...]:
     test = f"{one.test}, {one.units}" if one.units else one.test
     return (
         one.text, one.quantity, one.values or "–", _p_value(one, one.claimed),
-        _p_value(one, one.opposite), test,
-        OUTCOMES[one.status],
+        _p_value(one, one.opposite), test, OUTCOMES[one.status],
     )  # fmt: skip
 
 
 def _p_value(one: TestedInequality, value: float | None) -> str:
-    return "–" if one.test == EXACT else _p(value)
-
-
-def _p(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2g}"
+    return "–" if one.test == EXACT or value is None else f"{value:.2g}"

@@ -96,22 +96,16 @@ def repeats_of(
     context knows it. Its free-text task is to complete a sentence that examples hold.
     """
     first = context.seed * context.scale.repeats
+    queries = context.scale.queries
     for seed in range(first, first + context.scale.repeats):
-        if not context.source:
-            queries = context.scale.queries
-            yield (
-                _sentences(seed, shots, queries, sentences)
-                if free
-                else _help_desk(seed, shots, queries)
-            )
-        else:
+        if context.source:
             rows, task = context.rows({"seed": seed})
-            yield _draw(rows, task, seed, shots, context.scale.queries, free)
-
-
-def _help_desk(seed: int, shots: int, queries: int) -> Repetition:
-    rows = help_desk(max(BUNDLED_ROWS, shots + queries), np.random.default_rng([seed, 7]))
-    return _draw(rows, HELP_DESK, seed, shots, queries, False)
+            yield _draw(rows, task, seed, shots, queries, free)
+        elif free:
+            yield _sentences(seed, shots, queries, sentences)
+        else:
+            rows = help_desk(max(BUNDLED_ROWS, shots + queries), np.random.default_rng([seed, 7]))
+            yield _draw(rows, HELP_DESK, seed, shots, queries, False)
 
 
 def _draw(rows: Context, task: Task, seed: int, shots: int, queries: int, free: bool) -> Repetition:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate
 
+from pydantic import BaseModel, ConfigDict
+
+TableNumber = int | float
 NO_NUMBERS = "no number in the text"
 
 
@@ -59,6 +62,37 @@ class Quantity(StrEnum):
     TOTAL_VARIATION = "total variation"
     INFLUENCE_RATIO = "influence over λ times the difference of PMIs"
     INFLUENCE_OF_BOUND = "largest influence over its bound"
+
+
+class FileEntry(BaseModel):
+    """A part of a file that is read as it was written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell: row, column, and numbers by field."""
+
+    row: str
+    column: str
+    values: Mapping[str, TableNumber]
+
+
+class PaperTable(FileEntry):
+    """A table as a paper prints it."""
+
+    fields: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: dict[str, tuple[tuple[TableNumber, ...] | TableNumber | None, ...]]
+
+    def cells(self, rows: Sequence[str] = ()) -> Iterator[Cell]:
+        """The cells with numbers, row by row."""
+        for row in rows or self.rows:
+            for column, numbers in zip(self.columns, self.rows[row], strict=True):
+                if numbers is not None:
+                    numbers = numbers if isinstance(numbers, tuple) else (numbers,)
+                    yield Cell(row, column, dict(zip(self.fields, numbers, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,7 @@ def _answer(record: StudyRecord) -> str:
 
 
 def _cells(row: StudyRow) -> tuple[str, ...]:
-    scores = _scores(row.utility)
-    counts = _counts(row.utility)
+    scores, counts = _scores(row.utility), _counts(row.utility)
     return (
         row.setting, _mean(row.influence), *(_mean(scores[name]) for name in SCORES),
         *(_count(counts[name]) for name in COUNTS),
@@ -75,20 +74,11 @@ def _cells(row: StudyRow) -> tuple[str, ...]:
 
 
 def _scores(utility: Utility | None) -> Mapping[str, Mean | None]:
-    if utility is None:
-        return dict.fromkeys(SCORES)
-    return {
-        "rouge_l": utility.rouge_l, "bertscore": utility.bertscore, "factkb": utility.factkb
-    }  # fmt: skip
+    return {name: None if utility is None else getattr(utility, name) for name in SCORES}
 
 
 def _counts(utility: Utility | None) -> Mapping[str, int | None]:
-    if utility is None:
-        return dict.fromkeys(COUNTS)
-    return {
-        "repeat_text": utility.repeat_text, "repeat_program": utility.repeat_program,
-        "rouge_text": utility.rouge_text, "rouge_program": utility.rouge_program,
-    }  # fmt: skip
+    return {name: None if utility is None else getattr(utility, name) for name in COUNTS}
 
 
 def _settings(record: StudyRecord) -> list[StudyRow]:

@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import PrivateAttr
 
 from leakbound.attribution.record import CONFIDENCE, interval
+from leakbound.auditing.result.record import Frozen
 
 NOT_MEASURED = "not measured"
 SCORES = {"rouge_l": "ROUGE-L", "bertscore": "BERTScore", "factkb": "FactKB"}
 COUNTS = ("repeat_text", "repeat_program", "rouge_text", "rouge_program")
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +33,7 @@ class _ByContext:
         return 0
 
 
-class Mean(_Frozen):
+class Mean(Frozen):
     """A mean over contexts with its t interval."""
 
     count: int
@@ -69,7 +66,7 @@ class Mean(_Frozen):
         return mean
 
 
-class Utility(_Frozen):
+class Utility(Frozen):
     """How good the responses of a setting are, and how many repeat their context.
 
     A value is None if it was not measured.
@@ -84,7 +81,7 @@ class Utility(_Frozen):
     rouge_program: int | None = None
 
 
-class StudyRow(_Frozen):
+class StudyRow(Frozen):
     """One setting, or one position within a run."""
 
     setting: str
@@ -94,7 +91,7 @@ class StudyRow(_Frozen):
     utility: Utility | None = None
 
 
-class StudyRecord(_Frozen):
+class StudyRecord(Frozen):
     """One study: its rows, what produced them, and why a column was not measured."""
 
     schema_version: Literal[1] = 1

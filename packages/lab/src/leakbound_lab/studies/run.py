@@ -16,7 +16,7 @@ from leakbound.attribution.spans import locate
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Model
 from leakbound.models.address import BUNDLED
-from leakbound_lab.studies.record import Mean, StudyRecord, StudyRow, Utility
+from leakbound_lab.studies.record import Mean, StudyRecord, StudyRow
 from leakbound_lab.studies.utility import Judges, utility
 
 POCKET = (
@@ -169,7 +169,10 @@ def run_study(
     for run in runs:
         record = attributed(run)
         found, reasons = utility(cases, record.attributions, judges)
-        rows += [_whole(run, record, found), *study.places(record)]
+        totals = [float(one.readings[0].grids[-1].totals[0]) for one in record.attributions]
+        mean, line = Mean.of(totals), "whole context"
+        whole = StudyRow(setting=run.name, line=line, x=run.x, influence=mean, utility=found)
+        rows += [whole, *study.places(record)]
         missing |= reasons
         models[record.model] = record.provenance["fingerprint"]
     return StudyRecord(
@@ -182,13 +185,6 @@ def run_study(
         notes=_notes(list(models)),
         settings=_share(runs),
         provenance=provenance(**models),
-    )
-
-
-def _whole(run: Run, record: InfluenceRecord, found: Utility) -> StudyRow:
-    totals = [float(one.readings[0].grids[-1].totals[0]) for one in record.attributions]
-    return StudyRow(
-        setting=run.name, line="whole context", x=run.x, influence=Mean.of(totals), utility=found
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from leakbound.attacks import QUERIES
+from leakbound.attacks import QUERIES, SCORES, Score
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.release import scores_of_simulation
 from leakbound.auditing.prepare.prepare import check
@@ -23,9 +23,9 @@ from leakbound.errors import LeakboundError, StoreError, UsageError, reason_of
 from leakbound.models import Counted, Distinct, Model, Request
 from leakbound.models.content import Content
 from leakbound.stats import Fixed
-from leakbound.tasks import Aggregate, AnyRequest, Job, Vector, Votes, reply_of
+from leakbound.stats.arrays import Floats
+from leakbound.tasks import Aggregate, AnyRequest, Job, Mechanism, Vector, Votes, reply_of
 from leakbound.witness import ReplyFacts
-from leakbound_lab.tuning.accuracy import outputs_each, pilot_score, right_shares
 from leakbound_lab.tuning.streams import draw_pairs, tuning_root
 from leakbound_lab.tuning.words import with_wording
 
@@ -93,6 +93,41 @@ PairOutcome = tuple[float, float]  # how often canary-in and canary-out context 
 PairScores = tuple[list[float], list[float]]  # scores of their outputs
 PairReplies = tuple[str, str]  # what was replied, as a reader would see it (PRIVATE)
 SHOWN = 600  # characters of a reply
+DRAWS = 50  # outputs of a context with noise, as many as CL (Appendix A.7) queries an example
+PREDICTED = "predicted_member"
+
+
+def pilot_score(score: Score) -> Score:
+    """What the pilot reads of outputs."""
+    return SCORES[PREDICTED]() if score.learns else score
+
+
+def outputs_each(score: Score, mechanism: Mechanism) -> int:
+    """How many outputs of a context are drawn."""
+    return DRAWS if mechanism.needs and score.access == "white_box" else 1
+
+
+def right_shares(member: Floats, nonmember: Floats, score: Score) -> tuple[Floats, Floats]:
+    """How often contexts are called right.
+
+    Examples:
+        >>> from leakbound.attacks import SCORES
+        >>> shares = right_shares(np.array([[3.0, 1.0]]), np.array([[0.0, 2.0]]),
+        ...                       SCORES["label_margin"]())
+        >>> [share.tolist() for share in shares]
+        [[1.0], [0.5]]
+    """
+    rule = score.threshold
+    at = rule.value if isinstance(rule, Fixed) else _best(member.ravel(), nonmember.ravel())
+    return (member >= at).mean(1), (nonmember < at).mean(1)
+
+
+def _best(member: Floats, nonmember: Floats) -> float:
+    """The threshold that is right most often; the lowest of several."""
+    levels = np.append(np.unique(np.concatenate([member, nonmember])), np.inf)
+    missed = np.searchsorted(np.sort(member), levels) / member.size
+    refused = np.searchsorted(np.sort(nonmember), levels) / nonmember.size
+    return float(levels[np.argmax(refused - missed)])
 
 
 class OutOfCalls(Exception):

@@ -31,8 +31,15 @@ from leakbound.models import Complete, Endpoint, Model
 from leakbound.models.address import open_shared
 from leakbound.models.content import Content
 from leakbound.systems import CallOptions
-from leakbound_lab.tuning.accuracy import outputs_each, pilot_score
-from leakbound_lab.tuning.pilot import PERFECT, SPENT, OutOfCalls, Pilot, require_start
+from leakbound_lab.tuning.pilot import (
+    PERFECT,
+    SPENT,
+    OutOfCalls,
+    Pilot,
+    outputs_each,
+    pilot_score,
+    require_start,
+)
 from leakbound_lab.tuning.reflect import TOKENS, require_gepa, search_by_reflection
 from leakbound_lab.tuning.words import first_text, place_of, with_wording, words_for
 

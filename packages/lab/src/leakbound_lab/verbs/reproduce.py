@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -119,8 +120,7 @@ def command(
     recipes = load_recipes()
     _check_choice(names, every, html, recipes)
     source = _give(data=data, labels=labels, task=task, data_dir=data_dir)
-    asked = _Sizes(quick, _give(**sizes))
-    run = _Run(out, models, source, embedder, judge_model, asked, endpoint,
+    run = _Run(out, models, source, embedder, judge_model, quick, _give(**sizes), endpoint,
                tuple(dict.fromkeys(seeds)) or (0,))  # fmt: skip
     if every or len(names) > 1:
         chosen = [recipes[name] for name in dict.fromkeys(names)] or list(recipes.values())
@@ -160,22 +160,13 @@ def _several(run: _Run, recipes: Sequence[Recipe], page: Path) -> int:
         write_private(page, every_page(found, len(recipes)))
         write_private(run.out / "all.json", every_json(found, len(recipes)))
 
-    found = run_every(recipes, run.resumed, lambda line: say(line, err=True), write)
+    found = run_every(recipes, partial(run, resume=True), lambda line: say(line, err=True), write)
     record = json.loads(every_json(found))
     emit(record)
     for one in record["recipes"]:
         say(f"{one['recipe']:<22} {one['outcome'].replace('_', ' '):<16} {one['says']}")
     say(f"Page: {page}; outcomes: {run.out / 'all.json'}")
     return exit_code(found)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    quick: bool
-    given: Mapping[str, int]
-
-    def of(self, recipe: Recipe) -> Scale:
-        return replace(QUICK if self.quick else recipe.scale, **self.given)
 
 
 @dataclass
@@ -187,47 +178,37 @@ class _Run:
     source: dict[str, str]
     embedder: str | None
     judge_model: str | None
-    sizes: _Sizes
+    quick: bool
+    sizes: Mapping[str, int]
     endpoint: Endpoint
     seeds: tuple[int, ...]
     opened: dict[str, Model] = field(default_factory=dict)
 
-    def __call__(self, recipe: Recipe) -> Reproduction:
-        """Run a recipe, keep what it measured, and write its tables."""
-        return self._written(recipe, [self._measured(recipe, seed) for seed in self._of(recipe)])
+    def __call__(self, recipe: Recipe, resume: bool = False) -> Reproduction:
+        """Run a recipe, keep what it measured, and write its tables.
 
-    def resumed(self, recipe: Recipe) -> Reproduction:
-        """The same, from what an earlier run measured where that is there."""
-        return self._written(recipe, [self._known(recipe, seed) for seed in self._of(recipe)])
-
-    def _of(self, recipe: Recipe) -> tuple[int, ...]:
-        return (0,) if recipe.needs == "nothing" else self.seeds
-
-    def _measured(self, recipe: Recipe, seed: int) -> tuple[MeasuredValue, ...]:
-        context, kept = self._context(recipe, seed), values_file(self.out, recipe, seed)
-        make_folder((self.out / recipe.name).parent)
-        measured = tuple(recipe.run(context))
-        save_measured(kept, what_decides(recipe, context), measured)
-        return measured
-
-    def _known(self, recipe: Recipe, seed: int) -> tuple[MeasuredValue, ...]:
-        kept = values_file(self.out, recipe, seed)
-        if not kept.exists():
-            return self._measured(recipe, seed)
-        known = load_measured(kept, what_decides(recipe, self._context(recipe, seed)))
-        return self._measured(recipe, seed) if known is None else known
-
-    def _written(
-        self, recipe: Recipe, measured: Sequence[tuple[MeasuredValue, ...]]
-    ) -> Reproduction:
+        With `resume`, take what an earlier run measured where that is there.
+        """
+        seeds = (0,) if recipe.needs == "nothing" else self.seeds
+        measured = [self._measured(recipe, seed, resume) for seed in seeds]
         context = self._context(recipe)
-        origin = _origin(recipe, context, self._of(recipe))
-        names = run_names(context)
+        origin, names = _origin(recipe, context, seeds), run_names(context)
         found = Reproduction(recipe, together(measured), origin, names, context.models)
         make_folder((self.out / recipe.name).parent)
         for suffix, written in FORMATS.items():
             write_private(self.out / f"{recipe.name}.{suffix}", written(found))
         return found
+
+    def _measured(self, recipe: Recipe, seed: int, resume: bool) -> tuple[MeasuredValue, ...]:
+        context, kept = self._context(recipe, seed), values_file(self.out, recipe, seed)
+        if resume and kept.exists():
+            known = load_measured(kept, what_decides(recipe, context))
+            if known is not None:
+                return known
+        make_folder((self.out / recipe.name).parent)
+        measured = tuple(recipe.run(context))
+        save_measured(kept, what_decides(recipe, context), measured)
+        return measured
 
     def _context(self, recipe: Recipe, seed: int = 0) -> RecipeContext:
         _require_labels(recipe, self.source)
@@ -238,7 +219,7 @@ class _Run:
             {**self.source, **own},
             self.embedder,
             judge_model=self.judge_model,
-            scale=self.sizes.of(recipe),
+            scale=replace(QUICK if self.quick else recipe.scale, **self.sizes),
             seed=seed,
             opener=self._open,
             report=lambda line: say(f"  {line}", err=True),
@@ -268,11 +249,9 @@ def _give(**options: T | None) -> dict[str, T]:
 def _list() -> int:
     """Every recipe in the order of the papers."""
     recipes = load_recipes().values()
-    for recipe in recipes:
-        click.echo(f"{recipe.name:<22} {recipe.requirement:<32} {recipe.title}")
-    emit([
-        {"name": one.name, "needs": one.requirement, "title": one.title} for one in recipes
-    ])  # fmt: skip
+    for one in recipes:
+        click.echo(f"{one.name:<22} {one.requirement:<32} {one.title}")
+    emit([{"name": one.name, "needs": one.requirement, "title": one.title} for one in recipes])
     return 0
 
 

@@ -15,9 +15,8 @@ from leakbound.mechanisms import FewShot, ZeroShot
 from leakbound.stats import accuracy_bound, accuracy_log_odds, cut
 from leakbound_lab.reproduce.context import AuditKeys, RecipeContext
 from leakbound_lab.reproduce.metrics import accuracy_leak, percent
-from leakbound_lab.reproduce.tables import PaperTable
 from leakbound_lab.reproduce.utility import Metric, NoiseGroup, mean_with_error, utility
-from leakbound_lab.reproduce.values import MeasuredValue, Quantity, Sample
+from leakbound_lab.reproduce.values import MeasuredValue, PaperTable, Quantity, Sample
 from leakbound_lab.tuning import tune_spec
 
 EPSILONS, SHOTS = (1, 2, 4, 8), 20  # the paper's

@@ -21,8 +21,7 @@ from leakbound.tasks import GaussianLaw, Mechanism
 from leakbound_lab.reproduce.context import AuditKeys, RecipeContext
 from leakbound_lab.reproduce.measures.tight import DELTA, EPSILONS, PARTITIONS, PER_PARTITION, views
 from leakbound_lab.reproduce.metrics import epsilon_sample, exact_epsilon
-from leakbound_lab.reproduce.tables import PaperTable
-from leakbound_lab.reproduce.values import MeasuredValue, Quantity, Sample
+from leakbound_lab.reproduce.values import MeasuredValue, PaperTable, Quantity, Sample
 
 
 def signal_distances(
