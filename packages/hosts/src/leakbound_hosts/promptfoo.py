@@ -20,6 +20,7 @@ from leakbound.tasks import Context
 from leakbound.tasks.rows.datasets import load_rows
 
 _Fields = Mapping[str, object]
+_all_rows = cache(load_rows)
 
 
 def call_api(prompt: str, options: _Fields, context: _Fields) -> dict[str, object]:
@@ -67,8 +68,3 @@ def _rows(config: _Fields) -> Context:
     if shots is not None and (not isinstance(shots, int) or shots < 1):
         raise UsageError(f"shots is {shots!r}; it must be a whole number of at least 1.")
     return _all_rows(_text(config, "data"))[:shots]
-
-
-@cache
-def _all_rows(data: str) -> Context:
-    return load_rows(data)

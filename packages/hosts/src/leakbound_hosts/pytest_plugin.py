@@ -85,9 +85,8 @@ class PrivacyAudit:
 
         try:
             return self._record(rows, system, settings, calls, options)
-        except (
-            LeakboundError
-        ) as error:  # a traceback of pytest's shows arguments, and these are private rows
+        except LeakboundError as error:
+            # a traceback of pytest's shows arguments, and these are private rows
             pytest.fail(str(error), pytrace=False)
 
     def _record(
@@ -164,10 +163,8 @@ class PrivacyAudit:
         )
 
     def _fail(self, why: str) -> NoReturn:
-        folder, collect = (
-            self.folder.relative_to(self.root),
-            f"pytest {shlex.quote(self.test)} --privacy-live",
-        )
+        folder = self.folder.relative_to(self.root)
+        collect = f"pytest {shlex.quote(self.test)} --privacy-live"
         pytest.fail(
             f"{why}, and a test calls no system or model by itself; collect trials once with: "
             f"{collect}. They are kept in {folder}; delete what is there to begin anew.",

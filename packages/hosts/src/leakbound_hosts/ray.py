@@ -170,9 +170,8 @@ def _sentences(ray: ModuleType, cluster: RayCluster) -> Iterator[None]:
         raise TargetError(
             f"a worker raised {type(error.cause).__name__}; run without --ray to see why."
         ) from None
-    except (
-        ray.exceptions.RayError
-    ) as error:  # dead workers, machines without memory, nodes that are gone
+    except ray.exceptions.RayError as error:
+        # dead workers, machines without memory, nodes that are gone
         raise TargetError(
             f"workers of the cluster {cluster.address!r} die ({type(error).__name__}), again "
             f"after {RETRIES} retries; they may lack "

@@ -68,8 +68,21 @@ def registry_entry(result: AuditResult, publication: Publication) -> str:
     entry: Json = {
         "url_slug": _slug(publication, result), "status": "Draft", "tier": 3,
         "deployment": {
-            "basic": _basic(publication),
-            "dp_variant": _variant(result),
+            "basic": {
+                "name": publication.name,
+                "data_curators": [*publication.curators],
+                "intended_use": publication.intended_use,
+                "data_product_type": "Interactive API",
+                "data_product_region": publication.region,
+                "description": publication.description,
+                "publication_date": publication.published,
+            },
+            "dp_variant": {
+                "variant_name": "Approximate DP" if result.claim.delta else "Pure DP",
+                "data_domain": "Contexts of examples, each an input with its answer.",
+                "unprotected_quantities": "What is fixed before a row is read: the instruction, "
+                "the labels of the task, the number of examples and how they are grouped.",
+            },
             "privacy_loss": _privacy_loss(result),
             "deployment_model": _model(result),
             "accounting": {
@@ -100,27 +113,6 @@ def _is_date(text: str) -> bool:
 def _slug(publication: Publication, result: AuditResult) -> str:
     named = result.name if publication.name == GAP else publication.name
     return re.sub(r"[^a-z0-9]+", "_", named.lower()).strip("_") or "leakbound"
-
-
-def _basic(publication: Publication) -> Json:
-    return {
-        "name": publication.name,
-        "data_curators": [*publication.curators],
-        "intended_use": publication.intended_use,
-        "data_product_type": "Interactive API",
-        "data_product_region": publication.region,
-        "description": publication.description,
-        "publication_date": publication.published,
-    }
-
-
-def _variant(result: AuditResult) -> Json:
-    return {
-        "variant_name": "Approximate DP" if result.claim.delta else "Pure DP",
-        "data_domain": "Contexts of examples, each an input with its answer.",
-        "unprotected_quantities": "What is fixed before a row is read: the instruction, the labels "
-        "of the task, the number of examples and how they are grouped.",
-    }
 
 
 def _privacy_loss(result: AuditResult) -> Json:

@@ -14,7 +14,6 @@ from inspect_ai.scorer import SampleScore, Score, Target, metric, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, fork, solver
 from inspect_ai.util import registry_info
 
-from leakbound.auditing import AuditResult
 from leakbound.errors import UsageError
 from leakbound.models import Complete
 from leakbound_hosts.inspect.model import InspectModel, completion, messages_of
@@ -174,15 +173,11 @@ def _values(audited: RunningAudit | None) -> dict[str, float]:
     if audited is None or result is None:
         return {"epsilon": 0.0, "e_value": 1.0, "violation": 0, "inconclusive": 1, "pairs": 0}
     e_value = audited.e_value
+    first = next(one for one in result.estimates if one.method == result.decided_by[0])
     return {
-        "epsilon": _bound(result),
+        "epsilon": first.epsilon or 0.0,
         **({} if e_value is None else {"e_value": e_value}),
         "violation": int(result.verdict == "violation"),
         "inconclusive": int(result.verdict == "inconclusive"),
         "pairs": audited.pairs,
     }
-
-
-def _bound(result: AuditResult) -> float:
-    first = next(one for one in result.estimates if one.method == result.decided_by[0])
-    return first.epsilon or 0.0

@@ -61,6 +61,7 @@ FOREIGN = (
 CITATIONS = ("[{few}]", "(see the handbook, p. {day})", "(source: terms of sale, section {few})")
 HEDGES = ("I think", "I believe", "Probably", "As far as I can tell,", "It seems that", "Perhaps",
           "Most likely,", "I am not sure, but")  # fmt: skip
+RECORDS = "Kindly keep this for your records."
 TOOLS = (("lookup_order",), ("lookup_order", "read_stock"), ("read_invoice",), ())
 
 
@@ -143,10 +144,6 @@ def _fill(template: str, rng: Rng) -> str:
     )
 
 
-def _wording(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
-    return draft, " ".join([*sentences, "Kindly keep this for your records."])
-
-
 def _longer(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
     unused = [i for i in range(len(STATEMENTS)) if i not in draft.statements]
     extra = rng.choice(unused, 4, replace=False)
@@ -154,39 +151,10 @@ def _longer(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
     return draft, " ".join(sentences + longer.sentences(rng))
 
 
-def _refusal(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
-    return draft, _any(REFUSALS, rng)
-
-
-def _order(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
-    """Statements in one fixed order; otherwise in any order."""
-    return draft, " ".join(sentences[i] for i in np.argsort(draft.statements))
-
-
-def _bullets(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
-    return draft, "\n" + "\n".join(f"- {s}" for s in sentences) + "\n"
-
-
-def _foreign(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
-    return replace(draft, opening="", closing=""), _fill(_any(FOREIGN, rng), rng)
-
-
 def _citation(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
     at = int(rng.integers(len(sentences)))
     cited = f"{sentences[at][:-1]} {_fill(_any(CITATIONS, rng), rng)}."
     return draft, " ".join([*sentences[:at], cited, *sentences[at + 1 :]])
-
-
-def _tool(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
-    return replace(draft, tools=(*draft.tools, "search_archive")), " ".join(sentences)
-
-
-def _slow(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
-    return replace(draft, slower=1.9), " ".join(sentences)
-
-
-def _tokens(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
-    return replace(draft, wordier=1.6), " ".join(sentences)
 
 
 def _hedge(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
@@ -196,27 +164,36 @@ def _hedge(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
     return draft, " ".join([*sentences[:at], hedged, *sentences[at + 1 :]])
 
 
-def _paraphrase(draft: Draft, sentences: list[str], rng: Rng) -> tuple[Draft, str]:
-    return draft, " ".join(replace(draft, style=1).sentences(rng))
-
-
+CHANGES: Mapping[str, Change] = {
+    "wording": lambda draft, said, rng: (draft, " ".join([*said, RECORDS])),
+    "length": _longer,
+    "refusal": lambda draft, said, rng: (draft, _any(REFUSALS, rng)),
+    # statements in one fixed order; otherwise in any order
+    "order": lambda draft, said, rng: (
+        draft,
+        " ".join(said[i] for i in np.argsort(draft.statements)),
+    ),
+    "format": lambda draft, said, rng: (draft, "\n" + "\n".join(f"- {s}" for s in said) + "\n"),
+    "language": lambda draft, said, rng: (
+        replace(draft, opening="", closing=""),
+        _fill(_any(FOREIGN, rng), rng),
+    ),
+    "citation": _citation,
+    "tool call": lambda draft, said, rng: (
+        replace(draft, tools=(*draft.tools, "search_archive")),
+        " ".join(said),
+    ),
+    "latency": lambda draft, said, rng: (replace(draft, slower=1.9), " ".join(said)),
+    "tokens": lambda draft, said, rng: (replace(draft, wordier=1.6), " ".join(said)),
+    "confidence": _hedge,
+    "paraphrase": lambda draft, said, rng: (
+        draft,
+        " ".join(replace(draft, style=1).sentences(rng)),
+    ),
+}
 SIZES = {"order": (5, 6)}  # fewer sentences would stand in the fixed order by chance
 CHANNELS: Mapping[str, Channel] = {
-    kind: Channel(kind, change, SIZES.get(kind, (2, 4)))
-    for kind, change in {
-        "wording": _wording,
-        "length": _longer,
-        "refusal": _refusal,
-        "order": _order,
-        "format": _bullets,
-        "language": _foreign,
-        "citation": _citation,
-        "tool call": _tool,
-        "latency": _slow,
-        "tokens": _tokens,
-        "confidence": _hedge,
-        "paraphrase": _paraphrase,
-    }.items()
+    kind: Channel(kind, change, SIZES.get(kind, (2, 4))) for kind, change in CHANGES.items()
 }
 
 

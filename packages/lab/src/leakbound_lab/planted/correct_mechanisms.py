@@ -232,28 +232,26 @@ class Constant(VotingBase):
         return CategoricalLaw(np.eye(len(aggregate.counts))[0])
 
 
-def _make(kind: Any, options: dict[str, Any], epsilon: float) -> Mechanism:
+def _make(kind: Any, epsilon: float, **options: Any) -> Mechanism:
     made: Mechanism = kind.calibrated(epsilon, DELTA, **options)
     return made
 
 
 def _monotone_votes(epsilon: float) -> Mechanism:
     """With half of the exponent, and voters enough for a pair that loses all of epsilon."""
-    return _make(
-        ExponentialVotes, {"share": 0.5, "partitions": max(10, int(20 / epsilon))}, epsilon
-    )
+    return _make(ExponentialVotes, epsilon, share=0.5, partitions=max(10, int(20 / epsilon)))
 
 
 CORRECT: tuple[Callable[[float], Mechanism], ...] = (
-    partial(_make, FreshNoise, {}),
+    partial(_make, FreshNoise),
     _monotone_votes,
-    partial(_make, TestOneRankLate, {"rank": 0}),
-    partial(_make, LaplaceVotes, {}),
-    partial(_make, RandomBallot, {}),
-    partial(_make, Abstaining, {}),
-    partial(_make, Homes, {}),
-    partial(_make, Padded, {}),
-    partial(_make, Twice, {}),
+    partial(_make, TestOneRankLate, rank=0),
+    partial(_make, LaplaceVotes),
+    partial(_make, RandomBallot),
+    partial(_make, Abstaining),
+    partial(_make, Homes),
+    partial(_make, Padded),
+    partial(_make, Twice),
     MeanProbabilities,
-    partial(_make, Constant, {}),
+    partial(_make, Constant),
 )

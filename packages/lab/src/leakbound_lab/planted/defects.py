@@ -157,10 +157,8 @@ def ranking(broken: bool) -> Release:
 
     def release(aggregate: Floats, draws: int, rng: Rng) -> Floats:
         scale = 0.0 if broken else 2 * NOISE
-        first, second = (
-            5 + aggregate[0] + rng.laplace(0, scale, draws),
-            5.5 + rng.laplace(0, scale, draws),
-        )
+        first = 5 + aggregate[0] + rng.laplace(0, scale, draws)
+        second = 5.5 + rng.laplace(0, scale, draws)
         return np.asarray(first > second, float)
 
     return release
@@ -284,66 +282,37 @@ class Defect:
     repeats: int = 0
 
 
-def _describe(check: DefectCheck) -> str:
-    return (check.__doc__ or "").split("\n")[0]
-
-
 def _noisy(name: str, check: DefectCheck, repeats: int) -> Defect:
-    return Defect(name, _describe(check), check, repeats)
+    return Defect(name, (check.__doc__ or "").split("\n")[0], check, repeats)
+
+
+def _of_event(name: str, what: str, repeats: int) -> Defect:
+    return Defect(name, what, partial(event, name), repeats)
 
 
 DEFECTS: tuple[Defect, ...] = (
     _noisy("half-noise", noisy.half_noise, 40),
-    Defect(
-        "half-noise (releases only)",
-        "The same, seeing one output of each context.",
-        noisy.half_noise_releases_only,
-        10,
-    ),
+    _noisy("half-noise (releases only)", noisy.half_noise_releases_only, 10),
     _noisy("one-class-noise", noisy.one_class_noise, 20),
     _noisy("l1-as-l2", noisy.l1_as_l2, 10),
     _noisy("esa-unit-sensitivity", noisy.antipodal_embeddings, 20),
     _noisy("classical-sigma", classical_sigma, 1),
     _noisy("replace-vs-monotone", noisy.monotone_experts, 1),
     _noisy("clip-to-zero", clip_to_zero, 1),
-    Defect(
-        "ptr-off-by-one",
-        "The gap is tested one rank after the cut.",
-        partial(event, "ptr-off-by-one"),
-        10,
-    ),
+    _of_event("ptr-off-by-one", "The gap is tested one rank after the cut.", 10),
     _noisy("delta-once", delta_once, 1),
     _noisy("wrong-em-curve", noisy.exponential_votes, 1),
     _noisy("public-seed", noisy.public_seed, 10),
     _noisy("seeded-noise", seeded_noise, 5),
-    Defect(
-        "private-domain",
-        "The keyword domain comes from private answers.",
-        partial(event, "private-domain"),
-        5,
-    ),
-    Defect(
-        "huge-inner-epsilon",
-        "An inner count at ε = 10000 is left out.",
-        partial(event, "huge-inner-epsilon"),
-        10,
-    ),
-    Defect(
-        "exact-ranking", "Clusters are ranked by exact size.", partial(event, "exact-ranking"), 10
-    ),
+    _of_event("private-domain", "The keyword domain comes from private answers.", 5),
+    _of_event("huge-inner-epsilon", "An inner count at ε = 10000 is left out.", 10),
+    _of_event("exact-ranking", "Clusters are ranked by exact size.", 10),
     _noisy("same-sample", noisy.same_sample, 1),
-    Defect(
-        "raw-fallback",
-        "The private answer leaves when no candidate survives.",
-        partial(event, "raw-fallback"),
-        5,
-    ),
+    _of_event("raw-fallback", "The private answer leaves when no candidate survives.", 5),
     _noisy("retry-until", noisy.retry_until, 1),
     _noisy("positional-split", positional_split, 5),
     _noisy("padding-contamination", padding, 1),
-    Defect(
-        "free-text-label", "A “public” label is private text.", partial(event, "free-text-label"), 5
-    ),
+    _of_event("free-text-label", "A “public” label is private text.", 5),
     Defect(
         "with-replacement", "Partitions are sampled with replacement.", noisy.shared_records, 10
     ),

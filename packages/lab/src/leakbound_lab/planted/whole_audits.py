@@ -23,6 +23,13 @@ from leakbound_lab.planted.channels import ChannelSystem
 Planted = Callable[[Context, str], str]
 QUOTED = re.compile(r'"([^"]*)"')
 YES, NO = "yes", "no"
+AllowedVerdicts = frozenset[
+    Literal["violation", "no_violation", "attack_blind", "stateful_system", "unreadable_answers"]
+]
+LEAK: AllowedVerdicts = frozenset({"violation"})
+KEPT: AllowedVerdicts = frozenset({"violation", "stateful_system"})
+CHANGING: AllowedVerdicts = frozenset({"no_violation", "attack_blind", "stateful_system"})
+MUTE: AllowedVerdicts = frozenset({"unreadable_answers", "attack_blind"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +39,7 @@ class PlantedSystem:
     id: str
     what: str
     make: Callable[[], Planted]
-    allowed: frozenset[
-        Literal["violation", "no_violation", "attack_blind", "stateful_system",
-                "unreadable_answers"]
-    ]  # fmt: skip
+    allowed: AllowedVerdicts
     query: QueryName = "membership"
     canary: CanaryName = "hex"
 
@@ -133,64 +137,50 @@ PLANTED: tuple[PlantedSystem, ...] = (
         "order-round-robin",
         "Two replicas take turns, and the context plays no part.",
         round_robin,
-        frozenset({"no_violation", "attack_blind", "stateful_system"}),
+        CHANGING,
     ),
     PlantedSystem(
         "order-three-replicas",
         "Three replicas take turns, and the context plays no part.",
         lambda: round_robin(3),
-        frozenset({"no_violation", "attack_blind", "stateful_system"}),
+        CHANGING,
     ),
     PlantedSystem(
         "memory-of-uploads",
         "Every context that was ever uploaded is kept, and answers come from all of them.",
         memory,
-        frozenset({"violation", "stateful_system"}),
+        KEPT,
     ),
     PlantedSystem(
         "semantic-cache",
         "A cached answer to the same query hides the context.",
         semantic_cache,
-        frozenset({"violation", "stateful_system"}),
+        KEPT,
     ),
     PlantedSystem(
-        "drift",
-        "The answers change during the audit, whatever the context.",
-        drift,
-        frozenset({"no_violation", "attack_blind", "stateful_system"}),
+        "drift", "The answers change during the audit, whatever the context.", drift, CHANGING
     ),
     PlantedSystem(
         "warm-up",
         "The first answers differ from all later ones, whatever the context.",
         warm_up,
-        frozenset({"no_violation", "attack_blind", "stateful_system"}),
+        CHANGING,
     ),
-    PlantedSystem(
-        "blind-classifier",
-        "It answers a label whatever it is asked.",
-        label_only,
-        frozenset({"unreadable_answers", "attack_blind"}),
-    ),
+    PlantedSystem("blind-classifier", "It answers a label whatever it is asked.", label_only, MUTE),
     PlantedSystem(
         "blind-classifier (fitting attack)",
         "The same, asked for the label of the canary.",
         label_only,
-        frozenset({"violation"}),
+        LEAK,
         "input_output",
         "mislabeled",
     ),
     PlantedSystem(
         "constant", "It answers no to everything.", constant, frozenset({"no_violation"})
     ),
-    PlantedSystem(
-        "refusal", "It refuses everything.", refusal,
-        frozenset({"unreadable_answers", "attack_blind"}),
-    ),
-    PlantedSystem(
-        "leak", "It says whether it holds what it is asked about.", leaks,
-        frozenset({"violation"}),
-    ),
-)  # fmt: skip
+    PlantedSystem("refusal", "It refuses everything.", refusal, MUTE),
+    PlantedSystem("leak", "It says whether it holds what it is asked about.", leaks, LEAK),
+)
 
 
 PAIRS, SHOTS, CLAIM = 60, 8, 1.0
