@@ -70,7 +70,11 @@ def _card(result: AuditResult) -> Json:
 
 def _metrics(result: AuditResult) -> Iterator[Json]:
     """The deciding bounds, and the rates of the attack where single outputs were counted."""
-    where = _slice(result)
+    attack = result.attack
+    where = (
+        f"query {attack['query']}, canary {attack['canary']}, score {attack['score']}, "
+        f"{attack['access'].replace('_', ' ')}; {result.counts['tested_pairs']} tested trials"
+    )
     for bound in result.bounds:
         if bound.epsilon is not None:
             name = f"privacy loss epsilon at delta {bound.delta:g}, lower bound"
@@ -80,15 +84,6 @@ def _metrics(result: AuditResult) -> Iterator[Json]:
     counted = next((one for one in result.estimates if one.method == "clopper_pearson"), None)
     if counted is not None:
         yield from _rates(counted, where)
-
-
-def _slice(result: AuditResult) -> str:
-    attack = result.attack
-    pairs = result.counts["tested_pairs"]
-    return (
-        f"query {attack['query']}, canary {attack['canary']}, score {attack['score']}, "
-        f"{attack['access'].replace('_', ' ')}; {pairs} tested trials"
-    )
 
 
 def _bound(name: str, bound: Estimate, value: float, where: str) -> Json:
