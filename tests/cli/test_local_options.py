@@ -8,7 +8,7 @@ import pytest
 from commands import cli
 
 from leakbound.attribution import load_influence
-from leakbound.cli.options.local import size
+from leakbound.cli.options.endpoint import size
 from leakbound.errors import UsageError
 
 pytestmark = pytest.mark.process

@@ -14,9 +14,9 @@ import pytest
 
 from leakbound.attacks import QUERIES, SCORES
 from leakbound.cli import main
+from leakbound.cli.verbs.start.probe import consequences, probe_table
 from leakbound.mechanisms import MECHANISMS
 from leakbound.models.probe import ProbeFinding, ProbeRecord
-from leakbound.report.probe_terminal import consequences, probe_table
 
 pytest.importorskip("torch")
 pytest.importorskip("uvicorn")

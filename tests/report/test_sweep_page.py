@@ -20,8 +20,13 @@ from contrast import contrast
 from leakbound.report.sweep.figure_data import FigureData, Range, figures_of
 from leakbound.report.sweep.figures import figure_csv, figure_files
 from leakbound.report.sweep.page import sweep_page
-from leakbound.report.sweep.terminal import sweep_summary
-from leakbound.report.sweep.words import joint_confidence, subjects_of, tally, worst_sentences
+from leakbound.report.sweep.words import (
+    joint_confidence,
+    subjects_of,
+    sweep_summary,
+    tally,
+    worst_sentences,
+)
 from leakbound.sweeping import SweepPoint, SweepRecord, load_sweep
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sweep-2.json"

@@ -13,7 +13,7 @@ import pytest
 import leakbound
 from leakbound.errors import StoreError
 from leakbound.report.sweep.page import sweep_page
-from leakbound.report.sweep.terminal import sweep_summary
+from leakbound.report.sweep.words import sweep_summary
 from leakbound.sweeping import SweepRecord, load_sweep, sweep_csv
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sweep-2.json"

@@ -1,4 +1,4 @@
-"""Options for how a run is collected: in part, from a cache, or on a cluster.
+"""Options for how a run is collected, and how a system is called.
 
 None of them changes its results.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from leakbound._catalogue import load_entry
 from leakbound.auditing.collect.collect import BatchRunner, replay_only
@@ -23,7 +24,7 @@ from leakbound.auditing.collect.runners import SystemRunner, run_ahead
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.shards import replay_model
 from leakbound.auditing.spec.audit_spec import AuditSpec
-from leakbound.cli.options.system import call_options, rate_option
+from leakbound.auditing.spec.config_file import load_endpoint
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, Function, option, together
 from leakbound.errors import UsageError
 from leakbound.models import Answers, Cached, Endpoint, Model
@@ -31,6 +32,7 @@ from leakbound.systems import CallOptions
 
 Opener = Callable[[AuditSpec], Model]
 R = TypeVar("R")
+SHARED = ("connections", "timeout", "retries")  # options of endpoints that hold for systems, too
 CLUSTERS = "leakbound.clusters"  # entry points of what spreads work; `ray` is the one of --ray
 
 
@@ -156,6 +158,40 @@ def cluster_of(ray: str | None, workers: int | None) -> Cluster | None:
     raise UsageError(
         "--ray is in the package leakbound-hosts, which is not installed; install packages/hosts "
         "of a checkout beside leakbound."
+    )
+
+
+rate_option = together(
+    run(
+        "--disposable-store",
+        "the store is a copy whose records may be lost; an audit adds records to no other",
+        bool,
+    ),
+    run(
+        "--rate",
+        "maximum calls of a --system per second; --connections, --timeout, --retries and "
+        "--max-minutes, if given, apply to it too",
+        float,
+        metavar="CALLS",
+    ),
+)
+
+
+def call_options(
+    endpoint: Endpoint, config: str | None, rate: float | None, disposable: bool
+) -> CallOptions:
+    """How a system is called, as far as the user says so."""
+    source = click.get_current_context().get_parameter_source
+    given = set(load_endpoint(Path(config)) if config else ())
+    given |= {name for name in SHARED if source(name) not in (None, ParameterSource.DEFAULT)}
+    return CallOptions(
+        connections=endpoint.connections if "connections" in given else None,
+        timeout=endpoint.timeout if "timeout" in given else None,
+        retries=endpoint.retries,
+        rate=rate,
+        disposable=disposable,
+        max_minutes=endpoint.max_minutes,
+        began=endpoint.meter.began,
     )
 
 

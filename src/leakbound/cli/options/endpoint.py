@@ -1,4 +1,4 @@
-"""Where `openai/...` models are reached, and what they may cost.
+"""Where `openai/...` models are reached, what they may cost, and how a local model is loaded.
 
 Options of every command that opens a model. Only the capabilities and the dialect change a record.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,9 @@ import click
 from click.core import ParameterSource
 
 from leakbound.auditing.spec.config_file import load_endpoint
-from leakbound.cli.screen.help_pages import Function, names_of, option, together
+from leakbound.cli.screen.help_pages import Function, combine, names_of, option, together
 from leakbound.errors import UsageError, unknown_name
-from leakbound.models import Capabilities, Dialect, Endpoint
+from leakbound.models import Capabilities, Dialect, Endpoint, Local
 from leakbound.models.openai.account import PRICES, PriceList
 
 server = partial(option, section="Model behind an address")
@@ -168,3 +169,42 @@ def _capabilities_at(text: str) -> tuple[Capabilities, Dialect]:
 
     record = load_probe(Path(text))
     return capabilities_of(record), record.dialect
+
+
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def size(text: str) -> int:
+    """Bytes of a size such as 4GB, 4G, 512MB or 1.5g (powers of 1,024)."""
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d+)?)\s*([KMGT]?)I?B?\s*", text.upper())
+    if not match:
+        raise UsageError(f"--memory got {text!r}; it must be a size such as 4GB or 512MB.")
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+local = partial(option, section="Local model")
+local_options = combine(
+    "local",
+    Local,
+    local(
+        "--memory",
+        "memory limit of the process for a local model (on a GPU: of the GPU), such as 4GB "
+        "[default: half of what is free]",
+        callback=lambda ctx, param, text: None if text is None else size(text),
+        metavar="SIZE",
+    ),
+    local(
+        "--dtype",
+        "number format of a local model; auto: float32 on a CPU, bfloat16 on a GPU",
+        click.Choice(["auto", "float32", "bfloat16", "float16"]),
+        "auto",
+    ),
+    local("--device", "device of a local model", click.Choice(["auto", "cpu", "cuda"]), "auto"),
+    local(
+        "--chat-template",
+        "whether prompts go through the chat template of a local model; auto: if it has one; off: "
+        "plain text, which small instruct models often classify better",
+        click.Choice(["auto", "on", "off"]),
+        "auto",
+    ),
+)

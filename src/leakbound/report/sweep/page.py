@@ -10,6 +10,7 @@ from leakbound.report.pages import render, script_file
 from leakbound.report.sweep.figure_data import FigureData, figures_of
 from leakbound.report.sweep.figures import figure_svg
 from leakbound.report.sweep.words import (
+    UTILITY,
     answer_sentence,
     calls_sentence,
     grid_sentence,
@@ -19,13 +20,14 @@ from leakbound.report.sweep.words import (
     setting_name,
     subjects_of,
     tally,
+    utility_of,
     worst_sentences,
 )
 from leakbound.report.words import KINDS, LIMITS, TableCell, decimal, facts, rate_text, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
-    from leakbound.sweeping import SweepPoint, SweepRecord, SweepUtility
+    from leakbound.sweeping import SweepPoint, SweepRecord
 
 CAPTIONS = {
     "bound": "Lower bounds that the attack certifies. A bound above the claim's line is evidence "
@@ -39,7 +41,6 @@ SPREAD = (
     " Bands and bars span the repeats, from least to largest, and are no confidence bounds; every "
     "marker of a bound is the median of lower bounds."
 )
-UTILITY = ("utility", "zero-shot", "non-private")
 ALWAYS = ("no.", "verdict", "ε ≥")  # columns that stand there with one value in all points, too
 NONE = -1.0  # where a cell without a number is sorted: before all numbers
 
@@ -48,8 +49,8 @@ def sweep_page(record: SweepRecord, title: str | None = None) -> str:
     warnings = dict.fromkeys(warning for point in record.points for warning in point.warnings)
     head = (
         "no.", *map(key_name, record.grid), "seed", "verdict", "claimed ε", "ε ≥", "by", "TPR",
-        "FPR", "μ ≥", "guaranteed μ", "exact ε", *(UTILITY if record.utilities else ()), "pairs",
-        "model calls", "run",
+        "FPR", "μ ≥", "guaranteed μ", "exact ε",
+        *(UTILITY.values() if record.utilities else ()), "pairs", "model calls", "run",
     )  # fmt: skip
     settings = enumerate(record.settings, 1)  # repeats of one setting have its number
     rows = [_row(record, at, point) for at, points in settings for point in points]
@@ -121,7 +122,7 @@ def _row(record: SweepRecord, number: int, point: SweepPoint) -> list[TableCell]
             for rate in map(point.rates.get, ("tpr", "fpr"))
         ),
         _number(point.mu_bound, cut(point.mu_bound, 3)), _number(point.guarantee.mu),
-        _number(point.exact_epsilon), *(_utility(point.utility) if record.utilities else ()),
+        _number(point.exact_epsilon), *map(_number, utility_of(record, point)),
         _plain(point.pairs), _plain(point.model_calls), TableCell(point.run, kind="break"),
     ]  # fmt: skip
 
@@ -133,9 +134,3 @@ def _plain(value: object) -> TableCell:
 
 def _number(value: float | None, text: str | None = None) -> TableCell:
     return TableCell("–", NONE) if value is None else TableCell(text or decimal(value), value)
-
-
-def _utility(found: SweepUtility | None) -> tuple[TableCell, ...]:
-    if found is None:
-        return (_number(None),) * len(UTILITY)
-    return tuple(map(_number, (found.value, found.zero_shot, found.non_private)))

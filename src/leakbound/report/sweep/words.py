@@ -1,4 +1,4 @@
-"""The words of a report of a sweep, shared by terminal and page."""
+"""The words of a report of a sweep, shared by terminal and page, and a few lines for a terminal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.sentences import Subject, values_words
-from leakbound.report.words import VERDICTS, number_of, verdict_text
+from leakbound.auditing.result.sentences import Subject, first_line, values_words
+from leakbound.report.words import VERDICTS, align, decimal, number_of, verdict_text
 from leakbound.stats import cut
 
 if TYPE_CHECKING:
@@ -140,3 +140,57 @@ def tally_sentence(record: SweepRecord) -> str:
     """Counts of verdicts and causes that occur."""
     counts = tally(record).items()
     return ", ".join(f"{n} {verdict_text(name)}" for name, n in counts if n) or "no point"
+
+
+UTILITY = {"value": "utility", "zero_shot": "zero-shot", "non_private": "non-private"}
+
+
+def sweep_summary(record: SweepRecord, model_calls: int | None = None) -> str:
+    """Verdicts, systems and claims, the worst bound, a line a point, what is missing, model
+    calls.
+    """
+    lines = [first_line(f"SWEEP ({tally_sentence(record)})", subjects_of(record))]
+    if record.points:
+        tried = f"Tried: {grid_sentence(record)}"
+        said = (*worst_sentences(record), joint_confidence(record), tried)
+        lines += [f"  {one}" for one in said]
+        lines += [align(_head(record), *(_cells(record, point) for point in record.points))]
+    lines += [
+        f"  {verdict_text(one.cause)}: {setting_name(one.changes)}, seed {one.seed}: {one.reason}"
+        for one in record.missing
+    ]
+    if model_calls is not None:
+        lines.append(f"  Model calls of this command: {model_calls}.")
+    return "\n".join([*lines, f"  {calls_sentence(record)}"])
+
+
+def _head(record: SweepRecord) -> tuple[str, ...]:
+    utility = UTILITY.values() if record.utilities else ()
+    return (
+        *map(key_name, record.grid),
+        "seed",
+        "verdict",
+        "claim ε",
+        "ε ≥",
+        "μ ≥",
+        "exact ε",
+        *utility,
+        "by",
+    )
+
+
+def _cells(record: SweepRecord, point: SweepPoint) -> tuple[str, ...]:
+    values = ("none" if value is None else str(value) for value in point.changes.values())
+    return (
+        *values, str(point.seed), verdict_text(point.verdict), f"{point.claim.epsilon:g}",
+        cut(point.bound.epsilon), cut(point.mu_bound, 3), decimal(point.exact_epsilon),
+        *map(decimal, utility_of(record, point)),
+        f"{point.bound.method}, {point.bound.confidence:.0%}",
+    )  # fmt: skip
+
+
+def utility_of(record: SweepRecord, point: SweepPoint) -> list[float | None]:
+    """The utility of a point and its references; none where the sweep measured none."""
+    if not record.utilities:
+        return []
+    return [None if point.utility is None else getattr(point.utility, name) for name in UTILITY]

@@ -13,6 +13,7 @@ import click
 
 from leakbound.attribution import Case, Finished, InfluenceRecord, InfluenceSettings, load_cases
 from leakbound.auditing.store.folder import write_private
+from leakbound.cli.options.endpoint import local_options
 from leakbound.cli.options.influence import (
     addresses,
     attribute_cases,
@@ -21,7 +22,6 @@ from leakbound.cli.options.influence import (
     numbers,
     tell_partial,
 )
-from leakbound.cli.options.local import local_options
 from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import COUNT, PATH, cli_command, option
 from leakbound.cli.screen.output import emit

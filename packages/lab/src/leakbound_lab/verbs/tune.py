@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from leakbound.cli.options.collect import call_options, rate_option
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.spec import spec_from, spec_options
-from leakbound.cli.options.system import call_options, rate_option
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say

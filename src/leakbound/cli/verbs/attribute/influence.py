@@ -25,7 +25,7 @@ from leakbound.attribution import (
 from leakbound.attribution.attribute import attribution
 from leakbound.auditing.store.folder import write_private
 from leakbound.cli.options.collect import Cluster, cluster_of, cluster_options
-from leakbound.cli.options.endpoint import endpoint_options
+from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.influence import (
     addresses,
     apply_preset,
@@ -38,7 +38,6 @@ from leakbound.cli.options.influence import (
     unit_options,
     unit_settings,
 )
-from leakbound.cli.options.local import local_options
 from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import COUNT, PATH, cli_command, option
 from leakbound.cli.screen.output import emit

@@ -18,8 +18,7 @@ from leakbound.auditing.shards import run_shard
 from leakbound.auditing.store.folder import write_private
 from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.collect import CollectOptions, collect_options
-from leakbound.cli.options.endpoint import endpoint_options
-from leakbound.cli.options.local import local_options
+from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.help_pages import cli_command, option
 from leakbound.cli.screen.output import emit, is_verbose

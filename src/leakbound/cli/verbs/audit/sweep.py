@@ -12,11 +12,16 @@ import click
 from leakbound.auditing.prepare.build import open_models
 from leakbound.auditing.spec.audit_spec import flat_keys, merge_keys
 from leakbound.auditing.spec.config_file import load_config
-from leakbound.cli.options.collect import CollectOptions, cluster_of, cluster_options, parse_shard
-from leakbound.cli.options.endpoint import endpoint_options
-from leakbound.cli.options.local import local_options
+from leakbound.cli.options.collect import (
+    CollectOptions,
+    call_options,
+    cluster_of,
+    cluster_options,
+    parse_shard,
+    rate_option,
+)
+from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.spec import keys_of_set, overrides, pilot_check, spec_options
-from leakbound.cli.options.system import call_options, rate_option
 from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, WHOLE_NUMBER, cli_command, option
 from leakbound.cli.screen.output import emit
@@ -25,7 +30,7 @@ from leakbound.cli.screen.sweep_files import figures_option, write_sweep
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Endpoint, Local
-from leakbound.report.sweep.terminal import sweep_summary
+from leakbound.report.sweep.words import sweep_summary
 from leakbound.sweeping import (
     CachingOpener,
     Grid,

@@ -13,7 +13,7 @@ from leakbound.cli.screen.sweep_files import figures_option, write_sweep
 from leakbound.cli.screen.terminal import say
 from leakbound.errors import StoreError, UsageError
 from leakbound.report import comparison_table, page, summary
-from leakbound.report.sweep.terminal import sweep_summary
+from leakbound.report.sweep.words import sweep_summary
 from leakbound.sweeping import load_sweep
 from leakbound.sweeping.record import FILE
 

@@ -11,11 +11,10 @@ import click
 from leakbound.auditing.prepare.build import build_mechanism, build_served, open_models
 from leakbound.auditing.prepare.rows import load_data, public_fields, public_task, require_public
 from leakbound.auditing.spec.audit_spec import KEYS, AuditSpec
-from leakbound.cli.options.endpoint import endpoint_options
+from leakbound.cli.options.collect import call_options
+from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.ledger import LEDGER, Accounts, accounts_options
-from leakbound.cli.options.local import local_options
 from leakbound.cli.options.spec import spec_from, spec_options
-from leakbound.cli.options.system import call_options
 from leakbound.cli.screen.help_pages import COUNT, Function, cli_command, option, together
 from leakbound.cli.screen.output import emit, is_quiet
 from leakbound.cli.screen.terminal import say
@@ -90,7 +89,12 @@ def load_private(
         require_unlimited(build_mechanism(_with_shots(spec, sys.maxsize)), endpoint.limits)
     if public_task(spec.design) is None:
         require_public(None, build_mechanism(_with_shots(spec, sys.maxsize)))
-    _require_all_rows(spec)
+    if spec.design.drop_empty:
+        raise UsageError(
+            "drop_empty would leave out private rows by what they hold, so one row could move all "
+            "that follow it into other partitions; take the empty rows out of the data, and leave "
+            "drop_empty out."
+        )
     rows, task = load_data(spec.design)
     shots = spec.design.shots if "shots" in spec.design.model_fields_set else len(rows)
     if shots > len(rows):
@@ -98,16 +102,6 @@ def load_private(
             f"shots is {shots}, and the data has {len(rows)} rows; use at most {len(rows)}."
         )
     return _with_shots(spec, shots), rows[:shots], task
-
-
-def _require_all_rows(spec: AuditSpec) -> None:
-    """Refuse to leave rows out by what they hold."""
-    if spec.design.drop_empty:
-        raise UsageError(
-            "drop_empty would leave out private rows by what they hold, so one row could move all "
-            "that follow it into other partitions; take the empty rows out of the data, and leave "
-            "drop_empty out."
-        )
 
 
 def _tell_bundled(spec: AuditSpec) -> None:

@@ -157,7 +157,9 @@ def command(
     private = open_private(
         config, assignments, budget, ledger, longest_query, endpoint, local, accounts, flags
     )
-    kept = ServiceState(_beside(ledger) if state is None else state)
+    # beside the ledger; in this folder where the ledger is a database server's
+    usual = "leakbound-service.sqlite" if "://" in ledger else f"{ledger}.service"
+    kept = ServiceState(Path(usual) if state is None else state)
     app = application(private, token, limit, tenants=allowed, state=kept, ignored_fields=ignored,
                       timeout=request_timeout)  # fmt: skip
     _banner(private, allowed)
@@ -193,11 +195,6 @@ def _facts(private: PrivateICL, listener: Listener, port: int) -> dict[str, obje
         "delta": ledger.delta, "epsilon_of_one_answer": price.epsilon(ledger.delta),
         "answers_left": ledger.answers_left(price, private.dataset),
     }  # fmt: skip
-
-
-def _beside(ledger: str) -> Path:
-    """The state file of a ledger; in this folder where the ledger is a database server's."""
-    return Path("leakbound-service.sqlite" if "://" in ledger else f"{ledger}.service")
 
 
 # --- what the budget buys

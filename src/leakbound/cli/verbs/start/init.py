@@ -21,8 +21,7 @@ from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.prepare.others import FEW_WORDS
 from leakbound.auditing.prepare.prepared import Prepared, attack_name
 from leakbound.auditing.prepare.rows import public_fields
-from leakbound.cli.init.fields import FoundFields, found_fields
-from leakbound.cli.init.files import config_text, kept_settings
+from leakbound.cli.init.fields import FoundFields, config_text, found_fields, kept_settings
 from leakbound.cli.init.server import ServerOptions, Target, system_file, targets_of, written
 from leakbound.cli.init.sources import Sources, asked_sources
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
