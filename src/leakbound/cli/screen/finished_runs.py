@@ -54,7 +54,7 @@ class _GivenRuns:
                 if len(self.all) == 1:
                     raise
                 refused[run.name] = str(error)
-                say(f"error: {error}", err=True)
+                say(f"leakbound: {error}", err=True)
         if self.unfinished and not refused and len(found) < least <= len(self.all):
             load_result(self.unfinished[0])
         return found, refused
