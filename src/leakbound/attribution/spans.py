@@ -5,71 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from leakbound.attribution.cases import Case
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Chat, ChatMessage
+
+if TYPE_CHECKING:
+    from leakbound.models.local.text_ids import ShownMessage, TextIds
 
 TEMPLATE = "Document: {context}\n\nQuestion: {query}\nAnswer:"
 Ids = tuple[int, ...]
 Span = tuple[int, int]  # first token and end (exclusive)
 
 
-class _PromptTexts(Protocol):
-    """Turns texts and messages into what a local model reads."""
-
-    @property
-    def chat(self) -> bool:
-        """Whether prompts go through a chat template."""
-
-    def shown(self, prompt: str | Chat, /) -> str:
-        """A prompt as the model reads it."""
-
-    def places(self, chat: Chat, /) -> Sequence[_PlacedMessage]:
-        """The position of each message in it."""
-
-    def encoded(self, shown: str, response: str = "", /) -> _Encoded:
-        """Token ids of a shown prompt and of the response after it."""
-
-
-class _PlacedMessage(Protocol):
-    """The position of a message in the text that the model reads."""
-
-    @property
-    def first(self) -> int:
-        """Its first character there."""
-
-    @property
-    def end(self) -> int:
-        """Its end (exclusive)."""
-
-    @property
-    def skipped(self) -> int:
-        """How many blanks at its beginning are left out."""
-
-
-class _Encoded(Protocol):
-    """A prompt and a response, tokenized together."""
-
-    @property
-    def prompt(self) -> Ids:
-        """Token ids of the prompt."""
-
-    @property
-    def spans(self) -> Sequence[Span] | None:
-        """The characters of each token; None if the tokenizer does not tell."""
-
-    @property
-    def response(self) -> Ids:
-        """Token ids of the response."""
-
-
 class TokenModel(Protocol):
     """A local model that shows its tokens."""
 
     @property
-    def texts(self) -> _PromptTexts:
+    def texts(self) -> TextIds:
         """Makes token ids of texts and messages."""
 
     def text(self, ids: Sequence[int], /) -> str:
@@ -334,7 +288,7 @@ class _Shown:
     shift: int
 
 
-def _show(texts: _PromptTexts, asked: _ContextPrompt) -> tuple[str, list[_Shown]]:
+def _show(texts: TextIds, asked: _ContextPrompt) -> tuple[str, list[_Shown]]:
     """The text that the model reads, and the positions of the context's pieces in it."""
     if not texts.chat and not asked.messages:
         (message,), (piece,) = asked.prompt.messages, asked.pieces
@@ -346,7 +300,7 @@ def _show(texts: _PromptTexts, asked: _ContextPrompt) -> tuple[str, list[_Shown]
     ]
 
 
-def _within(place: _PlacedMessage, piece: _ContextPiece) -> _Shown:
+def _within(place: ShownMessage, piece: _ContextPiece) -> _Shown:
     """Leave out blanks of a message that the template leaves out."""
     begin = place.first - place.skipped + piece.begin
     first, end = max(begin, place.first), min(begin + piece.length, place.end)

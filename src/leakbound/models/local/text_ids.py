@@ -25,7 +25,7 @@ MARK = "\ue0aa{}\ue0ab"  # characters for private use, which no template contain
 
 
 @dataclass(frozen=True, slots=True)
-class _ShownMessage:
+class ShownMessage:
     """The position of a message in the text that the model reads."""
 
     first: int
@@ -50,7 +50,7 @@ class _ChatTemplate:
         self._frame(("user",))
         return self._rendered([{"role": "user", "content": text}])
 
-    def places(self, chat: Chat, shown: str) -> tuple[_ShownMessage, ...]:
+    def places(self, chat: Chat, shown: str) -> tuple[ShownMessage, ...]:
         frame, at, found = self._frame(chat.roles), 0, []
         for number, message in enumerate(chat.messages):
             before, _, frame = frame.partition(MARK.format(number))
@@ -67,7 +67,7 @@ class _ChatTemplate:
             blanks = len(message.content) - len(message.content.lstrip())
             skipped = 0 if form is message.content else blanks
             at = first + len(form)
-            found.append(_ShownMessage(first, at, skipped))
+            found.append(ShownMessage(first, at, skipped))
         return tuple(found)
 
     def _frame(self, roles: tuple[str, ...]) -> str:
@@ -143,7 +143,7 @@ class TextIds:
             return self._template.shown(prompt)
         return self._template.shown_text(prompt) if self.chat else prompt
 
-    def places(self, chat: Chat) -> tuple[_ShownMessage, ...]:
+    def places(self, chat: Chat) -> tuple[ShownMessage, ...]:
         """The position of each message in the result of `shown`."""
         return self._template.places(chat, self.shown(chat))
 
