@@ -8,8 +8,7 @@ import numpy as np
 from leakbound_lab.studies.bundled import notes
 from transformers import PreTrainedTokenizerFast
 
-from leakbound.attribution.spans import TEMPLATE
-from leakbound.attribution.units import UnitKind, find_units
+from leakbound.attribution.spans import TEMPLATE, UnitKind, find_units
 from leakbound.models.pocket import FOLDER
 
 Case = dict[str, Any]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import leakbound
 from leakbound.attribution import Case, InfluenceSettings, attribute, locate
-from leakbound.attribution.units import UnitKind, find_units, unit_spans
+from leakbound.attribution.spans import UnitKind, find_units, unit_spans
 from leakbound.errors import UsageError
 from leakbound.models import Model
 

@@ -22,7 +22,7 @@ from leakbound.errors import BudgetExhausted, DataError, StoreError
 from leakbound.privacy import BoundedRange, Gaussian, Guarantee, PureDP, compose
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.ledger.inspection import Account, account, problems, report
-from leakbound.serving.ledger.keys import KeyFile, Mark, id_name, record_names
+from leakbound.serving.ledger.storage import KeyFile, Mark, id_name, record_names
 from leakbound.tasks import Example
 
 

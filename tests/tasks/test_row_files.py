@@ -26,8 +26,13 @@ from leakbound.cli.verbs.protect.answer import load_private
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Endpoint
 from leakbound.tasks import Example, Task
-from leakbound.tasks.rows.datasets import as_examples, infer_task, inline_rows, load_rows
-from leakbound.tasks.rows.row_checks import row_warnings
+from leakbound.tasks.rows.datasets import (
+    as_examples,
+    infer_task,
+    inline_rows,
+    load_rows,
+    row_warnings,
+)
 
 ROWS = [{"text": f"no. {i}; a, b | naïve", "label": "xy"[i % 2]} for i in range(6)]
 EXPECTED = tuple(Example(row["text"], row["label"]) for row in ROWS)

@@ -15,8 +15,7 @@ from leakbound.attribution import (
     case_of_messages,
     limit_shares,
 )
-from leakbound.attribution.spans import TEMPLATE
-from leakbound.attribution.units import UnitKind
+from leakbound.attribution.spans import TEMPLATE, UnitKind
 from leakbound.errors import UsageError
 from leakbound.models import Model
 

@@ -27,8 +27,7 @@ from leakbound.attribution.record import (
 )
 from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.shares import limit_shares
-from leakbound.attribution.spans import LocatedContext, PromptParts, blocks, locate
-from leakbound.attribution.units import UnitKind
+from leakbound.attribution.spans import LocatedContext, PromptParts, UnitKind, blocks, locate
 
 __all__ = [
     "Attribution",

@@ -42,20 +42,18 @@ from leakbound.attribution.record import (
 )
 from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.spans import (
+    DOCUMENT,
+    MESSAGE,
     Ids,
     PromptParts,
     Span,
+    TextUnit,
     TokenModel,
+    UnitKind,
     blocks,
+    find_units,
     locate,
     span_sizes,
-)
-from leakbound.attribution.units import (
-    DOCUMENT,
-    MESSAGE,
-    TextUnit,
-    UnitKind,
-    find_units,
     unit_spans,
 )
 from leakbound.errors import StoreError, TargetError, UsageError, reason_of

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from leakbound._check import positive, whole
 from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.measure import BoundedTokenDistribution, TokenDistribution
-from leakbound.attribution.spans import TEMPLATE
-from leakbound.attribution.units import DOCUMENT, UnitKind
+from leakbound.attribution.spans import DOCUMENT, TEMPLATE, UnitKind
 from leakbound.errors import UsageError, unknown_name
 
 

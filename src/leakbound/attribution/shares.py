@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from leakbound._check import within
 from leakbound.attribution.record import InfluenceRecord, Reading, ShareLimit, SpanGrid
-from leakbound.attribution.units import DOCUMENT
+from leakbound.attribution.spans import DOCUMENT
 from leakbound.errors import UsageError
 
 REDUNDANT = 0.5  # leave-one-out that explains less of the whole context than this misses copies

@@ -7,6 +7,7 @@ from leakbound.tasks.mechanism import (
     AnyRequest,
     Exactness,
     Mechanism,
+    PublicManifest,
     RequestKinds,
     VoteNoise,
     require_mechanism,
@@ -24,9 +25,7 @@ from leakbound.tasks.outputs import (
     reply_of,
     unpack,
 )
-from leakbound.tasks.parse import parse_answer
-from leakbound.tasks.rows.manifest import PublicManifest
-from leakbound.tasks.task import Query, Task
+from leakbound.tasks.task import Query, Task, parse_answer
 
 __all__ = [
     "ANSWER",

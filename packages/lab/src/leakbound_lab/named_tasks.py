@@ -15,8 +15,8 @@ from pathlib import Path
 
 from leakbound.errors import DataError
 from leakbound.tasks.example import Context, Example
+from leakbound.tasks.rows.datasets import examples_of
 from leakbound.tasks.rows.fields import FieldMap
-from leakbound.tasks.rows.row_checks import examples_of
 from leakbound.tasks.rows.sources import SourceRow, hub_rows, source_rows
 from leakbound.tasks.task import Task
 

@@ -13,15 +13,17 @@ from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.systems import SharedStore, SystemMechanism, require_store
 from leakbound.tasks import Context, Example, Mechanism, Task
-from leakbound.tasks.chat import CHATS, answer_of, with_chats
+from leakbound.tasks.rows.datasets import examples_of, warn_of_rows
 from leakbound.tasks.rows.fields import (
+    CHATS,
     INPUT_FIELDS,
     LABEL_FIELDS,
     EmptyField,
+    answer_of,
     first_usual,
     no_usual_name,
+    with_chats,
 )
-from leakbound.tasks.rows.row_checks import examples_of, warn_of_rows
 from leakbound.tasks.rows.sources import SourceRow, source_rows
 
 DOCUMENTS = Task("documents", input_name="Document", label_name="Answer")

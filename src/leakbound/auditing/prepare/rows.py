@@ -16,8 +16,8 @@ from leakbound.tasks.rows.datasets import (
     inline_rows,
     load_rows,
     require_classes,
+    warn_of_rows,
 )
-from leakbound.tasks.rows.row_checks import warn_of_rows
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
 

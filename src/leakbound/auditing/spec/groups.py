@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, fi
 from leakbound._catalogue import Component
 from leakbound.systems.channels import require_channels
 from leakbound.tasks import Access
-from leakbound.tasks.rows.delimited import DELIMITERS
-from leakbound.tasks.rows.row_files import known_encoding
+from leakbound.tasks.rows.row_files import DELIMITERS, known_encoding
 
 MOST = 10_000_000  # of trials and outputs: more would take years
 

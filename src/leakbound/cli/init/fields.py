@@ -16,7 +16,6 @@ import yaml
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError
-from leakbound.tasks.chat import with_chats
 from leakbound.tasks.rows.field_guess import (
     RowField,
     columns_of,
@@ -25,7 +24,7 @@ from leakbound.tasks.rows.field_guess import (
     looks_like_row,
     text_columns,
 )
-from leakbound.tasks.rows.fields import HEADED, NoUsualName, guess
+from leakbound.tasks.rows.fields import HEADED, NoUsualName, guess, with_chats
 from leakbound.tasks.rows.sources import source_rows
 
 SLOT = re.compile(r"\{([^{}]+)\}")

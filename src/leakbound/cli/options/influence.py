@@ -24,8 +24,7 @@ from leakbound.attribution import (
 )
 from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.attribute import CaseRunner
-from leakbound.attribution.spans import TEMPLATE
-from leakbound.attribution.units import DOCUMENT, MESSAGE
+from leakbound.attribution.spans import DOCUMENT, MESSAGE, TEMPLATE
 from leakbound.cli.screen.help_pages import COUNT, WHOLE_NUMBER, RealRange, option, together
 from leakbound.errors import Interrupted, LeakboundError, UsageError
 from leakbound.models import Model

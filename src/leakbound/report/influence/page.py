@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.attribution.units import DOCUMENT, MESSAGE
+from leakbound.attribution.spans import DOCUMENT, MESSAGE
 from leakbound.models.address import model_names
 from leakbound.report.figures import COLORS, LINES, canvas, legend, svg
 from leakbound.report.influence.spans import (

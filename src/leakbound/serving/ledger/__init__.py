@@ -6,8 +6,8 @@ everything down. Only then is the answer made, so a crash in between loses budge
 Many processes can share a ledger, and many hosts can share one on PostgreSQL.
 """
 
-from leakbound.serving.ledger.keys import record_names
 from leakbound.serving.ledger.ledger import DATASET, BudgetState, Ledger, PossiblySpent, Spend
+from leakbound.serving.ledger.storage import record_names
 from leakbound.serving.ledger.units import affordable_answers
 
 __all__ = [

@@ -10,9 +10,16 @@ from pathlib import Path
 
 from leakbound.errors import StoreError
 from leakbound.serving.ledger import tables
-from leakbound.serving.ledger.keys import KeyFile, Mark, hmac_of, id_name
 from leakbound.serving.ledger.ledger import KEY_CHECK, open_storage
-from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage
+from leakbound.serving.ledger.storage import (
+    Database,
+    KeyFile,
+    Mark,
+    SqliteStorage,
+    Storage,
+    hmac_of,
+    id_name,
+)
 from leakbound.serving.ledger.tables import GivenAnswer
 from leakbound.serving.ledger.units import (
     ACCURACY,

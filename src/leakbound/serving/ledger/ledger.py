@@ -13,12 +13,14 @@ from leakbound._check import delta_value, epsilon_value
 from leakbound.errors import BudgetExhausted, StoreError, UsageError
 from leakbound.privacy import Guarantee
 from leakbound.serving.ledger import tables
-from leakbound.serving.ledger.keys import KeyFile, Mark, hmac_of
 from leakbound.serving.ledger.storage import (
     Database,
+    KeyFile,
+    Mark,
     PostgresStorage,
     SqliteStorage,
     Storage,
+    hmac_of,
     unusable,
 )
 from leakbound.serving.ledger.units import (

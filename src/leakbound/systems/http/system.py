@@ -161,11 +161,6 @@ def _step(reply: JsonValue, step: str) -> JsonValue:
     raise TypeError("neither a list nor an object")
 
 
-__all__ = [
-    "HttpCall", "HttpSystem", "HttpSystemConfig", "reply_of", "row_values",
-]  # fmt: skip
-
-
 class HttpSystem(AsyncSystem):
     """Answers through a service behind HTTP.
 

@@ -17,7 +17,6 @@ from typing import Any
 from leakbound.errors import DataError, LeakboundError, findable, why_no_file
 from leakbound.models.address import hub_host, is_reachable
 from leakbound.tasks.images import SUFFIXES
-from leakbound.tasks.rows.delimited import csv_rows
 from leakbound.tasks.rows.row_files import (
     FORMS,
     HUB,
@@ -25,6 +24,7 @@ from leakbound.tasks.rows.row_files import (
     SourceRow,
     all_rows,
     at_least_one,
+    csv_rows,
     json_rows,
     jsonl_rows,
     number_rows,
