@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,15 +35,8 @@ class _Solved:
     parts: int = 0
 
 
-class _SetPlan(Protocol):
-    """The sets to measure, and how to compute influence from their values."""
-
-    @property
-    def kept(self) -> Bools:
-        """(sets, units) the units that each set keeps."""
-
-    def solve(self, values: Floats) -> _Solved:
-        """Compute influence from (sets, tokens) ln p of each set."""
+# A plan has `kept`, the (sets, units) that each set keeps, and `solve`: it computes influence from
+# (sets, tokens) ln p of each set.
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +145,9 @@ class Lasso:
 METHODS = ("leave-one-out", "shapley", "lasso")
 
 
-def plan_sets(method: str, units: int, sets: int, rng: np.random.Generator) -> _SetPlan:
+def plan_sets(
+    method: str, units: int, sets: int, rng: np.random.Generator
+) -> LeaveOneOut | ExactShapley | SampledShapley | Lasso:
     """Plan the sets that a method measures."""
     if method not in METHODS:
         raise unknown_name("the method", method, METHODS)

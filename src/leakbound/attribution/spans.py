@@ -186,7 +186,8 @@ def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> _Contex
     """The prompt of a case."""
     if case.roles:
         return _of_messages(case, template, system)
-    template = user_template(template, system)
+    if template == TEMPLATE and "{context}" in system:
+        template = "{query}"
     if (system + template).count("{context}") != 1:
         where = "they" if system else "it"
         raise UsageError(
@@ -199,11 +200,6 @@ def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> _Contex
     begin = len(forms[at][1].partition("{context}")[0].replace("{query}", case.query))
     piece = _ContextPiece(at, begin, 0, len(case.context))
     return _ContextPrompt(Chat(messages), (piece,), bool(system))
-
-
-def user_template(template: str, system: str) -> str:
-    """The template of the user message."""
-    return "{query}" if template == TEMPLATE and "{context}" in system else template
 
 
 def _fill(template: str, case: Case) -> str:

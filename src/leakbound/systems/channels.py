@@ -120,11 +120,13 @@ def traced(logger: str | None = None, folder: str | Path | None = None) -> Itera
     """
     trace, lines = Trace(), _Lines()
     before = {} if folder is None else _files(Path(folder))
+    if logger is not None:
+        logging.getLogger(logger).addHandler(lines)
     try:
-        with _listen(logger, lines):
-            yield trace
+        yield trace
     finally:
         if logger is not None:
+            logging.getLogger(logger).removeHandler(lines)
             trace.channels["logs"] = "\n".join(lines.seen)
         if folder is not None:
             after = _files(Path(folder))
@@ -141,19 +143,6 @@ class _Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.seen.append(self.format(record))
-
-
-@contextmanager
-def _listen(logger: str | None, handler: logging.Handler) -> Iterator[None]:
-    if logger is None:
-        yield
-        return
-    followed = logging.getLogger(logger)
-    followed.addHandler(handler)
-    try:
-        yield
-    finally:
-        followed.removeHandler(handler)
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
@@ -140,26 +141,11 @@ class AsyncSystem(ABC):
         """Put a context (PRIVATE) in place, in an event loop of the session's own."""
         thread = LoopThread("leakbound-session")
         try:
-            return _BlockingSession(thread.run(self.open_async(context)), thread)
+            session = thread.run(self.open_async(context))
         except BaseException:
             thread.close(patience=None)
             raise
-
-
-class _BlockingSession:
-    """An asynchronous session for synchronous callers."""
-
-    def __init__(self, session: AsyncSession, thread: LoopThread) -> None:
-        self._session, self._thread, self._closed = session, thread, False
-
-    def ask(self, query: str) -> Reply:
-        return self._thread.run(self._session.ask(query))
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            self._thread.run(self._session.close())
-        finally:
-            self._thread.close()
+        ending = ExitStack()  # the last entry first, and each once however often it is closed
+        ending.callback(thread.close)
+        ending.callback(lambda: thread.run(session.close()))
+        return FunctionSession(lambda query: thread.run(session.ask(query)), ending.close)

@@ -23,7 +23,7 @@ from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transpo
 from leakbound.systems.callable import TOGETHER
 from leakbound.systems.calls import RETRIED, Caller, CallOptions, NoAnswer
 from leakbound.systems.http.config import SLOT, HttpCall, HttpSystemConfig, is_one_a_row
-from leakbound.systems.protocol import AsyncSystem, Reply
+from leakbound.systems.protocol import AsyncSession, AsyncSystem, FunctionSession, Reply
 from leakbound.systems.replies import REPLY, as_reply, text_in, whole_reply
 from leakbound.tasks import Context, Task
 
@@ -197,17 +197,33 @@ class HttpSystem(AsyncSystem):
         """1 for a service that stores a context, else 64."""
         return 1 if self._config.setup or self._config.teardown else TOGETHER
 
-    async def open_async(self, context: Context) -> _HttpSession:
-        values = row_values(context)
+    async def open_async(self, context: Context) -> AsyncSession:
+        config, values = self._config, row_values(context)
         transport = self._transport or AiohttpTransport(1, cookies=True)
-        session = _HttpSession(self, transport, values)
+        requests = HttpRequests(transport, self.caller, config.timeout)
         self._open[asyncio.get_running_loop()] += 1
+
+        async def ask(query: str) -> Reply:
+            sent, seconds = await requests.send(config, {**values, "query": query}, limited=True)
+            return reply_of(config, sent, seconds)
+
+        async def close() -> None:
+            """Send `teardown`, if there is one, and close the transport."""
+            try:
+                if config.teardown is not None:
+                    await requests.send(config.teardown, values)
+            except NoAnswer as failure:
+                raise TargetError(f"{failure} It was to take the context away.") from None
+            finally:
+                await self._release(transport)
+
         try:
-            await session.set_up()
+            if config.setup is not None:
+                await requests.send(config.setup, values)
         except BaseException:
-            await session.close()
+            await close()
             raise
-        return session
+        return FunctionSession(ask, close)
 
     async def _release(self, transport: Transport) -> None:
         loop = asyncio.get_running_loop()
@@ -216,36 +232,6 @@ class HttpSystem(AsyncSystem):
             await transport.close()
         if not self._open[loop]:
             del self._open[loop]
-
-
-class _HttpSession:
-    """A context in place at a service."""
-
-    def __init__(
-        self, system: HttpSystem, transport: Transport, values: Mapping[str, JsonValue]
-    ) -> None:
-        self._system, self._config, self._values = system, system._config, values
-        self._requests = HttpRequests(transport, system.caller, system._config.timeout)
-
-    async def set_up(self) -> None:
-        """Send `setup`, if there is one."""
-        if self._config.setup is not None:
-            await self._requests.send(self._config.setup, self._values)
-
-    async def ask(self, query: str) -> Reply:
-        asked = {**self._values, "query": query}
-        sent, seconds = await self._requests.send(self._config, asked, limited=True)
-        return reply_of(self._config, sent, seconds)
-
-    async def close(self) -> None:
-        """Send `teardown`, if there is one, and close the transport."""
-        try:
-            if self._config.teardown is not None:
-                await self._requests.send(self._config.teardown, self._values)
-        except NoAnswer as failure:
-            raise TargetError(f"{failure} It was to take the context away.") from None
-        finally:
-            await self._system._release(self._requests.transport)
 
 
 def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply:
