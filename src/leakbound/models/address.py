@@ -94,8 +94,28 @@ def open_shared(
     if (opener := opener_of("leakbound.models", kind)) is not None:
         return cast(Model, opener(rest))
     require_address(address)
-    _require_torch(address)
-    return _open_local(address, rest, trust_remote_code, local or Local())
+    if not _has_torch():
+        raise TargetError(
+            f"the model {address} runs on this machine and needs torch and transformers, which are "
+            "not installed. Name a model behind an address (openai/NAME with --base-url), or, in "
+            "an audit, a system of your own (leakbound audit ROWS app.py:answer); or install them "
+            f"with: {install_hint('local')}"
+        )
+    try:
+        importlib.import_module("torch")
+    except Exception as error:  # whatever a damaged installation raises
+        raise TargetError(
+            f"torch is installed and cannot be imported ({type(error).__name__}: {error}), so "
+            f"{address} cannot run; install it again: {install_hint('local')}"
+        ) from error
+    how = asdict(local or Local())
+    if address in BUNDLED:
+        from leakbound.models.pocket import load_pocket
+
+        return load_pocket(address, **how)
+    from leakbound.models.local import load
+
+    return load(rest, name=address, trust_remote_code=trust_remote_code, **how)
 
 
 def options_taken(address: str) -> tuple[str, ...]:
@@ -152,16 +172,6 @@ def is_address(text: str) -> bool:
     return known or kind in schemes("leakbound.models")
 
 
-def _open_local(address: str, rest: str, trust_remote_code: bool, local: Local) -> Model:
-    if address in BUNDLED:
-        from leakbound.models.pocket import load_pocket
-
-        return load_pocket(address, **asdict(local))
-    from leakbound.models.local import load
-
-    return load(rest, name=address, trust_remote_code=trust_remote_code, **asdict(local))
-
-
 def lacks_torch(address: str) -> bool:
     """Whether a model cannot be opened because torch or transformers is not installed."""
     return (address in BUNDLED or address.startswith("hf/")) and not _has_torch()
@@ -169,23 +179,6 @@ def lacks_torch(address: str) -> bool:
 
 def _has_torch() -> bool:
     return all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
-
-
-def _require_torch(address: str) -> None:
-    if not _has_torch():
-        raise TargetError(
-            f"the model {address} runs on this machine and needs torch and transformers, which are "
-            "not installed. Name a model behind an address (openai/NAME with --base-url), or, in "
-            "an audit, a system of your own (leakbound audit ROWS app.py:answer); or install them "
-            f"with: {install_hint('local')}"
-        )
-    try:
-        importlib.import_module("torch")
-    except Exception as error:  # whatever a damaged installation raises
-        raise TargetError(
-            f"torch is installed and cannot be imported ({type(error).__name__}: {error}), so "
-            f"{address} cannot run; install it again: {install_hint('local')}"
-        ) from error
 
 
 def open_embedder(address: str) -> Model:

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -287,10 +287,10 @@ def load_system(
     """
     scheme, _, rest = address.partition(":")
     given = dict(options or {})
+    made = partial(SystemMechanism, scored=scored, calls=calls)
     if (opener := opener_of("leakbound.systems", scheme)) is not None:
         opened = as_system(partial(opener, **given)(rest), address)
-        return SystemMechanism(opened, address, scored=scored, source=_source(address, given),
-                               calls=calls)  # fmt: skip
+        return made(opened, address, source=_source(address, given))
     if address == "TODO":
         raise UsageError(
             "no system is named yet: replace TODO in the configuration file, with "
@@ -308,15 +308,11 @@ def load_system(
             f"python:package.module:object or http:file.yaml.{_meant(address)}"
         )
     if scheme == "http":
-        return _behind_http(Path(place), scored, given, calls)
+        return _behind_http(Path(place), made, given, calls)
     found = find_object(place, attribute)
-    system, source = (
-        as_system(found.thing, found.name, given),
-        source_digest(found.file, found.roots),
-    )
-    return SystemMechanism(
-        system, found.name, scored=scored, source=_source(source, given), calls=calls
-    )
+    system = as_system(found.thing, found.name, given)
+    source = source_digest(found.file, found.roots)
+    return made(system, found.name, source=_source(source, given))
 
 
 def _meant(address: str) -> str:
@@ -329,7 +325,10 @@ def _meant(address: str) -> str:
 
 
 def _behind_http(
-    file: Path, scored: bool, given: Mapping[str, object], calls: CallOptions
+    file: Path,
+    made: Callable[..., SystemMechanism],
+    given: Mapping[str, object],
+    calls: CallOptions,
 ) -> SystemMechanism:
     if given:
         raise UsageError(
@@ -344,10 +343,8 @@ def _behind_http(
             "folder, or from the root."
         )
     system = load_http_system(file, calls=calls)
-    return SystemMechanism(
-        system, f"http:{file.name}", scored=scored, source=source_digest(file), calls=calls,
-        reads_rows=system.reads_rows,
-    )  # fmt: skip
+    name, reads_rows = f"http:{file.name}", system.reads_rows
+    return made(system, name, source=source_digest(file), reads_rows=reads_rows)
 
 
 def _source(source: str, options: Mapping[str, object]) -> str:

@@ -112,12 +112,6 @@ class _LeftSession:
         )
 
 
-def orphan_sessions(system: System) -> list[_LeftSession]:
-    """Sessions of a system that were left, and are not closed."""
-    with _LOCK:
-        return [one for one in _LEFT if one.system is system]
-
-
 def end_left_sessions() -> None:
     """Wait for all sessions that were left, and say which could not be closed.
 
@@ -173,7 +167,9 @@ class _ThreadedSession:
 
     async def start(self) -> tuple[_Worker, Session]:
         if self._worker is None or self._session is None:
-            for left in orphan_sessions(self._system.system):
+            with _LOCK:
+                found = [one for one in _LEFT if one.system is self._system.system]
+            for left in found:
                 if says_stateful(left.system):  # its records would be in the answers of this one
                     await left.require_closed()
             self._worker = _Worker()

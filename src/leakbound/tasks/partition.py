@@ -47,11 +47,6 @@ def require_sampling(sampling: str) -> None:
         raise UsageError(f"sampling is {sampling!r}; it must be position or poisson.")
 
 
-def poisson_rate(shots: int, count: int, rest: int) -> float:
-    """Probability with which an example that is left enters the next part."""
-    return min(1.0, shots / count / rest)
-
-
 def poisson_places(shots: int, count: int, draw: int) -> tuple[tuple[int, ...], ...]:
     """Places of the examples of each part, drawn one part after the other from what is left.
 
@@ -64,7 +59,7 @@ def poisson_places(shots: int, count: int, draw: int) -> tuple[tuple[int, ...], 
     """
     rng, rest, parts = np.random.default_rng([draw, COINS]), list(range(shots)), []
     for _ in range(count):
-        rate = poisson_rate(shots, count, len(rest)) if rest else 0.0
+        rate = min(1.0, shots / count / len(rest)) if rest else 0.0
         chosen = rng.random(len(rest)) < rate
         parts.append(tuple(place for place, taken in zip(rest, chosen, strict=True) if taken))
         rest = [place for place, taken in zip(rest, chosen, strict=True) if not taken]

@@ -58,11 +58,6 @@ class ModelFiles:
         of_file: dict[str, object] = {} if self.gguf is None else {"gguf_file": self.gguf}
         return {"local_files_only": self.offline, **of_file}
 
-    @property
-    def weighing(self) -> dict[str, object]:
-        """Arguments of the model's alone: other weight files are pickles, which can run code."""
-        return {"use_safetensors": True} if self.gguf is None else {}
-
     def unpacking(self) -> AbstractContextManager[object]:
         """Around reading weights: the progress of unpacking a GGUF file is not shown."""
         return nullcontext() if self.gguf is None else redirect_stderr(StringIO())
@@ -82,10 +77,6 @@ class ModelFiles:
         for file in [path] if self.gguf else sorted([*read, *_weights(path)]):
             _add(digest, file)
         return digest.hexdigest()[:16]
-
-    def require_readable(self) -> None:
-        """Name the damaged file of a folder, which transformers does not always do."""
-        _require_json(sorted(Path(self.address).glob("*.json")))
 
 
 def find_files(address: str) -> ModelFiles:
@@ -227,12 +218,15 @@ def load(
     try:
         reader, kind, behind = _kinds(AutoConfig.from_pretrained(files.name, **reading))
         tokenizer = reader.from_pretrained(files.name, **reading)
+        if files.gguf is None:  # other weight files are pickles, which can run code
+            reading["use_safetensors"] = True
         with files.unpacking():
             model, loaded = kind.from_pretrained(
-                files.name, dtype=width, output_loading_info=True, **files.weighing, **reading
+                files.name, dtype=width, output_loading_info=True, **reading
             )
     except UNREADABLE as error:
-        files.require_readable()
+        # name the damaged file of a folder, which transformers does not always do
+        _require_json(sorted(Path(address).glob("*.json")))
         raise unreadable(files, error) from None
     if random := sorted(loaded["missing_keys"]):  # transformers only logs it
         raise TargetError(

@@ -82,6 +82,8 @@ class TransformersModel:
         {Complete, ScoreLabels, ScoreTokens, NextLogits, Embed}
     )
 
+    reads: ClassVar[type[TextIds]] = TextIds
+
     def __init__(
         self,
         model: CausalModel,
@@ -92,13 +94,17 @@ class TransformersModel:
         sharing: Sharing | None = None,
         label_scores: str = "sum",
     ) -> None:
-        self.model, self.tokenizer, self.texts = model, tokenizer, TextIds(tokenizer)
-        self.name, self.fingerprint = name, fingerprint
-        self.label_scores, self._special = label_scores, tokens_by_bytes(tokenizer)
+        self.model, self.texts = model, self.reads(tokenizer)
+        self.name, self.fingerprint, self.tokenizer = name, fingerprint, self.texts.tokenizer
+        self.label_scores, self._special = label_scores, tokens_by_bytes(self.tokenizer)
         self._pairs: dict[tuple[str | Chat, str], tuple[Ids, Ids]] = {}  # during one call (PRIVATE)
         self.window = window_of(model)
         checked = sharing or check_sharing(model, name)
         self.passes = Passes(model, budget or Budget.of(model), checked)
+        self._begin()
+
+    def _begin(self) -> None:
+        """What a model needs that reads more than texts."""
 
     @property
     def computation(self) -> str:

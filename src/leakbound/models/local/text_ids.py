@@ -40,15 +40,10 @@ class _ChatTemplate:
         self._render = render
         self._frames: dict[tuple[str, ...], str] = {}  # by roles, without message texts
 
-    def shown(self, chat: Chat) -> str:
+    def shown(self, turns: Turns) -> str:
         """The text of a conversation."""
-        self._frame(chat.roles)
-        return self._rendered(chat.plain())
-
-    def shown_text(self, text: str) -> str:
-        """The text of a conversation with a single user message."""
-        self._frame(("user",))
-        return self._rendered([{"role": "user", "content": text}])
+        self._frame(tuple(turn["role"] for turn in turns))
+        return self._rendered(turns)
 
     def places(self, chat: Chat, shown: str) -> tuple[ShownMessage, ...]:
         frame, at, found = self._frame(chat.roles), 0, []
@@ -140,8 +135,8 @@ class TextIds:
                     "the model has no chat template, so it accepts one text and no messages; use "
                     "an instruct model, or put everything into one text."
                 )
-            return self._template.shown(prompt)
-        return self._template.shown_text(prompt) if self.chat else prompt
+            return self._template.shown(prompt.plain())
+        return self._template.shown([{"role": "user", "content": prompt}]) if self.chat else prompt
 
     def places(self, chat: Chat) -> tuple[ShownMessage, ...]:
         """The position of each message in the result of `shown`."""

@@ -19,8 +19,6 @@ from PIL import Image as Pil
 
 from leakbound.errors import TargetError
 from leakbound.models.content import Chat, Image, Parts, images_in
-from leakbound.models.local.engine.budget import Budget
-from leakbound.models.local.engine.passes import Sharing
 from leakbound.models.local.engine.prefixes import Ids
 from leakbound.models.local.hugging_face import CausalModel, Processor
 from leakbound.models.local.model import TransformersModel
@@ -33,15 +31,15 @@ class _VisionTexts(TextIds):
 
     def __init__(self, processor: Processor) -> None:
         super().__init__(processor.tokenizer)
-        self._processor = processor
+        self.processor = processor
 
     @property
     def chat(self) -> bool:
-        return bool(getattr(self._processor, "chat_template", None))
+        return bool(getattr(self.processor, "chat_template", None))
 
     def _render(self, turns: list[dict[str, str]]) -> str:
         made = [{**turn, "content": turn_content((turn["content"],))} for turn in turns]
-        return render(self._processor, made)
+        return render(self.processor, made)
 
 
 def render(processor: Processor, turns: Sequence[Mapping[str, object]]) -> str:
@@ -181,20 +179,12 @@ class _Eye:
 
 
 class VisionModel(TransformersModel):
-    def __init__(
-        self,
-        model: CausalModel,
-        processor: Processor,
-        name: str,
-        fingerprint: str,
-        budget: Budget | None = None,
-        sharing: Sharing | None = None,
-        label_scores: str = "sum",
-    ) -> None:
-        tokenizer = processor.tokenizer
-        super().__init__(model, tokenizer, name, fingerprint, budget, sharing, label_scores)
-        self.processor, self.texts = processor, _VisionTexts(processor)
-        self.eye = _Eye(model, processor, self.passes.budget.kept // SHARE)
+    reads = _VisionTexts
+    texts: _VisionTexts
+
+    def _begin(self) -> None:
+        self.processor = self.texts.processor
+        self.eye = _Eye(self.model, self.processor, self.passes.budget.kept // SHARE)
         self.passes.embed = self.eye.embed
         self.blind = ""
         self.blind = self._difference()

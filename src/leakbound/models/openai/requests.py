@@ -83,11 +83,6 @@ def boundaries(
     raise TargetError(ACROSS if whole else OTHERS)
 
 
-def makes_up(pieces: Sequence[str], text: str) -> bool:
-    """Whether tokens add up to a text, possibly with more text after it."""
-    return any(at >= len(text) for reached in _reach(pieces, text, True) for at in reached)
-
-
 def _reach(pieces: Sequence[str], text: str, first_known: bool) -> list[Positions]:
     """Positions in the text where each token may begin, and where the last one may end."""
     known = frozenset({0}) if first_known else frozenset(range(min(FIRST, len(text)) + 1))
@@ -163,7 +158,9 @@ def align_echo(
     texts = [token for token in tokens if isinstance(token, str)]
     if not len(texts) == len(tokens) == len(values):
         raise Fault("echoed tokens and values that do not match")
-    first = 0 if makes_up(texts, prompt + response) else 1
+    text = prompt + response
+    whole = any(at >= len(text) for reached in _reach(texts, text, True) for at in reached)
+    first = 0 if whole else 1
     begin, end = boundaries(texts[first:], prompt, response)
     return _log_probabilities(values[first + begin : first + end])
 

@@ -226,11 +226,8 @@ def ask_logprobs(
 
 def _count_alternatives(probe: EndpointProbe, completes: bool) -> None:
     for k in MANY:
-        answer = (
-            probe.complete(ONE, max_tokens=1, logprobs=k)
-            if completes
-            else probe.chat(ONE, max_tokens=1, logprobs=True, top_logprobs=k)
-        )
+        fields = {"logprobs": k} if completes else {"logprobs": True, "top_logprobs": k}
+        answer = (probe.complete if completes else probe.chat)(ONE, max_tokens=1, **fields)
         if answer is not None and answer.tokens:
             count = min(k, len(answer.tokens[0].top))
             detail = f"{count} alternatives of {k} requested"

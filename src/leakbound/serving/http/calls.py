@@ -138,11 +138,12 @@ class ServiceCalls:
         found = self.state.begin(*name, call.digest)
         if found is None:
             return self._kept(call, self._paid(call, query, ignored))
-        if found.kind == "other":
+        same, outcome = found
+        if not same:
             return refusal(
                 422, "this Idempotency-Key was used for another request; use a new one.", NO_RETRY
             )
-        if found.outcome is None:
+        if outcome is None:
             return refusal(
                 409,
                 "an earlier request with this Idempotency-Key has not ended: another server is at "
@@ -150,9 +151,9 @@ class ServiceCalls:
                 "new key for a new answer.",
                 NO_RETRY,
             )
-        if not found.outcome:
+        if not outcome:
             return refusal(500, SPENT, NO_RETRY)
-        return _release(call, ServedAnswer.from_json(found.outcome))
+        return _release(call, ServedAnswer.from_json(outcome))
 
     def _kept(self, call: Call, reply: ServiceReply) -> ServiceReply:
         """Store the outcome of a key, which stays begun on failure; an unspent key is deleted."""

@@ -16,9 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from leakbound.errors import BudgetExhausted, StoreError, reason_of
 from leakbound.privacy import Guarantee
@@ -36,12 +34,6 @@ CREATE TABLE IF NOT EXISTS keys (
     number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL,
     since REAL NOT NULL, outcome TEXT, UNIQUE (tenant, key)) STRICT;
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    kind: Literal["ended", "begun", "other"]
-    outcome: str | None = None
 
 
 class ServiceState:
@@ -131,11 +123,12 @@ class ServiceState:
 
     # --- idempotency keys
 
-    def begin(self, tenant: str, key: str, digest: str) -> Earlier | None:
+    def begin(self, tenant: str, key: str, digest: str) -> tuple[bool, str | None] | None:
         """Begin a request under a key, which is stored as begun.
 
         Returns:
-            What is stored of an earlier request under this key; None for a new key.
+            Whether the earlier request under this key was the same one, and its outcome, which is
+            None if it has not ended; None for a new key.
 
         Raises:
             StoreError: If the file cannot be read or written.
@@ -151,9 +144,7 @@ class ServiceState:
                 row = (tenant, key, digest, self._clock())
                 db.execute("INSERT INTO keys (tenant, key, digest, since) VALUES (?, ?, ?, ?)", row)
                 return None
-        if found[0] != digest:
-            return Earlier("other")
-        return Earlier("begun") if found[1] is None else Earlier("ended", found[1])
+        return found[0] == digest, found[1]
 
     def end(self, tenant: str, key: str, outcome: str) -> None:
         with self._transaction() as db:

@@ -56,13 +56,8 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}")
 DEPTH = 5  # choices -> item -> message -> content -> parts
 
 
-def absent_fields(reply: JsonValue) -> list[str]:
-    """The fields that a service says it lacks, as FastAPI and pydantic write it."""
-    return [".".join(map(str, place)) for place, kind in _complaints(reply) if "missing" in kind]
-
-
 def _complaints(reply: JsonValue) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Places in the body, and what is wrong with each."""
+    """Places in the body, and what is wrong with each, as FastAPI and pydantic write it."""
     found = reply.get("detail") if isinstance(reply, dict) else None
     for one in found if isinstance(found, list) else ():
         place = one.get("loc") if isinstance(one, dict) else None
@@ -380,7 +375,8 @@ class _Search:
                 return body, path
             if len(bodies) > 1:
                 found = _json(reply)
-                self.lacks = absent_fields(found) or self.lacks
+                lacks = [place for place, kind in _complaints(found) if "missing" in kind]
+                self.lacks = [".".join(map(str, place)) for place in lacks] or self.lacks
                 more = [*bodies_for(found, body), *left]
                 left = [one for one in more if one not in tried]
         raise TargetError(self._refusal(len(bodies) == 1))
