@@ -148,7 +148,6 @@ METHODS = ("leave-one-out", "shapley", "lasso")
 def plan_sets(
     method: str, units: int, sets: int, rng: np.random.Generator
 ) -> LeaveOneOut | ExactShapley | SampledShapley | Lasso:
-    """Plan the sets that a method measures."""
     if method not in METHODS:
         raise unknown_name("the method", method, METHODS)
     if method == "leave-one-out":

@@ -159,14 +159,11 @@ def blocks(length: int, n: int, stride: int | None = None) -> tuple[Span, ...]:
 
 
 def span_sizes(length: int, ngrams: Sequence[int]) -> tuple[int, ...]:
-    """The span sizes to measure."""
     return (*sorted({n for n in ngrams if n < length}), length)
 
 
 @dataclass(frozen=True, slots=True)
 class _ContextPiece:
-    """A piece of a context."""
-
     message: int
     begin: int
     first: int
@@ -183,7 +180,6 @@ class _ContextPrompt:
 
 
 def prompt_of(case: Case, template: str = TEMPLATE, system: str = "") -> _ContextPrompt:
-    """The prompt of a case."""
     if case.roles:
         return _of_messages(case, template, system)
     if template == TEMPLATE and "{context}" in system:
@@ -384,8 +380,6 @@ class UnitKind:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TextUnit:
-    """A unit of a context."""
-
     name: str
     characters: Span
     source: int | None = None

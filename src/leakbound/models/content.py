@@ -129,7 +129,6 @@ Content = str | Image | Parts
 
 
 def join(contents: Iterable[Content]) -> str | Parts:
-    """Join contents in order."""
     found = list(contents)
     try:
         return "".join(found)  # type: ignore[arg-type]
@@ -145,7 +144,6 @@ def join(contents: Iterable[Content]) -> str | Parts:
 
 
 def fill(template: str, slot: str, content: Content) -> str | Parts:
-    """Fill a template."""
     first, *rest = template.split(slot)
     return join([first, *(part for text in rest for part in (content, text))])
 
@@ -182,7 +180,6 @@ def without(content: Content, part: Content, mark: str) -> str | Parts:
 
 
 def readable(prompt: object, whole: bool = False) -> str:
-    """A prompt in readable form."""
     if isinstance(prompt, Chat):
         return "\n\n".join(f"{one.role}: {one.content}" for one in prompt.messages)
     if not isinstance(prompt, Image | Parts):
@@ -194,7 +191,6 @@ def readable(prompt: object, whole: bool = False) -> str:
 
 
 def data_url(image: Image) -> str:
-    """A URL that contains the bytes of an image."""
     return f"data:image/png;base64,{base64.b64encode(image.png).decode()}"
 
 

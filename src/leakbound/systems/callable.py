@@ -245,7 +245,6 @@ LIST = Form(lambda context: [*as_rows(context)], "{n} rows as {n} texts that hav
 
 
 def form_of(call: Callable[..., object], parameter: str) -> Form:
-    """How a function declares its context."""
     function = call.func if isinstance(call, functools.partial) else call
     if not inspect.isroutine(function):
         function = type(function).__call__

@@ -102,7 +102,6 @@ class SystemFailed(TargetError):
 
 
 def too_slow(name: str, seconds: float) -> NoAnswer:
-    """Describe a call that takes too long."""
     return NoAnswer(
         f"the system {name!r} did not answer within {seconds:g} seconds; give it more with "
         "--timeout.",

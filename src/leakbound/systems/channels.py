@@ -49,7 +49,6 @@ def channel_texts(value: object) -> dict[str, str] | None:
 
 
 def is_channel(name: str) -> bool:
-    """Whether a system may give a channel this name."""
     return name not in TAKEN and NAME.fullmatch(name) is not None
 
 
@@ -146,7 +145,6 @@ class _Lines(logging.Handler):
 
 
 def _files(folder: Path) -> dict[str, str]:
-    """The texts of all files of a folder."""
     return {
         str(file.relative_to(folder)): file.read_text(encoding="utf-8", errors="replace")
         for file in folder.rglob("*")

@@ -29,7 +29,6 @@ INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib
 
 
 def package_root(file: Path) -> Path:
-    """The folder that holds the package of a file."""
     return next(folder for folder in file.parents if not (folder / "__init__.py").is_file())
 
 

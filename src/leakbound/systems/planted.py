@@ -26,8 +26,6 @@ SHOWN = 200  # ids in a message
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlantedRecord:
-    """A record in a store."""
-
     id: str
     record: Example
 

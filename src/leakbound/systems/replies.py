@@ -242,7 +242,6 @@ def _piece(piece: object) -> str:
 
 
 def text_in(answer: object, depth: int = DEPTH) -> object:
-    """The text of an answer."""
     if isinstance(answer, str) or depth == 0:
         return answer
     for name in ANSWERS:

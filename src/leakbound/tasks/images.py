@@ -59,7 +59,6 @@ def _is_colours(source: object) -> bool:
 
 
 def image_below(folder: Path, name: str, place: str) -> Image:
-    """The image at a path below a folder."""
     file, root = (folder / name).resolve(), folder.resolve()
     if not file.is_relative_to(root):
         raise DataError(
@@ -74,7 +73,6 @@ def image_below(folder: Path, name: str, place: str) -> Image:
 
 
 def pixels(image: Image) -> npt.NDArray[np.uint8]:
-    """The colours of an image."""
     with _pillow().open(io.BytesIO(image.png)) as file:
         return np.asarray(file.convert("RGB"))
 

@@ -42,7 +42,6 @@ def split_by_position(context: Context, count: int) -> list[Context]:
 
 
 def require_sampling(sampling: str) -> None:
-    """Refuse a way of making parts that is not known."""
     if sampling not in ("position", "poisson"):
         raise UsageError(f"sampling is {sampling!r}; it must be position or poisson.")
 
@@ -84,7 +83,6 @@ def split_by_poisson(context: Context, count: int, draw: int) -> list[Context]:
 
 
 def split(context: Context, count: int, draw: int, sampling: Sampling) -> list[Context]:
-    """Disjoint parts of a context."""
     if sampling == "poisson":
         return split_by_poisson(context, count, draw)
     return split_by_position(context, count)

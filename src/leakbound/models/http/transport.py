@@ -109,7 +109,6 @@ class AiohttpTransport:
             raise TransportError("a connection lost") from None
 
     async def _body(self, reply: aiohttp.ClientResponse) -> bytes:
-        """The body, up to the limit on its length."""
         found = bytearray()
         async for piece in reply.content.iter_chunked(PIECE):
             found += piece

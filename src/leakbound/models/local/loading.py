@@ -201,14 +201,12 @@ def load(
     layers: int | None = None,
     chat_template: str = "auto",
 ) -> TransformersModel:
-    if label_scores not in LABEL_SCORES:
-        raise UsageError(
-            f"label_scores is {label_scores!r}; it must be one of {', '.join(LABEL_SCORES)}."
-        )
-    if chat_template not in CHAT_TEMPLATES:
-        raise UsageError(
-            f"chat_template is {chat_template!r}; it must be one of {', '.join(CHAT_TEMPLATES)}."
-        )
+    for what, chosen, known in (
+        ("label_scores", label_scores, tuple(LABEL_SCORES)),
+        ("chat_template", chat_template, CHAT_TEMPLATES),
+    ):
+        if chosen not in known:
+            raise UsageError(f"{what} is {chosen!r}; it must be one of {', '.join(known)}.")
     files, where = find_files(address), _device(device)
     disable_progress_bar()  # type: ignore[no-untyped-call]
     width = _dtype(dtype, where)
@@ -254,8 +252,7 @@ def load(
         fingerprint += "-without-chat-template"
     # leakbound checks the window itself before any call
     getattr(tokenizer, "tokenizer", tokenizer).model_max_length = 1 << 30
-    model.to(where)
-    model.eval()
+    model.to(where).eval()
     name, budget = name or f"hf/{address}", Budget.of(model, memory)
     sharing = recall(model, name, checked)
     return behind(model, tokenizer, name, fingerprint, budget, sharing, label_scores)

@@ -75,8 +75,6 @@ def choose(logits: Floats, request: Complete, step: int) -> int:
 
 
 class TransformersModel:
-    """A causal language model behind the one verb `answer`."""
-
     may_change: ClassVar[bool] = False
     supports: frozenset[type[Request[object]]] = frozenset(
         {Complete, ScoreLabels, ScoreTokens, NextLogits, Embed}

@@ -41,7 +41,6 @@ class _ChatTemplate:
         self._frames: dict[tuple[str, ...], str] = {}  # by roles, without message texts
 
     def shown(self, turns: Turns) -> str:
-        """The text of a conversation."""
         self._frame(tuple(turn["role"] for turn in turns))
         return self._rendered(turns)
 
@@ -233,7 +232,6 @@ def tokens_by_bytes(tokenizer: Tokenizer) -> int | None:
 
 
 def most_tokens(text: str, special: int | None) -> float:
-    """The most tokens that a text can have."""
     return UNKNOWN if special is None or not text.isascii() else len(text) + special
 
 

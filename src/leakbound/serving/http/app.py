@@ -107,7 +107,6 @@ class ServiceApp:
         return endpoint
 
     def _tenant(self, request: Request) -> Tenant:
-        """The tenant that asks."""
         if self.tenants is None:
             # a web page could lead a browser on this machine here under another name, so the name
             # in the Host header is checked, too

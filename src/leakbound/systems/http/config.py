@@ -123,7 +123,6 @@ class HttpSystemConfig(HttpCall):
 
 
 def slots_of(body: JsonValue) -> set[str]:
-    """Names of the slots in a body."""
     return {name for text in _texts(body) for name in SLOT.findall(text)}
 
 
@@ -228,7 +227,6 @@ def _check(config: HttpSystemConfig, file: str) -> None:
 
 
 def _check_store(config: HttpSystemConfig, file: str) -> None:
-    """What must stand in the requests of a store."""
     plant, remove = config.plant, config.remove
     if plant is None or remove is None:
         lacking = "remove" if plant else "plant"

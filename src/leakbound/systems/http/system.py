@@ -235,7 +235,6 @@ class HttpSystem(AsyncSystem):
 
 
 def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply:
-    """What a service replied to a query."""
     reply = decode_json(sent, config)
     found: dict[str, JsonValue] = {"text": _answer_in(reply, config)}
     if config.scores is not None:

@@ -31,7 +31,6 @@ def load_rows(
     input_template: str | None = None, drop_empty: bool = False, delimiter: str | None = None,
     encoding: str | None = None,
 ) -> Context:  # fmt: skip
-    """All rows of a source as examples."""
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
     rows = source_rows(str(path), delimiter, encoding)
     return as_examples(

@@ -96,8 +96,6 @@ HEADED = re.compile(r"\.(csv|tsv)(\.gz)?'?$", re.IGNORECASE)
 
 
 class EmptyField(DataError):
-    """A row has an empty field."""
-
     def __init__(self, place: str, field: str) -> None:
         super().__init__(
             f"{place} has an empty field {field!r}; drop the row or fill it, or let an audit leave "

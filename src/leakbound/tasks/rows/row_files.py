@@ -42,8 +42,6 @@ GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 
 class SourceRow(NamedTuple):
-    """One row of a source."""
-
     place: str
     fields: Fields
 
@@ -54,7 +52,6 @@ def all_rows(
     file: Path,
     encoding: str | None = None,
 ) -> list[SourceRow]:
-    """All rows of a file."""
     try:
         rows = list(reader(file))
     except UnicodeDecodeError:
