@@ -9,6 +9,7 @@ from leakbound.attribution.compare import (
 )
 from leakbound.attribution.measure import (
     BoundedTokenDistribution,
+    InfluenceSettings,
     ResponseLogProbs,
     TokenDistribution,
     measure,
@@ -25,7 +26,6 @@ from leakbound.attribution.record import (
     load_influence,
     npz_bytes,
 )
-from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.shares import limit_shares
 from leakbound.attribution.spans import LocatedContext, PromptParts, UnitKind, blocks, locate
 

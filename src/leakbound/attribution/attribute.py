@@ -10,7 +10,7 @@ from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from leakbound._version import __version__
 from leakbound.attribution.ablation_sets import plan_sets
 from leakbound.attribution.cases import Case
 from leakbound.attribution.measure import (
+    InfluenceSettings,
     Removed,
     ResponseLogProbs,
     ResponseReader,
@@ -40,7 +41,6 @@ from leakbound.attribution.record import (
     means_over_contexts,
     provenance,
 )
-from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.spans import (
     DOCUMENT,
     MESSAGE,
@@ -48,7 +48,6 @@ from leakbound.attribution.spans import (
     PromptParts,
     Span,
     TextUnit,
-    TokenModel,
     UnitKind,
     blocks,
     find_units,
@@ -60,6 +59,9 @@ from leakbound.errors import StoreError, TargetError, UsageError, reason_of
 from leakbound.mechanisms.parts.tokens import find_tokenizer, finite
 from leakbound.models import Model, NextLogits
 from leakbound.models.model import computation_of
+
+if TYPE_CHECKING:
+    from leakbound.models.local import TransformersModel
 
 
 class Finished:
@@ -385,10 +387,10 @@ def attribution(
     )
 
 
-def token_model(model: Model) -> TokenModel:
+def token_model(model: Model) -> TransformersModel:
     """The local model inside all wrappers, which shows its tokens."""
     try:
-        return cast(TokenModel, find_tokenizer(model))
+        return cast("TransformersModel", find_tokenizer(model))
     except TargetError:
         raise TargetError(
             f"{model.name} shows no tokens, and influence takes spans out of the token ids of the "
@@ -396,7 +398,7 @@ def token_model(model: Model) -> TokenModel:
         ) from None
 
 
-def _readings(tokens: TokenModel, meter: _UnitMeter, sampled: bool) -> list[Reading]:
+def _readings(tokens: TransformersModel, meter: _UnitMeter, sampled: bool) -> list[Reading]:
     """One reading for each distribution of a response."""
     settings, reader = meter.settings, meter.reader()
     model, parts, ids = reader.model, reader.parts, reader.response

@@ -383,9 +383,7 @@ def load_influence(path: str | Path) -> InfluenceRecord:
         ) from None
 
 
-def means_over_contexts(
-    attributions: Sequence[Attribution], confidence: float = CONFIDENCE
-) -> tuple[Expected, ...]:
+def means_over_contexts(attributions: Sequence[Attribution]) -> tuple[Expected, ...]:
     """Expected context influence: means over contexts with t intervals.
 
     Reference: CI, equation 5.
@@ -396,7 +394,7 @@ def means_over_contexts(
             values.setdefault((reading.lam, n, of, unit), []).append(value)
     return tuple(
         Expected(lam=lam, n=n, of=of, unit=unit, contexts=len(found),
-                 **interval(np.asarray(found), confidence))
+                 **interval(np.asarray(found)))
         for (lam, n, of, unit), found in values.items()
     )  # fmt: skip
 

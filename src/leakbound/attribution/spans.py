@@ -11,33 +11,20 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from leakbound.attribution.cases import Case
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Chat, ChatMessage
 
 if TYPE_CHECKING:
+    from leakbound.models.local import TransformersModel
     from leakbound.models.local.text_ids import ShownMessage, TextIds
 
 
 TEMPLATE = "Document: {context}\n\nQuestion: {query}\nAnswer:"
 Ids = tuple[int, ...]
 Span = tuple[int, int]  # first token and end (exclusive)
-
-
-class TokenModel(Protocol):
-    """A local model that shows its tokens."""
-
-    @property
-    def texts(self) -> TextIds:
-        """Makes token ids of texts and messages."""
-
-    def text(self, ids: Sequence[int], /) -> str:
-        """The text of token ids."""
-
-    def end_ids(self) -> frozenset[int]:
-        """Tokens that end a response."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -221,7 +208,7 @@ def _of_messages(case: Case, template: str, system: str) -> _ContextPrompt:
 
 
 def locate(
-    model: TokenModel, case: Case, template: str = TEMPLATE, system: str = ""
+    model: TransformersModel, case: Case, template: str = TEMPLATE, system: str = ""
 ) -> LocatedContext:
     """Tokenize a prompt together with its response, and find the context in it.
 

@@ -86,14 +86,11 @@ def _imports(file: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
             for alias in node.names:
                 yield from _modules(folders, alias.name)
         elif isinstance(node, ast.ImportFrom):
-            bases = folders if not node.level else (_above(file, node.level),)
+            above = file.parents[min(node.level, len(file.parents)) - 1]
+            bases = (above,) if node.level else folders
             inside = any(base.is_relative_to(root) for base in bases for root in folders)
             for alias in node.names if inside else ():
                 yield from _modules(bases, f"{node.module or ''}.{alias.name}".strip("."))
-
-
-def _above(file: Path, level: int) -> Path:
-    return file.parents[min(level, len(file.parents)) - 1]
 
 
 def _modules(bases: tuple[Path, ...], dotted: str) -> Iterator[Path]:

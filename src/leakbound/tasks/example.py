@@ -99,19 +99,14 @@ def as_context(rows: Iterable[Example | TextRow | tuple[Content, str]]) -> Conte
     return tuple(map(_example, rows))
 
 
-def _kind(row: object) -> str:
-    """What a row is, without what it holds."""
-    size = f" of {len(row)}" if isinstance(row, tuple | list) else ""
-    return f"{type(row).__name__}{size}"
-
-
 def _example(row: Example | TextRow | tuple[Content, str]) -> Example:
     if isinstance(row, TextRow):
         return Example(row.text, row.label)
     if isinstance(row, Example):
         return row
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 2:
-        raise DataError(f"a row is {_kind(row)}; it must be an Example, or a pair (input, label).")
+        kind = f"{type(row).__name__}{f' of {len(row)}' if isinstance(row, tuple | list) else ''}"
+        raise DataError(f"a row is {kind}; it must be an Example, or a pair (input, label).")
     if row[0] is None or isinstance(row[0], bytes | int | float):
         raise DataError(
             f"the input of a row is {type(row[0]).__name__}; it must be text, or an image that "

@@ -64,11 +64,10 @@ class AdaptiveWindow:
 
 
 class ErrorBudget:
-    """Whether too many of the last requests failed for good."""
+    """Whether too many of the last 20 requests failed for good: over a quarter, and three."""
 
-    def __init__(self, share: float = 0.25, last: int = 20, least: int = 3) -> None:
-        self.share, self.least = share, least
-        self._last: deque[str | None] = deque(maxlen=last)
+    def __init__(self) -> None:
+        self._last: deque[str | None] = deque(maxlen=20)
 
     def add(self, kind: str | None) -> None:
         self._last.append(kind)
@@ -80,7 +79,7 @@ class ErrorBudget:
     @property
     def exhausted(self) -> bool:
         failed = self.kinds.total()
-        return failed >= self.least and failed > self.share * len(self._last)
+        return failed >= 3 and failed > 0.25 * len(self._last)
 
 
 @dataclass(slots=True)

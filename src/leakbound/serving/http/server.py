@@ -146,10 +146,7 @@ class _AnnouncedServer(uvicorn.Server):
 
 
 def listen(
-    app: Starlette,
-    listener: Listener,
-    listening: Callable[[int], None] = lambda port: None,
-    level: int = logging.INFO,
+    app: Starlette, listener: Listener, listening: Callable[[int], None], level: int
 ) -> None:
     _log_as_uvicorn_does(level)
     protocol = type("ServiceProtocol", (TimedProtocol,), {"timeout": listener.timeout})

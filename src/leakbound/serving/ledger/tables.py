@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -98,16 +98,11 @@ def guarantees(db: Database, name: str) -> list[tuple[Guarantee, int]]:
     return [(from_json(str(text)), int(times)) for text, times in db.run(sql, (name,))]
 
 
-def _chunks(records: Sequence[str]) -> Iterator[tuple[Sequence[str], str]]:
-    """Parts of a list, each with its placeholders."""
-    for first in range(0, len(records), CHUNK):
-        part = records[first : first + CHUNK]
-        yield part, ", ".join("?" * len(part))
-
-
 def balances(db: Database, records: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
-    for part, marks in _chunks(records):
+    for first in range(0, len(records), CHUNK):
+        part = records[first : first + CHUNK]
+        marks = ", ".join("?" * len(part))
         sql = f"SELECT record, spent FROM leakbound_accounts WHERE record IN ({marks})"
         found.update((str(record), float(spent)) for record, spent in db.run(sql, part))
     return found
@@ -119,12 +114,8 @@ def open_accounts(db: Database, records: Sequence[str]) -> None:
 
 
 def charge(db: Database, records: Sequence[str], price: float) -> None:
-    for part, marks in _chunks(records):
-        sql = (
-            "UPDATE leakbound_accounts SET answers = answers + 1, spent = spent + ? "
-            f"WHERE record IN ({marks})"
-        )
-        db.run(sql, (price, *part))
+    sql = "UPDATE leakbound_accounts SET answers = answers + 1, spent = spent + ? WHERE record = ?"
+    db.run_each(sql, [(price, record) for record in records])
 
 
 def add_answer(

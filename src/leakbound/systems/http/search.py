@@ -275,12 +275,7 @@ class FoundService:
 
 
 def find_service(
-    url: str,
-    key: str | None = None,
-    body: JsonValue = None,
-    answer: str | None = None,
-    insecure: bool = False,
-    transport: Transport | None = None,
+    url: str, key: str | None, body: JsonValue, answer: str | None, insecure: bool
 ) -> FoundService:
     """Send requests about made-up rows until a service answers one of them."""
     _require_address(url, insecure)
@@ -289,8 +284,8 @@ def find_service(
             'the body must have "{query}" in it, and "{context}", "{rows}" or ["{text}"], such as '
             '{"notes": "{context}", "question": "{query}"}.'
         )
-    sender = transport or AiohttpTransport(1, cookies=True)
-    return run_blocking(_Search(url, sender, key, answer).found(body))
+    transport = AiohttpTransport(1, cookies=True)
+    return run_blocking(_Search(url, transport, key, answer).found(body))
 
 
 def _require_address(url: str, insecure: bool) -> None:

@@ -52,12 +52,12 @@ class HttpRequests:
         content = None if call.body is None else json.dumps(fill_slots(call.body, values)).encode()
         named = {name.lower() for name in call.headers}
         headers = {} if content is None or "content-type" in named else JSON_TYPE
-        headers = {**headers, **call.headers}
+        headers, url = {**headers, **call.headers}, call.url
+        if "id" in values:  # one step of a path, whatever its characters
+            url = url.replace("{id}", quote(_text(values["id"]), safe=""))
         began, timeout = time.perf_counter(), self.caller.options.timeout or self._timeout
         try:
-            reply = await self.transport.send(
-                call.method, _address(call.url, values), headers, content, timeout
-            )
+            reply = await self.transport.send(call.method, url, headers, content, timeout)
         except TransportError as error:
             raise NoAnswer(
                 f"the system at {call.shown} could not be asked ({error.kind}).",
@@ -82,11 +82,6 @@ def _require_ok(reply: HttpReply, call: HttpCall) -> None:
         passes=status in RETRIED,
         wait=reply.wait,
     )
-
-
-def _address(url: str, values: SlotValues) -> str:
-    """The id of a record as one step of a path, whatever its characters."""
-    return url.replace("{id}", quote(_text(values["id"]), safe="")) if "id" in values else url
 
 
 def fill_slots(template: JsonValue, values: SlotValues) -> JsonValue:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from leakbound.attribution.attribute import token_model
 from leakbound.attribution.cases import Case
+from leakbound.attribution.measure import InfluenceSettings
 from leakbound.attribution.record import InfluenceRecord, provenance
-from leakbound.attribution.settings import InfluenceSettings
 from leakbound.attribution.spans import locate
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Model
