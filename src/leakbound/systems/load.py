@@ -142,11 +142,7 @@ def find_object(place: str, attribute: str) -> _UserObject:
 def _of_file(file: Path) -> tuple[ModuleType, str]:
     if file.is_dir():
         raise UsageError(f"the system {str(file)!r} is a folder; name a file.py or a module.")
-    if not file.is_file():
-        raise UsageError(
-            f"the file {str(file)!r} of the system does not exist; give its path from this "
-            "folder, or from the root."
-        )
+    _require_there(file)
     whole = file.resolve()
     root = package_root(whole)
     _on_path(Path.cwd())
@@ -162,6 +158,14 @@ def _of_file(file: Path) -> tuple[ModuleType, str]:
             "already; rename one of them."
         )
     return module, file.name
+
+
+def _require_there(file: Path) -> None:
+    if not file.is_file():
+        raise UsageError(
+            f"the file {str(file)!r} of the system does not exist; give its path from this "
+            "folder, or from the root."
+        )
 
 
 def _of_module(dotted: str) -> tuple[ModuleType, str]:
@@ -333,11 +337,7 @@ def _behind_http(
         )
     if findable(file).is_dir():
         raise UsageError(f"the file {str(file)!r} of the system is a folder; name a file.")
-    if not file.is_file():
-        raise UsageError(
-            f"the file {str(file)!r} of the system does not exist; give its path from this "
-            "folder, or from the root."
-        )
+    _require_there(file)
     system = load_http_system(file, calls=calls)
     name, reads_rows = f"http:{file.name}", system.reads_rows
     return made(system, name, source=source_digest(file), reads_rows=reads_rows)

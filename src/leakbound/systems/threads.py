@@ -144,13 +144,9 @@ class ThreadedSystem(AsyncSystem):
 
     system: System = field(repr=False)
     name: str = "system"
-    connections: int = 1
+    concurrency: int = 1
     timeout: float | None = None
     timed: bool = False
-
-    @property
-    def concurrency(self) -> int:
-        return self.connections
 
     async def open_async(self, context: Context) -> _ThreadedSession:
         session = _ThreadedSession(self, context)

@@ -89,10 +89,6 @@ class Host:
     rests_until: float = 0.0
     failures: int = 0
 
-    @property
-    def load(self) -> float:
-        return self.window.busy / self.window.size
-
 
 class Client:
     """Sends batches from any thread; connections are kept until `close` or the end of the process.
@@ -263,7 +259,7 @@ class Client:
             free = [host for host in self._hosts if host.window.free and host.rests_until <= now]
             admitted = admitted and sum(host.window.busy for host in self._hosts) < end.connections
             if free and admitted:
-                return min(free, key=lambda host: host.load)
+                return min(free, key=lambda host: host.window.busy / host.window.size)
             resting = [host.rests_until - now for host in self._hosts if host.rests_until > now]
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), min(resting, default=None))

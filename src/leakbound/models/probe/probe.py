@@ -178,8 +178,7 @@ def capabilities_of(record: ProbeRecord) -> Capabilities:
     late = 1 if place.holds is False and "shifted by one" in place.detail else None
     valid, chat = record.holds("logprobs_valid"), record.holds("chat")
     echo = valid and record.holds("echo_aligned") and scored[0]
-    prompt = valid and record.holds("prompt_logprobs_aligned")
-    prompt = prompt and scored[1]
+    prompt = valid and record.holds("prompt_logprobs_aligned") and scored[1]
     top = max(record.finding("top_k").value or 0, 0) if valid else 0
     return Capabilities(
         chat=chat,

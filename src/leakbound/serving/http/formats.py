@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 from leakbound.errors import UsageError
@@ -32,6 +33,9 @@ def _equal(*values: object, why: str, ignorable: bool = False) -> FieldRule:
 
 def _kind(*kinds: type, must: str, why: str, required: bool = False) -> FieldRule:
     return FieldRule(lambda value, _: type(value) in kinds, must, why, required=required)
+
+
+_needed = partial(_kind, required=True)
 
 
 def _same(value: object, allowed: object) -> bool:
@@ -115,8 +119,8 @@ TOOLS: Mapping[str, FieldRule] = {
     "parallel_tool_calls": _kind(bool, must="true or false", why=NO_TOOLS),
 }
 CHAT_FIELDS: Mapping[str, FieldRule] = {
-    "messages": _kind(
-        list, must="a list of {role, content}", why="the conversation is the query", required=True
+    "messages": _needed(
+        list, must="a list of {role, content}", why="the conversation is the query"
     ),
     **COMMON,
     **PENALTIES,
@@ -136,9 +140,7 @@ CHAT_FIELDS: Mapping[str, FieldRule] = {
     "verbosity": _equal("medium", why=DRAWN, ignorable=True),
 }
 COMPLETION_FIELDS: Mapping[str, FieldRule] = {
-    "prompt": _kind(
-        str, list, must="a text, or a list of one text", why="it is the query", required=True
-    ),
+    "prompt": _needed(str, list, must="a text, or a list of one text", why="it is the query"),
     **COMMON,
     **PENALTIES,
     "max_tokens": LENGTH,
@@ -148,12 +150,8 @@ COMPLETION_FIELDS: Mapping[str, FieldRule] = {
     "logprobs": _equal(False, why="the guarantee covers the answer, and not its probabilities"),
 }
 RESPONSE_FIELDS: Mapping[str, FieldRule] = {
-    "input": _kind(
-        str,
-        list,
-        must="a text or a list of messages",
-        why="the conversation is the query",
-        required=True,
+    "input": _needed(
+        str, list, must="a text or a list of messages", why="the conversation is the query"
     ),
     "instructions": _kind(str, must="a text", why="the first system message"),
     **COMMON,

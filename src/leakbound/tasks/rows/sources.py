@@ -32,7 +32,7 @@ from leakbound.tasks.rows.row_files import (
 )
 
 
-def folder_rows(folder: Path) -> list[tuple[str, dict[str, object]]]:
+def folder_rows(folder: Path) -> list[SourceRow]:
     """The files of a folder of images; hidden files are left out."""
     classes = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     if not classes:
@@ -43,7 +43,7 @@ def folder_rows(folder: Path) -> list[tuple[str, dict[str, object]]]:
     return [row for label in classes for row in _rows_of_images(folder, label)]
 
 
-def _rows_of_images(folder: Path, label: Path) -> list[tuple[str, dict[str, object]]]:
+def _rows_of_images(folder: Path, label: Path) -> list[SourceRow]:
     files = sorted(p for p in label.iterdir() if not p.name.startswith("."))
     strange = next((p for p in files if p.suffix.lower() not in SUFFIXES), None)
     if strange is not None:
@@ -52,7 +52,8 @@ def _rows_of_images(folder: Path, label: Path) -> list[tuple[str, dict[str, obje
             f"name; take it out (images end in {', '.join(SUFFIXES)})."
         )
     return [
-        (repr(str(p)), {"image": str(p.relative_to(folder)), "label": label.name}) for p in files
+        SourceRow(repr(str(p)), {"image": str(p.relative_to(folder)), "label": label.name})
+        for p in files
     ]
 
 
@@ -208,7 +209,7 @@ def source_rows(
         return hub_rows(where, split=split)
     file = findable(address)
     if file.is_dir():
-        return at_least_one(address, [SourceRow(*row) for row in folder_rows(file)])
+        return at_least_one(address, folder_rows(file))
     if "://" in address:
         raise DataError(f"the data {address!r} is on another machine; fetch it, and give {FORMS}.")
     if not file.is_file():
