@@ -6,6 +6,7 @@ from leakbound.attribution.compare import (
     InfluenceComparison,
     InfluenceDifference,
     compare_influences,
+    limit_shares,
 )
 from leakbound.attribution.measure import (
     BoundedTokenDistribution,
@@ -26,7 +27,6 @@ from leakbound.attribution.record import (
     load_influence,
     npz_bytes,
 )
-from leakbound.attribution.shares import limit_shares
 from leakbound.attribution.spans import LocatedContext, PromptParts, UnitKind, blocks, locate
 
 __all__ = [

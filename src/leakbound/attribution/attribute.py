@@ -45,7 +45,6 @@ from leakbound.attribution.spans import (
     DOCUMENT,
     MESSAGE,
     Ids,
-    PromptParts,
     Span,
     TextUnit,
     UnitKind,
@@ -56,7 +55,7 @@ from leakbound.attribution.spans import (
     unit_spans,
 )
 from leakbound.errors import StoreError, TargetError, UsageError, reason_of
-from leakbound.mechanisms.parts.tokens import find_tokenizer, finite
+from leakbound.mechanisms.parts.tokens import find_tokenizer
 from leakbound.models import Model, NextLogits
 from leakbound.models.model import computation_of
 
@@ -444,31 +443,9 @@ def _readings(tokens: TransformersModel, meter: _UnitMeter, sampled: bool) -> li
                 pmi=floats(own),
                 tolerance=float(found.tolerance[at]),
                 grids=(*sizes, *units[at], whole),
-                lams=_lambdas(model, parts, ids, distribution),
+                lams=floats(reader.lambdas(distribution)),
                 epsilon=settings.bounded,
-                entropy=_entropies(model, parts, ids, distribution) if settings.entropy else (),
+                entropy=floats(reader.entropies(distribution)) if settings.entropy else (),
             )
         )
     return readings
-
-
-def _lambdas(
-    model: Model, parts: PromptParts, ids: Ids, distribution: TokenDistribution
-) -> tuple[float, ...]:
-    """Lambda of each token under bounded CID; empty if one lambda applies to all tokens."""
-    if not distribution.lam_per_token:
-        return ()
-    requests = [NextLogits(prompt, ids) for prompt in (parts.without(), parts.without(parts.whole))]
-    with_context, without = (finite(logits[:-1]) for logits in model.answer(requests))
-    return floats(distribution.lambdas(with_context, without))
-
-
-def _entropies(
-    model: Model, parts: PromptParts, ids: Ids, distribution: TokenDistribution
-) -> tuple[float, ...]:
-    """Entropy of the distribution of each token without the context."""
-    if not ids:
-        return ()
-    logits = finite(model.answer([NextLogits(parts.without(parts.whole), ids)])[0][:-1])
-    log_p = distribution.log_probs(logits, logits)
-    return floats(-np.where(np.isneginf(log_p), 0.0, np.exp(log_p) * log_p).sum(1))

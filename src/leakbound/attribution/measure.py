@@ -285,6 +285,23 @@ class ResponseReader:
         other = self.parts.without((len(self.parts.context) - 1, len(self.parts.context)))
         return np.asarray(self.read([self.parts.without(), other])[0])
 
+    def lambdas(self, distribution: TokenDistribution) -> Floats:
+        """Lambda of each token under bounded CID; empty if one lambda applies to all tokens."""
+        if not distribution.lam_per_token:
+            return np.zeros(0)
+        replies = self._logits([self.parts.without(), self.parts.without(self.parts.whole)])
+        with_context, without = (finite(logits[:-1]) for logits in replies)
+        return distribution.lambdas(with_context, without)
+
+    def entropies(self, distribution: TokenDistribution) -> Floats:
+        """Entropy of the distribution of each token without the context."""
+        if not self.response:
+            return np.zeros(0)
+        logits = finite(self._logits([self.parts.without(self.parts.whole)])[0][:-1])
+        log_p = distribution.log_probs(logits, logits)
+        each = np.where(np.isneginf(log_p), 0.0, np.exp(log_p) * log_p)
+        return np.asarray(-each.sum(1))
+
     def _logits(self, prompts: Sequence[Ids]) -> list[npt.NDArray[np.floating]]:
         return self.model.answer([NextLogits(prompt, self.response) for prompt in prompts])
 

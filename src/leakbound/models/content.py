@@ -100,13 +100,19 @@ def _as_message(number: int, one: object) -> ChatMessage:
     return ChatMessage(str(one["role"]), one["content"])
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Image:
-    sha256: str
-    png: bytes = field(compare=False)
+class Private:
+    """Base of values that are PRIVATE as a whole: no repr shows anything of them."""
+
+    __slots__ = ()
 
     def __repr__(self) -> str:
-        return "Image(<private>)"
+        return f"{type(self).__name__}(<private>)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Image(Private):
+    sha256: str
+    png: bytes = field(compare=False)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -116,13 +122,10 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Parts:
+class Parts(Private):
     """Texts and at least one image (PRIVATE)."""
 
     parts: tuple[str | Image, ...]
-
-    def __repr__(self) -> str:
-        return "Parts(<private>)"
 
 
 Content = str | Image | Parts

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.models.content import Chat, Parts, content_key
+from leakbound.models.content import Chat, Parts, Private, content_key
 
 R = TypeVar("R", covariant=True)
 # text, token ids (exact ablation needs ids), text with images, or messages
@@ -21,7 +21,7 @@ Prompt = str | tuple[int, ...] | Parts | Chat
 Floats = npt.NDArray[np.float32]
 
 
-class Request(Generic[R]):
+class Request(Private, Generic[R]):
     """Base of all requests to a model (PRIVATE); R is the type of the answer.
 
     In low precision, the last bits of an answer depend on the other requests in the batch. Near a
@@ -31,9 +31,6 @@ class Request(Generic[R]):
     """
 
     __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(<private>)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from leakbound._text import whole
 from leakbound.errors import UsageError
+from leakbound.models.content import Private
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import ANSWER, GeneratedText
 from leakbound.witness import ReplyFacts
@@ -83,7 +84,7 @@ def channels_of(reply: Reply, wanted: Sequence[str]) -> dict[str, GeneratedText]
     return {name: one for name, one in found.items() if name in wanted or ALL in wanted}
 
 
-class Trace:
+class Trace(Private):
     """What a block of code logged and wrote; filled when `traced` ends (PRIVATE).
 
     Attributes:
@@ -92,9 +93,6 @@ class Trace:
 
     def __init__(self) -> None:
         self.channels: dict[str, str] = {}
-
-    def __repr__(self) -> str:
-        return "Trace(<private>)"
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
+from leakbound.models.content import Private
 from leakbound.models.http.blocking import LoopThread
 from leakbound.tasks import Context, Example
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Reply:
+class Reply(Private):
     """What a system replies to one query (PRIVATE until a mechanism releases it).
 
     Attributes:
@@ -62,9 +63,6 @@ class Reply:
     finish_reason: str | None = None
     tool_calls: tuple[JsonValue, ...] | None = None
     channels: Mapping[str, str] | None = None
-
-    def __repr__(self) -> str:
-        return "Reply(<private>)"
 
 
 class Session(Protocol):

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from leakbound.errors import DataError
-from leakbound.models.content import Content, text_only
+from leakbound.models.content import Content, Private, text_only
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Example:
+class Example(Private):
     """One private example (x, y); its repr shows nothing of it.
 
     Attributes:
@@ -29,9 +29,6 @@ class Example:
             UsageError: If the input holds an image.
         """
         return text_only(self.input, "a system that reads texts")
-
-    def __repr__(self) -> str:
-        return "Example(<private>)"
 
 
 Context = tuple[Example, ...]

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from leakbound.models.content import Private
 from leakbound.tasks.example import Context
 from leakbound.tasks.task import Query
 from leakbound.witness import ReplyFacts, StoredReply, reply_from_json, reply_to_json
@@ -22,18 +23,15 @@ ANSWER = "answer"  # the channel that every system has
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Job:
+class Job(Private):
     """One query over one private context (PRIVATE)."""
 
     context: Context
     query: Query
 
-    def __repr__(self) -> str:
-        return "Job(<private>)"
-
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class _Aggregate:
+class _Aggregate(Private):
     """What every aggregate before noise (PRIVATE) may hold.
 
     Attributes:
@@ -44,9 +42,6 @@ class _Aggregate:
 
     reply: StoredReply | None = field(default=None, compare=False)
     channels: Mapping[str, GeneratedText] = field(default_factory=dict, compare=False)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(<private>)"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leakbound.attribution.shares import explains_too_little
+from leakbound.attribution.compare import explains_too_little
 from leakbound.errors import UsageError
 
 if TYPE_CHECKING:
