@@ -150,9 +150,7 @@ class OpenAIModel:
         self.check(requests)
         parts = [self._parts(request) for request in requests]
         order = list(dict.fromkeys(part for some in parts for part in some))
-        answers = self.client.send([self.http_request(part) for part in order])
-        self._count(answers)
-        by_part = dict(zip(order, answers, strict=True))
+        by_part = dict(zip(order, self._send(order), strict=True))
         return [
             cast(R, self._combine(request, [by_part[part] for part in some]))
             for request, some in zip(requests, parts, strict=True)
@@ -167,16 +165,16 @@ class OpenAIModel:
     def _scores_whole_labels(self, request: ScoreLabels) -> bool:
         return self.can.scores and not isinstance(request.prompt, Parts | Chat)
 
-    def _count(self, answers: Sequence[ReplyValue]) -> None:
+    def _send(self, requests: Sequence[Request[object]]) -> list[ReplyValue]:
+        answers = self.client.send([self.http_request(request) for request in requests])
         kinds = [one.outcome for one in answers if isinstance(one, Generated)]
         self.endpoint.meter.outcomes.update(kind for kind in kinds if kind != "text")
+        return answers
 
     def replies(self, requests: Sequence[Complete]) -> list[Generated]:
         """What the model generated: answers, with separate reasoning and outcome."""
         self.check(requests)
-        found = self.client.send([self.http_request(request) for request in requests])
-        self._count(found)
-        return [one for one in found if isinstance(one, Generated)]
+        return [one for one in self._send(requests) if isinstance(one, Generated)]
 
     def _combine(self, request: Request[object], answers: list[ReplyValue]) -> AnswerValue:
         if isinstance(request, ScoreLabels) and self._scores_whole_labels(request):

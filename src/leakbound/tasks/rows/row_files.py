@@ -88,8 +88,15 @@ def text_of(file: Path, encoding: str | None = None) -> str:
     content = file.read_bytes()
     if file.suffix.lower() == ".gz":
         content = _unpack(file, content)
-    elif content.startswith((GZIP, ZIP)):
-        raise DataError(_pack(file, content))
+    elif content.startswith(GZIP):
+        raise DataError(
+            f"the data file {str(file)!r} is packed with gzip; let its name end in .gz."
+        )
+    elif content.startswith(ZIP):
+        raise DataError(
+            f"the data file {str(file)!r} is a ZIP archive or an Excel workbook; unpack it, or "
+            "save the sheet as CSV (UTF-8)."
+        )
     marked = next((name for mark, name in ENCODINGS.items() if content.startswith(mark)), None)
     encoding = encoding or marked
     if encoding is None and b"\0" in content.partition(b"\n")[0]:
@@ -117,15 +124,6 @@ def _unpack(file: Path, content: bytes) -> bytes:
         raise DataError(
             f"the data file {str(file)!r} cannot be unpacked: {why}. Pack it again with gzip."
         ) from None
-
-
-def _pack(file: Path, content: bytes) -> str:
-    if content.startswith(GZIP):
-        return f"the data file {str(file)!r} is packed with gzip; let its name end in .gz."
-    return (
-        f"the data file {str(file)!r} is a ZIP archive or an Excel workbook; unpack it, or save "
-        "the sheet as CSV (UTF-8)."
-    )
 
 
 def number_rows(where: str, rows: Sequence[Fields]) -> Iterator[SourceRow]:

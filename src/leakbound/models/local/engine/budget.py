@@ -44,11 +44,7 @@ def _groups(root: Path) -> Iterator[tuple[int, int]]:
 def _folders(root: Path) -> Iterator[Path]:
     """Folders of the control groups around this process; a container sees its own as outermost."""
     mount = root / "sys/fs/cgroup"
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
+    for line in _lines(root / "proc/self/cgroup"):
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if not controllers or "memory" in controllers.split(","):
@@ -56,6 +52,14 @@ def _folders(root: Path) -> Iterator[Path]:
             inner = base / path.lstrip("/")
             yield from (f for f in (inner, *inner.parents) if f == base or base in f.parents)
     yield from (mount, mount / "memory")
+
+
+def _lines(file: Path) -> list[str]:
+    """The lines of a file; none if there is no such file."""
+    try:
+        return file.read_text().splitlines()
+    except OSError:
+        return []
 
 
 def _number(file: Path) -> int | None:
@@ -68,22 +72,15 @@ def _number(file: Path) -> int | None:
 
 def _droppable(folder: Path) -> int:
     """Bytes of file pages that the kernel drops before it refuses memory."""
-    try:
-        lines = (folder / "memory.stat").read_text().splitlines()
-    except OSError:
-        return 0
-    stat = {name: value for name, _, value in (line.partition(" ") for line in lines)}
+    parts = (line.partition(" ") for line in _lines(folder / "memory.stat"))
+    stat = {name: value for name, _, value in parts}
     found = stat.get("total_inactive_file", stat.get("inactive_file", "0"))
     return int(found) if found.isdecimal() else 0
 
 
 def unread_weights(root: Path = Path("/")) -> int:
     """Bytes of weight files that are memory-mapped but not read yet: the process will hold them."""
-    try:
-        lines = (root / "proc/self/smaps").read_text().splitlines()
-    except OSError:
-        return 0
-    return max(0, sum(_unread(lines)))
+    return max(0, sum(_unread(_lines(root / "proc/self/smaps"))))
 
 
 def _unread(lines: Iterable[str]) -> Iterator[int]:
