@@ -3,26 +3,24 @@
 from leakbound.stats import CategoricalLaw, GaussianLaw
 from leakbound.tasks.example import EMPTY_SLOT, Context, Example, as_context, present
 from leakbound.tasks.mechanism import (
+    ANSWER,
     Access,
+    Aggregate,
     AnyRequest,
     Exactness,
-    Mechanism,
-    PublicManifest,
-    RequestKinds,
-    VoteNoise,
-    require_mechanism,
-)
-from leakbound.tasks.outputs import (
-    ANSWER,
-    Aggregate,
     GeneratedText,
     Job,
+    Mechanism,
     Outputs,
+    PublicManifest,
+    RequestKinds,
     Vector,
+    VoteNoise,
     Votes,
     channel_of,
     pack,
     reply_of,
+    require_mechanism,
     unpack,
 )
 from leakbound.tasks.task import Query, Task, parse_answer
