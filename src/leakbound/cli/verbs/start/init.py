@@ -122,7 +122,9 @@ def command(
     """
     named = Sources.of(sources or asked_sources())
     _require_free(out, force, named)
-    values = {key: value for key, value in given.items() if value is not None and value is not False}
+    values = {
+        key: value for key, value in given.items() if value is not None and value is not False
+    }
     fields = found_fields(named.data, values) if named.data else FoundFields()
     targets = targets_of(named, ServerOptions(key_env, insecure, body, answer), out)
     values |= {**named.values(), **fields.chosen}
