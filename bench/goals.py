@@ -23,7 +23,7 @@ from witness import CLAIM, LEAK, SEED
 
 from leakbound.privacy import ApproxDP, calibrate_gaussian, gdp_delta
 from leakbound.stats import VoteScores
-from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.e_values.anytime import MixedEProcess
 from leakbound.stats.e_values.stakes import Lines, StakeRule
 from leakbound.witness import ReplyFacts, WitnessProcess
 from leakbound.witness.process import FIRST, Portfolio, Record, _Test, plan_stakes

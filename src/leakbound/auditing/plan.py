@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from leakbound._notebook import card
 from leakbound.auditing.collect.collect import CollectionPlan
-from leakbound.auditing.prepare.others import wanted_change
-from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.prepare.prepared import Prepared, wanted_change
 from leakbound.auditing.result.sentences import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.models import Priced

@@ -14,8 +14,8 @@ from leakbound.auditing.collect.collect import (
     Progress,
     collect,
     late_left,
+    run_ahead,
 )
-from leakbound.auditing.collect.runners import run_ahead
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.prepare.build import model_of_run, open_models
 from leakbound.auditing.prepare.prepare import prepare

@@ -23,11 +23,11 @@ from leakbound.estimators.error_counts import (
     AccuracyBound,
     AccuracyLogOdds,
     ClopperPearson,
+    FixedPairs,
     JointBeta,
     Unconditional,
 )
 from leakbound.estimators.exact import Exact
-from leakbound.estimators.fixed_pairs import FixedPairs
 from leakbound.estimators.score_bounds import ScoreBounds, ScoredTrials, score_bounds
 
 __all__ = [

@@ -29,7 +29,7 @@ from leakbound.stats import (
     ThresholdRule,
 )
 from leakbound.stats.arrays import Floats
-from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.e_values.anytime import MixedEProcess
 from leakbound.stats.noise.votes import KnownScores
 from leakbound.stats.power import PERFECT, least_number
 from leakbound.witness import StoredReply

@@ -56,10 +56,8 @@ from leakbound.estimators.simulated_power import (
 from leakbound.estimators.witness import WitnessEvidence
 from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.arrays import Floats
-from leakbound.stats.e_values.anytime import Evidence
-from leakbound.stats.e_values.code_bet import CodeBet
-from leakbound.stats.e_values.mixture import MixedEProcess
-from leakbound.stats.e_values.product_bet import ProductBet
+from leakbound.stats.e_values.anytime import Evidence, MixedEProcess
+from leakbound.stats.e_values.bets import CodeBet, ProductBet
 from leakbound.stats.noise.votes import KnownScores
 from leakbound.tasks import ANSWER
 

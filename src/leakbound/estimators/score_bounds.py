@@ -20,7 +20,7 @@ from leakbound.estimators.error_counts import (
 )
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Fixed, Split
 from leakbound.stats.arrays import Floats
-from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.one_run import Ranked
 from leakbound.stats.counts.unconditional import unconditional, unconditional_mu
 from leakbound.stats.curves.curves import clean_scores
 from leakbound.stats.curves.thresholds import FromCounts, error_cells

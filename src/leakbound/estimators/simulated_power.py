@@ -17,8 +17,8 @@ from leakbound.estimators.base import TrialDesign
 from leakbound.privacy import Guarantee
 from leakbound.stats import Assumption, EProcess, Power, VoteScores
 from leakbound.stats.arrays import Bools, Floats, Ints
+from leakbound.stats.e_values.bets import product_paths
 from leakbound.stats.e_values.e_process import read_levels
-from leakbound.stats.e_values.product_bet import product_paths
 from leakbound.stats.e_values.stakes import Moments, restake_points
 from leakbound.stats.noise.best_votes import BestVotes, best_chance
 from leakbound.stats.power import Leak

@@ -7,11 +7,12 @@ is stated, lies in [0, 1), `confidence` in (0, 1), and a claimed `epsilon` is at
 from leakbound.stats.counts.bounds import (
     accuracy_bound,
     accuracy_log_odds,
+    binomial_lower,
+    binomial_upper,
     clopper_pearson,
     gdp,
     joint_beta,
 )
-from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
 from leakbound.stats.counts.one_run import (
     canaries_to_reject,
     one_run,
@@ -29,8 +30,8 @@ from leakbound.stats.curves.thresholds import (
     best_threshold,
     bonferroni,
 )
+from leakbound.stats.e_values.anytime import MixedEProcess
 from leakbound.stats.e_values.e_process import EProcess
-from leakbound.stats.e_values.mixture import MixedEProcess
 from leakbound.stats.estimate import BoundReading, Estimate, Kind, beside, cut
 from leakbound.stats.noise.noise_fit import NoiseFit, noise_goodness_of_fit
 from leakbound.stats.noise.output_distributions import (

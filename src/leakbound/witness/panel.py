@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakbound.stats.arrays import Bools, Floats, Ints
-from leakbound.witness.corpus import KINDS, Corpus, EncodedReply
 from leakbound.witness.features import SCALARS
-from leakbound.witness.pool import POOL, PoolModel
+from leakbound.witness.pool import KINDS, POOL, Corpus, EncodedReply, PoolModel
 
 FEWEST = 4  # number of replies that must have, and must lack, a string that becomes a witness
 MOST_STRINGS = 1500  # strings that become witnesses; bounds the time for long replies

@@ -15,9 +15,9 @@ from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.stats.arrays import Bools, Floats
 from leakbound.stats.e_values.anytime import EValueTest
-from leakbound.witness.corpus import Corpus
 from leakbound.witness.features import COUNTED, SCALARS, ReplyFacts, ReplyFeatures, as_features
 from leakbound.witness.panel import Panel
+from leakbound.witness.pool import Corpus
 from leakbound.witness.stored import is_public
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from leakbound.auditing.observe.context_digest import ContextDigest
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import Tally
 from leakbound.auditing.observe.rejections import rejections
+from leakbound.auditing.observe.release import StateCheck
 from leakbound.auditing.observe.reply_separation import CHANGE, Separations, separates_alone
-from leakbound.auditing.observe.state_check import StateCheck
 from leakbound.estimators import Estimator, TrialDesign
 from leakbound.estimators.base import Reads
 from leakbound.stats import Estimate, NoiseFit, rank_test

@@ -5,16 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import overload
+from typing import Literal, overload
 
 import numpy as np
 
 from leakbound.attacks import Attack, RenderedQuery
-from leakbound.auditing.design.seeds import generator
 from leakbound.errors import DataError, UsageError
 from leakbound.models.content import images_in, join, readable
 from leakbound.privacy import Relation
 from leakbound.tasks import Context, Example, Job, Task
+
+Purpose = Literal[
+    "data", "design", "release", "simulate", "pilot", "tuning", "utility", "order", "control",
+    "state", "coin",
+]  # fmt: skip
+_STREAMS: dict[Purpose, int] = {
+    "data": 0, "design": 1, "release": 2, "simulate": 3, "pilot": 4, "tuning": 5, "utility": 6,
+    "order": 7, "control": 8, "state": 9, "coin": 10,
+}  # fmt: skip
+
+
+def generator(root: int, purpose: Purpose, *index: int) -> np.random.Generator:
+    """Make the generator of one purpose and index; no two of them share a stream."""
+    return np.random.default_rng(
+        np.random.SeedSequence(root, spawn_key=(_STREAMS[purpose], *index))
+    )
+
 
 # The late controls of shard g are numbered from -g * LATE down: below any number of controls.
 LATE = 1 << 40

@@ -29,18 +29,15 @@ from leakbound.auditing.observe.controls import (
     replies_in,
 )
 from leakbound.auditing.observe.rejections import rejections
-from leakbound.auditing.observe.release import Releaser
+from leakbound.auditing.observe.release import Releaser, StateCheck
 from leakbound.auditing.observe.reply_separation import (
     ChangeTest,
     LeastChange,
     ReplySeparation,
     change_between,
 )
-from leakbound.auditing.observe.state_check import StateCheck
-from leakbound.auditing.prepare.others import LEVEL, MOST, wanted_change
-from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.store.integrity import PriorResults
-from leakbound.auditing.store.run_store import EvidenceRow, RunStore
+from leakbound.auditing.prepare.prepared import LEVEL, MOST, Prepared, wanted_change
+from leakbound.auditing.store.run_store import EvidenceRow, PriorResults, RunStore
 from leakbound.errors import UsageError
 from leakbound.estimators import (
     REPORTED,

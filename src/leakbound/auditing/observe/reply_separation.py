@@ -15,9 +15,8 @@ from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Claim, ReplyPair
 from leakbound.stats import binomial_lower, binomial_upper, rank_test, sign_test
 from leakbound.tasks import ANSWER
-from leakbound.witness.corpus import Corpus
 from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
-from leakbound.witness.pool import POOL, PoolModel
+from leakbound.witness.pool import POOL, Corpus, PoolModel
 
 # A smaller change of a rate shows no canary: of 20 records that match nothing, a search index that
 # returns 2 shows each in a tenth of the replies, and any record that matches in all.

@@ -23,15 +23,17 @@ from leakbound.auditing.decide.verdict import (
     unshown_sentence,
     without_blindness,
 )
-from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.design.pairs import generator
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.rejections import above_guessing
-from leakbound.auditing.one_run.plan import (
+from leakbound.auditing.one_run.prepare import (
+    FEWEST,
+    PlantedCanary,
+    PreparedOneRun,
     accuracies_of_run,
     confidence_of_side,
     power_of_run,
 )
-from leakbound.auditing.one_run.prepare import FEWEST, PlantedCanary, PreparedOneRun
 from leakbound.auditing.result.audit_result import (
     FACTORS,
     AuditResult,
@@ -42,8 +44,7 @@ from leakbound.auditing.result.audit_result import (
 )
 from leakbound.auditing.result.record import GuaranteeData, curves_of
 from leakbound.auditing.spec.audit_spec import Decision
-from leakbound.auditing.store.integrity import PriorResults
-from leakbound.auditing.store.run_store import EvidenceRow, RunStore
+from leakbound.auditing.store.run_store import EvidenceRow, PriorResults, RunStore
 from leakbound.errors import LeakboundError, StoreError, TargetError, UsageError
 from leakbound.estimators import Bounds, Claim
 from leakbound.estimators.base import BOTH
@@ -51,7 +52,7 @@ from leakbound.models import Scripted
 from leakbound.models.content import readable, without
 from leakbound.privacy import NonPrivate
 from leakbound.stats import Estimate, Fixed, Power, beside, cut, one_run, rank_test
-from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.one_run import Ranked
 from leakbound.systems import (
     OneSession,
     SystemMechanism,

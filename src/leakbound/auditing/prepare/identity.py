@@ -13,8 +13,7 @@ from typing import cast
 
 from leakbound._version import __version__
 from leakbound.auditing.prepare.prepared import AuditParts
-from leakbound.auditing.spec.audit_spec import AuditSpec
-from leakbound.auditing.spec.post_hoc import collection_settings
+from leakbound.auditing.spec.audit_spec import AuditSpec, collection_settings
 from leakbound.auditing.store.folder import Settings, run_id
 from leakbound.systems import AsyncCallableSystem, CallableSystem, SystemMechanism
 from leakbound.tasks import Example, Mechanism

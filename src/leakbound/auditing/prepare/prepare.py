@@ -20,10 +20,6 @@ from leakbound.auditing.prepare.build import (
     text_tokens,
     with_channels,
 )
-from leakbound.auditing.prepare.documents import (
-    documents_and_task,
-    share_store,
-)
 from leakbound.auditing.prepare.identity import (
     manifest_of,
     questions_of,
@@ -32,13 +28,21 @@ from leakbound.auditing.prepare.identity import (
     settings_without_places,
     sources_of,
 )
-from leakbound.auditing.prepare.others import other_attacks, repeats_of
-from leakbound.auditing.prepare.prepared import AuditParts, Prepared, cost_of, trial_design
+from leakbound.auditing.prepare.prepared import (
+    AuditParts,
+    Prepared,
+    cost_of,
+    other_attacks,
+    repeats_of,
+    trial_design,
+)
 from leakbound.auditing.prepare.rows import (
+    documents_and_task,
     public_fields,
     public_task,
     require_public,
     rows_and_task,
+    share_store,
 )
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design

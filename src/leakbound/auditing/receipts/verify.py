@@ -26,7 +26,7 @@ from leakbound.auditing.store.folder import (
     load_manifest,
     stable_json,
 )
-from leakbound.auditing.store.integrity import (
+from leakbound.auditing.store.run_store import (
     EditedEvidence,
     UnfinishedRun,
     has_tables,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leakbound.auditing.decide.channel_verdicts import ChannelResult, reach_sentence
-from leakbound.auditing.decide.decide import Assessment
+from leakbound.auditing.decide.decide import Assessment, ChannelResult, reach_sentence
 from leakbound.auditing.decide.obstacles import (
     state_sentence,
 )
@@ -26,8 +25,13 @@ from leakbound.auditing.result.audit_result import (
     power_of,
     provenance,
 )
-from leakbound.auditing.result.record import GuaranteeData, curves_of, path_of
-from leakbound.auditing.result.trial_views import show_prompt, trial_views
+from leakbound.auditing.result.record import (
+    GuaranteeData,
+    curves_of,
+    path_of,
+    show_prompt,
+    trial_views,
+)
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import TrialDesign
 from leakbound.models.content import readable

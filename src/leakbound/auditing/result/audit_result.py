@@ -19,12 +19,11 @@ from pydantic import PrivateAttr
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.attacks import ScoredAttack
-from leakbound.auditing.decide.channel_verdicts import ChannelResult
-from leakbound.auditing.decide.unused import ContextUse
+from leakbound.auditing.decide.decide import ChannelResult, ContextUse
 from leakbound.auditing.decide.verdict import Reason, Verdict, score_reading
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.rejections import mu_bound
-from leakbound.auditing.observe.state_check import StateCheck
+from leakbound.auditing.observe.release import StateCheck
 from leakbound.auditing.result.record import (
     DIGITS,
     ClaimSource,
@@ -32,6 +31,7 @@ from leakbound.auditing.result.record import (
     EValuePath,
     Frozen,
     GuaranteeData,
+    TrialView,
 )
 from leakbound.auditing.result.references import StandardReference, references_of
 from leakbound.auditing.result.sentences import (
@@ -41,7 +41,6 @@ from leakbound.auditing.result.sentences import (
     subject_of,
     verdict_words,
 )
-from leakbound.auditing.result.trial_views import TrialView
 from leakbound.auditing.spec.audit_spec import GROUPS
 from leakbound.auditing.store.commitments import commitment_of
 from leakbound.auditing.store.folder import DIGITS as FINGERPRINT

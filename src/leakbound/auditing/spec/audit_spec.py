@@ -25,7 +25,8 @@ from leakbound.errors import UsageError, unknown_name
 from leakbound.estimators import ESTIMATORS, threshold_rule
 from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Fixed
-from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.one_run import Ranked
+from leakbound.tasks import Mechanism, Query, Task
 from leakbound.tasks.named_tasks import task_by_name, tasks_by_name
 from leakbound.tasks.rows.datasets import TASKS
 
@@ -370,3 +371,24 @@ def load_spec(path: str | None, overrides: Mapping[str, Any]) -> AuditSpec:
     """
     base = flat_keys(load_config(Path(path)), f"the file {path}") if path else {}
     return make_spec(merge_keys(base, flat_keys(overrides, "the command line")))
+
+
+POST_HOC = frozenset(
+    {
+        "answers", "claim", "epsilon", "delta", "confidence", "estimator", "threshold", "score",
+        "access", "detect_change", "simulations", "stop_when_rejected", "pairs", "assume_hit",
+        "assume_false_alarm",
+    }
+)  # change no request to the model, and nothing of what is stored  # fmt: skip
+ANY = (1.0, 1e-5)  # a claim that stands for all: what is collected does not depend on it
+CLAIM = frozenset({"epsilon", "delta"})
+
+
+def collection_settings(
+    settings: Settings, mechanism: Mechanism, task: Task, query: Query
+) -> Settings:
+    """The keys that change what is collected."""
+    early = mechanism.noise_in_collect(task, query)
+    free = POST_HOC - CLAIM if early else POST_HOC
+    found = {key: value for key, value in settings.items() if key not in free}
+    return found | {"mechanism": (mechanism if early else mechanism.recalibrated(*ANY)).to_config()}

@@ -18,8 +18,7 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from leakbound._catalogue import load_entry
-from leakbound.auditing.collect.collect import BatchRunner, replay_only
-from leakbound.auditing.collect.runners import SystemRunner, run_ahead
+from leakbound.auditing.collect.collect import BatchRunner, SystemRunner, replay_only, run_ahead
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.shards import replay_model
 from leakbound.auditing.spec.audit_spec import AuditSpec

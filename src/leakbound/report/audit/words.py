@@ -24,7 +24,7 @@ from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
-    from leakbound.auditing.decide.channel_verdicts import ChannelResult
+    from leakbound.auditing.decide.decide import ChannelResult
     from leakbound.stats import Estimate
 
 

@@ -43,7 +43,7 @@ from leakbound.gating.score_files import (
 )
 from leakbound.report.words import KINDS, verdict_text
 from leakbound.stats import Bonferroni, Power, Split, cut
-from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.one_run import Ranked
 
 EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 Powers = tuple[tuple[float, Power], ...]
