@@ -190,7 +190,6 @@ def run_shard(
     reuse: bool = True,
     ask: BatchRunner = run_ahead,
 ) -> Path:
-    """Collect the batches of one shard only."""
     if prepared.spec.decision.stop_when_rejected:
         raise UsageError(
             "stop_when_rejected looks at all pairs in their order, and a shard sees every Nth "

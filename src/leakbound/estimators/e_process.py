@@ -442,7 +442,6 @@ class ByChannel(SequentialTest):
 
 
 def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
-    """Design of the trials for one channel."""
     shares = max(1, len(design.channels))
     confidence = 1 - (1 - design.confidence) / shares
     own = replace(design, channels=(), replies=True, confidence=confidence)
@@ -453,8 +452,6 @@ def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
 
 
 class ChannelEValues(PairedEValues):
-    """The e-processes of one audit, by channel."""
-
     def __init__(self, design: TrialDesign) -> None:
         self.design = design
         names = design.channels or (ANSWER,)
@@ -462,7 +459,6 @@ class ChannelEValues(PairedEValues):
 
     @property
     def process(self) -> MixedEProcess:
-        """The mean of the e-values of all channels."""
         share = 1 / len(self.parts)
         parts = {name: (share, part.process) for name, part in self.parts.items()}
         return MixedEProcess(self.design.tested, parts, self.design.confidence)
@@ -520,8 +516,6 @@ def process_accuracy_power(
 
 
 class TwoSidedEValues(PairedEValues):
-    """The e-processes of both sides of one audit."""
-
     def __init__(self, design: TrialDesign) -> None:
         self.design, one = design, design.one_side
         known = None if design.known is None else _Exchanged(design.known)
@@ -529,7 +523,6 @@ class TwoSidedEValues(PairedEValues):
 
     @property
     def process(self) -> MixedEProcess:
-        """The mean of the e-values of both sides."""
         parts = {"higher": (0.5, self._higher.process), "lower": (0.5, self._lower.process)}
         return MixedEProcess(self.design.tested, parts, self.design.confidence)
 
@@ -549,8 +542,6 @@ class TwoSidedEValues(PairedEValues):
 
 @dataclass(frozen=True, slots=True)
 class _Exchanged:
-    """Known scores of pairs with their contexts exchanged."""
-
     scores: KnownScores
 
     @property

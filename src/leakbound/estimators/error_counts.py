@@ -72,14 +72,12 @@ class Statistic(NamedTuple):
 def by_accuracy(
     tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str
 ) -> Estimate:
-    """`accuracy_bound` from error counts."""
     return accuracy_bound(tp + tn, tp + fn + fp + tn, delta, confidence, threshold)
 
 
 def by_log_odds(
     tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str
 ) -> Estimate:
-    """`accuracy_log_odds` from error counts."""
     return accuracy_log_odds(tp + tn, tp + fn + fp + tn, delta, threshold)
 
 
@@ -234,7 +232,6 @@ class TrialLog:
 
     @property
     def trials(self) -> PairedScores:
-        """(pairs,) scores of all trials so far."""
         return _join(self._trials)
 
     def bounds(self) -> tuple[Estimate, ...]:

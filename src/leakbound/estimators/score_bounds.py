@@ -125,8 +125,6 @@ class ScoredTrials:
 
 @dataclass(frozen=True, slots=True)
 class ChosenThreshold:
-    """The threshold that scores are compared with."""
-
     tau: float | None
     levels: tuple[float, ...]
     text: str
@@ -341,7 +339,6 @@ def _from_counts(
 def _of_one_run(
     trials: ScoredTrials, delta: float, confidence: float, rule: ScoreRule, seed: int
 ) -> ScoreBounds:
-    """Bounds from guesses about the records of one system."""
     members, others = trials.sizes
     # guesses about unequal numbers are right more often than a coin without any leak
     if stats.binomial_lower(max(members, others), members + others, UNFAIR) > 0.5:

@@ -53,7 +53,6 @@ class WitnessEvidence:
         self._seen.append(self.process.pairs)
 
     def reading(self) -> BoundReading:
-        """Whole replies: how often the stakes were right, and what they rest on."""
         return BoundReading("replies", "", *self.process.guesses(), self.process.leads())
 
     @property

@@ -73,7 +73,6 @@ class Panel:
         return _fit(corpus)
 
     def values(self, reply: EncodedReply) -> Bools:
-        """Evaluate the witnesses on a later reply."""
         row = _rows([reply], self.columns, len(self.centre))[0]
         numbers = np.concatenate(
             [reply.scalars, self.pool.features(reply), (row - self.centre) @ self.loadings]

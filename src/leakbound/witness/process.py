@@ -82,8 +82,6 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """Weights of the witnesses for the next pair."""
-
     weights: Floats
     alike: float  # share of the weights on witnesses that agree with the leader
 

@@ -121,7 +121,6 @@ class CollectionPlan:
 
     @classmethod
     def of(cls, prepared: Prepared) -> CollectionPlan:
-        """What the run of an audit asks."""
         shape = prepared.spec.design
         return cls(
             prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
@@ -131,7 +130,6 @@ class CollectionPlan:
         )  # fmt: skip
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:
-        """The pairs of one batch."""
         if first not in self._last:
             pairs = tuple(self._some(first))
             self._last.clear()
@@ -217,7 +215,6 @@ BatchRunner = Callable[[CollectionPlan, Model, Sequence[int]], Batches]
 
 
 def run_serial(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-    """Ask the given model, one batch after the other."""
     return (questions.ask(first, model) for first in batches)
 
 
@@ -394,7 +391,6 @@ class _Ahead:
 
 
 def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
-    """Who asks the batches of an audit, in this process."""
     if calls is not None and not isinstance(calls, CallOptions):
         raise UsageError(
             f"calls is {type(calls).__name__}; it must be leakbound.systems.CallOptions, such as "
@@ -429,7 +425,6 @@ class SystemRunner:
         self.mechanism = mechanism.called(calls)
 
     def __call__(self, questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-        """Ask batches."""
         asked = replace(questions, mechanism=self.mechanism)
         together = max(1, self.mechanism.at_once // questions.size)
         for start in range(0, len(batches), together):

@@ -88,7 +88,6 @@ class ContextUse:
 
     @property
     def read(self) -> str:
-        """What was read of the replies."""
         return "the replies" if self.whole else "the replies, of whose words few are stored,"
 
     @property
@@ -256,7 +255,6 @@ def largest_seen(
     design: TrialDesign, estimator: Estimator, pairs: int, check: ControlCheck, batch: StoredBatch,
     told: Separations, name: str = ANSWER,
 ) -> Bounds:  # fmt: skip
-    """The largest bounds that so many pairs can certify."""
     perfect = estimator.largest_certifiable(design, pairs)
     shown = told[name].shown if name in told else None
     reads = design.replies and "replies" in estimator.reads
@@ -277,7 +275,6 @@ def channel_results(
     batch: StoredBatch, tested: int, attack: Attack, against: Sequence[Obstacle],
     told: Separations,
 ) -> tuple[ChannelResult, ...]:  # fmt: skip
-    """What is said of each channel."""
     own, estimator = channel_design(design), EProcess()
     found = []
     for name, part in seen.parts.items():
@@ -306,8 +303,6 @@ def channel_results(
 
 @dataclass(frozen=True, slots=True)
 class ChannelResult:
-    """What one channel of a system shows."""
-
     name: str
     verdict: Verdict
     reason: Reason | None

@@ -42,7 +42,6 @@ def obstacles(
 
 
 def state_sentence(state: StateCheck | None) -> str | None:
-    """The finding of the state check."""
     if state is None or state.found is None:
         return None
     found, sure = state.found, ""  # what was counted has no p-value

@@ -26,8 +26,6 @@ GUARANTEED = "the guarantee, which implies the claim"
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What an audit says of its claim."""
-
     verdict: Verdict
     reason: Reason | None
     sentences: tuple[str, ...]
@@ -129,7 +127,6 @@ def _exactly_above(design: TrialDesign, exact: Estimate | None) -> list[str]:
 
 
 def score_reading(estimates: Iterable[Estimate]) -> BoundReading:
-    """The score of single outputs as a reading."""
     by_method = {estimate.method: estimate.counts for estimate in estimates}
     if counts := by_method.get("one_run"):
         return BoundReading("score", "", counts["correct"], counts["guesses"])

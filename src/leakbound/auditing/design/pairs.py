@@ -59,7 +59,6 @@ class Pair:
 
     @property
     def in_order(self) -> tuple[Job, Job]:
-        """Both queries in the order in which they are asked."""
         return (self.nonmember, self.member) if self.out_first else (self.member, self.nonmember)
 
     @property
@@ -84,7 +83,6 @@ class Copies:
     parts: tuple[tuple[int, ...], ...] = ()
 
     def places(self, position: int, rng: np.random.Generator) -> list[int]:
-        """Where the copies of one pair stand."""
         if not self.count:
             return []
         others = [part for part in self.parts if position not in part]
@@ -93,7 +91,6 @@ class Copies:
 
 
 def relation_of(insertion: str) -> Relation:
-    """How the two contexts of a pair differ."""
     return "add_remove" if insertion == "add" else "replace_one"
 
 

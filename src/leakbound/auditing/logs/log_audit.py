@@ -34,13 +34,11 @@ USUAL = ("output", "answer", "response", "completion", "reply", "text")
 
 
 def load_texts(file: Path, fields: Sequence[str] = ()) -> list[tuple[str, ...]]:
-    """The texts of each row."""
     rows = source_rows(str(file))
     return [tuple(_texts_of(row, fields or tuple(row.fields))) for row in rows]
 
 
 def load_outputs(file: Path, field: str | None = None) -> list[str]:
-    """The outputs of an application."""
     rows = source_rows(str(file))
     name = field or _output_field(str(file), rows[0])
     return ["\n".join(map(_unescape, _texts_of(row, (name,)))) for row in rows]

@@ -122,7 +122,6 @@ def check_controls(
     scores: PairedScores | None, exempt: bool, replies: Sequence[ReplyPair] = (),
     two_sided: bool = False,
 ) -> ControlCheck:  # fmt: skip
-    """Compare the scores of the control pairs."""
     if scores is None or not len(scores):
         return ControlCheck(0, None, exempt)
     p_value = rank_test(scores.member.tolist(), scores.nonmember.tolist(), two_sided)
@@ -229,7 +228,6 @@ def _channel_scores(batch: StoredBatch, name: str) -> PairedScores:
 def check_channels(
     batch: StoredBatch, answers: PairedScores, names: Sequence[str]
 ) -> dict[str, ControlCheck]:
-    """What the control pairs show in each channel."""
     found = {}
     for name in names:
         both = [[channel_of(one, name) for one in row.both] for _, row in batch]

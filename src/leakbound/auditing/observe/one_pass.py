@@ -78,7 +78,6 @@ class Tally:
         self._simulated: list[PairedScores] = []
 
     def add(self, rows: list[EvidenceRow]) -> None:
-        """Count the answers of some pairs."""
         for of, aggregate in (found for row in rows for found in enumerate(row.both)):
             if isinstance(aggregate, Votes):
                 self.unreadable[of] += aggregate.counts[-1]
@@ -93,14 +92,12 @@ class Tally:
                 self.alike = self.alike and len(aggregate.choices) <= 1
 
     def keep(self, simulated: PairedScores) -> None:
-        """Keep the scores of simulated outputs, for the curves."""
         self._simulated.append(simulated)
         for scores in (simulated.member, simulated.nonmember):
             self.low = min(self.low, float(scores.min()))
             self.high = max(self.high, float(scores.max()))
 
     def simulated(self) -> PairedScores:
-        """All scores of simulated outputs."""
         member = np.concatenate([scores.member for scores in self._simulated])
         nonmember = np.concatenate([scores.nonmember for scores in self._simulated])
         return PairedScores(member, nonmember)
@@ -221,7 +218,6 @@ class OnePass:
         return found if late or not lacks else replace(found, late=1.0)
 
     def control_batch(self) -> StoredBatch:
-        """The full control pairs with their aggregates."""
         return self._control_pairs()[self.prepared.controls.single :]
 
     def _single_batch(self) -> StoredBatch:
@@ -252,7 +248,6 @@ class OnePass:
         return check_controls(scores, self.prepared.ignores_context, replies, self._two_sided)
 
     def channel_controls(self) -> dict[str, ControlCheck]:
-        """What the stored control pairs show in each channel."""
         if not (batch := self.control_batch()):
             return {}
         late = [self._by_channel(batch) for batch in self._late_controls()]
@@ -319,17 +314,14 @@ class OnePass:
         return tuple(one for one in wanted if len(stored(one.place, len(one))) < len(one))
 
     def state(self) -> StateCheck | None:
-        """What the state check shows."""
         if self.prepared.mechanism.needs:
             return None
         return self.releaser.state.check(self.tally.quotes["other"])
 
     def profile(self) -> Profile | None:
-        """The exact privacy profile of the pairs."""
         return self._profile.profile() if self._profile is not None else None
 
     def estimates(self) -> dict[Estimator, tuple[Estimate, ...]]:
-        """What every estimator says of the pairs so far."""
         planned = self.design.pairs
         whole = self.seen == planned and not self.prior.other_sizes(planned)
         found = {one: observer.bounds() for one, observer in self.observers.items()}

@@ -21,7 +21,6 @@ IN_ORDER = (
 
 
 def mu_bound(bounds: Sequence[Estimate]) -> Estimate | None:
-    """The estimate of mu among the bounds of one estimator."""
     return next((bound for bound in bounds if bound.mu is not None), None)
 
 
@@ -124,7 +123,6 @@ def _above_stated(design: TrialDesign, bound: Estimate) -> list[str]:
 def above_guessing(
     epsilon: float, method: str, error: float, found: str = "the attack tells the contexts apart"
 ) -> str:
-    """That random guessing is rejected."""
     return (
         f"{found}, as random guessing does not: epsilon is at least {beside(epsilon, 0.0, 3)[0]} "
         f"({method}), and not 0. A system whose answers tell nothing shows this, on either side, "

@@ -28,8 +28,6 @@ FEW, SHARE = 3, 0.01
 
 @dataclass(frozen=True, slots=True)
 class StateTest:
-    """One test of one way to depend on earlier queries."""
-
     name: str
     p_value: float
 
@@ -77,7 +75,6 @@ class StateTally:
     def add(
         self, pair: Pair, member: float, nonmember: float, again: float | None, same: bool | None
     ) -> None:
-        """Take in a pair."""
         neutral = len(pair.repeat) - 1 if pair.repeat else None
         self.seen.append(_Seen(pair.out_first, member, nonmember, again, same, neutral))
 
@@ -155,7 +152,6 @@ class _ServedOutputs:
     def pair(
         self, pair: Pair, row: EvidenceRow, laws: DistributionPair = (None, None)
     ) -> tuple[list[Outputs], list[Outputs]]:
-        """The outputs that the trials of a pair see."""
         found: list[list[Outputs]] = [[], []]
         for of in (1, 0) if pair.out_first else (0, 1):
             for k in range(self._answers):
@@ -239,7 +235,6 @@ class Releaser:
         self.served = _ServedOutputs(mechanism, seed, answers, served and "chances" in reads)
 
     def observe(self, batch: StoredBatch) -> Observations | None:
-        """Release the next pairs."""
         self._held += batch
         if len(self._held) < self._pilot:
             return None
@@ -356,7 +351,6 @@ class Releaser:
         return PairedScores(*found)
 
     def _again_score(self, pair: Pair, row: EvidenceRow) -> float | None:
-        """Score of one output of a repeated query."""
         if row.again is None:
             return None
         rng = generator(self._seed, "state", pair.index, 1)
@@ -372,7 +366,6 @@ def trials(
     task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair],
     evidence: Iterable[EvidenceRow], seed: int,
 ) -> PairedScores:  # fmt: skip
-    """One trial of each context."""
     reads: frozenset[Reads] = frozenset({"trials"})
     released = Releaser(task, mechanism, score, seed, pilot=0, draws=1, answers=1, reads=reads)
     return released._trials([*zip(pairs, evidence, strict=True)], None)[0]
@@ -406,7 +399,6 @@ def _counts(aggregate: Aggregate) -> tuple[int, ...]:
 
 
 def _text(outputs: Outputs, answers: tuple[str, ...]) -> str:
-    """What the last output says."""
     if outputs.choices:
         return output_texts(outputs)[-1]
     at = int(outputs.answers[-1])

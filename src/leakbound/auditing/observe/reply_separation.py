@@ -261,7 +261,6 @@ def _certainly_small(one: Floats, other: Floats, level: float, least: LeastChang
 def change_between(
     scores: PairedScores, replies: Shown, least: LeastChange, level: float
 ) -> ChangeTest:
-    """The test of pairs whose scores and replies are given."""
     measured = _Measured()
     measured.add_scores_of(scores)
     measured.add(tuple(map(_featured, replies)))

@@ -67,7 +67,6 @@ class _OneRunDesign:
 
     @property
     def every(self) -> tuple[PlantedCanary, ...]:
-        """Controls and canaries in the order of their numbers."""
         return (*self.controls, *self.canaries)
 
     @property
@@ -88,11 +87,9 @@ class _OneRunDesign:
                 yield FILLER
 
     def jobs(self, first: int, size: int) -> list[Job]:
-        """The queries of a batch."""
         return [Job((), one.asked.query) for one in self.batch(first, size)]
 
     def batch(self, first: int, size: int) -> tuple[PlantedCanary, ...]:
-        """The canaries of a batch."""
         if first < 0:
             at = first + len(self.controls)
             early = len(self.controls) - self.late
@@ -100,7 +97,6 @@ class _OneRunDesign:
         return self.canaries[first : first + size]
 
     def calls(self, index: int) -> int:
-        """Questions about a canary."""
         (one,) = self.batch(index, 1)
         return one.asked.query.calls
 
@@ -114,7 +110,6 @@ def design_one_run(
     rows: Context, task: Task, attack: Attack, canaries: int, controls: int,
     documents: int | None, seed: int,
 ) -> _OneRunDesign:  # fmt: skip
-    """Draw held-out rows, canaries and coins."""
     held_out = canaries + 2 * controls
     _require_rows(len(rows), held_out, documents)
     order = generator(seed, "design").permutation(len(rows))
@@ -196,7 +191,6 @@ class PreparedOneRun:
     evidence: str  # names what is asked; empty where nobody knows what the system is
 
     def claim(self, builds: int = 1) -> Claim:
-        """What is claimed of the whole run."""
         decision = self.spec.decision
         times = self.answers if decision.claim_for == "answer" else builds
         epsilon, delta = decision.each
@@ -204,7 +198,6 @@ class PreparedOneRun:
         return Claim(times * epsilon, delta, relation_of(self.spec.attack.insertion))
 
     def folder(self, out: Path) -> Path:
-        """Where the run is, or will be."""
         return run_folder(out, self.name, self.data)
 
 
@@ -263,7 +256,6 @@ def prepare_one_run(
 
 
 def _warnings(design: _OneRunDesign) -> tuple[str, ...]:
-    """What should be known of the canaries before any is planted."""
     documents = {row.input for row in design.documents}
     # they are there whatever their coins say
     known = sum(one.record.input in documents for one in design.canaries)
@@ -277,7 +269,6 @@ def _warnings(design: _OneRunDesign) -> tuple[str, ...]:
 
 
 def _require_meaning(spec: AuditSpec, given: Handed) -> None:
-    """Refuse what would be ignored."""
     default, flat = AuditSpec().flat(), spec.flat()
     unused: Sequence[str] = [key for key in UNUSED if flat[key] != default[key]]
     if given.estimator is not None:
@@ -376,7 +367,6 @@ def _claim_with(prepared: PreparedOneRun, canaries: int) -> tuple[float, float]:
 
 
 def _test(prepared: PreparedOneRun, claim: Claim) -> str:
-    """The claim in words."""
     if prepared.spec.decision.claim is not None:
         return GUESSING
     if prepared.spec.decision.claim_for == "run":

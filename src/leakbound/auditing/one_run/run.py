@@ -91,7 +91,6 @@ def conclude_one_run(
 
 
 def _name_of(prepared: PreparedOneRun, claim: Claim) -> str:
-    """The claim in words."""
     decision = prepared.spec.decision
     if decision.claim is not None:
         return "epsilon 0, which is random guessing"
@@ -303,7 +302,6 @@ def _outputs(prepared: PreparedOneRun, row: EvidenceRow) -> Outputs:
 
 
 def build_of(row: EvidenceRow) -> int:
-    """Which build of the store answered."""
     return int(_marks(row)[1])
 
 

@@ -56,11 +56,9 @@ class Handed:
     estimator: Estimator | None = None
 
     def including(self, name: str, thing: object) -> Handed:
-        """The same with one object more."""
         return replace(self, **cast("dict[str, Any]", {name: thing}))
 
     def names(self) -> tuple[str, ...]:
-        """Which of them were handed over."""
         return tuple(f.name for f in fields(self) if getattr(self, f.name) is not None)
 
 
@@ -164,7 +162,6 @@ def open_models(
 
 
 def build_estimator(spec: AuditSpec, handed: Handed) -> Estimator:
-    """The estimator that decides."""
     return handed.estimator or cast(Estimator, _component(spec.decision.estimator, ESTIMATORS))
 
 
@@ -234,7 +231,6 @@ def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
 
 
 def estimator_of(estimator: Estimator, channels: tuple[str, ...], controls: int) -> Estimator:
-    """The estimator of an audit by channel."""
     if not channels:
         return estimator
     found = estimator.by_channel()
@@ -255,7 +251,6 @@ STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system 
 
 
 def repeat_share(share: float | None, mechanism: Mechanism) -> float:
-    """Share of the pairs whose first query is asked again."""
     if mechanism.needs:
         if share:
             raise UsageError(

@@ -25,7 +25,6 @@ DIGITS = 16
 
 
 def settings_without_places(spec: AuditSpec) -> Settings:
-    """The keys of a spec, without where the data lie."""
     return {key: value for key, value in spec.flat().items() if key not in PLACES}
 
 

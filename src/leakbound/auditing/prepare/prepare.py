@@ -131,7 +131,6 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
 
 
 def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
-    """What later stages need of an audit, as values."""
     spec, task, mechanism, model = parts.spec, parts.task, parts.mechanism, parts.model
     cost, changes = cost_of(parts), may_change(model) if mechanism.needs else True
     # nobody looked into a system

@@ -59,19 +59,16 @@ class OtherAttack:
 
     @property
     def name(self) -> str:
-        """Query and canary, in words."""
         return attack_name(self.attack) + (f" of {self.words}" if self.words else "")
 
     @property
     def options(self) -> str:
-        """Of an audit with this attack."""
         given = ",".join(f"{name}={value}" for name, value in self.query.options.items())
         query = f"'{self.query.kind}:{given}'" if given else self.query.kind
         return f"--query {query} --canary {self.attack.canary.name}"
 
 
 def attack_name(attack: ScoredAttack) -> str:
-    """Query and canary."""
     return f"{attack.query.name} ({attack.canary.name} canary)"
 
 
@@ -95,7 +92,6 @@ class Prepared(AuditParts):
     evidence: str  # the same where other runs may share the answers; empty: never
 
     def folder(self, out: Path) -> Path:
-        """Where the run is, or will be."""
         return run_folder(out, self.name, self.data)
 
     def close(self) -> None:
@@ -113,7 +109,6 @@ MOST_PILOT = 200  # pairs that fit a score: they are held in memory, and more ch
 
 
 def cost_of(parts: AuditParts) -> Guarantee:
-    """What one answer to the query spends."""
     return parts.mechanism.cost(parts.task, parts.pairs[0].asked.query)
 
 

@@ -38,7 +38,6 @@ GENERATION = infer_task((), "generation")
 
 
 def load_data(design: Design) -> tuple[Context, Task]:
-    """Read the private rows and find their task."""
     _one_source(design)
     rows, task = _load(design)
     return rows, _with_messages(task, design)
@@ -282,7 +281,6 @@ def share_store(
 
 
 def require_system(mechanism: Mechanism, layout: str) -> SystemMechanism:
-    """Refuse what is not a system of a user."""
     application: SystemMechanism | None = mechanism.application
     if application is not None:
         return application

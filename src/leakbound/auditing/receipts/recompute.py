@@ -43,8 +43,6 @@ OF_ROWS = frozenset({"data", "looks"})
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """What a second computation says."""
-
     differ: tuple[str, ...] = ()
     why_not: str = ""
     without_rows: bool = False  # from their labels alone
@@ -158,7 +156,6 @@ def _identity(folder: Path) -> Settings:
 
 
 def _require_same(found: Settings, audited: Settings, but: frozenset[str] = frozenset()) -> None:
-    """Refuse to compute another audit than the one that is stored."""
     for key, what in SAME.items():
         if key not in but and found[key] != audited[key]:
             raise StoreError(what)

@@ -42,8 +42,6 @@ FEWEST = 16  # digits of an anchor: fewer could be met by trying
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What the digests of a run say."""
-
     run: str
     problems: tuple[str, ...]
     finished: bool
@@ -53,7 +51,6 @@ class Verification:
 
 
 def verify_run(folder: Path, anchors: Sequence[str] = ()) -> Verification:
-    """Compute every digest of a run again."""
     finished, stored = not is_unfinished(folder), (folder / TRIALS).is_file()
     if finished and not stored:
         raise StoreError(

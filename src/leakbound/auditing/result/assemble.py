@@ -83,7 +83,6 @@ GatePowers = tuple[tuple[float, float], ...]
 
 
 def assemble(seen: OnePass, found: Assessment) -> AuditResult:
-    """The result of the pairs that a pass has seen."""
     parts = _decide(seen, found), _figures(seen, found), _origin(seen)
     result = AuditResult(**{key: value for part in parts for key, value in part.items()})
     result.know_data(seen.prepared.data)
@@ -91,7 +90,6 @@ def assemble(seen: OnePass, found: Assessment) -> AuditResult:
 
 
 def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
-    """The verdict, and what it rests on."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     unused = found.use is not None and found.conclusion.verdict == "no_violation"
     power, guessing = _powers(seen, found.slow or unused)
@@ -126,7 +124,6 @@ def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
 
 
 def _figures(seen: OnePass, found: Assessment) -> dict[str, Any]:
-    """What is drawn, and the trials that are shown."""
     simulated, first = seen.tally.simulated(), seen.first[0]
     both, rule = (simulated.member, simulated.nonmember), seen.design.rule
     known = (one.process for one in seen.observers.values() if one.process is not None)
@@ -154,7 +151,6 @@ def _figures(seen: OnePass, found: Assessment) -> dict[str, Any]:
 
 
 def _origin(seen: OnePass) -> dict[str, Any]:
-    """Which audit it is of."""
     prepared, spec, model = seen.prepared, seen.prepared.spec, seen.prepared.model
     labels = () if prepared.inferred else prepared.task.labels  # those that rows told stay unshown
     computed = computation_of(model, prepared.task.prompt((), Query("")), labels)
@@ -191,7 +187,6 @@ def _threshold(design: TrialDesign) -> ThresholdKind:
 
 
 def _findings(seen: OnePass, found: Assessment) -> Iterator[Finding]:
-    """What was found beside the verdict."""
     prepared = seen.prepared
     for warning in prepared.warnings:
         yield Finding("unsupported_claim", warning)
@@ -279,7 +274,6 @@ ANSWERED = 0.5  # share of the partitions with the second text that have to say 
 
 
 def worst_case_sentence(copies: Copies) -> str:
-    """What a reader should know of contexts with copies."""
     return (
         "these are worst-case contexts, not typical ones: the canary's text also stands in "
         f"{copies.count} of the {len(copies.parts) - 1} other partitions of both contexts, so "

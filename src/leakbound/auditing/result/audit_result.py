@@ -412,7 +412,6 @@ def _least(power: Power) -> float:
 
 
 def attack_names(attack: ScoredAttack, mechanism: str) -> dict[str, str]:
-    """What was attacked, and by what."""
     return {
         "mechanism": mechanism, "canary": attack.canary.name, "query": attack.query.name,
         "score": attack.score.name, "access": attack.access, "insertion": attack.insertion,

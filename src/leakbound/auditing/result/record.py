@@ -40,7 +40,6 @@ class GuaranteeData(Frozen):
 
     @classmethod
     def of(cls, guarantee: Guarantee, delta: float) -> GuaranteeData:
-        """The data of a guarantee."""
         mu = guarantee.mu if isinstance(guarantee, Gaussian) else None
         return cls(text=guarantee.describe(), epsilon=guarantee.epsilon(delta), mu=mu)
 
@@ -104,7 +103,6 @@ class EValuePath(Frozen):
 
 
 def curves_of(member: Floats, nonmember: Floats) -> Curves:
-    """What the figures show of simulated outputs."""
     fpr, tpr, _ = roc(member, nonmember)
     keep = np.unique(np.linspace(0, len(fpr) - 1, POINTS).astype(int))
     edges = _edges(member, nonmember)
@@ -130,7 +128,6 @@ def _edges(member: Floats, nonmember: Floats) -> Floats:
 
 
 def path_of(process: AnytimeTest) -> EValuePath:
-    """The path of an e-value."""
     path = process.log_e_values
     last = max(len(path) - 1, 0)
     keep = np.unique(np.linspace(0, last, POINTS).astype(int))[: len(path)]

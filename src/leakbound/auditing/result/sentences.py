@@ -42,7 +42,6 @@ class Subject:
 
 
 def subject_of(result: AuditRecord) -> Subject:
-    """Who was asked in an audit, and what was claimed."""
     model, claim, each = result.provenance["model"], result.claim, result.spec["epsilon"]
     return Subject(
         system=system_name(result),
@@ -60,7 +59,6 @@ def system_name(result: AuditRecord) -> str:
 
 
 def full_name(name: str, options: Mapping[str, object]) -> str:
-    """A system by its name and options."""
     if name not in MECHANISMS or MECHANISMS[name] not in TOLD_APART:
         return name
     kind = MECHANISMS[name]
@@ -77,7 +75,6 @@ def first_line(heading: str, subjects: Sequence[Subject]) -> str:
 
 
 def systems_words(subjects: Sequence[Subject]) -> str:
-    """Systems and their models."""
     systems = list(dict.fromkeys(one.system for one in subjects))
     names = ", ".join(systems) if len(systems) <= NAMED else f"{len(systems)} systems"
     own = " model" if any(one.model is None for one in subjects) else ""
@@ -85,14 +82,12 @@ def systems_words(subjects: Sequence[Subject]) -> str:
 
 
 def models_of(subjects: Sequence[Subject]) -> str:
-    """The models that systems ask."""
     named = model_names(one.model for one in subjects if one.model is not None)
     own = [OWN] * any(one.model is None for one in subjects)
     return ", ".join([named] * bool(named) + own)
 
 
 def claim_words(subjects: Sequence[Subject]) -> str:
-    """What is claimed, and where the claims come from."""
     alike: dict[tuple[float, str], set[float]] = {}
     for one in subjects:
         if one.epsilon is not None:
@@ -119,7 +114,6 @@ def values_words(values: Sequence[float]) -> str:
 
 
 def verdict_words(result: AuditRecord) -> str:
-    """The verdict as a heading."""
     reason = "" if result.reason is None else f" ({result.reason})"
     return result.verdict.replace("_", " ").upper() + reason
 
@@ -173,7 +167,6 @@ def odds_sentence(result: AuditRecord) -> str:
 
 
 def _what_shows(result: AuditRecord) -> str:
-    """What the bound is about."""
     if "builds" in result.counts:
         return f"the {result.counts['answers']} answers of this run together"
     if result.channels:
@@ -209,7 +202,6 @@ class _AttackClass:
 
 
 def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
-    """The classes of attack that leakbound knows."""
     attack, spec = result.attack, result.spec
     more = attack["access"] != "black_box"
     others = result.use
@@ -251,7 +243,6 @@ def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
 
 
 def attacks_sentence(result: AuditRecord) -> str:
-    """The classes of attack in short."""
     found = attack_classes(result)
     tried = ", ".join(one.short for one in found if one.tried)
     untried = ", ".join(one.short for one in found if not one.tried)

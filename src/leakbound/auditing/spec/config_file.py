@@ -68,7 +68,6 @@ def load_endpoint(path: Path) -> Settings:
 
 
 def _problem(error: yaml.YAMLError) -> str:
-    """What is wrong, and where."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return str(error).splitlines()[0]
     what = "a second document begins there" if error.context == SECOND else error.problem

@@ -30,8 +30,6 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """What was committed to."""
-
     settings: Settings
     system: str
     model: str
@@ -41,7 +39,6 @@ class Commitment:
 
     @property
     def text(self) -> str:
-        """Stable JSON."""
         found = {"schema_version": SCHEMA} | {
             "settings": self.settings, "system": self.system, "model": self.model,
             "data": self.data, "version": self.version, "earlier": self.earlier,
@@ -83,7 +80,6 @@ def commit(folder: Path, manifest: Settings) -> Commitment:
 
 
 def load_commitment(folder: Path) -> Commitment | None:
-    """The commitment in a run folder."""
     path = folder / COMMITMENT
     if not path.is_file():
         return None

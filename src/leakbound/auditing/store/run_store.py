@@ -81,7 +81,6 @@ def require_intact(folder: Path, pairs: int, head: str, record: bytes) -> None:
 
 
 def results_of(folder: Path) -> dict[str, int]:
-    """Results that were computed from the evidence of a run."""
     if not (folder / TRIALS).is_file():
         return {}
     with open_trials(folder) as db:
@@ -296,7 +295,6 @@ class RunStore:
     """One run on disk. Killing the process at any moment loses at most the batch in flight."""
 
     def __init__(self, folder: Path, identity: Settings) -> None:
-        """Open a run folder, or make it."""
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -352,7 +350,6 @@ class RunStore:
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
-        """One transaction."""
         with (
             no_sqlite_errors(self.folder),
             closing(sqlite3.connect(self.folder / TRIALS, timeout=30)) as db,
@@ -414,7 +411,6 @@ class RunStore:
         self._copy(other.folder, ALL)
 
     def note_looks(self, looks: Mapping[str, int]) -> None:
-        """Record results that were computed from this evidence."""
         with self._database() as db:
             db.execute("BEGIN IMMEDIATE")
             chain.note_looks(db, looks)
@@ -425,12 +421,10 @@ class RunStore:
             return chain.head_of(db, pairs)
 
     def belongs_to(self, number: int, total: int) -> None:
-        """Record that the folder holds a shard."""
         with self._database() as db:
             db.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", (number, total))
 
     def shards(self) -> list[tuple[int, int]]:
-        """(number, total) of every shard that was collected here."""
         with self._database() as db:
             return [
                 (n, total)
@@ -494,7 +488,6 @@ class RunStore:
             return db.execute(NEXT, (start, stop, most)).fetchall()
 
     def calls(self, stop: int = ALL) -> int:
-        """Count the model calls of the stored batches."""
         with self._database() as db:
             found = db.execute(
                 "SELECT COALESCE(SUM(calls), 0) FROM batches "
@@ -521,7 +514,6 @@ class RunStore:
         return file
 
     def write(self, name: str, text: str) -> Path:
-        """Write a file of the run, whole or not at all."""
         path = self.folder / name
         write_private(path, text)
         return path

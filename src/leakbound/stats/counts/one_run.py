@@ -203,7 +203,6 @@ class Ranked:
 
     @classmethod
     def named(cls, text: object) -> Self | None:
-        """The rule that a setting names."""
         name, _, fraction = str(text).partition(":")
         if name != "rank":
             return None

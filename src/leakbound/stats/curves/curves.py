@@ -17,7 +17,6 @@ LEVELS = 400  # thresholds tried for a pair: the best one is within 0.3 points o
 
 
 def clean_scores(name: str, scores: npt.ArrayLike) -> Floats:
-    """Check scores and flatten them."""
     array = floats(name, scores, kinds="biuf").flatten()
     if array.size == 0:
         raise UsageError(f"{name} holds no scores; it needs at least one.")
