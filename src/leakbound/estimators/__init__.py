@@ -38,9 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 ESTIMATORS: Catalogue[Estimator] = Catalogue(
-    "the estimator",
-    "leakbound.estimators",
-    (EProcess, ClopperPearson, Unconditional, FixedPairs),
+    "the estimator", "leakbound.estimators", (EProcess, ClopperPearson, Unconditional, FixedPairs)
 )
 REPORTED: tuple[Estimator, ...] = (
     EProcess(), ClopperPearson(), AccuracyBound(), JointBeta(), AccuracyLogOdds(), Exact(),

@@ -13,11 +13,7 @@ from leakbound import stats
 from leakbound.errors import UsageError
 from leakbound.estimators.base import Claim, Observations, PairedScores, TrialDesign
 from leakbound.estimators.e_process import EProcess
-from leakbound.estimators.error_counts import (
-    STATISTICS,
-    by_accuracy,
-    by_log_odds,
-)
+from leakbound.estimators.error_counts import STATISTICS, by_accuracy, by_log_odds
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Fixed, Split
 from leakbound.stats.arrays import Floats
 from leakbound.stats.counts.one_run import Ranked

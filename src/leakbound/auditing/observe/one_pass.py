@@ -14,11 +14,7 @@ import numpy as np
 
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.design.pairs import LATE, OtherPairs, Pair
-from leakbound.auditing.observe.context_digest import (
-    ContextDigest,
-    context_digest,
-    readings_apart,
-)
+from leakbound.auditing.observe.context_digest import ContextDigest, context_digest, readings_apart
 from leakbound.auditing.observe.controls import (
     ControlCheck,
     StoredBatch,

@@ -53,12 +53,7 @@ from leakbound.models.content import readable, without
 from leakbound.privacy import NonPrivate
 from leakbound.stats import Estimate, Fixed, Power, beside, cut, one_run, rank_test
 from leakbound.stats.counts.one_run import Ranked
-from leakbound.systems import (
-    OneSession,
-    SystemMechanism,
-    fill_store,
-    require_store,
-)
+from leakbound.systems import OneSession, SystemMechanism, fill_store, require_store
 from leakbound.tasks import Aggregate, Outputs, Vector
 
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
@@ -75,8 +70,7 @@ def conclude_one_run(
         return Conclusion("violation", None, found)
     shown = above_zero((bound,))
     against = without_blindness(
-        shown,
-        (*_blind(prepared, controls, unreadable, shown), *_few(prepared, claim, largest)),
+        shown, (*_blind(prepared, controls, unreadable, shown), *_few(prepared, claim, largest))
     )
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))

@@ -11,15 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 from leakbound._catalogue import Catalogue, Component
-from leakbound.attacks import (
-    CANARIES,
-    QUERIES,
-    SCORES,
-    AuditQuery,
-    Canary,
-    Score,
-    ScoredAttack,
-)
+from leakbound.attacks import CANARIES, QUERIES, SCORES, AuditQuery, Canary, Score, ScoredAttack
 from leakbound.auditing.spec.audit_spec import COMPONENTS, AuditSpec
 from leakbound.auditing.spec.groups import AttackSpec, SystemSpec
 from leakbound.auditing.store.folder import Settings

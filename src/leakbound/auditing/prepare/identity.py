@@ -67,11 +67,7 @@ def same_trials_key(parts: AuditParts) -> str:
     """
     first = parts.pairs[0]
     asked = (*first.member.context, *first.nonmember.context, Example(first.asked.query.text, ""))
-    drawn = {
-        "data": parts.data,
-        "seed": parts.spec.design.seed,
-        "first_pair": fingerprint(asked),
-    }
+    drawn = {"data": parts.data, "seed": parts.spec.design.seed, "first_pair": fingerprint(asked)}
     return run_id("looks", drawn | _who(parts))
 
 
