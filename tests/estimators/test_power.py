@@ -18,7 +18,7 @@ from scipy.stats import binom
 
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.plan import plan
-from leakbound.auditing.receipts.verify import load_result
+from leakbound.auditing.receipts import load_result
 from leakbound.cli.verbs.audit.plan import described
 from leakbound.errors import UsageError
 from leakbound.estimators import (

@@ -22,7 +22,7 @@ from leakbound.attribution import (
 from leakbound.auditing import AuditResult, Claim, load_result
 from leakbound.auditing.collect.collect import runner_of
 from leakbound.auditing.prepare.build import Handed, open_models
-from leakbound.auditing.receipts.verify import Verification, verify_run
+from leakbound.auditing.receipts import Verification, verify_run
 from leakbound.auditing.spec.audit_spec import COMPONENTS, flat_keys
 from leakbound.errors import UsageError, findable
 from leakbound.gating.compare import Comparison, compare_results

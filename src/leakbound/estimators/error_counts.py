@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from leakbound import stats
 from leakbound.errors import UsageError
 from leakbound.estimators.base import (
     ACCURACIES,
@@ -24,22 +25,7 @@ from leakbound.estimators.base import (
     say_two_sided,
 )
 from leakbound.estimators.witness import WitnessEvidence
-from leakbound.stats import (
-    BestOnSameData,
-    Bonferroni,
-    Estimate,
-    Fixed,
-    Kind,
-    Power,
-    accuracy_bound,
-    accuracy_log_odds,
-    best_threshold,
-    bonferroni,
-    clopper_pearson,
-    clopper_pearson_power,
-    gdp,
-    joint_beta,
-)
+from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Fixed, Kind, Power
 from leakbound.stats.counts.unconditional import (
     unconditional,
     unconditional_mu,
@@ -72,13 +58,13 @@ class Statistic(NamedTuple):
 def by_accuracy(
     tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str
 ) -> Estimate:
-    return accuracy_bound(tp + tn, tp + fn + fp + tn, delta, confidence, threshold)
+    return stats.accuracy_bound(tp + tn, tp + fn + fp + tn, delta, confidence, threshold)
 
 
 def by_log_odds(
     tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str
 ) -> Estimate:
-    return accuracy_log_odds(tp + tn, tp + fn + fp + tn, delta, threshold)
+    return stats.accuracy_log_odds(tp + tn, tp + fn + fp + tn, delta, threshold)
 
 
 @dataclass(frozen=True)
@@ -158,7 +144,9 @@ class ClopperPearson(CountEstimator):
     """
 
     name: ClassVar[str] = "clopper_pearson"
-    statistic: ClassVar[Statistic] = Statistic(clopper_pearson, gdp, clopper_pearson_power)
+    statistic: ClassVar[Statistic] = Statistic(
+        stats.clopper_pearson, stats.gdp, stats.clopper_pearson_power
+    )
 
 
 class Unconditional(CountEstimator):
@@ -193,7 +181,7 @@ class JointBeta(CountEstimator):
 
     name: ClassVar[str] = "joint_beta"
     kind: ClassVar[Kind] = "credible"
-    statistic: ClassVar[Statistic] = Statistic(joint_beta)
+    statistic: ClassVar[Statistic] = Statistic(stats.joint_beta)
 
 
 class AccuracyLogOdds(CountEstimator):
@@ -241,7 +229,7 @@ class TrialLog:
         formulas, stated = self.statistic.formulas, (claim.delta, self.design.confidence)
         if isinstance(rule, Bonferroni):
             given = (tested.member, tested.nonmember, rule.values or self.design.levels, *stated)
-            return tuple(bonferroni(formula, *given) for formula in formulas)
+            return tuple(stats.bonferroni(formula, *given) for formula in formulas)
         if isinstance(rule, Fixed):
             tau, threshold = rule.value, str(rule)
         else:
@@ -251,7 +239,7 @@ class TrialLog:
             choosing = trials if best else _join(self._simulated).part(chosen)
             if not len(choosing):
                 return ()
-            tau = best_threshold(choosing.member, choosing.nonmember)
+            tau = stats.best_threshold(choosing.member, choosing.nonmember)
             threshold = f"{rule} (tau = {tau:g})"
         cells = error_cells(tested.member, tested.nonmember, tau)
         return tuple(f(*cells, *stated, threshold) for f in formulas) if len(tested) else ()

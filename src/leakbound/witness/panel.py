@@ -184,13 +184,9 @@ def _thresholds(numbers: Floats, names: Sequence[str]) -> tuple[Ints, Floats, Fl
         if cut.size:
             which.append(np.full(cut.size, j))
             cuts.append(cut)
-            priors.append(_base(name) * clear / clear.sum() * clear.max())
+            kind = {"component": COMPONENT, "score": SCORE}.get(name.partition(":")[0], DENSE)
+            priors.append(PRIORS.get(name, kind) * clear / clear.sum() * clear.max())
     return np.concatenate(which), np.concatenate(cuts), np.concatenate(priors)
-
-
-def _base(name: str) -> float:
-    kinds = {"component": COMPONENT, "score": SCORE}
-    return PRIORS.get(name, kinds.get(name.partition(":")[0], DENSE))
 
 
 def _cuts(values: Floats) -> tuple[Floats, Floats]:

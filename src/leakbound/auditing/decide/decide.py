@@ -343,8 +343,9 @@ def decide(seen: OnePass) -> Assessment:
     found[estimator] = bounds = as_tested(design, estimator, _with_reading(estimator, found))
     tested = estimator.tested_pairs(design, seen.seen)
     controls, state, noise = seen.controls(), seen.state(), seen.releaser.served.noise_fit()
-    largest, exact = largest_of(seen, controls, told, bounds), _exact(found)
-    alone, shown = separates_alone(told), [one for each in found.values() for one in each]
+    largest, alone = largest_of(seen, controls, told, bounds), separates_alone(told)
+    shown = [one for each in found.values() for one in each]
+    exact = next((e for e in shown if e.method == "exact" and e.kind == "lower_bound"), None)
     above = above_zero((*bounds, *shown))
     lost = (*controls_lost(controls),)
     lasting = (
@@ -383,11 +384,6 @@ def decide(seen: OnePass) -> Assessment:
     )  # fmt: skip
 
 
-def _exact(found: Found) -> Estimate | None:
-    every = (one for each in found.values() for one in each)
-    return next((e for e in every if e.method == "exact" and e.kind == "lower_bound"), None)
-
-
 def _with_reading(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
     """The bounds that decide, with the counts of what they were read from."""
     bounds, scores = found[estimator], score_reading(one for each in found.values() for one in each)
@@ -409,6 +405,6 @@ def _channels(
     observer = cast(ChannelEValues, seen.observers[estimator])
     attack = seen.prepared.attack
     # the answers that could not be read are a matter of the whole verdict
-    against = tuple(one for one in obstacles(attack, Tally(), SEEN, state))
+    against = obstacles(attack, Tally(), SEEN, state)
     checks, batch = seen.channel_controls(), seen.control_batch()
     return channel_results(seen.design, observer, checks, batch, tested, attack, against, told)

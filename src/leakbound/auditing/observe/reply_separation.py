@@ -95,7 +95,8 @@ class ReplySeparation:
 
     def _of_channel(self, name: str, part: Observations) -> Observations:
         seen = self._seen.setdefault(name, _Measured())
-        seen.add_scores(part)
+        if part.trial_scores is not None:
+            seen.add_scores(part.trial_scores)
         if not part.reply_pairs:
             return part
         pairs = tuple(map(_featured, part.reply_pairs))
@@ -110,7 +111,7 @@ class ReplySeparation:
         if abs(seen.change()) < CHANGE:
             return 1.0, 1.0
         every = seen.by_score(self._two_sided)
-        return every, max(every, seen.late_by_score(self._two_sided))
+        return every, max(every, seen.by_score(self._two_sided, late=True))
 
     def changed(self, least: LeastChange, level: float) -> ChangeTest:
         """Is anything of the replies as a whole different where the canary is?"""
@@ -131,21 +132,15 @@ class _Measured:
         self._corpus = Corpus()  # both replies of each pair that has both
         self._kept: list[tuple[ReplyPair, str]] = []  # the first of these pairs
 
-    def add_scores(self, part: Observations) -> None:
-        if part.trial_scores is not None:
-            self.add_scores_of(part.trial_scores)
-
-    def add_scores_of(self, scores: PairedScores) -> None:
+    def add_scores(self, scores: PairedScores) -> None:
         self._scores[0].extend(scores.member.tolist())
         self._scores[1].extend(scores.nonmember.tolist())
 
-    def by_score(self, two_sided: bool, first: int = 0) -> float:
+    def by_score(self, two_sided: bool, late: bool = False) -> float:
+        """Of all pairs, or of the last quarter alone."""
         high, low = self._scores
+        first = len(high) * 3 // 4 if late else 0
         return rank_test(high[first:], low[first:], two_sided)
-
-    def late_by_score(self, two_sided: bool) -> float:
-        """By the last quarter of the pairs alone."""
-        return self.by_score(two_sided, len(self._scores[0]) * 3 // 4)
 
     def change(self) -> float:
         """How much more often a score is higher with the canary than lower, over all pairings."""
@@ -262,7 +257,7 @@ def change_between(
     scores: PairedScores, replies: Shown, least: LeastChange, level: float
 ) -> ChangeTest:
     measured = _Measured()
-    measured.add_scores_of(scores)
+    measured.add_scores(scores)
     measured.add(tuple(map(_featured, replies)))
     return measured.changed(least, level)
 
@@ -281,7 +276,7 @@ def _in_pairs(numbers: Floats, claim: Claim) -> float:
     itself may be inconclusive by chance, and 19 pairs that all differ in one direction are beyond a
     claim of 1.
     """
-    signs = np.sign(_differences(numbers))
+    signs = np.sign(numbers[::2] - numbers[1::2])
     up, down = (signs > 0).sum(axis=0), (signs < 0).sum(axis=0)
     factor = math.exp(min(claim.epsilon, MOST_LOG))
     share = min(1.0, factor**2 / (1 + factor**2) + (1 + factor) * claim.delta)
@@ -289,10 +284,6 @@ def _in_pairs(numbers: Floats, claim: Claim) -> float:
     more = np.flatnonzero(beyond & (up + down > 0))
     found = min((sign_test(signs[:, at].tolist()) for at in more), default=1.0)
     return float(min(1.0, max(1, (up + down > 0).sum()) * found))
-
-
-def _differences(numbers: Floats) -> Floats:
-    return np.asarray(numbers[::2] - numbers[1::2])
 
 
 def _coarse(reply: ReplyFeatures) -> ReplyFeatures:

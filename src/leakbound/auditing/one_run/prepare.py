@@ -111,7 +111,12 @@ def design_one_run(
     documents: int | None, seed: int,
 ) -> _OneRunDesign:  # fmt: skip
     held_out = canaries + 2 * controls
-    _require_rows(len(rows), held_out, documents)
+    needed = held_out + (documents or 0)
+    if len(rows) < needed:
+        raise DataError(
+            f"{held_out} canaries, with those of the controls, and {documents or 0} documents need "
+            f"{needed} rows, and the data has {len(rows)}; use fewer --canaries, or more data."
+        )
     order = generator(seed, "design").permutation(len(rows))
     spares = [rows[i] for i in order[:held_out]]
     rare, common = label_order(rows)
@@ -150,15 +155,6 @@ def _coins(canaries: int, controls: int, seed: int) -> list[bool]:
     halves = (rng.permutation([True, False] * of) for of in (controls - late, late))
     fair = generator(seed, "coin").integers(2, size=canaries)
     return [*(bool(coin) for half in halves for coin in half), *map(bool, fair)]
-
-
-def _require_rows(rows: int, held_out: int, documents: int | None) -> None:
-    needed = held_out + (documents or 0)
-    if rows < needed:
-        raise DataError(
-            f"{held_out} canaries, with those of the controls, and {documents or 0} documents need "
-            f"{needed} rows, and the data has {rows}; use fewer --canaries, or more data."
-        )
 
 
 # change no question and nothing of what is stored; access decides which scores leave a system

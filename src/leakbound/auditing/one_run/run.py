@@ -214,11 +214,15 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
     asked = {"model": prepared.mechanism.name, "model_fingerprint": prepared.mechanism.source}
     canaries = len(tested.scores)
     guessed = _guess(prepared, controls, tested)
-    bound, largest = _bounds(prepared, claim, guessed, canaries)
+    found, largest = (
+        _bound(prepared, claim, canaries, guessed.number, right)
+        for right in (guessed.right, guessed.number)  # and what it would be if all were right
+    )
+    bound = replace(found, reading=score_reading([found]))
     check = _check(prepared, controls).followed_by(_ends(prepared, controls))
     unreadable = _unreadable(prepared, rows)
     conclusion = conclude_one_run(prepared, claim, bound, largest, check, unreadable)
-    found = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
+    powers = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
     return AuditResult(
         name=store.folder.name,
         verdict=conclusion.verdict,
@@ -250,7 +254,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
         threshold=guessed.rule,
         curves=curves_of(*_sides(tested, controls)),
         example_prompt=_example(prepared),
-        power=_round_off([(factor, one) for factor, one in found if one]),
+        power=_round_off([(factor, one) for factor, one in powers if one]),
         guessing_power=_round_off(accuracies_of_run(prepared)),
         warnings=(*prior.several("canaries"), *prepared.warnings),
         handed=prepared.handed,
@@ -308,15 +312,6 @@ def _marks(row: EvidenceRow) -> tuple[float, ...]:
 
 def _round_off(powers: Sequence[tuple[float, Power]]) -> tuple[tuple[float, float], ...]:
     return tuple((of, math.floor(one.safe * 1e6) / 1e6) for of, one in powers)
-
-
-def _bounds(
-    prepared: PreparedOneRun, claim: Claim, guessed: _Guessed, canaries: int
-) -> tuple[Estimate, Estimate]:
-    """Of the whole run, and what it would be if every guess were right."""
-    rights = guessed.right, guessed.number
-    found, most = (_bound(prepared, claim, canaries, guessed.number, one) for one in rights)
-    return replace(found, reading=score_reading([found])), most
 
 
 def _bound(

@@ -202,7 +202,9 @@ def background_copies(audit: AuditParts) -> Copies:
 def _choose(audit: AuditParts, parts: PartitionIndices) -> int:
     """On edge where mu is tested or the noise is not known, else where epsilon is largest."""
     trials, answers = trial_design(audit), audit.task.answers(audit.pairs[0].asked.query)
-    first, sigma = _member_first(audit, answers), _sigma_of(audit, parts, answers)
+    asked, sigma = audit.pairs[0].asked, _sigma_of(audit, parts, answers)
+    no = None if asked.nonmember is None else answers.index(asked.nonmember)
+    first = no is None or answers.index(asked.member) < no
     if sigma is None or _tests_mu(audit, trials):
         return edge_copies(len(parts), first)
     reads = audit.estimator.reads
@@ -213,13 +215,6 @@ def _choose(audit: AuditParts, parts: PartitionIndices) -> int:
         exact="chances" in reads and trials.known is not None,
         member_first=first,
     )
-
-
-def _member_first(audit: AuditParts, answers: tuple[str, ...]) -> bool:
-    asked = audit.pairs[0].asked
-    if asked.nonmember is None:
-        return True
-    return answers.index(asked.member) < answers.index(asked.nonmember)
 
 
 def _sigma_of(audit: AuditParts, parts: PartitionIndices, answers: tuple[str, ...]) -> float | None:

@@ -77,6 +77,11 @@ ONE_BUILD = (
 LOW_FPR = (0.1, 0.01, 0.001)
 WITHHELD = ("withheld_member", "withheld_nonmember")
 FEW = 3  # sampled candidates that may be alike by chance
+THRESHOLDS: dict[type[object], ThresholdKind] = {
+    Split: "split",
+    Bonferroni: "bonferroni",
+    BestOnSameData: "best",
+}
 GatePowers = tuple[tuple[float, float], ...]
 
 
@@ -91,10 +96,7 @@ def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     unused = found.use is not None and found.conclusion.verdict == "no_violation"
     power, guessing = _powers(seen, found.slow or unused)
-    every, conclusion = (
-        tuple(one for each in found.found.values() for one in each),
-        found.conclusion,
-    )
+    conclusion = found.conclusion
     exact = found.exact if conclusion.by_exact else None
     return {
         "verdict": conclusion.verdict,
@@ -103,11 +105,11 @@ def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
         "claim": design.claim,
         "guarantee": GuaranteeData.of(design.guarantee, design.claim.delta),
         "decided_by": _methods(design, found.found[estimator], exact),
-        "estimates": every,
+        "estimates": tuple(one for each in found.found.values() for one in each),
         "largest_certifiable": found.largest,
         "power": power,
         "guessing_power": guessing,
-        "threshold": _threshold(design),
+        "threshold": THRESHOLDS.get(type(design.rule), "fixed"),
         "controls": found.controls,
         "channels": found.channels,
         "state": found.state,
@@ -174,14 +176,6 @@ def _methods(
         return (exact.method,)
     mu = None if design.guarantee_mu is None else mu_bound(bounds)
     return tuple(dict.fromkeys(one.method for one in (bounds[0], mu) if one is not None))
-
-
-def _threshold(design: TrialDesign) -> ThresholdKind:
-    if isinstance(design.rule, Split):
-        return "split"
-    if isinstance(design.rule, Bonferroni):
-        return "bonferroni"
-    return "best" if isinstance(design.rule, BestOnSameData) else "fixed"
 
 
 def _findings(seen: OnePass, found: Assessment) -> Iterator[Finding]:

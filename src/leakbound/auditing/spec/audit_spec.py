@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -324,16 +324,12 @@ def _unknown_key(key: str, group: str = "") -> UsageError:
     plain = inner if dot and outer in GROUPS else key
     near = difflib.get_close_matches(plain, known, n=1)
     where = f" in {group}" if group else ""
-    return UsageError(
-        f"the configuration key {key!r} is not known{where}."
-        + (f" Did you mean {near[0]!r}?" if near else f" {_keys_of(known)}")
-    )
-
-
-def _keys_of(known: Collection[str]) -> str:
-    if len(known) <= MOST_KEYS:
-        return f"Known keys: {', '.join(known)}."
-    return "`leakbound audit --help-all` shows all keys, as options."
+    hint = "`leakbound audit --help-all` shows all keys, as options."
+    if near:
+        hint = f"Did you mean {near[0]!r}?"
+    elif len(known) <= MOST_KEYS:
+        hint = f"Known keys: {', '.join(known)}."
+    return UsageError(f"the configuration key {key!r} is not known{where}. {hint}")
 
 
 def _sentences(problems: Sequence[Any]) -> str:

@@ -426,12 +426,7 @@ class RunStore:
 
     def shards(self) -> list[tuple[int, int]]:
         with self._database() as db:
-            return [
-                (n, total)
-                for n, total in db.execute(
-                    "SELECT number, total FROM shards ORDER BY total, number"
-                )
-            ]
+            return db.execute("SELECT number, total FROM shards ORDER BY total, number").fetchall()
 
     @property
     def has_result(self) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import bdtr, gammaln
 
 from leakbound._check import numbers, whole, within
+from leakbound.privacy.rounding import bisect
 from leakbound.stats.arrays import Bools, Floats, Ints
 from leakbound.stats.power import first_number, least_number
 
@@ -291,11 +292,7 @@ def trials_for_change(change: float, level: float) -> int:
 def _least(power: Callable[[float], float]) -> float:
     if power(1.0) < POWER:
         return np.inf
-    low, high = 0.0, 1.0
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
-    return high
+    return bisect(lambda rate: power(rate) >= POWER, 0.0, 1.0, STEPS)[1]
 
 
 @lru_cache(maxsize=64)

@@ -167,7 +167,7 @@ class EProcess(AnytimeTest):
         return self._paths(Lines.of(epsilons[:, None], np.full((epsilons.size, 1), delta)))
 
     def mu_paths(self, mus: Floats) -> Floats:
-        return self._paths(_tangents(mus))
+        return self._paths(Lines.of(*tangents(mus)))
 
     def _rejects(self, paths: Replay, claims: Floats) -> Bools:
         return self._reaches(paths(self, claims))
@@ -309,10 +309,6 @@ def read_levels(claim: Guarantee, deltas: tuple[float, ...]) -> tuple[Floats, Fl
         )
     eps, delta = np.array(known).T
     return eps, delta
-
-
-def _tangents(mu: Floats) -> Lines:
-    return Lines.of(*tangents(mu))
 
 
 def tangents(mu: Floats) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ from typing import get_args
 
 import click
 
-from leakbound.auditing.receipts.recompute import trial_scores
+from leakbound.auditing.receipts import trial_scores
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.guessing_lines import power_lines
 from leakbound.cli.screen.help_pages import PATH, WHOLE_NUMBER, cli_command, option
