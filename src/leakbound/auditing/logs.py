@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from leakbound._check import confidence_level, count, within
 from leakbound.errors import DataError
+from leakbound.stats.arrays import Floats, Ints
 from leakbound.stats.counts.two_samples import (
     Excess,
     benjamini_hochberg,
@@ -83,7 +84,6 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(inner)
 
 
-Ints = npt.NDArray[np.int64]
 # Scripts without blanks between words count by characters.
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 END = -1  # between two texts, and in place of a word that no record has
@@ -190,7 +190,6 @@ ASSUMPTIONS = (
     "as little as the used ones, but for what the application was shown.",
     "The files were fixed before this test; repeated tests of growing logs have a larger error.",
 )
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -373,6 +373,13 @@ class Observer(Protocol):
         """
 
 
+class FixedSize:
+    """An observer without e-values, for a number of pairs that is fixed beforehand."""
+
+    process = None
+    rejected = False
+
+
 class Estimator(Protocol):
     """A method that turns paired trials into bounds: a frozen value of public options.
 

@@ -16,6 +16,7 @@ from leakbound.estimators.base import (
     AccuracyPower,
     Bounds,
     Estimator,
+    FixedSize,
     Observations,
     Observer,
     PairedScores,
@@ -199,12 +200,8 @@ def limit_confidence(design: TrialDesign) -> float:
     return 1 - (1 - design.confidence) / len(design.rule.values or design.levels)
 
 
-class TrialLog:
+class TrialLog(FixedSize):
     """The scores of all trials, and the simulated scores of the pairs that choose a threshold."""
-
-    process = None
-
-    rejected = False
 
     def __init__(self, design: TrialDesign, statistic: Statistic) -> None:
         self.design, self.statistic = design, statistic
@@ -295,12 +292,8 @@ def count_accuracy_power(statistic: Statistic, pairs: int, confidence: float) ->
     return tuple((a, Power(chance(pairs, e, 0.0, 0.0, confidence))) for a, e in epsilons.items())
 
 
-class _BothCounts:
+class _BothCounts(FixedSize):
     """Error counts of the pairs, and of the pairs with their contexts exchanged."""
-
-    process = None
-
-    rejected = False
 
     def __init__(self, design: TrialDesign, sides: tuple[Observer, Observer]) -> None:
         self.design, self._sides = design, sides
@@ -360,12 +353,8 @@ def _of_score(design: TrialDesign) -> TrialDesign:
     return replace(design, confidence=1 - error)
 
 
-class _ScoreAndReplies:
+class _ScoreAndReplies(FixedSize):
     """Counts of the score, and the witness beside them."""
-
-    process = None
-
-    rejected = False
 
     def __init__(self, design: TrialDesign, counts: Observer) -> None:
         self.design, self._counts = design, counts

@@ -22,7 +22,16 @@ from leakbound.errors import StoreError, TargetError, UsageError
 from leakbound.models import Cached, Counted, Distinct, Model
 from leakbound.models.model import Concurrent, concurrent_model
 from leakbound.systems import CallOptions, SystemMechanism
-from leakbound.tasks import Aggregate, Example, GeneratedText, Job, Mechanism, Task, reply_of
+from leakbound.tasks import (
+    Aggregate,
+    AnyRequest,
+    Example,
+    GeneratedText,
+    Job,
+    Mechanism,
+    Task,
+    reply_of,
+)
 from leakbound.witness import ReplyFacts, mask_reply
 
 WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
@@ -173,6 +182,16 @@ class CollectionPlan:
     def pairs_in(self, batches: Iterable[int]) -> int:
         """How many pairs these batches have together, control pairs left out."""
         return sum(min(self.size, len(self.pairs) - first) for first in batches if first >= 0)
+
+    def requests_of(self, first: int) -> list[AnyRequest]:
+        """The distinct requests of a batch."""
+        found = (
+            request
+            for pair in self.pairs_of(first)
+            for job in pair.jobs
+            for request in self.mechanism.requests(self.task, job, pair.draw)
+        )
+        return list(dict.fromkeys(found))
 
     def ask(self, first: int, model: Model) -> Batch:
         """Ask everything about the pairs of a batch; equal requests reach the model once."""
@@ -337,12 +356,7 @@ def _at_once(plan: CollectionPlan, endpoint: Concurrent, batches: Sequence[int])
     """Batches whose requests fill the connections, and one that waits behind them."""
     if len(batches) < 2 or endpoint.connections == 1:
         return 1
-    requests = {
-        request
-        for pair in plan.pairs_of(batches[len(batches) // 2])
-        for job in pair.jobs
-        for request in plan.mechanism.requests(plan.task, job, pair.draw)
-    }
+    requests = plan.requests_of(batches[len(batches) // 2])
     return min(-(-endpoint.connections // max(1, len(requests))) + 1, len(batches), MOST_AT_ONCE)
 
 

@@ -171,15 +171,12 @@ def unread(
     if any(one.in_pairs and (enough or one.shown is None) for one in told.values()):
         yield "attack_blind", IN_PAIRS
     if separates_alone(told) and not (replies and "replies" in estimator.reads):
-        yield "attack_blind", f"{BETTER}, {_how_to_read(estimator)}"
-
-
-def _how_to_read(estimator: Estimator) -> str:
-    if "replies" in estimator.reads:
-        return "and this audit reads the answers alone; audit with --query recall --canary coded."
-    return (
-        f"and the estimator {estimator.name} reads scores alone; audit with --estimator e_process."
-    )
+        how = (
+            f"the estimator {estimator.name} reads scores alone; audit with --estimator e_process."
+        )
+        if "replies" in estimator.reads:
+            how = "this audit reads the answers alone; audit with --query recall --canary coded."
+        yield "attack_blind", f"{BETTER}, and {how}"
 
 
 def channels_untested(
@@ -224,21 +221,15 @@ def noise_obstacles(
     """What refutes the declared noise, where the deciding estimator takes it as declared."""
     if estimator.reads & OUTPUTS:
         return ()
-    why = (*_noise_faults(design, noise), *_output_rejections(design, found))
-    rest = f"{estimator.name} takes the noise as declared; use --estimator e_process."
-    return tuple(("declared_noise", f"{each}, and {rest}") for each in why)
-
-
-def _noise_faults(design: TrialDesign, noise: NoiseFit | None) -> Iterator[str]:
+    why = list[str]()
     if noise is None and design.sigma is not None:
-        yield "the noise of the outputs could not be tested"
+        why.append("the noise of the outputs could not be tested")
     if noise is not None and not noise.fits:
-        yield str(noise)
-
-
-def _output_rejections(design: TrialDesign, found: Found) -> Iterator[str]:
-    """One bound that reads outputs and holds at any time: many bounds would err more often."""
+        why.append(str(noise))
     for other, bounds in found.items():
+        # one bound that holds at any time: many bounds would err more often
         reading = other.anytime and other.reads & OUTPUTS
         if reading and bounds and rejections(design, other, bounds):
-            yield f"{other.name}, which reads the outputs, rejects what is tested"
+            why.append(f"{other.name}, which reads the outputs, rejects what is tested")
+    rest = f"{estimator.name} takes the noise as declared; use --estimator e_process."
+    return tuple(("declared_noise", f"{each}, and {rest}") for each in why)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 from scipy.special import gammaincc
 
@@ -20,12 +19,12 @@ from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import ReplyPair
 from leakbound.mechanisms.parts.single import release_unchanged
 from leakbound.stats import rank_test
+from leakbound.stats.arrays import Floats
 from leakbound.systems.channels import ALL, SECONDS, TOOL_CALLS
 from leakbound.tasks import ANSWER, channel_of, reply_of
 from leakbound.witness import StoredReply
 from leakbound.witness.features import SCALARS, as_features
 
-Floats = npt.NDArray[np.float64]
 LEVEL = 0.05  # p-value at which the positive control counts as seen, shared by all tests of it
 # a control context differs in its length, which the time and the tokens of any answer may follow
 OF_LENGTH = ("seconds", "tokens")

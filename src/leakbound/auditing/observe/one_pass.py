@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -45,7 +45,7 @@ from leakbound.estimators import (
 )
 from leakbound.estimators.exact import Profile, ProfileSum
 from leakbound.stats import Estimate
-from leakbound.tasks import ANSWER, Aggregate, Mechanism, Vector, Votes, reply_of
+from leakbound.tasks import ANSWER, Aggregate, Vector, Votes, reply_of
 from leakbound.witness import shows_more
 from leakbound.witness.features import ReplyFeatures
 
@@ -64,11 +64,11 @@ class Tally:
     `answers`, `unreadable` and `withheld` are counted apart for canary-in and canary-out contexts.
     """
 
-    def __init__(self, is_withheld: Callable[[Aggregate], bool] | None = None) -> None:
+    def __init__(self, withheld_as: str | None = None) -> None:
         self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
         self.channels = set[str]()  # of replies, beside their answers
         self.quotes = Counter[str]()  # replies that quote records, of their context or of others
-        self._is_withheld, self.judged = is_withheld, is_withheld is not None
+        self._withheld_as, self.judged = withheld_as, withheld_as is not None
         self.candidates, self.alike = False, True
         self.low, self.high = math.inf, -math.inf
         self._simulated: list[PairedScores] = []
@@ -81,8 +81,8 @@ class Tally:
             self.channels.update(aggregate.channels)
             if (reply := reply_of(aggregate)) is not None and reply.quotes:
                 self.quotes[reply.quotes] += 1
-            if self._is_withheld is not None:
-                self.withheld[of] += self._is_withheld(aggregate)
+            if self._withheld_as is not None:
+                self.withheld[of] += _has_reason(self._withheld_as, aggregate)
             if isinstance(aggregate, Vector):
                 self.candidates = True
                 self.alike = self.alike and len(aggregate.choices) <= 1
@@ -113,7 +113,7 @@ class OnePass:
         first_look = prior.first(prepared.trial_design.pairs)
         self.design = replace(prepared.trial_design, first_look=first_look)
         self.observers, self.first = dict[Estimator, Observer](), list[Pair]()
-        self.tally = Tally(withheld_by(prepared.mechanism))
+        self.tally = Tally(prepared.mechanism.withheld_as)
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False
         self._two_sided = prepared.spec.decision.claim is not None
         self.told = ReplySeparation(self._two_sided, self.design.claim)
@@ -370,12 +370,6 @@ def _name_of(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estima
 def _no_bound(found: Estimate, note: str) -> Estimate:
     assumptions = (note, *found.assumptions)
     return replace(found, kind="point_estimate", confidence=None, assumptions=assumptions)
-
-
-def withheld_by(mechanism: Mechanism) -> Callable[[Aggregate], bool] | None:
-    """What tells an answer that a judge withheld."""
-    reason = mechanism.withheld_as
-    return None if reason is None else partial(_has_reason, reason)
 
 
 def _has_reason(reason: str, aggregate: Aggregate) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.attacks import Score
 from leakbound.attacks.scores import output_texts
@@ -17,6 +16,7 @@ from leakbound.errors import UsageError
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Distribution, DistributionPair, Reads
 from leakbound.stats import GaussianLaw, NoiseFit, noise_goodness_of_fit, rank_test, sign_test
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes
 
 # Error of all tests of an audit together. A false alarm makes a correct system inconclusive, and
@@ -211,7 +211,6 @@ def less_noise(outputs: Outputs, noise: Floats | None) -> Outputs | None:
     return replace(outputs, noisy=outputs.noisy - noise)
 
 
-Floats = npt.NDArray[np.float64]
 CONTROL_DRAWS = 2000  # noisy outputs of one control context: enough to see through the noise
 PILOT_DRAWS = 200  # noisy means of one pilot pair: their mean is as good as the aggregate's
 NO_ANSWER = "(no answer)"

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import bdtrc
 
 from leakbound.auditing.observe.controls import p_values_of
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Claim, ReplyPair
 from leakbound.stats import binomial_lower, binomial_upper, rank_test, sign_test
+from leakbound.stats.arrays import Floats, Ints
 from leakbound.tasks import ANSWER
 from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
 from leakbound.witness.pool import POOL, Corpus, PoolModel
@@ -30,8 +30,6 @@ OFTEN = 8  # replies that hold a string that is compared: few could show nothing
 DECIMALS = 9  # of what is computed; equal replies may differ in the last places
 TIMES = np.array([name.startswith("seconds") for name in SCALARS])
 TIMED = np.append(TIMES, [name.startswith("seconds") for name in POOL])
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Shown = Sequence[tuple[ReplyPair, str]]
 
 

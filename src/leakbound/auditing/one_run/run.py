@@ -52,6 +52,7 @@ from leakbound.models import Scripted
 from leakbound.models.content import readable, without
 from leakbound.privacy import NonPrivate
 from leakbound.stats import Estimate, Fixed, Power, beside, cut, one_run, rank_test
+from leakbound.stats.arrays import Floats
 from leakbound.stats.counts.one_run import Ranked
 from leakbound.systems import OneSession, SystemMechanism, fill_store, require_store
 from leakbound.tasks import Aggregate, Outputs, Vector
@@ -170,9 +171,6 @@ def _blind(
             f"--query {other}."
         )
     yield blind_unless(bound, why)
-
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

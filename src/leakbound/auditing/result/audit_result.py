@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 import yaml
 from pydantic import PrivateAttr
@@ -53,7 +52,6 @@ from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.stats import BoundReading, Estimate, Power
 from leakbound.stats.curves.curves import RateAtFpr
 
-Floats = npt.NDArray[np.float64]
 VERSION = 2
 FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0, 8.0)  # of what is tested; a gate reads the power from these
 # codes of findings without which a verdict alone would mislead

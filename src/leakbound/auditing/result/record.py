@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from leakbound.attacks import Canary
@@ -19,6 +18,7 @@ from leakbound.estimators import Claim
 from leakbound.models.content import content_size, readable, without
 from leakbound.privacy import Gaussian, Guarantee
 from leakbound.stats import BoundReading, Estimate, Fixed, ThresholdRule, roc
+from leakbound.stats.arrays import Floats
 from leakbound.stats.e_values.anytime import AnytimeTest
 from leakbound.tasks import Example, Job
 
@@ -70,7 +70,6 @@ class AuditRecord(Protocol):
         """What decided, with its guesses."""
 
 
-Floats = npt.NDArray[np.float64]
 POINTS = 200  # of a curve: more than a figure of 700 pixels can show
 BINS = 60  # of a histogram
 DIGITS = 6  # of curves and paths: beyond what a figure shows, and equal on every platform

@@ -44,9 +44,9 @@ from scipy.special import logsumexp
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee
-from leakbound.stats.arrays import Bools, Floats
+from leakbound.stats.arrays import Bools, Floats, Ints
 from leakbound.stats.e_values.e_process import LevelTest, read_levels
-from leakbound.stats.e_values.stakes import restake_points
+from leakbound.stats.e_values.stakes import restakes_before
 
 # Beta priors of the two chances, each with its weight at a claim of 0 and at a large one: what
 # breaks a small claim may be any difference, and only chances near 0 and 1 break a large one.
@@ -131,7 +131,7 @@ def product_paths(x: Floats, y: Floats, epsilons: Floats, deltas: Floats, wary: 
     """
     weights = np.log(np.maximum(prior_weights(epsilons), 1e-300) / epsilons.shape[1])
     slopes, deltas = np.exp(epsilons)[..., None], deltas[..., None]
-    starts = _starts(x.shape[1])
+    starts = restakes_before(x.shape[1])
     segment = np.searchsorted(starts, np.arange(x.shape[1]), "right") - 1
     bets = _bets(x, y)[:, None, None] if wary else np.ones(())
     x, y = x[:, None, None], y[:, None, None]
@@ -162,17 +162,7 @@ def prior_weights(epsilons: Floats) -> Floats:
     return np.asarray((1 - share) * SMALL + share * LARGE)
 
 
-def _starts(pairs: int) -> npt.NDArray[np.int64]:
-    """The pairs before which forecasts change."""
-    found = list[int]()
-    for at in restake_points():
-        if at >= pairs:
-            return np.array(found)
-        found.append(at)
-    raise AssertionError("restake points never end")
-
-
-def _forecast(values: Floats, prior: Floats, starts: npt.NDArray[np.int64]) -> Floats:
+def _forecast(values: Floats, prior: Floats, starts: Ints) -> Floats:
     """(..., starts) means of the posterior beta law, from the pairs before each start."""
     known, ones = values != 0.5, values == 1.0
     before = (np.cumsum(one, -1)[..., starts] - one[..., starts] for one in (known, ones))
@@ -180,7 +170,7 @@ def _forecast(values: Floats, prior: Floats, starts: npt.NDArray[np.int64]) -> F
     return np.asarray((yes + prior[0]) / (seen + prior.sum()))
 
 
-def _gains(values: Floats, p: Floats, a: Floats, segment: npt.NDArray[np.int64]) -> Floats:
+def _gains(values: Floats, p: Floats, a: Floats, segment: Ints) -> Floats:
     """Logarithms of the likelihood ratios of answers."""
     yes, no = np.log(p / np.maximum(a, LEAST)), np.log((1 - p) / np.maximum(1 - a, LEAST))
     yes, no = yes[..., segment], no[..., segment]

@@ -186,7 +186,7 @@ class EProcess(AnytimeTest):
         states = self.support or (
             np.repeat(corners[:, :1], thresholds, 1), np.repeat(corners[:, 1:], thresholds, 1)
         )  # fmt: skip
-        return StakeRule(lines, states, np.zeros(thresholds), self.log_threshold, self.horizon)
+        return StakeRule(lines, states, self.log_threshold, self.horizon)
 
     def prior(self, thresholds: int) -> Moments:
         """Moments of the pairs that are assumed before any data."""
