@@ -23,20 +23,18 @@ from leakbound.auditing.decide.decide import (
     reach_sentence,
 )
 from leakbound.auditing.decide.obstacles import (
+    above_zero,
     blind_sentence,
     channels_untested,
+    conclude,
     controls_lost,
     noise_obstacles,
     obstacles,
     only_in_bulk,
-    state_sentence,
-    unread,
-)
-from leakbound.auditing.decide.verdict import (
-    above_zero,
-    conclude,
     score_reading,
     sees_something,
+    state_sentence,
+    unread,
     unshown_sentence,
     without_blindness,
 )

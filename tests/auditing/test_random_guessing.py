@@ -15,7 +15,7 @@ from stores import DISPOSABLE, NoisyStore, documents
 import leakbound
 from leakbound import Claim, Example
 from leakbound.auditing import prepare, run_audit
-from leakbound.auditing.decide.verdict import unshown_sentence
+from leakbound.auditing.decide.obstacles import unshown_sentence
 from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.prepare.prepare import claim_warnings, of_named_claim
 from leakbound.auditing.receipts import Recomputed, recompute

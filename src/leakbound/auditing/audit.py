@@ -87,8 +87,10 @@ def open_run(
 
 def write_result(seen: OnePass, found: Assessment | None = None) -> AuditResult:
     """Compute the result of what is stored, and write it beside the outputs."""
-    seen()
-    result = assemble(seen, found or decide(seen))
+    if found is None:
+        seen()
+        found = decide(seen)
+    result = assemble(seen, found)
     whole = seen.seen == seen.design.pairs
     seen.store.finish(seen.seen if whole else -seen.seen, result.to_json())
     return result

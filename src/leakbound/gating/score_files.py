@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.auditing.decide.verdict import (
+from leakbound.auditing.decide.obstacles import (
     Conclusion,
     Obstacle,
     above_zero,

@@ -10,23 +10,21 @@ from typing import cast
 
 from leakbound.attacks import Attack
 from leakbound.auditing.decide.obstacles import (
-    blind_sentence,
-    channels_untested,
-    controls_lost,
-    is_function,
-    noise_obstacles,
-    obstacles,
-    only_in_bulk,
-    unread,
-)
-from leakbound.auditing.decide.verdict import (
     Conclusion,
     Obstacle,
     Reason,
     Verdict,
     above_zero,
+    blind_sentence,
+    channels_untested,
     conclude,
+    controls_lost,
+    is_function,
+    noise_obstacles,
+    obstacles,
+    only_in_bulk,
     score_reading,
+    unread,
 )
 from leakbound.auditing.design.pairs import OtherPairs
 from leakbound.auditing.observe.controls import ControlCheck, StoredBatch, replies_in
@@ -339,11 +337,12 @@ class Assessment:
 def decide(seen: OnePass) -> Assessment:
     """Hold what a pass has seen against the claim."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
-    found, told = seen.estimates(), seen.told.found()
+    found, controls, state = seen.estimates(), seen.controls(), seen.state()
+    noise, told = seen.releaser.served.noise_fit(), seen.told.found()
+    alone = separates_alone(told)
     found[estimator] = bounds = as_tested(design, estimator, _with_reading(estimator, found))
     tested = estimator.tested_pairs(design, seen.seen)
-    controls, state, noise = seen.controls(), seen.state(), seen.releaser.served.noise_fit()
-    largest, alone = largest_of(seen, controls, told, bounds), separates_alone(told)
+    largest = largest_of(seen, controls, told, bounds)
     shown = [one for each in found.values() for one in each]
     exact = next((e for e in shown if e.method == "exact" and e.kind == "lower_bound"), None)
     above = above_zero((*bounds, *shown))

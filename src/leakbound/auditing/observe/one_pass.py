@@ -28,7 +28,6 @@ from leakbound.auditing.observe.rejections import rejections
 from leakbound.auditing.observe.release import Releaser, StateCheck
 from leakbound.auditing.observe.reply_separation import (
     ChangeTest,
-    LeastChange,
     ReplySeparation,
     change_between,
 )
@@ -262,7 +261,7 @@ class OnePass:
         """What the replies to each attack show of a single canary: first to that of the audit, then
         to the others that were asked as often as was planned."""
         prepared = self.prepared
-        least = LeastChange(wanted_change(prepared.spec), self.design.claim)
+        least, claim = wanted_change(prepared.spec), self.design.claim
         found = [self.told.changed(least, LEVEL / MOST)]
         for other in prepared.others:
             rows = self.store.others(other.pairs.place, len(other.pairs))
@@ -274,7 +273,7 @@ class OnePass:
                 pilot=0, draws=1, answers=1, reads=frozenset(),
             )  # fmt: skip
             scores = reader.control_scores(batch)
-            found.append(change_between(scores, replies_in(batch), least, LEVEL / MOST))
+            found.append(change_between(scores, replies_in(batch), least, claim, LEVEL / MOST))
         return tuple(found)
 
     def digest(self, blind: bool) -> ContextDigest | None:

@@ -42,14 +42,6 @@ class SeparationTest:
 
 
 @dataclass(frozen=True, slots=True)
-class LeastChange:
-    """What has to be seen of a reading: rates that differ by `change`, or may break the claim."""
-
-    change: float
-    claim: Claim
-
-
-@dataclass(frozen=True, slots=True)
 class ChangeTest:
     """Whether any reading of the replies differs between contexts with one canary and without.
 
@@ -111,9 +103,9 @@ class ReplySeparation:
         every = seen.by_score(self._two_sided)
         return every, max(every, seen.by_score(self._two_sided, late=True))
 
-    def changed(self, least: LeastChange, level: float) -> ChangeTest:
+    def changed(self, least: float, level: float) -> ChangeTest:
         """Is anything of the replies as a whole different where the canary is?"""
-        return self._seen.get(ANSWER, _Measured()).changed(least, level)
+        return self._seen.get(ANSWER, _Measured()).changed(least, self._claim, level)
 
     def found(self) -> Separations:
         """Compare what the replies and the scores of each channel tell."""
@@ -155,8 +147,9 @@ class _Measured:
                 self._corpus.replies += [self._corpus.encode(_coarse(one)) for one in known]
                 self._kept += [(both, canary)] * (len(self._kept) < KEPT)
 
-    def changed(self, least: LeastChange, level: float) -> ChangeTest:
-        """Is any reading different where the canary is, and not certainly by less than that?"""
+    def changed(self, least: float, claim: Claim, level: float) -> ChangeTest:
+        """Is any reading different where the canary is: its rates by `least` or more, or so that
+        they may break the claim?"""
         numbers = self._numbers() if self._corpus.replies else None
         tests = [] if numbers is None else [*self._tests(numbers), *_unusual(numbers)]
         readings = len(tests) + len(self._often()) if tests else 0
@@ -164,9 +157,9 @@ class _Measured:
         each = level / 2 if readings else level
         by_replies = [
             readings * p for p, one, other in tests
-            if not _certainly_small(one, other, each / readings, least)
+            if not _certainly_small(one, other, each / readings, least, claim)
         ]  # fmt: skip
-        small = _certainly_small(member, nonmember, each, least)
+        small = _certainly_small(member, nonmember, each, least, claim)
         return ChangeTest(
             len(member), readings, 1.0 if small else self.by_score(two_sided=True),
             min(1.0, min(by_replies, default=1.0)), small,
@@ -237,7 +230,7 @@ def _unusual(numbers: Floats) -> Iterator[tuple[float, Floats, Floats]]:
             yield rank_test(away[::2].tolist(), away[1::2].tolist(), True), away[::2], away[1::2]
 
 
-def _certainly_small(one: Floats, other: Floats, level: float, least: LeastChange) -> bool:
+def _certainly_small(one: Floats, other: Floats, level: float, least: float, claim: Claim) -> bool:
     """Whether a reading with two values has rates that certainly keep the claim, and that differ
     by less than what has to be seen."""
     values = np.unique(np.concatenate([one, other]))
@@ -246,18 +239,18 @@ def _certainly_small(one: Floats, other: Floats, level: float, least: LeastChang
     counts, trials = [int((side == values[-1]).sum()) for side in (one, other)], len(one)
     low, high = sorted(counts)
     upper, lower = binomial_upper(high, trials, level), binomial_lower(low, trials, level)
-    factor, delta = math.exp(min(least.claim.epsilon, MOST_LOG)), least.claim.delta
+    factor, delta = math.exp(min(claim.epsilon, MOST_LOG)), claim.delta
     kept = upper <= factor * lower + delta and 1 - lower <= factor * (1 - upper) + delta
-    return bool(kept and upper - lower < least.change)
+    return bool(kept and upper - lower < least)
 
 
 def change_between(
-    scores: PairedScores, replies: Shown, least: LeastChange, level: float
+    scores: PairedScores, replies: Shown, least: float, claim: Claim, level: float
 ) -> ChangeTest:
     measured = _Measured()
     measured.add_scores(scores)
     measured.add(tuple(map(_featured, replies)))
-    return measured.changed(least, level)
+    return measured.changed(least, claim, level)
 
 
 def _featured(pair: tuple[ReplyPair, str]) -> tuple[ReplyPair, str]:

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.auditing.collect.collect import Progress, hidden
-from leakbound.auditing.decide.obstacles import controls_lost
-from leakbound.auditing.decide.verdict import (
+from leakbound.auditing.decide.obstacles import (
     Conclusion,
     Obstacle,
     above_zero,
     blind_unless,
+    controls_lost,
     score_reading,
     unshown_sentence,
     without_blindness,
@@ -212,11 +212,9 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
     asked = {"model": prepared.mechanism.name, "model_fingerprint": prepared.mechanism.source}
     canaries = len(tested.scores)
     guessed = _guess(prepared, controls, tested)
-    found, largest = (
-        _bound(prepared, claim, canaries, guessed.number, right)
-        for right in (guessed.right, guessed.number)  # and what it would be if all were right
+    bound, largest = (
+        _bound(prepared, claim, guessed.number, right) for right in (guessed.right, guessed.number)
     )
-    bound = replace(found, reading=score_reading([found]))
     check = _check(prepared, controls).followed_by(_ends(prepared, controls))
     unreadable = _unreadable(prepared, rows)
     conclusion = conclude_one_run(prepared, claim, bound, largest, check, unreadable)
@@ -312,18 +310,17 @@ def _round_off(powers: Sequence[tuple[float, Power]]) -> tuple[tuple[float, floa
     return tuple((of, math.floor(one.safe * 1e6) / 1e6) for of, one in powers)
 
 
-def _bound(
-    prepared: PreparedOneRun, claim: Claim, canaries: int, guesses: int, right: int
-) -> Estimate:
+def _bound(prepared: PreparedOneRun, claim: Claim, guesses: int, right: int) -> Estimate:
     """Of the whole run; of random guessing on both sides, each with half of the error."""
-    decision, each = prepared.spec.decision, confidence_of_side(prepared)
-    if decision.claim is None:
-        return one_run(canaries, guesses, right, claim.delta, each)
-    found = one_run(canaries, guesses, max(right, guesses - right), claim.delta, each)
-    return replace(
-        found, confidence=decision.confidence, counts={**found.counts, "correct": right},
-        assumptions=(*found.assumptions, BOTH),
-    )  # fmt: skip
+    decision, canaries = prepared.spec.decision, len(prepared.design.canaries)
+    counted = right if decision.claim is None else max(right, guesses - right)
+    found = one_run(canaries, guesses, counted, claim.delta, confidence_of_side(prepared))
+    if decision.claim is not None:
+        found = replace(
+            found, confidence=decision.confidence, counts={**found.counts, "correct": right},
+            assumptions=(*found.assumptions, BOTH),
+        )  # fmt: skip
+    return replace(found, reading=score_reading([found]))
 
 
 def _guess(prepared: PreparedOneRun, controls: _Scored, tested: _Scored) -> _Guessed:

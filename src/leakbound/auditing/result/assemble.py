@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from leakbound.auditing.decide.decide import Assessment, ChannelResult, reach_sentence
-from leakbound.auditing.decide.obstacles import state_sentence
-from leakbound.auditing.decide.verdict import Conclusion, unshown_sentence
+from leakbound.auditing.decide.obstacles import Conclusion, state_sentence, unshown_sentence
 from leakbound.auditing.design.pairs import Copies
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass, Tally

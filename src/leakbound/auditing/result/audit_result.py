@@ -19,7 +19,7 @@ from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.decide.decide import ChannelResult, ContextUse
-from leakbound.auditing.decide.verdict import Reason, Verdict, score_reading
+from leakbound.auditing.decide.obstacles import Reason, Verdict, score_reading
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.rejections import mu_bound
 from leakbound.auditing.observe.release import StateCheck
@@ -32,11 +32,12 @@ from leakbound.auditing.result.record import (
     GuaranteeData,
     TrialView,
 )
-from leakbound.auditing.result.references import StandardReference, references_of
 from leakbound.auditing.result.sentences import (
+    StandardReference,
     attacker_sentence,
     attacks_sentence,
     first_line,
+    references_of,
     subject_of,
     verdict_words,
 )

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from leakbound.attacks import Canary
 from leakbound.auditing.decide.decide import ChannelResult, ContextUse
-from leakbound.auditing.decide.verdict import Reason, Verdict
+from leakbound.auditing.decide.obstacles import Reason, Verdict
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.release import SeenTrial
 from leakbound.estimators import Claim

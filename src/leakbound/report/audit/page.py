@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leakbound.auditing.result.references import ReferenceStatus
 from leakbound.auditing.result.sentences import (
+    ReferenceStatus,
     attack_classes,
     attacker_sentence,
     claim_words,

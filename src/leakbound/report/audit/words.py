@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.references import ACCESS
 from leakbound.auditing.result.sentences import (
+    ACCESS,
     attacker_sentence,
     attacks_sentence,
     first_line,
