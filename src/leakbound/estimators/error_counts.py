@@ -32,7 +32,7 @@ from leakbound.stats.counts.unconditional import (
     unconditional_mu,
     unconditional_power,
 )
-from leakbound.stats.curves.thresholds import FromCounts, error_cells
+from leakbound.stats.curves.curves import FromCounts, error_cells
 from leakbound.stats.e_values.anytime import MixedEProcess
 from leakbound.stats.power import least_number
 

@@ -18,8 +18,7 @@ from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Fixed, Split
 from leakbound.stats.arrays import Floats
 from leakbound.stats.counts.one_run import Ranked
 from leakbound.stats.counts.unconditional import unconditional, unconditional_mu
-from leakbound.stats.curves.curves import clean_scores
-from leakbound.stats.curves.thresholds import FromCounts, error_cells
+from leakbound.stats.curves.curves import FromCounts, clean_scores, error_cells
 
 DecidingName = Literal["e_process", "clopper_pearson", "unconditional", "one_run"]
 DECIDING: tuple[DecidingName, ...] = ("e_process", "clopper_pearson", "unconditional", "one_run")

@@ -20,15 +20,18 @@ from leakbound.stats.counts.one_run import (
     right_to_reject,
 )
 from leakbound.stats.counts.two_samples import rank_test, sign_test
-from leakbound.stats.curves.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
-from leakbound.stats.curves.thresholds import (
+from leakbound.stats.curves.curves import (
     BestOnSameData,
     Bonferroni,
     Fixed,
     Split,
     ThresholdRule,
+    auroc,
+    auroc_standard_error,
     best_threshold,
     bonferroni,
+    roc,
+    tpr_at_fpr,
 )
 from leakbound.stats.e_values.anytime import MixedEProcess
 from leakbound.stats.e_values.e_process import EProcess

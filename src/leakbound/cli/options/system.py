@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from leakbound.auditing.spec.config_file import load_endpoint
+from leakbound.auditing.spec.audit_spec import load_endpoint
 from leakbound.cli.screen.help_pages import option, together
 from leakbound.models import Endpoint
 from leakbound.systems import CallOptions

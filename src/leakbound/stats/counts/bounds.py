@@ -2,7 +2,7 @@
 
 tp and fn count trials of the canary-in context that were called member and non-member; fp and tn
 count those of the canary-out context. Trials are assumed to be independent, and the threshold must
-not have been chosen on them (see thresholds.py).
+not have been chosen on them (see curves.py).
 """
 
 from __future__ import annotations

@@ -97,7 +97,8 @@ class EProcess(AnytimeTest):
         self.horizon = None if horizon is None else count("horizon", horizon)
         self._credit = _credit(uniform, self.horizon)
         self.support, self.expected = _pair("support", support), _pair("expected", expected)
-        self.lines = _lines(claim, deltas)
+        epsilons, implied = read_levels(claim, deltas)
+        self.lines = Lines.of(epsilons[None], implied[None])  # that the claim implies
         self._x: list[Floats] = []
         self._y: list[Floats] = []
         self._running: _Running | None = None
@@ -261,12 +262,6 @@ def _pair(
     if not one.size or one.ndim > 2:
         raise UsageError(f"{name} has the shape {one.shape}; it must be (states, thresholds).")
     return np.atleast_2d(one), np.atleast_2d(other)
-
-
-def _lines(claim: Guarantee, deltas: tuple[float, ...]) -> Lines:
-    """The lines that a claim implies."""
-    eps, delta = read_levels(claim, deltas)
-    return Lines.of(eps[None], delta[None])
 
 
 class LevelTest(AnytimeTest):
