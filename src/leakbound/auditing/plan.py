@@ -11,8 +11,7 @@ from leakbound.auditing.prepare.prepared import Prepared, wanted_change
 from leakbound.auditing.result.sentences import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.models import Priced
-from leakbound.stats import Assumption, Power
-from leakbound.stats.power import PERFECT
+from leakbound.stats.power import PERFECT, Assumption, Power
 
 GUESSING = "random guessing (epsilon 0 at delta 0, on both sides)"
 FACTORS = (1.0, 1.5, 2.0, 4.0)  # of what is tested; 1 shows how often a true claim is rejected

@@ -21,8 +21,7 @@ from leakbound.privacy import ApproxDP, Guarantee, gdp_epsilon
 from leakbound.stats import BoundReading
 from leakbound.stats.arrays import Floats
 from leakbound.stats.e_values.anytime import GRID
-from leakbound.witness import WitnessProcess
-from leakbound.witness.process import SCAN
+from leakbound.witness.process import SCAN, WitnessProcess
 
 
 class WitnessEvidence:

@@ -17,8 +17,7 @@ from leakbound.auditing.observe.one_pass import Tally
 from leakbound.auditing.observe.rejections import ROUNDING, rejections
 from leakbound.auditing.observe.release import StateCheck
 from leakbound.auditing.observe.reply_separation import CHANGE, Separations, separates_alone
-from leakbound.estimators import Bounds, Estimator, TrialDesign
-from leakbound.estimators.base import Reads, exceeds
+from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign, exceeds
 from leakbound.privacy import NonPrivate
 from leakbound.stats import BoundReading, Estimate, NoiseFit, beside, cut, rank_test
 from leakbound.systems.channels import ALL

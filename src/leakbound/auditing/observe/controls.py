@@ -15,8 +15,7 @@ from leakbound.attacks import ContainsCanary
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.errors import TargetError
-from leakbound.estimators import Observations, PairedScores
-from leakbound.estimators.base import ReplyPair
+from leakbound.estimators.base import Observations, PairedScores, ReplyPair
 from leakbound.mechanisms.parts.single import release_unchanged
 from leakbound.stats import rank_test
 from leakbound.stats.arrays import Floats

@@ -45,8 +45,7 @@ from leakbound.estimators import (
 from leakbound.estimators.exact import Profile, ProfileSum
 from leakbound.stats import Estimate
 from leakbound.tasks import ANSWER, Aggregate, Vector, Votes, reply_of
-from leakbound.witness import shows_more
-from leakbound.witness.features import ReplyFeatures
+from leakbound.witness import ReplyFeatures, shows_more
 
 REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
 BLOCK = 512  # pairs read from the store at once

@@ -10,8 +10,7 @@ import numpy as np
 from scipy.special import bdtrc
 
 from leakbound.auditing.observe.controls import p_values_of
-from leakbound.estimators import Observations, PairedScores
-from leakbound.estimators.base import Claim, ReplyPair
+from leakbound.estimators.base import Claim, Observations, PairedScores, ReplyPair
 from leakbound.stats import binomial_lower, binomial_upper, rank_test, sign_test
 from leakbound.stats.arrays import Floats, Ints
 from leakbound.tasks import ANSWER

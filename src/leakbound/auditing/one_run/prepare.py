@@ -34,8 +34,7 @@ from leakbound.estimators.random_guessing import of_one_side, power_against_gues
 from leakbound.privacy import Guarantee, self_compose
 from leakbound.stats import Assumption, Power, canaries_to_reject, one_run, one_run_power
 from leakbound.stats.counts.one_run import Ranked
-from leakbound.systems import SystemMechanism
-from leakbound.systems.stores import require_store
+from leakbound.systems import SystemMechanism, require_store
 from leakbound.tasks import Context, Example, Job, Query, Task
 from leakbound.tasks.rows.datasets import fingerprint
 

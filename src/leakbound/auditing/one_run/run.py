@@ -46,8 +46,7 @@ from leakbound.auditing.result.record import GuaranteeData, curves_of
 from leakbound.auditing.spec.audit_spec import Decision
 from leakbound.auditing.store.run_store import EvidenceRow, PriorResults, RunStore
 from leakbound.errors import LeakboundError, StoreError, TargetError, UsageError
-from leakbound.estimators import Bounds, Claim
-from leakbound.estimators.base import BOTH
+from leakbound.estimators.base import BOTH, Bounds, Claim
 from leakbound.models import Scripted
 from leakbound.models.content import readable, without
 from leakbound.privacy import NonPrivate

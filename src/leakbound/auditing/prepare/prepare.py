@@ -47,8 +47,7 @@ from leakbound.auditing.prepare.rows import (
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
 from leakbound.errors import UsageError
-from leakbound.estimators import Estimator, TrialDesign, require_deciding
-from leakbound.estimators.base import ROUNDING
+from leakbound.estimators.base import ROUNDING, Estimator, TrialDesign, require_deciding
 from leakbound.estimators.random_guessing import RANDOM_GUESSING, two_sided
 from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import Model, Scripted, may_change, require

@@ -17,8 +17,7 @@ from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import AttackSpec
 from leakbound.auditing.store.folder import Settings, run_folder
 from leakbound.errors import LeakboundError, UsageError
-from leakbound.estimators import Estimator, TrialDesign, threshold_rule
-from leakbound.estimators.base import Claim, Independence
+from leakbound.estimators.base import Claim, Estimator, Independence, TrialDesign, threshold_rule
 from leakbound.models import Model
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.stats import Assumption, VoteScores
