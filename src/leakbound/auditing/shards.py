@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from leakbound.attacks import CANARIES
@@ -31,9 +31,7 @@ Manifest = Settings
 DERIVED = frozenset({"spec", "evidence", "looks"})  # differ where some other key does
 
 
-def merge(
-    folders: Sequence[Path], out: Path, opener: Callable[[AuditSpec], Model] = open_models
-) -> tuple[AuditResult, Path]:
+def merge(folders: Sequence[Path], out: Path) -> tuple[AuditResult, Path]:
     """Join the run folders of shards and compute the record. No model is asked."""
     folders = [_run_in(folder) for folder in folders]
     manifests = []
@@ -59,7 +57,7 @@ def merge(
     if values.pop("claim_source", "stated") == "default":
         del values["epsilon"]
     spec = make_spec(values)
-    known = opener if needs_tokenizer(spec) else lambda spec: model_of_run(spec, manifest)
+    known = open_models if needs_tokenizer(spec) else lambda spec: model_of_run(spec, manifest)
     if manifest.get("handed"):
         raise UsageError(
             f"the shards audited Python objects ({' and '.join(manifest['handed'])}), which no "
@@ -139,10 +137,8 @@ def _run_in(folder: Path) -> Path:
 
 def _identity(manifest: Manifest) -> str:
     """Where the data lay may differ from machine to machine; looks follow from the rest."""
-    return json.dumps(
-        {key: value for key, value in manifest.items() if key not in ("beside", "looks")},
-        sort_keys=True,
-    )
+    kept = {key: value for key, value in manifest.items() if key not in ("beside", "looks")}
+    return json.dumps(kept, sort_keys=True)
 
 
 def _difference(one: Manifest, other: Manifest) -> str:

@@ -160,9 +160,7 @@ class CollectionPlan:
         return self.controls[start : start + self.size]
 
     def batches(self, shard: tuple[int, int] = (1, 1)) -> list[int]:
-        """First pairs of the batches of shard i of N: every Nth batch; the first has the
-        controls.
-        """
+        """First pairs of every Nth batch, those of shard i of N; the first has the controls."""
         number, total = shard
         controls = range(-len(self.controls), 0, self.size) if number == 1 else ()
         return [*controls, *range((number - 1) * self.size, len(self.pairs), total * self.size)]
@@ -431,9 +429,7 @@ def pace(prepared: Prepared, calls: CallOptions | None) -> Prepared:
 
 
 class SystemRunner:
-    """Asks the batches of a system; several at once where more calls are allowed than fit in
-    one.
-    """
+    """Asks the batches of a system; several at once where one has fewer calls than allowed."""
 
     def __init__(self, mechanism: SystemMechanism, calls: CallOptions) -> None:
         self.mechanism = mechanism.called(calls)

@@ -94,8 +94,7 @@ class ReplySeparation:
 
     def by_score(self, name: str) -> tuple[float, float]:
         """Does the score of a channel tell the contexts of the pairs apart, and not by rare
-        chance? And both those of all pairs and those of the last quarter?
-        """
+        chance? And both those of all pairs and those of the last quarter?"""
         seen = self._seen.get(name, _Measured())
         if abs(seen.change()) < CHANGE:
             return 1.0, 1.0

@@ -147,9 +147,7 @@ def _late(controls: int) -> int:
 
 
 def _coins(canaries: int, controls: int, seed: int) -> list[bool]:
-    """Early and late controls, each in a drawn order, half of them planted; then a fair coin for
-    each canary.
-    """
+    """Early and late controls in drawn orders, half of them planted; then a fair coin each."""
     rng, late = generator(seed, "control"), _late(controls)
     halves = (rng.permutation([True, False] * of) for of in (controls - late, late))
     fair = generator(seed, "coin").integers(2, size=canaries)

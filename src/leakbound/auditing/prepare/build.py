@@ -92,9 +92,7 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
 
 
 def build_served(spec: AuditSpec, task: Task) -> Mechanism:
-    """The mechanism of a service: as `build_mechanism`, with examples grouped by the public
-    rule.
-    """
+    """The mechanism of a service, with examples grouped by the public rule."""
     if spec.system.address is not None:
         return build_mechanism(spec)
     named, claim = spec.system.mechanism, spec.decision

@@ -161,9 +161,7 @@ def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
 
 
 def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
-    """Refuse what can be refused without a model call: kinds of requests, prompts that do not
-    fit.
-    """
+    """Refuse kinds of requests that a model does not take, and prompts that do not fit."""
     require(model, mechanism.needs, mechanism.name)
     for pair in pairs:
         for job in pair.in_order:

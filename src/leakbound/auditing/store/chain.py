@@ -77,8 +77,8 @@ def note_record(db: sqlite3.Connection, digest: str) -> None:
     db.execute("UPDATE looks_digest SET digest = ?", (_looks_digest(db),))
 
 
-def records_of(db: sqlite3.Connection, schema: str = "main") -> list[str]:
-    return [row[0] for row in db.execute(f"SELECT digest FROM {schema}.records ORDER BY digest")]
+def records_of(db: sqlite3.Connection) -> list[str]:
+    return [row[0] for row in db.execute("SELECT digest FROM records ORDER BY digest")]
 
 
 def note_fields(db: sqlite3.Connection, files: Mapping[str, bytes]) -> None:

@@ -179,8 +179,7 @@ def _gains(values: Floats, p: Floats, a: Floats, segment: Ints) -> Floats:
 
 def project(p: Floats, q: Floats, slopes: Floats, deltas: Floats) -> tuple[Floats, Floats]:
     """The chances under claims with the least Kullback-Leibler divergence from p and q: (..., n)
-    each, with (..., 1) slopes e^epsilon and deltas.
-    """
+    each, with (..., 1) slopes e^epsilon and deltas."""
     high, low = np.maximum(p, q), np.minimum(p, q)
     high, low, slopes, deltas = np.broadcast_arrays(high, low, slopes, deltas)
     a, b = _on_line(high, low, slopes, deltas)  # "member" in the likelier context
