@@ -343,6 +343,8 @@ def decide(seen: OnePass) -> Assessment:
     found[estimator] = bounds = as_tested(design, estimator, _with_reading(estimator, found))
     tested = estimator.tested_pairs(design, seen.seen)
     largest = largest_of(seen, controls, told, bounds)
+    slow = alone or must_learn(seen, controls)
+    changed, enough = controls.shows_change, exceeds(largest, design)
     shown = [one for each in found.values() for one in each]
     exact = next((e for e in shown if e.method == "exact" and e.kind == "lower_bound"), None)
     above = above_zero((*bounds, *shown))
@@ -350,16 +352,15 @@ def decide(seen: OnePass) -> Assessment:
     lasting = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state, above),
-        *unread(told, estimator, design.replies, exceeds(largest, design)),
+        *unread(told, estimator, design.replies, enough),
         *channels_untested(prepared.spec.attack.channels, design.channels, seen.tally.channels),
-        *(lost if controls.shows_change else ()),
+        *(lost if changed else ()),
     )
     blind = (
-        *(() if controls.shows_change else lost),
+        *(() if changed else lost),
         *blind_sentence(prepared.attack, controls, above),
         *only_in_bulk(prepared.attack, controls, alone),
     )
-    slow = alone or must_learn(seen, controls)
     conclusion = partial(
         conclude, design, estimator, bounds, exact, tested, largest, by_replies=slow, shown=shown
     )

@@ -207,8 +207,9 @@ class OnePass:
         late = [self._check(batch) for batch in self._late_controls()]
         # they should be there, and are not where the last samples of a log are missing
         lacks = self.prepared.late_controls is not None and self._observed and not self.ended
-        found = self._check(self.control_batch()).followed_by(late)
-        found = found.beside(self._check(self._single_batch()), *self.told.by_score(ANSWER))
+        full, single = self._check(self.control_batch()), self._check(self._single_batch())
+        trials = self.told.by_score(ANSWER)
+        found = full.followed_by(late).beside(single, *trials)
         return found if late or not lacks else replace(found, late=1.0)
 
     def control_batch(self) -> StoredBatch:
