@@ -83,8 +83,7 @@ def prepare(
     require_used_counts(spec.design)
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
-    parts = _build(spec, given, opener)
-    prepared = _fill(parts, trial_design(parts))
+    prepared = _fill(_build(spec, given, opener))
     prepared = replace(prepared, others=other_attacks(prepared))
     prepared = replace(prepared, repeats=repeats_of(prepared))
     late = () if prepared.late_controls is None else prepared.late_controls.late(1)
@@ -129,7 +128,8 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     return replace(parts, pairs=parts.pairs.with_copies(background_copies(parts)))
 
 
-def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
+def _fill(parts: AuditParts) -> Prepared:
+    trials = trial_design(parts)
     spec, task, mechanism, model = parts.spec, parts.task, parts.mechanism, parts.model
     cost, changes = cost_of(parts), may_change(model) if mechanism.needs else True
     # nobody looked into a system
