@@ -57,10 +57,11 @@ def conclude(
     against = without_blindness(above_zero((*bounds, *shown)), (*obstacles, *few, *after))
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
+    mu = "" if largest.mu is None else f" or mu {cut(largest.mu)}"
     limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
     sentence = (
         f"no bound exceeds {limit}; {_pairs(tested)} could have certified up to "
-        f"{_largest(largest)}. This attack found no violation; another might."
+        f"epsilon {cut(largest.epsilon)}{mu}. This attack found no violation; another might."
     )
     return Conclusion("no_violation", None, (sentence,))
 
@@ -106,11 +107,6 @@ def _too_few(design: TrialDesign, tested: int, largest: Bounds, by_replies: bool
         f"{_pairs(tested)} can certify at most epsilon {cut(largest.epsilon)}, {how}; the claim is "
         f"{design.claim.epsilon:g}. Use more pairs.",
     )
-
-
-def _largest(largest: Bounds) -> str:
-    mu = "" if largest.mu is None else f" or mu {cut(largest.mu)}"
-    return f"epsilon {cut(largest.epsilon)}{mu}"
 
 
 def _pairs(number: int) -> str:
@@ -183,7 +179,10 @@ def obstacles(
 ) -> tuple[Obstacle, ...]:  # fmt: skip
     """What keeps an audit without a rejection from saying no_violation, whatever its attack
     sees."""
-    return (*_state(state), *_unreadable(attack, tally, controls, bound))
+    sentence = state_sentence(state)
+    remembers = f"{sentence} Use a separate system for each context."
+    stateful: tuple[Obstacle, ...] = (("stateful_system", remembers),) if sentence else ()
+    return (*stateful, *_unreadable(attack, tally, controls, bound))
 
 
 def state_sentence(state: StateCheck | None) -> str | None:
@@ -196,11 +195,6 @@ def state_sentence(state: StateCheck | None) -> str | None:
         f"the system remembers: {found.name}{sure}. Trials are then not "
         "independent, and other users' contexts may show in its answers."
     )
-
-
-def _state(state: StateCheck | None) -> Iterator[Obstacle]:
-    if sentence := state_sentence(state):
-        yield "stateful_system", f"{sentence} Use a separate system for each context."
 
 
 def _unreadable(

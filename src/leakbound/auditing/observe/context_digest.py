@@ -62,8 +62,9 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
     `pairs` are pairs of contexts with what they were answered each of two times.
     """
     each = _asked(pairs)
-    names = (name for name in _names(each) if len(_values(each, name)) >= values)
-    found = {name: _chance(each, name) for name in names}
+    names = dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
+    many = (name for name in names if len(_values(each, name)) >= values)
+    found = {name: _chance(each, name) for name in many}
     told = sorted((p, at, name) for at, (name, p) in enumerate(found.items()) if p <= HINT)
     return tuple(name for _, _, name in told[:MOST_TESTED])
 
@@ -124,12 +125,6 @@ def _apart(sides: Sequence[Sequence[Readings]], name: str) -> bool:
 
 def _values(each: Repeated, name: str) -> set[Hashable]:
     return {one.get(name) for sides in each for side in sides for one in side}
-
-
-def _names(each: Repeated) -> list[str]:
-    return [
-        *dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
-    ]
 
 
 def _asked(pairs: Sequence[StoredBatch]) -> Repeated:

@@ -241,7 +241,10 @@ class Releaser:
             self._score, self._pilot = self._fit(self._held[: self._pilot]), 0
         held, self._held = self._held, []
         reads, first = self._reads, held[0][0].index
-        laws = self._distributions(held) if reads & {"distribution", "chances"} else None
+        laws = None
+        if reads & {"distribution", "chances"}:
+            known = self._mechanism.output_distribution
+            laws = tuple((known(row.member), known(row.nonmember)) for _, row in held)
         trial, less, texts = None, None, None
         if reads & {"trials", "text"}:
             trial, less, texts = self._trials(held, laws)
@@ -355,10 +358,6 @@ class Releaser:
         rng = generator(self._seed, "state", pair.index, 1)
         outputs = self._mechanism.release(row.again, 1, rng)
         return float(self._score_of(pair, outputs).mean())
-
-    def _distributions(self, batch: StoredBatch) -> tuple[DistributionPair, ...]:
-        known = self._mechanism.output_distribution
-        return tuple((known(row.member), known(row.nonmember)) for _, row in batch)
 
 
 def trials(

@@ -54,7 +54,7 @@ from leakbound.stats import Estimate, Fixed, Power, beside, cut, one_run, rank_t
 from leakbound.stats.arrays import Floats
 from leakbound.stats.counts.one_run import Ranked
 from leakbound.systems import OneSession, SystemMechanism, fill_store, require_store
-from leakbound.tasks import Aggregate, Outputs, Vector
+from leakbound.tasks import Outputs, Vector
 
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
 ROUNDING = 1e-6  # a composed guarantee equals the composed claim but for this share
@@ -467,26 +467,18 @@ def _ask(
             jobs = prepared.design.jobs(first, size)
             found = mechanism.collect(prepared.task, jobs, range(len(jobs)), Scripted())
             batch = prepared.design.batch(first, size)
-            yield (
-                first,
-                [
-                    _row_of(prepared, one, answer, build)
-                    for one, answer in zip(batch, found, strict=True)
-                ],
-            )
+            rows = []
+            for one, answer in zip(batch, found, strict=True):
+                if prepared.spec.design.store_text != "all":
+                    allowed = prepared.task.answers(one.asked.query)
+                    answer = hidden(answer, one.asked, allowed)
+                marks = Vector((float(one.planted), float(build)))  # in place of a second context
+                rows.append(EvidenceRow(one.index, answer, marks))
+            yield first, rows
 
 
 def _every(store: RunStore) -> list[EvidenceRow]:
     return [*store.controls(), *store.evidence()]
-
-
-def _row_of(
-    prepared: PreparedOneRun, canary: PlantedCanary, answer: Aggregate, build: int
-) -> EvidenceRow:
-    """The answer as it may be kept; in place of a second context, the coin and the build."""
-    if prepared.spec.design.store_text != "all":
-        answer = hidden(answer, canary.asked, prepared.task.answers(canary.asked.query))
-    return EvidenceRow(canary.index, answer, Vector((float(canary.planted), float(build))))
 
 
 @contextmanager

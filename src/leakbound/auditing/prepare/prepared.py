@@ -210,7 +210,11 @@ def _exact_scores(parts: AuditParts) -> KnownScores | None:
     noise = mechanism.vote_noise
     if noise is None or spec.design.answers > 1:
         return None
-    votes, shared = mechanism.voters(spec.design.shots), _shares_votes(mechanism, spec)
+    votes, parted = mechanism.voters(spec.design.shots), mechanism.disjoint_parts(spec.design.shots)
+    # contexts share every vote but one if one example is replaced, which is shown to one voter, and
+    # votes follow from what voters are shown; equal requests of a batch are asked once
+    exact = exactness_of(mechanism) == "full"
+    shared = exact and bool(parted) and spec.attack.insertion != "add"
     classes = len(parts.task.answers(asked.query)) + 1  # the last one: none of them
     best, margins = (DiscreteBestVotes, DiscreteMargins) if noise.whole else (BestVotes, VoteScores)
     if score.of_votes == "winner":
@@ -220,17 +224,6 @@ def _exact_scores(parts: AuditParts) -> KnownScores | None:
     if asked.nonmember is not None:
         return margins.margin(votes, noise.sigma, shared)
     return best(votes, classes, noise.sigma, tuple(score.levels(votes).tolist()), shared)
-
-
-def _shares_votes(mechanism: Mechanism, spec: AuditSpec) -> bool:
-    """Do both contexts of a pair share every vote but one?
-
-    One example is replaced, it is shown to one voter, and the votes follow from what voters are
-    shown; equal requests of a batch are asked once.
-    """
-    parts = mechanism.disjoint_parts(spec.design.shots)
-    exact = exactness_of(mechanism) == "full"
-    return exact and bool(parts) and spec.attack.insertion != "add"
 
 
 FAMILIES = 3  # attacks of different kinds that have to stay blind, the audit's own among them

@@ -94,7 +94,10 @@ def assemble(seen: OnePass, found: Assessment) -> AuditResult:
 def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     unused = found.use is not None and found.conclusion.verdict == "no_violation"
-    power, guessing = _powers(seen, found.slow or unused)
+    power, guessing = GatePowers(), GatePowers()
+    if not (found.slow or unused):  # both are of a score; a leak may show in replies alone
+        power = power_of(estimator, design, seen.seen)
+        guessing = accuracies_of(estimator, design, seen.seen)
     conclusion = found.conclusion
     exact = found.exact if conclusion.by_exact else None
     return {
@@ -227,15 +230,6 @@ def _unlike(seen: OnePass) -> Iterator[Finding]:
             "count. This audit reads the counts, and says nothing of such answers; audit them with "
             "--access black_box.",
         )
-
-
-def _powers(seen: OnePass, slow: bool) -> tuple[GatePowers, GatePowers]:
-    """Against the claim, and against random guessing; none where a leak may show in replies alone,
-    since both are those of a score."""
-    if slow:
-        return (), ()
-    estimator, design = seen.prepared.estimator, seen.design
-    return power_of(estimator, design, seen.seen), accuracies_of(estimator, design, seen.seen)
 
 
 def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:
