@@ -251,29 +251,19 @@ class EValues(PairedEValues):
     def _part(
         self, name: str, weight: float
     ) -> stats.EProcess | WitnessEvidence | ProductBet | CodeBet:
+        design, tested, deltas = self.design, self._tested, (self.design.claim.delta,)
         if name == "codes":
-            self._codes = CodeBet(
-                self._tested, self.design.code_chance or 1.0, self.design.confidence,
-                (self.design.claim.delta,),
-            )  # fmt: skip
+            self._codes = CodeBet(tested, design.code_chance or 1.0, design.confidence, deltas)
             return self._codes
         if name == "witness":
-            return WitnessEvidence(self.design, self._tested, weight)
+            return WitnessEvidence(design, tested, weight)
         if name == "product":
-            self._product = ProductBet(
-                self._tested, self.design.confidence, (self.design.claim.delta,),
-                wary=self.design.independence != "declared",
-            )  # fmt: skip
+            wary = design.independence != "declared"
+            self._product = ProductBet(tested, design.confidence, deltas, wary=wary)
             return self._product
-        design, known = self.design, self.design.known if name == "exact" else None
-        return stats.EProcess(
-            self._tested,
-            design.confidence,
-            support=None if known is None else known.support(),
-            expected=None if known is None else known.expected(),
-            deltas=(design.claim.delta,),
-            horizon=design.horizon,
-        )
+        known = design.known if name == "exact" else None
+        support, expected = (None, None) if known is None else (known.support(), known.expected())
+        return stats.EProcess(tested, design.confidence, support, deltas, expected, design.horizon)
 
     def observe(self, observations: Observations) -> None:
         """Update the e-value with the next pairs. Pilot pairs are ignored."""
