@@ -100,15 +100,8 @@ def reach_of_replies(
     if tested <= 0 or not shown:
         return Bounds(0.0, 0.0)
     shorter = replace(design, pairs=max(1, design.pairs - len(shown)), first_look=None)
-    values, silent, drawn = estimator.begin(shorter), np.zeros(tested), np.zeros((tested, 1))
-    values.observe(
-        Observations(
-            design.pilot,
-            tested,
-            trial_scores=PairedScores(silent, silent),
-            simulated_scores=PairedScores(drawn, drawn),
-            reply_pairs=tuple(islice(cycle(shown), tested)),
-        )
-    )
+    silent, drawn = (PairedScores(one, one) for one in (np.zeros(tested), np.zeros((tested, 1))))
+    values, replies = estimator.begin(shorter), tuple(islice(cycle(shown), tested))
+    values.observe(Observations(design.pilot, tested, silent, drawn, reply_pairs=replies))
     epsilon, mu = values.bounds()
     return Bounds(epsilon.epsilon or 0.0, mu.mu or 0.0)

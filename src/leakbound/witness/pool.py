@@ -50,13 +50,8 @@ class Corpus:
         strings = [self._number(s) for s in reply.strings]
         words = [n for n in strings if KINDS[self.kinds[n]] == "word"]
         openings = [self._number(s) for s in reply.openings]
-        return EncodedReply(
-            scalars=reply.scalars,
-            strings=np.array(strings, np.int64),
-            words=np.array(words, np.int64),
-            openings=np.array(openings, np.int64),
-            scores=reply.scores,
-        )
+        found, said, opened = (np.array(one, np.int64) for one in (strings, words, openings))
+        return EncodedReply(reply.scalars, found, said, opened, reply.scores)
 
     def counts(self) -> Ints:
         """(strings,) number of replies in which each string occurs."""

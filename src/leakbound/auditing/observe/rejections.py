@@ -64,12 +64,8 @@ def as_tested(
     if _above_claim(design.claim, epsilon) or (mu.mu or 0.0) <= guaranteed:
         return bounds
     implied = {"implied_epsilon": gdp_epsilon(guaranteed, max(design.claim.delta, LEAST_DELTA))}
-    low = replace(
-        mu,
-        mu=guaranteed,
-        assumptions=(*mu.assumptions, IN_ORDER),
-        details={**mu.details, **implied},
-    )
+    assumptions, details = (*mu.assumptions, IN_ORDER), {**mu.details, **implied}
+    low = replace(mu, mu=guaranteed, assumptions=assumptions, details=details)
     return tuple(low if one is mu else one for one in bounds)
 
 

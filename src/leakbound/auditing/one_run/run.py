@@ -415,12 +415,8 @@ def run_one_run(
     reuse: bool = True,
 ) -> tuple[AuditResult, Path]:
     """Plant the canaries, ask what is missing, and compute the result."""
-    store, prior = RunStore.open(
-        prepared.folder(out),
-        prepared.manifest,
-        reuse,
-        require=partial(_require_same_size, prepared),
-    )
+    folder, require = prepared.folder(out), partial(_require_same_size, prepared)
+    store, prior = RunStore.open(folder, prepared.manifest, reuse, require=require)
     size, stored = prepared.spec.design.batch_pairs, store.batches()
     missing = [first for first in prepared.design.batches(size) if first not in stored]
     if missing and replay:

@@ -204,13 +204,10 @@ def _choose(audit: AuditParts, parts: PartitionIndices) -> int:
     first = no is None or answers.index(asked.member) < no
     if sigma is None or _tests_mu(audit, trials):
         return edge_copies(len(parts), first)
-    reads = audit.estimator.reads
-    return VoteContexts(len(parts), sigma, len(answers) + 1).best_copies(
-        trials.claim.delta,
-        max(1, trials.pairs - trials.pilot),
-        trials.confidence,
-        exact="chances" in reads and trials.known is not None,
-        member_first=first,
+    scenes, tested = VoteContexts(len(parts), sigma, len(answers) + 1), trials.pairs - trials.pilot
+    exact = "chances" in audit.estimator.reads and trials.known is not None
+    return scenes.best_copies(
+        trials.claim.delta, max(1, tested), trials.confidence, exact=exact, member_first=first
     )
 
 

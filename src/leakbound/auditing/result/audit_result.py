@@ -445,12 +445,10 @@ def config_text(result: AuditResult) -> str:
             "own by an entry point."
         )
     head = f"# leakbound audit --config FILE makes {result.name} again\n"
-    text: str = yaml.safe_dump(
-        {
-            group: {k: result.spec[k] for k in kind.model_fields if result.spec.get(k) is not None}
-            for group, kind in GROUPS.items()
-        },
-        sort_keys=False,
-        allow_unicode=True,
-    )
+    spec = {key: value for key, value in result.spec.items() if value is not None}
+    groups = {
+        group: {key: spec[key] for key in kind.model_fields if key in spec}
+        for group, kind in GROUPS.items()
+    }
+    text: str = yaml.safe_dump(groups, sort_keys=False, allow_unicode=True)
     return head + text

@@ -170,16 +170,10 @@ def trial_views(
     views = []
     for trial in shown:
         pair, (member, nonmember) = trial.pair, trial.scores
-        prompts = [show_prompt(prepared, pair, job) for job in (pair.member, pair.nonmember)]
-        answers = [_answer(prepared, pair, text) for text in trial.answers]
-        view = TrialView(
-            pair.index,
-            prompts=(prompts[0], prompts[1]),
-            answers=(answers[0], answers[1]),
-            scores=(float(member), float(nonmember)),
-            right=_right(rule, trial),
-        )
-        views.append(view)
+        one, other = (show_prompt(prepared, pair, job) for job in (pair.member, pair.nonmember))
+        said, elsewhere = (_answer(prepared, pair, text) for text in trial.answers)
+        guesses, scores = _right(rule, trial), (float(member), float(nonmember))
+        views.append(TrialView(pair.index, (one, other), (said, elsewhere), scores, guesses))
     return tuple(views)
 
 
