@@ -123,11 +123,9 @@ def _run_in(folder: Path) -> Path:
         raise StoreError(
             f"{str(folder)!r} is not a folder; give the folders that `audit --shard` wrote."
         )
-    inside = (
-        []
-        if load_manifest(folder)
-        else [one for one in sorted(folder.iterdir()) if load_manifest(one)]
-    )
+    if load_manifest(folder):
+        return folder
+    inside = [one for one in sorted(folder.iterdir()) if load_manifest(one)]
     if len(inside) > 1:
         raise StoreError(
             f"{str(folder)!r} holds {len(inside)} runs; give the folder of the one to merge."

@@ -322,12 +322,8 @@ def _from_counts(
     if chosen.tau is None:
         tried = (trials.member, trials.nonmember, chosen.levels, delta, confidence)
         return [stats.bonferroni(formula, *tried) for formula in fitting], left_out
-    given = (
-        *error_cells(trials.member, trials.nonmember, chosen.tau),
-        delta,
-        confidence,
-        chosen.text,
-    )
+    cells = error_cells(trials.member, trials.nonmember, chosen.tau)
+    given = (*cells, delta, confidence, chosen.text)
     return [formula(*given) for formula in fitting], left_out
 
 

@@ -421,11 +421,9 @@ def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
 def pace(prepared: Prepared, calls: CallOptions | None) -> Prepared:
     """An audit whose system is called in a given way wherever it is asked."""
     runner = runner_of(prepared, calls)
-    return (
-        replace(prepared, mechanism=runner.mechanism)
-        if isinstance(runner, SystemRunner)
-        else prepared
-    )
+    if not isinstance(runner, SystemRunner):
+        return prepared
+    return replace(prepared, mechanism=runner.mechanism)
 
 
 class SystemRunner:

@@ -319,10 +319,7 @@ def _draw(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, Ren
 def _insert(context: Sequence[Example], canary: Example, position: int, insertion: str) -> Context:
     if insertion == "add":
         return (*context, canary)
-    old = context[position]
-    new = (
-        canary
-        if insertion == "replace"
-        else Example(join((old.input, " ", canary.input)), old.label)
-    )
-    return (*context[:position], new, *context[position + 1 :])
+    if insertion != "replace":
+        old = context[position]
+        canary = Example(join((old.input, " ", canary.input)), old.label)
+    return (*context[:position], canary, *context[position + 1 :])

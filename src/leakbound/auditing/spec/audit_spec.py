@@ -257,11 +257,9 @@ class AuditSpec(FrozenSpec):
 
     def nested(self) -> Settings:
         """The same in their groups, without keys at None and empty ones, as in a file."""
-        values = self.flat()
+        values = {key: value for key, value in self.flat().items() if value not in (None, {})}
         return {
-            group: {
-                key: values[key] for key in kind.model_fields if values.get(key) not in (None, {})
-            }
+            group: {key: values[key] for key in kind.model_fields if key in values}
             for group, kind in GROUPS.items()
         }
 

@@ -60,11 +60,8 @@ def one_run(
         >>> round(one_run(canaries=100, guesses=100, correct=100).epsilon, 3)
         3.493
     """
-    m, r, v = (
-        count("canaries", canaries, 0, MOST_CANARIES),
-        count("guesses", guesses),
-        count("correct", correct),
-    )
+    m = count("canaries", canaries, 0, MOST_CANARIES)
+    r, v = count("guesses", guesses), count("correct", correct)
     delta_value(delta)
     alpha = 1 - confidence_level(confidence)
     if not (0 < r <= m and v <= r):
