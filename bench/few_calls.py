@@ -79,9 +79,7 @@ def best_stake(noticed: float, false_alarm: float, sigma: float, goal: float) ->
         [np.ones((len(pairs), scores.thresholds.size)), *map(scores.exceedance, pairs.T)]
     )
     payoff = np.tensordot(lines.coefficients[0], states, 1)  # (L, S, K)
-    worst = StakeRule(
-        lines, scores.support(), np.zeros(scores.thresholds.size), 3.0, None
-    ).least_payoff[0]
+    worst = StakeRule(lines, scores.support(), 3.0, None).least_payoff[0]
     share = np.linspace(0.01, 0.99, 99)[:, None, None] / -np.minimum(worst, -1e-9)
     growth = sum(
         chance * np.log1p(share * payoff[:, at]) for at, chance in enumerate(chances) if chance > 0

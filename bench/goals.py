@@ -23,7 +23,7 @@ from witness import CLAIM, LEAK, SEED
 
 from leakbound.privacy import ApproxDP, calibrate_gaussian, gdp_delta
 from leakbound.stats import VoteScores
-from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.e_values.anytime import MixedEProcess
 from leakbound.stats.e_values.stakes import Lines, StakeRule
 from leakbound.witness import ReplyFacts, WitnessProcess
 from leakbound.witness.process import FIRST, Portfolio, Record, _Test, plan_stakes
@@ -85,7 +85,7 @@ def best_stake(claim: float, scores: VoteScores) -> tuple[np.ndarray, int]:
     epsilon = claim * np.array([0.0, 0.1, 0.2, 0.35, 0.5, 1.0, 2.0])
     lines = Lines.of(epsilon[None], np.asarray(gdp_delta(epsilon, claim))[None])
     size = scores.thresholds.size
-    least = StakeRule(lines, scores.support(), np.zeros(size), LEVEL, None).least_payoff[0]
+    least = StakeRule(lines, scores.support(), LEVEL, None).least_payoff[0]
     chance, member, nonmember = pair_chances()
     states = [np.ones((len(chance), size)), *map(scores.exceedance, (member, nonmember))]
     payoff = np.tensordot(lines.coefficients[0], np.stack(states), 1)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from leakbound.privacy import calibrate_gaussian
-from leakbound.stats.counts.intervals import binomial_lower
+from leakbound.stats.counts.bounds import binomial_lower
 
 DELTA = 1e-5
 HEAD = ("ε", "trials", "true accuracy, %", "at the chosen threshold, %", "95 % of audits below",

@@ -19,7 +19,7 @@ from leakbound.auditing.collect.collect import hidden
 from leakbound.errors import UsageError
 from leakbound.models import Scripted
 from leakbound.stats import one_run
-from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.one_run import Ranked
 from leakbound.systems import AsyncSystem, Reply, SystemMechanism
 from leakbound.tasks import Example, GeneratedText, Job, Query, Task, reply_of
 

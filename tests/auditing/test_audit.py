@@ -14,9 +14,8 @@ import pytest
 import leakbound
 from leakbound.attacks import Attack, Hex, Membership, PredictedMember
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
-from leakbound.auditing.decide.verdict import conclude
-from leakbound.auditing.design.pairs import design
-from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.decide.obstacles import conclude
+from leakbound.auditing.design.pairs import design, generator
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
 from leakbound.errors import DataError, StoreError, TargetError, UsageError
 from leakbound.estimators import (

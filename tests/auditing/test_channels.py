@@ -15,7 +15,7 @@ from leakbound.estimators import Claim, Observations, PairedScores, TrialDesign
 from leakbound.estimators.e_process import ByChannel, channel_design
 from leakbound.estimators.witness import WitnessEvidence
 from leakbound.report import page, summary
-from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.e_values.anytime import MixedEProcess
 from leakbound.tasks import Context
 from leakbound.witness import ReplyFacts
 

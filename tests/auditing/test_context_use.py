@@ -15,8 +15,8 @@ from leakbound import audit, plan, sweep
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.auditing.collect.collect import Batches, CollectionPlan, run_serial
 from leakbound.auditing.design.pairs import OTHERS
-from leakbound.auditing.prepare.others import REPEATED
-from leakbound.auditing.receipts.recompute import Recomputed, recompute
+from leakbound.auditing.prepare.prepared import REPEATED
+from leakbound.auditing.receipts import Recomputed, recompute
 from leakbound.gating.gate import Gate, check_gate
 from leakbound.models import Model
 

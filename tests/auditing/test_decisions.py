@@ -16,28 +16,25 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 import leakbound
-from leakbound.auditing.decide import channel_verdicts
-from leakbound.auditing.decide.channel_verdicts import (
+from leakbound.auditing.decide.decide import (
     largest_of,
     largest_seen,
     must_learn,
     reach_sentence,
 )
 from leakbound.auditing.decide.obstacles import (
+    above_zero,
     blind_sentence,
     channels_untested,
+    conclude,
     controls_lost,
     noise_obstacles,
     obstacles,
     only_in_bulk,
-    state_sentence,
-    unread,
-)
-from leakbound.auditing.decide.verdict import (
-    above_zero,
-    conclude,
     score_reading,
     sees_something,
+    state_sentence,
+    unread,
     unshown_sentence,
     without_blindness,
 )
@@ -671,7 +668,9 @@ def replies(number: int) -> Any:
 def test_replies_certify_what_they_could_have_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of pairs that differ as the controls do, or, of those that are told apart, half as many."""
     made, pairs = design(pairs=80, replies=True), 80
-    monkeypatch.setattr(channel_verdicts, "replies_in", lambda batch, name: replies(8))
+    monkeypatch.setattr(
+        "leakbound.auditing.decide.decide.replies_in", lambda batch, name: replies(8)
+    )
     perfect = ORDERED.largest_certifiable(made, pairs)
     by_controls = reach_of_replies(made, ORDERED, 80, replies(8))
     by_half = reach_of_replies(replace(made, pairs=40), ORDERED, 40, replies(8))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakbound.auditing import make_spec
-from leakbound.auditing.prepare.documents import documents_and_task
+from leakbound.auditing.prepare.rows import documents_and_task
 from leakbound.errors import DataError
 from leakbound.tasks import Context
 

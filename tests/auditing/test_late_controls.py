@@ -21,8 +21,7 @@ from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.shards import _require_late, merge, run_shard
-from leakbound.auditing.store.integrity import PriorResults
-from leakbound.auditing.store.run_store import RunStore
+from leakbound.auditing.store.run_store import PriorResults, RunStore
 from leakbound.errors import StoreError, TargetError
 from leakbound.models import (
     Answers,

@@ -206,7 +206,7 @@ def test_a_system_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_documents_of_a_file_need_no_label(tmp_path: Path) -> None:
-    from leakbound.auditing.prepare.documents import documents_and_task
+    from leakbound.auditing.prepare.rows import documents_and_task
     from leakbound.auditing.spec.groups import Design
 
     file = tmp_path / "notes.jsonl"

@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 
 import leakbound
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
-from leakbound.auditing.decide.obstacles import controls_lost
-from leakbound.auditing.decide.verdict import above_zero, conclude
+from leakbound.auditing.decide.obstacles import above_zero, conclude, controls_lost
 from leakbound.auditing.observe.controls import ControlCheck, check_controls
 from leakbound.auditing.observe.rejections import as_tested
 from leakbound.auditing.prepare.build import Handed
-from leakbound.auditing.receipts.verify import load_result
+from leakbound.auditing.receipts import load_result
 from leakbound.auditing.result.sentences import attacker_sentence
 from leakbound.estimators import (
     Bounds,

@@ -16,7 +16,7 @@ import pytest
 from limits import PATIENCE, expires
 
 from leakbound.auditing import make_spec, prepare, run_audit
-from leakbound.auditing.collect import runners as ahead
+from leakbound.auditing.collect import collect as ahead
 from leakbound.auditing.collect.collect import run_serial
 from leakbound.errors import Refused
 from leakbound.models import Complete, Endpoint, Scripted

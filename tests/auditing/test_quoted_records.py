@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leakbound
-from leakbound.auditing.collect.quoted import LONG, KnownRecords
+from leakbound.auditing.collect.collect import LONG, KnownRecords
 from leakbound.tasks import Context, Example, GeneratedText, Job, Query, as_context
 from leakbound.tasks.synthetic import help_desk
 from leakbound.witness import ReplyFacts

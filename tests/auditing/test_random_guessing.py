@@ -15,10 +15,10 @@ from stores import DISPOSABLE, NoisyStore, documents
 import leakbound
 from leakbound import Claim, Example
 from leakbound.auditing import prepare, run_audit
-from leakbound.auditing.decide.verdict import unshown_sentence
+from leakbound.auditing.decide.obstacles import unshown_sentence
 from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.prepare.prepare import claim_warnings, of_named_claim
-from leakbound.auditing.receipts.recompute import Recomputed, recompute
+from leakbound.auditing.receipts import Recomputed, recompute
 from leakbound.auditing.result.audit_result import config_text
 from leakbound.auditing.spec.audit_spec import load_spec, make_spec
 from leakbound.errors import UsageError

@@ -20,7 +20,7 @@ from in_process import run
 
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
 from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.receipts.verify import verify_run
+from leakbound.auditing.receipts import verify_run
 from leakbound.auditing.store import chain
 from leakbound.auditing.store.commitments import COMMITMENT, Commitment, load_commitment
 from leakbound.auditing.store.commitments import commit as commit_to

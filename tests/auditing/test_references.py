@@ -10,7 +10,7 @@ from coins import says_yes
 
 import leakbound
 from leakbound import AuditResult
-from leakbound.auditing.result.references import AISVS, OPINION, StandardReference
+from leakbound.auditing.result.sentences import AISVS, OPINION, StandardReference
 from leakbound.report import page
 from leakbound.report.audit.page import reference_rows
 

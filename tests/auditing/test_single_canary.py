@@ -21,8 +21,15 @@ from stores import DISPOSABLE, NearestStore, documents
 import leakbound
 from leakbound.attacks import Attack
 from leakbound.auditing import AuditResult, load_result, make_spec, prepare
-from leakbound.auditing.decide.obstacles import blind_sentence, controls_lost, obstacles
-from leakbound.auditing.decide.verdict import Obstacle, Reason, above_zero, conclude
+from leakbound.auditing.decide.obstacles import (
+    Obstacle,
+    Reason,
+    above_zero,
+    blind_sentence,
+    conclude,
+    controls_lost,
+    obstacles,
+)
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import Tally
 from leakbound.auditing.one_run import prepare_one_run

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import leakbound
-from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.design.pairs import generator
 from leakbound.estimators import Bounds, Claim, EProcess, TrialDesign
 from leakbound.estimators.base import exceeds
 from leakbound.privacy import Gaussian, PureDP

@@ -18,7 +18,7 @@ from scipy.stats import binom
 
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.plan import plan
-from leakbound.auditing.receipts.verify import load_result
+from leakbound.auditing.receipts import load_result
 from leakbound.cli.verbs.audit.plan import described
 from leakbound.errors import UsageError
 from leakbound.estimators import (
@@ -43,7 +43,7 @@ from leakbound.privacy import ApproxDP, Gaussian, Guarantee, PureDP
 from leakbound.stats import Assumption, Power, VoteScores, clopper_pearson_power
 from leakbound.stats import EProcess as PlainEProcess
 from leakbound.stats.noise.best_votes import BestVotes
-from leakbound.stats.noise.discrete_votes import DiscreteBestVotes
+from leakbound.stats.noise.votes import DiscreteBestVotes
 from leakbound.stats.power import NO_POWER, Leak
 from leakbound.tasks import Example
 

@@ -11,7 +11,7 @@ from leakbound.estimators.base import ACCURACIES
 from leakbound.estimators.random_guessing import power_against_guessing
 from leakbound.estimators.score_bounds import choose_threshold
 from leakbound.stats import BestOnSameData, Bonferroni, Fixed, Split, clopper_pearson
-from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.one_run import Ranked
 
 SEEN = np.r_[np.ones(90), np.zeros(10)], np.r_[np.ones(10), np.zeros(90)]
 

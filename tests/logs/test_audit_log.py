@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import leakbound
-from leakbound.auditing.logs import load_outputs
-from leakbound.auditing.logs.log_audit import longest_passages, words_of
+from leakbound.auditing.logs import load_outputs, longest_passages, words_of
 from leakbound.cli import main
 from leakbound.errors import DataError, UsageError
 from leakbound.stats.counts.two_samples import (

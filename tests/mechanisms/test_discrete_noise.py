@@ -25,8 +25,8 @@ from leakbound.privacy import DiscreteGaussian, discrete_gaussian_pmf, self_comp
 from leakbound.serving import PrivateICL
 from leakbound.serving.ledger import Ledger
 from leakbound.stats import exact_privacy_loss, privacy_profile
-from leakbound.stats.noise.discrete_votes import DiscreteBestVotes, DiscreteMargins
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
+from leakbound.stats.noise.votes import DiscreteBestVotes, DiscreteMargins
 from leakbound.tasks import Example, Query, Task, Vector, VoteNoise, Votes
 from leakbound.testing import assert_conforms
 

@@ -18,7 +18,7 @@ from leakbound_hosts.exports.opendp import GAP, Publication, registry_entry
 from leakbound_hosts.exports.statements import cyclonedx, in_toto
 
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
-from leakbound.auditing.decide.verdict import Verdict
+from leakbound.auditing.decide.obstacles import Verdict
 from leakbound.errors import UsageError
 from leakbound.models import Scripted
 from leakbound.tasks import Context

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from leakbound.errors import UsageError
 from leakbound.stats import rank_test
-from leakbound.stats.counts.changes import (
+from leakbound.stats.counts.two_samples import (
     MOST,
     POWER,
     change_power,

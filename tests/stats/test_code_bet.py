@@ -22,7 +22,7 @@ from leakbound.auditing.design.pairs import Copies
 from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.prepare.prepared import trial_design
 from leakbound.privacy import ApproxDP, Gaussian, PureDP
-from leakbound.stats.e_values.code_bet import CodeBet
+from leakbound.stats.e_values.bets import CodeBet
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Example, Task, as_context
 

@@ -26,7 +26,7 @@ from leakbound.stats import (
     rank_test,
     tpr_at_fpr,
 )
-from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.one_run import Ranked
 from leakbound.stats.counts.two_samples import (
     benjamini_hochberg,
     conformal_p_values,
@@ -35,8 +35,8 @@ from leakbound.stats.counts.two_samples import (
 )
 from leakbound.stats.curves.curves import RATES, pair_accuracies, rate_at_fpr, roc
 from leakbound.stats.noise.best_votes import BestVotes
-from leakbound.stats.noise.discrete_votes import DiscreteBestVotes, DiscreteMargins
 from leakbound.stats.noise.output_distributions import DiscreteGaussianLaw
+from leakbound.stats.noise.votes import DiscreteBestVotes, DiscreteMargins
 
 Floats = npt.NDArray[np.float64]
 FEW = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=6)

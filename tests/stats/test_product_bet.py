@@ -16,7 +16,7 @@ from leakbound.estimators.simulated_power import _paths as paths_of
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, PureDP, gdp_trade_off
 from leakbound.stats import EProcess
 from leakbound.stats.e_values import product_bet
-from leakbound.stats.e_values.product_bet import ProductBet, prior_weights, product_paths, project
+from leakbound.stats.e_values.bets import ProductBet, prior_weights, product_paths, project
 
 CHANCE = st.floats(1e-3, 1 - 1e-3)
 

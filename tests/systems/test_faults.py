@@ -17,7 +17,7 @@ from loopback.faulty import faulty
 
 import leakbound
 from leakbound.auditing import AuditResult, make_spec, prepare, run_audit
-from leakbound.auditing.collect.runners import SystemRunner
+from leakbound.auditing.collect.collect import SystemRunner
 from leakbound.auditing.prepare.build import Handed
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted

@@ -26,7 +26,7 @@ from leakbound_lab.tuning.streams import RELEASING, draw_pairs, require_disjoint
 
 from leakbound._install import install_hint
 from leakbound.auditing import load_spec, make_spec, prepare, run_audit
-from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.design.pairs import generator
 from leakbound.auditing.prepare.build import Handed
 from leakbound.errors import StoreError, TargetError, UsageError
 from leakbound.models import Counted, Scripted

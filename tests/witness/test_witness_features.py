@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakbound.witness import ReplyFacts
-from leakbound.witness.corpus import Corpus
 from leakbound.witness.features import SCALARS, blot_out, features
 from leakbound.witness.numerals import NUMBERS, STEPS, coarse, numbers_of, numerals_in
 from leakbound.witness.panel import Panel
-from leakbound.witness.pool import POOL, OrderModel, PoolModel
+from leakbound.witness.pool import POOL, Corpus, OrderModel, PoolModel
 from leakbound.witness.stored import mask_reply
 
 WORDS = ("red", "blue", "green", "grey", "black")

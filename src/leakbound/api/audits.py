@@ -18,7 +18,7 @@ from leakbound.api.kinds import require_model, require_numbers, require_path
 from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import Attack, AuditQuery, Canary, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
-from leakbound.auditing.collect.runners import runner_of
+from leakbound.auditing.collect.collect import runner_of
 from leakbound.auditing.design.pairs import relation_of
 from leakbound.auditing.one_run import plan_one_run, prepare_one_run, run_one_run
 from leakbound.auditing.plan import Plan

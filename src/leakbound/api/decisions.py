@@ -26,9 +26,9 @@ from leakbound.attribution import (
     load_influence,
 )
 from leakbound.auditing import AuditResult, Claim, load_result
-from leakbound.auditing.collect.runners import runner_of
+from leakbound.auditing.collect.collect import runner_of
 from leakbound.auditing.prepare.build import Handed, open_models
-from leakbound.auditing.receipts.verify import Verification, verify_run
+from leakbound.auditing.receipts import Verification, verify_run
 from leakbound.auditing.spec.audit_spec import COMPONENTS, flat_keys
 from leakbound.errors import UsageError, findable
 from leakbound.gating.compare import Comparison, compare_results

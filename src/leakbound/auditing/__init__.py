@@ -6,7 +6,7 @@ parts of a run, `plan` says what it costs, and `one_run` is the design with one 
 
 from leakbound.auditing.audit import run_audit
 from leakbound.auditing.prepare.prepare import prepare
-from leakbound.auditing.receipts.verify import load_result
+from leakbound.auditing.receipts import load_result
 from leakbound.auditing.result.audit_result import AuditResult
 from leakbound.auditing.spec.audit_spec import AuditSpec, load_spec, make_spec
 from leakbound.estimators import Claim

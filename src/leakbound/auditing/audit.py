@@ -11,16 +11,14 @@ from leakbound.auditing.collect.collect import (
     Progress,
     collect,
     collect_others,
+    run_ahead,
 )
-from leakbound.auditing.collect.runners import run_ahead
 from leakbound.auditing.decide.decide import Assessment, decide
 from leakbound.auditing.observe.one_pass import OnePass
-from leakbound.auditing.prepare.others import REPEATED
-from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.prepare.prepared import REPEATED, Prepared
 from leakbound.auditing.result.assemble import assemble
 from leakbound.auditing.result.audit_result import AuditResult
-from leakbound.auditing.store.integrity import PriorResults
-from leakbound.auditing.store.run_store import RunStore
+from leakbound.auditing.store.run_store import PriorResults, RunStore
 from leakbound.stats.curves.curves import pair_accuracies, rates_without_each
 
 
@@ -89,8 +87,10 @@ def open_run(
 
 def write_result(seen: OnePass, found: Assessment | None = None) -> AuditResult:
     """Compute the result of what is stored, and write it beside the outputs."""
-    seen()
-    result = assemble(seen, found or decide(seen))
+    if found is None:
+        seen()
+        found = decide(seen)
+    result = assemble(seen, found)
     whole = seen.seen == seen.design.pairs
     seen.store.finish(seen.seen if whole else -seen.seen, result.to_json())
     return result

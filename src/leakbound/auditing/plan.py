@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leakbound._notebook import card
 from leakbound.auditing.collect.collect import CollectionPlan
-from leakbound.auditing.prepare.others import wanted_change
-from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.prepare.prepared import Prepared, wanted_change
 from leakbound.auditing.result.sentences import Subject, full_name
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.models import Priced
-from leakbound.stats import Assumption, Power
-from leakbound.stats.power import PERFECT
-from leakbound.tasks import AnyRequest
+from leakbound.stats.power import PERFECT, Assumption, Power
 
 GUESSING = "random guessing (epsilon 0 at delta 0, on both sides)"
 FACTORS = (1.0, 1.5, 2.0, 4.0)  # of what is tested; 1 shows how often a true claim is rejected
@@ -117,22 +114,8 @@ def _predict(
     model = prepared.model
     calls, dollars = 0, 0.0
     known = isinstance(model, Priced)
-    for requests in _batches(prepared, asked, batches):
+    for requests in map(asked.requests_of, batches):
         cost = model.most_cost(requests) if isinstance(model, Priced) else None
         known = known and cost is not None
         calls, dollars = calls + len(requests), dollars + (cost or 0.0)
     return calls, dollars if known else None
-
-
-def _batches(
-    prepared: Prepared, asked: CollectionPlan, batches: Sequence[int]
-) -> Iterator[list[AnyRequest]]:
-    """The distinct requests of each batch."""
-    for first in batches:
-        found = [
-            request
-            for pair in asked.pairs_of(first)
-            for job in pair.jobs
-            for request in prepared.mechanism.requests(prepared.task, job, pair.draw)
-        ]
-        yield list(dict.fromkeys(found))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from leakbound.attacks import CANARIES
@@ -14,8 +14,8 @@ from leakbound.auditing.collect.collect import (
     Progress,
     collect,
     late_left,
+    run_ahead,
 )
-from leakbound.auditing.collect.runners import run_ahead
 from leakbound.auditing.observe.one_pass import OnePass
 from leakbound.auditing.prepare.build import model_of_run, open_models
 from leakbound.auditing.prepare.prepare import prepare
@@ -31,9 +31,7 @@ Manifest = Settings
 DERIVED = frozenset({"spec", "evidence", "looks"})  # differ where some other key does
 
 
-def merge(
-    folders: Sequence[Path], out: Path, opener: Callable[[AuditSpec], Model] = open_models
-) -> tuple[AuditResult, Path]:
+def merge(folders: Sequence[Path], out: Path) -> tuple[AuditResult, Path]:
     """Join the run folders of shards and compute the record. No model is asked."""
     folders = [_run_in(folder) for folder in folders]
     manifests = []
@@ -59,7 +57,7 @@ def merge(
     if values.pop("claim_source", "stated") == "default":
         del values["epsilon"]
     spec = make_spec(values)
-    known = opener if needs_tokenizer(spec) else lambda spec: model_of_run(spec, manifest)
+    known = open_models if needs_tokenizer(spec) else lambda spec: model_of_run(spec, manifest)
     if manifest.get("handed"):
         raise UsageError(
             f"the shards audited Python objects ({' and '.join(manifest['handed'])}), which no "
@@ -125,11 +123,9 @@ def _run_in(folder: Path) -> Path:
         raise StoreError(
             f"{str(folder)!r} is not a folder; give the folders that `audit --shard` wrote."
         )
-    inside = (
-        []
-        if load_manifest(folder)
-        else [one for one in sorted(folder.iterdir()) if load_manifest(one)]
-    )
+    if load_manifest(folder):
+        return folder
+    inside = [one for one in sorted(folder.iterdir()) if load_manifest(one)]
     if len(inside) > 1:
         raise StoreError(
             f"{str(folder)!r} holds {len(inside)} runs; give the folder of the one to merge."
@@ -139,10 +135,8 @@ def _run_in(folder: Path) -> Path:
 
 def _identity(manifest: Manifest) -> str:
     """Where the data lay may differ from machine to machine; looks follow from the rest."""
-    return json.dumps(
-        {key: value for key, value in manifest.items() if key not in ("beside", "looks")},
-        sort_keys=True,
-    )
+    kept = {key: value for key, value in manifest.items() if key not in ("beside", "looks")}
+    return json.dumps(kept, sort_keys=True)
 
 
 def _difference(one: Manifest, other: Manifest) -> str:
@@ -190,7 +184,6 @@ def run_shard(
     reuse: bool = True,
     ask: BatchRunner = run_ahead,
 ) -> Path:
-    """Collect the batches of one shard only."""
     if prepared.spec.decision.stop_when_rejected:
         raise UsageError(
             "stop_when_rejected looks at all pairs in their order, and a shard sees every Nth "

@@ -23,11 +23,11 @@ from leakbound.estimators.error_counts import (
     AccuracyBound,
     AccuracyLogOdds,
     ClopperPearson,
+    FixedPairs,
     JointBeta,
     Unconditional,
 )
 from leakbound.estimators.exact import Exact
-from leakbound.estimators.fixed_pairs import FixedPairs
 from leakbound.estimators.score_bounds import ScoreBounds, ScoredTrials, score_bounds
 
 __all__ = [
@@ -38,9 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 ESTIMATORS: Catalogue[Estimator] = Catalogue(
-    "the estimator",
-    "leakbound.estimators",
-    (EProcess, ClopperPearson, Unconditional, FixedPairs),
+    "the estimator", "leakbound.estimators", (EProcess, ClopperPearson, Unconditional, FixedPairs)
 )
 REPORTED: tuple[Estimator, ...] = (
     EProcess(), ClopperPearson(), AccuracyBound(), JointBeta(), AccuracyLogOdds(), Exact(),

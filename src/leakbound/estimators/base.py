@@ -29,7 +29,7 @@ from leakbound.stats import (
     ThresholdRule,
 )
 from leakbound.stats.arrays import Floats
-from leakbound.stats.e_values.mixture import MixedEProcess
+from leakbound.stats.e_values.anytime import MixedEProcess
 from leakbound.stats.noise.votes import KnownScores
 from leakbound.stats.power import PERFECT, least_number
 from leakbound.witness import StoredReply
@@ -371,6 +371,13 @@ class Observer(Protocol):
 
         The estimate of epsilon that decides, then that of mu if there is one, then others.
         """
+
+
+class FixedSize:
+    """An observer without e-values, for a number of pairs that is fixed beforehand."""
+
+    process = None
+    rejected = False
 
 
 class Estimator(Protocol):

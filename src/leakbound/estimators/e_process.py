@@ -56,10 +56,8 @@ from leakbound.estimators.simulated_power import (
 from leakbound.estimators.witness import WitnessEvidence
 from leakbound.stats import BoundReading, Estimate, Kind, Power
 from leakbound.stats.arrays import Floats
-from leakbound.stats.e_values.anytime import Evidence
-from leakbound.stats.e_values.code_bet import CodeBet
-from leakbound.stats.e_values.mixture import MixedEProcess
-from leakbound.stats.e_values.product_bet import ProductBet
+from leakbound.stats.e_values.anytime import Evidence, MixedEProcess
+from leakbound.stats.e_values.bets import CodeBet, ProductBet
 from leakbound.stats.noise.votes import KnownScores
 from leakbound.tasks import ANSWER
 
@@ -253,29 +251,19 @@ class EValues(PairedEValues):
     def _part(
         self, name: str, weight: float
     ) -> stats.EProcess | WitnessEvidence | ProductBet | CodeBet:
+        design, tested, deltas = self.design, self._tested, (self.design.claim.delta,)
         if name == "codes":
-            self._codes = CodeBet(
-                self._tested, self.design.code_chance or 1.0, self.design.confidence,
-                (self.design.claim.delta,),
-            )  # fmt: skip
+            self._codes = CodeBet(tested, design.code_chance or 1.0, design.confidence, deltas)
             return self._codes
         if name == "witness":
-            return WitnessEvidence(self.design, self._tested, weight)
+            return WitnessEvidence(design, tested, weight)
         if name == "product":
-            self._product = ProductBet(
-                self._tested, self.design.confidence, (self.design.claim.delta,),
-                wary=self.design.independence != "declared",
-            )  # fmt: skip
+            wary = design.independence != "declared"
+            self._product = ProductBet(tested, design.confidence, deltas, wary=wary)
             return self._product
-        design, known = self.design, self.design.known if name == "exact" else None
-        return stats.EProcess(
-            self._tested,
-            design.confidence,
-            support=None if known is None else known.support(),
-            expected=None if known is None else known.expected(),
-            deltas=(design.claim.delta,),
-            horizon=design.horizon,
-        )
+        known = design.known if name == "exact" else None
+        support, expected = (None, None) if known is None else (known.support(), known.expected())
+        return stats.EProcess(tested, design.confidence, support, deltas, expected, design.horizon)
 
     def observe(self, observations: Observations) -> None:
         """Update the e-value with the next pairs. Pilot pairs are ignored."""
@@ -444,7 +432,6 @@ class ByChannel(SequentialTest):
 
 
 def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
-    """Design of the trials for one channel."""
     shares = max(1, len(design.channels))
     confidence = 1 - (1 - design.confidence) / shares
     own = replace(design, channels=(), replies=True, confidence=confidence)
@@ -455,8 +442,6 @@ def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
 
 
 class ChannelEValues(PairedEValues):
-    """The e-processes of one audit, by channel."""
-
     def __init__(self, design: TrialDesign) -> None:
         self.design = design
         names = design.channels or (ANSWER,)
@@ -464,7 +449,6 @@ class ChannelEValues(PairedEValues):
 
     @property
     def process(self) -> MixedEProcess:
-        """The mean of the e-values of all channels."""
         share = 1 / len(self.parts)
         parts = {name: (share, part.process) for name, part in self.parts.items()}
         return MixedEProcess(self.design.tested, parts, self.design.confidence)
@@ -522,8 +506,6 @@ def process_accuracy_power(
 
 
 class TwoSidedEValues(PairedEValues):
-    """The e-processes of both sides of one audit."""
-
     def __init__(self, design: TrialDesign) -> None:
         self.design, one = design, design.one_side
         known = None if design.known is None else _Exchanged(design.known)
@@ -531,7 +513,6 @@ class TwoSidedEValues(PairedEValues):
 
     @property
     def process(self) -> MixedEProcess:
-        """The mean of the e-values of both sides."""
         parts = {"higher": (0.5, self._higher.process), "lower": (0.5, self._lower.process)}
         return MixedEProcess(self.design.tested, parts, self.design.confidence)
 
@@ -551,8 +532,6 @@ class TwoSidedEValues(PairedEValues):
 
 @dataclass(frozen=True, slots=True)
 class _Exchanged:
-    """Known scores of pairs with their contexts exchanged."""
-
     scores: KnownScores
 
     @property

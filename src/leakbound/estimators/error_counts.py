@@ -9,12 +9,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from leakbound import stats
 from leakbound.errors import UsageError
 from leakbound.estimators.base import (
     ACCURACIES,
     AccuracyPower,
     Bounds,
     Estimator,
+    FixedSize,
     Observations,
     Observer,
     PairedScores,
@@ -23,28 +25,15 @@ from leakbound.estimators.base import (
     require_fixed_size,
     say_two_sided,
 )
-from leakbound.stats import (
-    BestOnSameData,
-    Bonferroni,
-    Estimate,
-    Fixed,
-    Kind,
-    Power,
-    accuracy_bound,
-    accuracy_log_odds,
-    best_threshold,
-    bonferroni,
-    clopper_pearson,
-    clopper_pearson_power,
-    gdp,
-    joint_beta,
-)
+from leakbound.estimators.witness import WitnessEvidence
+from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Fixed, Kind, Power
 from leakbound.stats.counts.unconditional import (
     unconditional,
     unconditional_mu,
     unconditional_power,
 )
-from leakbound.stats.curves.thresholds import FromCounts, error_cells
+from leakbound.stats.curves.curves import FromCounts, error_cells
+from leakbound.stats.e_values.anytime import MixedEProcess
 from leakbound.stats.power import least_number
 
 # above this epsilon, a rejection needs more than 100,000 pairs, which no plan asks for
@@ -70,15 +59,13 @@ class Statistic(NamedTuple):
 def by_accuracy(
     tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str
 ) -> Estimate:
-    """`accuracy_bound` from error counts."""
-    return accuracy_bound(tp + tn, tp + fn + fp + tn, delta, confidence, threshold)
+    return stats.accuracy_bound(tp + tn, tp + fn + fp + tn, delta, confidence, threshold)
 
 
 def by_log_odds(
     tp: int, fn: int, fp: int, tn: int, delta: float, confidence: float, threshold: str
 ) -> Estimate:
-    """`accuracy_log_odds` from error counts."""
-    return accuracy_log_odds(tp + tn, tp + fn + fp + tn, delta, threshold)
+    return stats.accuracy_log_odds(tp + tn, tp + fn + fp + tn, delta, threshold)
 
 
 @dataclass(frozen=True)
@@ -158,7 +145,9 @@ class ClopperPearson(CountEstimator):
     """
 
     name: ClassVar[str] = "clopper_pearson"
-    statistic: ClassVar[Statistic] = Statistic(clopper_pearson, gdp, clopper_pearson_power)
+    statistic: ClassVar[Statistic] = Statistic(
+        stats.clopper_pearson, stats.gdp, stats.clopper_pearson_power
+    )
 
 
 class Unconditional(CountEstimator):
@@ -193,7 +182,7 @@ class JointBeta(CountEstimator):
 
     name: ClassVar[str] = "joint_beta"
     kind: ClassVar[Kind] = "credible"
-    statistic: ClassVar[Statistic] = Statistic(joint_beta)
+    statistic: ClassVar[Statistic] = Statistic(stats.joint_beta)
 
 
 class AccuracyLogOdds(CountEstimator):
@@ -211,12 +200,8 @@ def limit_confidence(design: TrialDesign) -> float:
     return 1 - (1 - design.confidence) / len(design.rule.values or design.levels)
 
 
-class TrialLog:
+class TrialLog(FixedSize):
     """The scores of all trials, and the simulated scores of the pairs that choose a threshold."""
-
-    process = None
-
-    rejected = False
 
     def __init__(self, design: TrialDesign, statistic: Statistic) -> None:
         self.design, self.statistic = design, statistic
@@ -232,7 +217,6 @@ class TrialLog:
 
     @property
     def trials(self) -> PairedScores:
-        """(pairs,) scores of all trials so far."""
         return _join(self._trials)
 
     def bounds(self) -> tuple[Estimate, ...]:
@@ -242,7 +226,7 @@ class TrialLog:
         formulas, stated = self.statistic.formulas, (claim.delta, self.design.confidence)
         if isinstance(rule, Bonferroni):
             given = (tested.member, tested.nonmember, rule.values or self.design.levels, *stated)
-            return tuple(bonferroni(formula, *given) for formula in formulas)
+            return tuple(stats.bonferroni(formula, *given) for formula in formulas)
         if isinstance(rule, Fixed):
             tau, threshold = rule.value, str(rule)
         else:
@@ -252,7 +236,7 @@ class TrialLog:
             choosing = trials if best else _join(self._simulated).part(chosen)
             if not len(choosing):
                 return ()
-            tau = best_threshold(choosing.member, choosing.nonmember)
+            tau = stats.best_threshold(choosing.member, choosing.nonmember)
             threshold = f"{rule} (tau = {tau:g})"
         cells = error_cells(tested.member, tested.nonmember, tau)
         return tuple(f(*cells, *stated, threshold) for f in formulas) if len(tested) else ()
@@ -308,12 +292,8 @@ def count_accuracy_power(statistic: Statistic, pairs: int, confidence: float) ->
     return tuple((a, Power(chance(pairs, e, 0.0, 0.0, confidence))) for a, e in epsilons.items())
 
 
-class _BothCounts:
+class _BothCounts(FixedSize):
     """Error counts of the pairs, and of the pairs with their contexts exchanged."""
-
-    process = None
-
-    rejected = False
 
     def __init__(self, design: TrialDesign, sides: tuple[Observer, Observer]) -> None:
         self.design, self._sides = design, sides
@@ -330,3 +310,73 @@ class _BothCounts:
             for pair in both
         )
         return tuple(say_two_sided(replace(one, confidence=stated)) for one in stronger)
+
+
+SCORE = 0.8  # share of the error that counts of the score have where replies are read too
+EQUAL = "all pairs have the same two rates, and their number was fixed before the first call"
+
+
+@dataclass(frozen=True)
+class FixedPairs(Unconditional):
+    """Bounds for a number of pairs that is fixed beforehand, from error counts and whole replies.
+
+    Four fifths of the error are spent on the counts of the score (`unconditional`), and a fifth on
+    the learned witness; all of it on the counts where replies say no more than their answer. At
+    high rates the bounds are larger than those of `e_process`, which hold at any time; no pair may
+    be added later.
+
+    Guarantee: the bound on epsilon holds with the stated confidence, for a number of pairs fixed
+    beforehand and equal rates of all pairs.
+    Reference: Barnard 1947; Buehler 1957; Ville 1939.
+    """
+
+    name: ClassVar[str] = "fixed_pairs"
+    reads: ClassVar[frozenset[Reads]] = frozenset({"trials", "replies"})
+
+    def begin(self, design: TrialDesign) -> Observer:  # type: ignore[override]
+        counts = super().begin(_of_score(design))
+        return _ScoreAndReplies(design, counts) if design.replies else counts
+
+    def largest_certifiable(self, design: TrialDesign, pairs: int) -> Bounds:
+        return super().largest_certifiable(_of_score(design), pairs)
+
+    def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
+        return super().power(_of_score(design), pairs, leak)
+
+    def pairs_needed(self, design: TrialDesign) -> int | None:
+        return super().pairs_needed(_of_score(design))
+
+
+def _of_score(design: TrialDesign) -> TrialDesign:
+    """The design with the share of the error that the score has."""
+    error = (1 - design.confidence) * (SCORE if design.replies else 1.0)
+    return replace(design, confidence=1 - error)
+
+
+class _ScoreAndReplies(FixedSize):
+    """Counts of the score, and the witness beside them."""
+
+    def __init__(self, design: TrialDesign, counts: Observer) -> None:
+        self.design, self._counts = design, counts
+        self._witness = WitnessEvidence(design, design.tested, 1.0)
+        error = (1 - SCORE) * (1 - design.confidence)
+        self._replies = MixedEProcess(design.tested, {"witness": (1.0, self._witness)}, 1 - error)
+
+    def observe(self, observations: Observations) -> None:
+        self._counts.observe(observations)
+        for replies, canary in (observations.reply_pairs or ())[
+            observations.after(self.design.pilot)
+        ]:
+            self._witness.observe(replies, canary)
+
+    def bounds(self) -> tuple[Estimate, ...]:
+        """Those of what shows more."""
+        found = self._counts.bounds()
+        if not found:
+            return ()
+        epsilon, *others = found
+        replies = self._replies.epsilon_lower_bound(self.design.claim.delta)
+        if (replies.epsilon or 0.0) > (epsilon.epsilon or 0.0):
+            epsilon = replace(replies, reading=self._witness.reading())
+        epsilon = replace(epsilon, assumptions=(EQUAL, *epsilon.assumptions))
+        return tuple(replace(one, confidence=self.design.confidence) for one in (epsilon, *others))

@@ -14,6 +14,7 @@ from leakbound.estimators.base import (
     Bounds,
     DistributionPair,
     Estimator,
+    FixedSize,
     Observations,
     Reads,
     T,
@@ -71,11 +72,7 @@ class Exact(Estimator):
         return 1
 
 
-class _Losses:
-    process = None
-
-    rejected = False
-
+class _Losses(FixedSize):
     def __init__(self, delta: float) -> None:
         self._found = _PairValues(lambda one, other: exact_privacy_loss(one, other, delta))
         self._losses: list[Estimate | None] = []

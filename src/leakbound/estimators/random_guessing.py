@@ -50,7 +50,6 @@ def power_against_guessing(
 
 
 def two_sided(estimator: Estimator) -> Estimator:
-    """The two-sided form of an estimator."""
     found = estimator.two_sided()
     if found is None:
         raise UsageError(

@@ -13,17 +13,12 @@ from leakbound import stats
 from leakbound.errors import UsageError
 from leakbound.estimators.base import Claim, Observations, PairedScores, TrialDesign
 from leakbound.estimators.e_process import EProcess
-from leakbound.estimators.error_counts import (
-    STATISTICS,
-    by_accuracy,
-    by_log_odds,
-)
+from leakbound.estimators.error_counts import STATISTICS, by_accuracy, by_log_odds
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Fixed, Split
 from leakbound.stats.arrays import Floats
-from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.one_run import Ranked
 from leakbound.stats.counts.unconditional import unconditional, unconditional_mu
-from leakbound.stats.curves.curves import clean_scores
-from leakbound.stats.curves.thresholds import FromCounts, error_cells
+from leakbound.stats.curves.curves import FromCounts, clean_scores, error_cells
 
 DecidingName = Literal["e_process", "clopper_pearson", "unconditional", "one_run"]
 DECIDING: tuple[DecidingName, ...] = ("e_process", "clopper_pearson", "unconditional", "one_run")
@@ -125,8 +120,6 @@ class ScoredTrials:
 
 @dataclass(frozen=True, slots=True)
 class ChosenThreshold:
-    """The threshold that scores are compared with."""
-
     tau: float | None
     levels: tuple[float, ...]
     text: str
@@ -329,19 +322,14 @@ def _from_counts(
     if chosen.tau is None:
         tried = (trials.member, trials.nonmember, chosen.levels, delta, confidence)
         return [stats.bonferroni(formula, *tried) for formula in fitting], left_out
-    given = (
-        *error_cells(trials.member, trials.nonmember, chosen.tau),
-        delta,
-        confidence,
-        chosen.text,
-    )
+    cells = error_cells(trials.member, trials.nonmember, chosen.tau)
+    given = (*cells, delta, confidence, chosen.text)
     return [formula(*given) for formula in fitting], left_out
 
 
 def _of_one_run(
     trials: ScoredTrials, delta: float, confidence: float, rule: ScoreRule, seed: int
 ) -> ScoreBounds:
-    """Bounds from guesses about the records of one system."""
     members, others = trials.sizes
     # guesses about unequal numbers are right more often than a coin without any leak
     if stats.binomial_lower(max(members, others), members + others, UNFAIR) > 0.5:

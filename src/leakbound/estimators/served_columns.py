@@ -28,17 +28,12 @@ class ServedColumns:
         self._plain, self._less = _Recalled(), _Recalled()
 
     def of(self, scores: PairedScores, corrected: PairedScores | None) -> tuple[Floats, Floats]:
-        member = [_above(scores.member, self._thresholds)]
-        nonmember = [_above(scores.nonmember, self._thresholds)]
+        found = [scores.map(lambda one: _above(one, self._thresholds))]
         if self._corrected.size:
-            unknown = np.full(len(scores), np.nan)
-            less = corrected or PairedScores(unknown, unknown)
-            for found, values in ((member, less.member), (nonmember, less.nonmember)):
-                found.append(_above(values, self._corrected))
-            for recalled, pairs in ((self._plain, scores), (self._less, less)):
-                for found, columns in zip((member, nonmember), recalled.of(pairs), strict=True):
-                    found.append(columns)
-        return np.hstack(member), np.hstack(nonmember)
+            less = corrected or scores.map(lambda one: np.full(len(one), np.nan))
+            found.append(less.map(lambda one: _above(one, self._corrected)))
+            found += [self._plain.of(scores), self._less.of(less)]
+        return np.hstack([one.member for one in found]), np.hstack([one.nonmember for one in found])
 
 
 class _Recalled:
@@ -47,7 +42,7 @@ class _Recalled:
     def __init__(self) -> None:
         self._seen: dict[float, int] = {}
 
-    def of(self, scores: PairedScores) -> tuple[Floats, Floats]:
+    def of(self, scores: PairedScores) -> PairedScores:
         """(x, y), each (pairs, 2): 1 if seen more often in the canary-in context, 0 if less."""
         member, nonmember = np.round(scores.member, DIGITS), np.round(scores.nonmember, DIGITS)
         known = np.zeros((2, len(scores)))
@@ -55,8 +50,7 @@ class _Recalled:
             known[:, at] = [self._seen.get(key, 0) for key in keys]
             for key, more in zip(keys, (1, -1), strict=True):
                 self._seen[key] = self._seen.get(key, 0) + more
-        columns = [np.stack([one > 0, one >= 0], 1).astype(float) for one in known]
-        return columns[0], columns[1]
+        return PairedScores(*(np.stack([one > 0, one >= 0], 1).astype(float) for one in known))
 
 
 def _above(scores: Floats, thresholds: Floats) -> Floats:

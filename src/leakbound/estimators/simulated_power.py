@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise, takewhile
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import ndtr
@@ -17,9 +17,9 @@ from leakbound.estimators.base import TrialDesign
 from leakbound.privacy import Guarantee
 from leakbound.stats import Assumption, EProcess, Power, VoteScores
 from leakbound.stats.arrays import Bools, Floats, Ints
+from leakbound.stats.e_values.bets import product_paths
 from leakbound.stats.e_values.e_process import read_levels
-from leakbound.stats.e_values.product_bet import product_paths
-from leakbound.stats.e_values.stakes import Moments, restake_points
+from leakbound.stats.e_values.stakes import Moments, restakes_before
 from leakbound.stats.noise.best_votes import BestVotes, best_chance
 from leakbound.stats.power import Leak
 
@@ -197,8 +197,7 @@ def rejection_times(
     rule, prior = process.stake_rule(process.lines, columns), process.prior(columns)
     past, now = Moments(np.repeat(prior.sums, audits, 1)), np.zeros(audits)
     times, who = np.zeros(audits, np.int64), np.arange(audits)
-    changes = takewhile(lambda at: at < pairs, restake_points())
-    for start, stop in pairwise([*changes, pairs]):
+    for start, stop in pairwise([*restakes_before(pairs).tolist(), pairs]):
         stakes = rule.choose(past, np.full(past.sums.shape[1], start))
         payoff, at = stakes.payoff[0], stakes.threshold[0]  # (audits, 2, 3) and (audits, 2)
         most = max(1, CELLS // max(1, len(now) * columns))
@@ -238,8 +237,7 @@ def _paths(test: PlainTest, x: Floats, y: Floats) -> Floats:
     rule, prior = process.stake_rule(process.lines, columns), process.prior(columns)
     past, found = Moments(np.repeat(prior.sums, audits, 1)), [np.zeros((audits, 1))]
     every = np.ones(audits, bool)
-    changes = takewhile(lambda at: at < pairs, restake_points())
-    for start, stop in pairwise([*changes, pairs]):
+    for start, stop in pairwise([*restakes_before(pairs).tolist(), pairs]):
         stakes, part = rule.choose(past, np.full(past.sums.shape[1], start)), slice(start, stop)
         growth = _growth(stakes.payoff[0], stakes.threshold[0], x[:, part], y[:, part])
         found.append(found[-1][:, -1:] + growth)

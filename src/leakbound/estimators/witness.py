@@ -21,8 +21,7 @@ from leakbound.privacy import ApproxDP, Guarantee, gdp_epsilon
 from leakbound.stats import BoundReading
 from leakbound.stats.arrays import Floats
 from leakbound.stats.e_values.anytime import GRID
-from leakbound.witness import WitnessProcess
-from leakbound.witness.process import SCAN
+from leakbound.witness.process import SCAN, WitnessProcess
 
 
 class WitnessEvidence:
@@ -53,7 +52,6 @@ class WitnessEvidence:
         self._seen.append(self.process.pairs)
 
     def reading(self) -> BoundReading:
-        """Whole replies: how often the stakes were right, and what they rest on."""
         return BoundReading("replies", "", *self.process.guesses(), self.process.leads())
 
     @property
@@ -102,15 +100,8 @@ def reach_of_replies(
     if tested <= 0 or not shown:
         return Bounds(0.0, 0.0)
     shorter = replace(design, pairs=max(1, design.pairs - len(shown)), first_look=None)
-    values, silent, drawn = estimator.begin(shorter), np.zeros(tested), np.zeros((tested, 1))
-    values.observe(
-        Observations(
-            design.pilot,
-            tested,
-            trial_scores=PairedScores(silent, silent),
-            simulated_scores=PairedScores(drawn, drawn),
-            reply_pairs=tuple(islice(cycle(shown), tested)),
-        )
-    )
+    silent, drawn = (PairedScores(one, one) for one in (np.zeros(tested), np.zeros((tested, 1))))
+    values, replies = estimator.begin(shorter), tuple(islice(cycle(shown), tested))
+    values.observe(Observations(design.pilot, tested, silent, drawn, reply_pairs=replies))
     epsilon, mu = values.bounds()
     return Bounds(epsilon.epsilon or 0.0, mu.mu or 0.0)

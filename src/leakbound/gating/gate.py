@@ -11,7 +11,7 @@ from numbers import Real
 from typing import Literal
 
 from leakbound._notebook import card
-from leakbound.auditing.decide.verdict import unshown_sentence
+from leakbound.auditing.decide.obstacles import unshown_sentence
 from leakbound.auditing.result.audit_result import FACTORS, AuditResult
 from leakbound.errors import UsageError
 from leakbound.estimators.base import ACCURACIES

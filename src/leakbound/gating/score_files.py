@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leakbound.auditing.decide.verdict import (
+from leakbound.auditing.decide.obstacles import (
     Conclusion,
     Obstacle,
     above_zero,

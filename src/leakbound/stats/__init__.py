@@ -7,11 +7,12 @@ is stated, lies in [0, 1), `confidence` in (0, 1), and a claimed `epsilon` is at
 from leakbound.stats.counts.bounds import (
     accuracy_bound,
     accuracy_log_odds,
+    binomial_lower,
+    binomial_upper,
     clopper_pearson,
     gdp,
     joint_beta,
 )
-from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
 from leakbound.stats.counts.one_run import (
     canaries_to_reject,
     one_run,
@@ -19,18 +20,21 @@ from leakbound.stats.counts.one_run import (
     right_to_reject,
 )
 from leakbound.stats.counts.two_samples import rank_test, sign_test
-from leakbound.stats.curves.curves import auroc, auroc_standard_error, roc, tpr_at_fpr
-from leakbound.stats.curves.thresholds import (
+from leakbound.stats.curves.curves import (
     BestOnSameData,
     Bonferroni,
     Fixed,
     Split,
     ThresholdRule,
+    auroc,
+    auroc_standard_error,
     best_threshold,
     bonferroni,
+    roc,
+    tpr_at_fpr,
 )
+from leakbound.stats.e_values.anytime import MixedEProcess
 from leakbound.stats.e_values.e_process import EProcess
-from leakbound.stats.e_values.mixture import MixedEProcess
 from leakbound.stats.estimate import BoundReading, Estimate, Kind, beside, cut
 from leakbound.stats.noise.noise_fit import NoiseFit, noise_goodness_of_fit
 from leakbound.stats.noise.output_distributions import (

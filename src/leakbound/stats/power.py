@@ -13,8 +13,7 @@ from scipy.special import bdtr
 from leakbound._check import MOST, confidence_level, count, delta_value, epsilon_value
 from leakbound.errors import UsageError
 from leakbound.stats.arrays import Floats
-from leakbound.stats.counts.bounds import clopper_pearson
-from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
+from leakbound.stats.counts.bounds import binomial_lower, binomial_upper, clopper_pearson
 
 MOST_PAIRS = 10**8  # of a power: two seconds
 LARGEST_CLAIM = 30.0  # a perfect attack needs about 4e13 pairs to reject it

@@ -8,7 +8,7 @@ from itertools import product
 import yaml
 from pydantic import JsonValue
 
-from leakbound.auditing.spec.config_file import yaml_value
+from leakbound.auditing.spec.audit_spec import yaml_value
 from leakbound.errors import UsageError
 
 Changes = dict[str, JsonValue]  # what one setting changes, by key

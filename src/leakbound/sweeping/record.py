@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, JsonValue
 
 from leakbound._notebook import card
-from leakbound.auditing.decide.verdict import Reason, Verdict
+from leakbound.auditing.decide.obstacles import Reason, Verdict
 from leakbound.auditing.result.audit_result import AuditResult
 from leakbound.auditing.result.record import ClaimSource, Frozen, GuaranteeData
 from leakbound.auditing.store.folder import is_run

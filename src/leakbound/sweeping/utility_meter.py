@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.design.pairs import generator
 from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.spec.post_hoc import collection_settings
+from leakbound.auditing.spec.audit_spec import collection_settings
 from leakbound.auditing.store.folder import run_id
 from leakbound.errors import LeakboundError
 from leakbound.mechanisms import FewShot, ZeroShot

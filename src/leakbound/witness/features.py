@@ -79,17 +79,6 @@ LONGEST_LINE = 200
 MOST_LINES = 12  # lines or sentences whose place counts
 
 
-def layout_strings(
-    text: str, words: Sequence[str], marks: Sequence[str], canary: str
-) -> Iterator[str]:
-    for one, count in Counter([*words, *marks]).items():
-        yield from (f"times:{one} {times}" for times in range(2, min(count, MOST_TIMES) + 1))
-    yield from (f"run:{run[:LONGEST_RUN]}" for run in _RUN.findall(text))
-    yield from _of_text(blot_out(text[:LONGEST_WHOLE], canary))
-    for part in _UNSPACED.findall(text[:LONGEST_WHOLE]):
-        yield from (f"gram:{part[at : at + 2]}" for at in range(len(part) - 1))
-
-
 def _of_text(text: str) -> Iterator[str]:
     tokens = (token.strip(_EDGE) for token in text.split())
     yield from (f"token:{one[:LONGEST_TOKEN]}" for one in tokens if one and not one.isalpha())
@@ -288,7 +277,12 @@ def _strings(parts: _Parts, canary: str) -> Iterator[str]:
     yield from (f"word:{w}" for w in words)
     yield from (f"mark:{m}" for m in parts.marks)
     yield from (f"bigram:{a} {b}" for a, b in pairwise(words))
-    yield from layout_strings(parts.text, words, parts.marks, canary)
+    for one, count in Counter([*words, *parts.marks]).items():
+        yield from (f"times:{one} {times}" for times in range(2, min(count, MOST_TIMES) + 1))
+    yield from (f"run:{run[:LONGEST_RUN]}" for run in _RUN.findall(parts.text))
+    yield from _of_text(blot_out(parts.text[:LONGEST_WHOLE], canary))
+    for part in _UNSPACED.findall(parts.text[:LONGEST_WHOLE]):
+        yield from (f"gram:{part[at : at + 2]}" for at in range(len(part) - 1))
     for size in (1, 2):
         yield from (f"opening:{' '.join(s[:size])}" for s in parts.each)
         yield f"first:{' '.join(words[:size])}"

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakbound.stats.arrays import Bools, Floats, Ints
-from leakbound.witness.corpus import KINDS, Corpus, EncodedReply
 from leakbound.witness.features import SCALARS
-from leakbound.witness.pool import POOL, PoolModel
+from leakbound.witness.pool import KINDS, POOL, Corpus, EncodedReply, PoolModel
 
 FEWEST = 4  # number of replies that must have, and must lack, a string that becomes a witness
 MOST_STRINGS = 1500  # strings that become witnesses; bounds the time for long replies
@@ -74,7 +73,6 @@ class Panel:
         return _fit(corpus)
 
     def values(self, reply: EncodedReply) -> Bools:
-        """Evaluate the witnesses on a later reply."""
         row = _rows([reply], self.columns, len(self.centre))[0]
         numbers = np.concatenate(
             [reply.scalars, self.pool.features(reply), (row - self.centre) @ self.loadings]
@@ -186,13 +184,9 @@ def _thresholds(numbers: Floats, names: Sequence[str]) -> tuple[Ints, Floats, Fl
         if cut.size:
             which.append(np.full(cut.size, j))
             cuts.append(cut)
-            priors.append(_base(name) * clear / clear.sum() * clear.max())
+            kind = {"component": COMPONENT, "score": SCORE}.get(name.partition(":")[0], DENSE)
+            priors.append(PRIORS.get(name, kind) * clear / clear.sum() * clear.max())
     return np.concatenate(which), np.concatenate(cuts), np.concatenate(priors)
-
-
-def _base(name: str) -> float:
-    kinds = {"component": COMPONENT, "score": SCORE}
-    return PRIORS.get(name, kinds.get(name.partition(":")[0], DENSE))
 
 
 def _cuts(values: Floats) -> tuple[Floats, Floats]:

@@ -15,10 +15,10 @@ from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Guarantee
 from leakbound.stats.arrays import Bools, Floats
 from leakbound.stats.e_values.anytime import EValueTest
-from leakbound.witness.corpus import Corpus
-from leakbound.witness.features import COUNTED, SCALARS, ReplyFacts, ReplyFeatures, as_features
+from leakbound.witness.features import COUNTED, SCALARS, as_features
 from leakbound.witness.panel import Panel
-from leakbound.witness.stored import is_public
+from leakbound.witness.pool import Corpus
+from leakbound.witness.stored import StoredReply, is_public
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -82,8 +82,6 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """Weights of the witnesses for the next pair."""
-
     weights: Floats
     alike: float  # share of the weights on witnesses that agree with the leader
 
@@ -253,12 +251,7 @@ class WitnessProcess(EValueTest):
         self._next_fit = FIRST
         self._favours: list[float] = []  # of the pairs with a stake: payoff less if exchanged
 
-    def observe(
-        self,
-        reply_in: ReplyFacts | ReplyFeatures,
-        reply_out: ReplyFacts | ReplyFeatures,
-        canary: str = "",
-    ) -> None:
+    def observe(self, reply_in: StoredReply, reply_out: StoredReply, canary: str = "") -> None:
         self._stake()
         pair = [self._corpus.encode(as_features(r, canary)) for r in (reply_in, reply_out)]
         if self._panel is not None:

@@ -99,7 +99,7 @@ class PrivacyAudit:
     ) -> AuditResult:
         from leakbound.api.audits import prepare_call
         from leakbound.auditing.audit import run_audit
-        from leakbound.auditing.collect.runners import runner_of
+        from leakbound.auditing.collect.collect import runner_of
         from leakbound.auditing.prepare.build import open_models
 
         source = "" if system is None else _source(system, self.root)

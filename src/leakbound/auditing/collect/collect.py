@@ -2,21 +2,100 @@
 
 from __future__ import annotations
 
+import re
+import threading
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
+from hashlib import blake2b
+from zlib import crc32
 
 from leakbound.attacks import RenderedQuery
 from leakbound.attacks.words import redact
-from leakbound.auditing.collect.quoted import KnownRecords
 from leakbound.auditing.design.pairs import LATE, OTHERS, Controls, OtherPairs, Pair
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store.run_store import EvidenceRow, RunStore
-from leakbound.errors import StoreError, TargetError
+from leakbound.errors import StoreError, TargetError, UsageError
 from leakbound.models import Cached, Counted, Distinct, Model
-from leakbound.tasks import Aggregate, GeneratedText, Job, Mechanism, Task, reply_of
-from leakbound.witness import mask_reply
+from leakbound.models.model import Concurrent, concurrent_model
+from leakbound.systems import CallOptions, SystemMechanism
+from leakbound.tasks import (
+    Aggregate,
+    AnyRequest,
+    Example,
+    GeneratedText,
+    Job,
+    Mechanism,
+    Task,
+    reply_of,
+)
+from leakbound.witness import ReplyFacts, mask_reply
+
+WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
+LONG = 6  # words in a row that only one record has
+MANY, EACH = 64, 8  # of a longer record, one in eight of these is kept, by its checksum
+MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
+
+
+@dataclass(frozen=True)
+class KnownRecords:
+    """The records that contexts are made of, by words in a row that one of them alone has
+    (PRIVATE). What is marked depends on the rows, the context and the reply alone."""
+
+    rows: Sequence[Example] = field(repr=False)
+
+    @cached_property
+    def _rare(self) -> frozenset[int]:
+        texts = dict.fromkeys(one.input for one in self.rows if isinstance(one.input, str))
+        step = sum(map(len, texts)) // MOST + 1
+        once, more = set[int](), set[int]()
+        for text in list(texts)[::step]:
+            pieces = set(_pieces(text))
+            if len(pieces) > MANY:
+                pieces = {piece for piece in pieces if piece % EACH == 0}
+            more |= once & pieces
+            once |= pieces
+        return frozenset(once - more)
+
+    @cached_property
+    def _key(self) -> bytes:
+        """Of the rows: who has the stored replies alone cannot try texts."""
+        return blake2b(
+            repr([(one.input, one.label) for one in self.rows]).encode("utf-8", "surrogatepass")
+        ).digest()
+
+    def mark(self, job: Job, found: Aggregate) -> Aggregate:
+        """The answer, with a mark if its reply quotes what its question does not hold, and with
+        digests of its text and its numbers, which tell only whether two replies are equal."""
+        reply = reply_of(found)
+        if not isinstance(reply, ReplyFacts):
+            return found
+        said = reply.text.replace(str(job.query.text), "")  # an echo has the number of its request
+        each = said.encode("utf-8", "surrogatepass"), " ".join(NUMBER.findall(said)).encode()
+        digests = tuple(blake2b(one, digest_size=8, key=self._key).hexdigest() for one in each)
+        marked = replace(reply, digests=digests)
+        quoted = self._rare.intersection(_pieces(reply.text))
+        quoted -= _in_any((job.query.text, *job.query.further) if quoted else ())
+        if quoted:
+            own = quoted <= _in_any(row.input for row in job.context)
+            marked = replace(marked, quotes="context" if own else "other")
+        return replace(found, reply=marked)
+
+
+def _in_any(texts: Iterable[object]) -> set[int]:
+    return {piece for text in texts if isinstance(text, str) for piece in _pieces(text)}
+
+
+def _pieces(text: str) -> Iterator[int]:
+    words = WORD.findall(text.casefold())
+    return (
+        crc32(" ".join(words[at : at + LONG]).encode("utf-8", "surrogatepass"))
+        for at in range(len(words) - LONG + 1)
+    )
+
 
 Progress = Callable[[int, int], None]
 
@@ -51,7 +130,6 @@ class CollectionPlan:
 
     @classmethod
     def of(cls, prepared: Prepared) -> CollectionPlan:
-        """What the run of an audit asks."""
         shape = prepared.spec.design
         return cls(
             prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
@@ -61,7 +139,6 @@ class CollectionPlan:
         )  # fmt: skip
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:
-        """The pairs of one batch."""
         if first not in self._last:
             pairs = tuple(self._some(first))
             self._last.clear()
@@ -83,9 +160,7 @@ class CollectionPlan:
         return self.controls[start : start + self.size]
 
     def batches(self, shard: tuple[int, int] = (1, 1)) -> list[int]:
-        """First pairs of the batches of shard i of N: every Nth batch; the first has the
-        controls.
-        """
+        """First pairs of every Nth batch, those of shard i of N; the first has the controls."""
         number, total = shard
         controls = range(-len(self.controls), 0, self.size) if number == 1 else ()
         return [*controls, *range((number - 1) * self.size, len(self.pairs), total * self.size)]
@@ -105,6 +180,16 @@ class CollectionPlan:
     def pairs_in(self, batches: Iterable[int]) -> int:
         """How many pairs these batches have together, control pairs left out."""
         return sum(min(self.size, len(self.pairs) - first) for first in batches if first >= 0)
+
+    def requests_of(self, first: int) -> list[AnyRequest]:
+        """The distinct requests of a batch."""
+        found = (
+            request
+            for pair in self.pairs_of(first)
+            for job in pair.jobs
+            for request in self.mechanism.requests(self.task, job, pair.draw)
+        )
+        return list(dict.fromkeys(found))
 
     def ask(self, first: int, model: Model) -> Batch:
         """Ask everything about the pairs of a batch; equal requests reach the model once."""
@@ -147,7 +232,6 @@ BatchRunner = Callable[[CollectionPlan, Model, Sequence[int]], Batches]
 
 
 def run_serial(questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
-    """Ask the given model, one batch after the other."""
     return (questions.ask(first, model) for first in batches)
 
 
@@ -243,3 +327,118 @@ def _hidden_text(found: GeneratedText, asked: RenderedQuery) -> GeneratedText:
     seen = reply_of(found)
     kept = None if seen is None else mask_reply(seen, asked.target)
     return GeneratedText(redact(found.text, asked.target), reply=kept)
+
+
+MOST_AT_ONCE = (
+    64  # batches at once: each has a thread, and what is asked ahead is lost when an audit ends
+)
+
+
+def run_ahead(plan: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+    """Ask as many batches at once as the connections of an endpoint have room for."""
+    endpoint = concurrent_model(model)
+    many = 1 if endpoint is None else _at_once(plan, endpoint, batches)
+    if endpoint is None or many == 1:
+        yield from run_serial(plan, model, batches)
+        return
+    asked = _Ahead(plan, model, batches, many)
+    try:
+        for first in batches:
+            yield asked.batch(first)
+    finally:
+        if asked.end():
+            endpoint.close()
+
+
+def _at_once(plan: CollectionPlan, endpoint: Concurrent, batches: Sequence[int]) -> int:
+    """Batches whose requests fill the connections, and one that waits behind them."""
+    if len(batches) < 2 or endpoint.connections == 1:
+        return 1
+    requests = plan.requests_of(batches[len(batches) // 2])
+    return min(-(-endpoint.connections // max(1, len(requests))) + 1, len(batches), MOST_AT_ONCE)
+
+
+class _Ahead:
+    """Threads that ask batches in their order, and at most so many ahead of who reads them."""
+
+    def __init__(
+        self, plan: CollectionPlan, model: Model, batches: Sequence[int], many: int
+    ) -> None:
+        self._plan, self._model = plan, model
+        self._waiting = deque(batches)
+        self._found: dict[int, Future[Batch]] = {first: Future() for first in batches}
+        self._room = threading.Semaphore(many)
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(many)]
+        for thread in self._threads:
+            thread.start()
+
+    def batch(self, first: int) -> Batch:
+        """Wait for a batch; raises what asking it has raised."""
+        found = self._found[first].result()  # stays there while a thread may yet look it up
+        del self._found[first]
+        self._room.release()
+        return found
+
+    def end(self) -> bool:
+        """Take no more batches; returns whether some are still asked."""
+        self._waiting.clear()
+        for _ in self._threads:
+            self._room.release()
+        return any(not future.done() for future in self._found.values() if future.running())
+
+    def _work(self) -> None:
+        plan = replace(self._plan, _last={})  # keeps its last batch for one thread
+        while self._room.acquire() and self._waiting:
+            try:
+                first = self._waiting.popleft()
+            except IndexError:
+                return
+            future = self._found[first]
+            future.set_running_or_notify_cancel()
+            try:
+                future.set_result(plan.ask(first, self._model))
+            except BaseException as error:
+                self._waiting.clear()
+                future.set_exception(error)
+
+
+def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
+    if calls is not None and not isinstance(calls, CallOptions):
+        raise UsageError(
+            f"calls is {type(calls).__name__}; it must be leakbound.systems.CallOptions, such as "
+            "CallOptions(connections=8, timeout=30)."
+        )
+    if application := prepared.mechanism.application:
+        return SystemRunner(application, calls or CallOptions())
+    if calls is not None:
+        raise UsageError(
+            f"calls are those of a system, and {prepared.mechanism.name} asks a model; leave them "
+            "out, or give a system."
+        )
+    return run_serial
+
+
+def pace(prepared: Prepared, calls: CallOptions | None) -> Prepared:
+    """An audit whose system is called in a given way wherever it is asked."""
+    runner = runner_of(prepared, calls)
+    if not isinstance(runner, SystemRunner):
+        return prepared
+    return replace(prepared, mechanism=runner.mechanism)
+
+
+class SystemRunner:
+    """Asks the batches of a system; several at once where one has fewer calls than allowed."""
+
+    def __init__(self, mechanism: SystemMechanism, calls: CallOptions) -> None:
+        self.mechanism = mechanism.called(calls)
+
+    def __call__(self, questions: CollectionPlan, model: Model, batches: Sequence[int]) -> Batches:
+        asked = replace(questions, mechanism=self.mechanism)
+        together = max(1, self.mechanism.at_once // questions.size)
+        for start in range(0, len(batches), together):
+            yield from asked.ask_together(batches[start : start + together], model)
+
+    @property
+    def line(self) -> str:
+        """What was tried again or never answered, in a line; "" if nothing was."""
+        return self.mechanism.caller.meter.line()

@@ -2,44 +2,312 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from leakbound.auditing.decide.channel_verdicts import (
-    ChannelResult,
-    channel_results,
-    largest_of,
-    must_learn,
-)
+from leakbound.attacks import Attack
 from leakbound.auditing.decide.obstacles import (
+    Conclusion,
+    Obstacle,
+    Reason,
+    Verdict,
+    above_zero,
     blind_sentence,
     channels_untested,
+    conclude,
     controls_lost,
     is_function,
     noise_obstacles,
     obstacles,
     only_in_bulk,
+    score_reading,
     unread,
 )
-from leakbound.auditing.decide.unused import ContextUse, concluded, context_use, without_use
-from leakbound.auditing.decide.verdict import (
-    Conclusion,
-    above_zero,
-    conclude,
-    score_reading,
-)
 from leakbound.auditing.design.pairs import OtherPairs
-from leakbound.auditing.observe.controls import ControlCheck
+from leakbound.auditing.observe.controls import ControlCheck, StoredBatch, replies_in
 from leakbound.auditing.observe.one_pass import OnePass, Tally
 from leakbound.auditing.observe.rejections import as_tested
-from leakbound.auditing.observe.reply_separation import Separations, separates_alone
-from leakbound.auditing.observe.state_check import StateCheck
-from leakbound.estimators import Bounds, Estimator
+from leakbound.auditing.observe.release import FEW, SHARE, StateCheck
+from leakbound.auditing.observe.reply_separation import ChangeTest, Separations, separates_alone
+from leakbound.auditing.prepare.prepared import (
+    FAMILIES,
+    LEVEL,
+    MOST,
+    attack_name,
+    level_of,
+    wanted_change,
+)
+from leakbound.estimators import Bounds, EProcess, Estimator, TrialDesign
 from leakbound.estimators.base import exceeds
-from leakbound.estimators.e_process import ChannelEValues
-from leakbound.stats import BoundReading, Estimate, NoiseFit
+from leakbound.estimators.e_process import ChannelEValues, channel_design
+from leakbound.estimators.witness import reach_of_replies
+from leakbound.stats import BoundReading, Estimate, NoiseFit, beside
+from leakbound.stats.counts.two_samples import detectable_change, detectable_share
+from leakbound.tasks import ANSWER
+
+UNREAD = (
+    "Its file says that nothing has shown it to read the rows that it is sent (`reads_rows: "
+    "false`): find the request that it reads them from, and take that line out."
+)
+FULL = (
+    "A context full of canaries was not seen either: check that the system takes such questions, "
+    "and answers them from the rows that it is given, and from no others."
+)
+QUOTED = (
+    "{} of {} replies quote a record of their context, in six words or more that no other record "
+    "has, and this attack hardly reaches the one that is tested. Find a query that brings the "
+    "system to quote the canary (leakbound tune), or use more pairs."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextUse:
+    """What several attacks would have seen of a single canary, and which one did.
+
+    With probability 0.9, each would have shown a rate that changes by `change`, and what a `share`
+    of the replies shows with the canary and none without it. It bounds no epsilon: a leak of any
+    epsilon can change a rate by as little as one likes. If the score's rates are `small`, they
+    certainly keep the claim.
+    """
+
+    wanted: float
+    change: float
+    share: float
+    attacks: tuple[str, ...]
+    left: tuple[str, ...]
+    pairs: int
+    texts: bool
+    whole: bool
+    small: bool
+    seen_by: str | None = None
+
+    @property
+    def read(self) -> str:
+        return "the replies" if self.whole else "the replies, of whose words few are stored,"
+
+    @property
+    def limit(self) -> str:
+        """What the replies do not show, and what would not have been seen."""
+        return (
+            f"no reading of {self.read} changed its rate by "
+            f"{math.ceil(100 * self.change) / 100:g} or more where a single canary was in the "
+            f"context ({self.pairs} pairs of contexts; each of {len(self.attacks)} kinds of attack "
+            f"would have shown it with probability 0.9: {', '.join(self.attacks)}). A leak that "
+            f"shows in fewer than {math.ceil(100 * self.share)}% of the replies, or in each of "
+            "them in another way, would not have been seen."
+        )
+
+
+def context_use(seen: OnePass) -> ContextUse | None:
+    """What the replies to all attacks that were asked show; None where no other is to be asked."""
+    others, wanted = seen.prepared.others, wanted_change(seen.prepared.spec)
+    if not others:
+        return None
+    tests = seen.changes()
+    names = attack_name(seen.prepared.attack), *(one.name for one in others)
+    asked, levels = names[: len(tests)], [level_of(test.readings) for test in tests]
+    each = [(test.pairs, level) for test, level in zip(tests, levels, strict=True)]
+    own, *rest = [(_p_value(test), name) for name, test in zip(asked, tests, strict=True)]
+    seeing = min([own, *rest])
+    return ContextUse(
+        wanted=wanted,
+        change=max(detectable_change(*one) for one in each),
+        share=max(detectable_share(*one) for one in each),
+        attacks=asked,
+        left=names[len(tests) :],
+        pairs=sum(test.pairs for test in tests),
+        small=tests[0].small,
+        whole=seen.prepared.spec.design.store_text == "all",
+        texts=any(one.attack.query.free for one, _ in zip(others, tests[1:], strict=False)),
+        seen_by=seeing[1] if seeing[0] <= EACH else None,
+    )
+
+
+EACH = LEVEL / MOST
+
+
+def _p_value(test: ChangeTest) -> float:
+    """Of all readings of one attack."""
+    return 2 * min(test.by_score, test.by_replies) if test.readings else test.by_score
+
+
+def without_use(
+    seen: OnePass, use: ContextUse | None, blind: tuple[Obstacle, ...], above: Estimate | None
+) -> tuple[Obstacle, ...]:
+    """What is left of the reasons to call an attack blind, once other attacks have been asked."""
+    if not blind:
+        return ()
+    (code, why), *more = blind
+    application = seen.prepared.mechanism.application
+    if application is not None and not application.reads_rows:
+        return ((code, f"{why} {UNREAD}"), *more)
+    if use is None or use.seen_by == use.attacks[0]:
+        return blind
+    if above is not None and not (use.small or use.left or use.seen_by):
+        return blind
+    if use.left:
+        number = sum(len(one.pairs) for one in seen.prepared.others)
+        left = f"{', '.join(use.left)} ({number} pairs of contexts)"
+        return ((code, f"{why} Other attacks were not asked, or not answered: {left}."), *more)
+    if use.seen_by is not None:
+        fits = next(one for one in seen.prepared.others if one.name == use.seen_by)
+        why = "another attack sees a single canary more clearly than this one: "
+        why += f"audit with {fits.options}."
+        return (("attack_blind" if above is None else "too_few_trials", why),)
+    if len(use.attacks) < FAMILIES:
+        few = f"Only {len(use.attacks)} of {FAMILIES} kinds of attack can be asked of this system."
+        return ((code, f"{why} {few}"), *more)
+    if use.change > use.wanted:
+        return (_too_few(use),)
+    return ()
+
+
+def _too_few(use: ContextUse) -> Obstacle:
+    change = "no change at all" if math.isinf(use.change) else f"a change of {use.change:.2f}"
+    return (
+        "too_few_trials",
+        f"{len(use.attacks)} kinds of attack show nothing of a single canary, and so few pairs "
+        f"would show {change} of a rate with probability 0.9; {use.wanted:.2f} has to be seen. Use "
+        "more pairs, or --detect-change with what matters to you.",
+    )
+
+
+def concluded(
+    seen: OnePass, found: Conclusion, use: ContextUse | None, controls: ControlCheck,
+    above: Estimate | None,
+) -> Conclusion:  # fmt: skip
+    """The conclusion of an audit whose replies show nothing of a single canary, or so little that
+    no bound exceeds the claim. Replies that quote records pass nowhere."""
+    quoting, replies = seen.tally.quotes["context"], 2 * seen.seen
+    if found.verdict == "no_violation" and quoting >= max(FEW, SHARE * replies):
+        return Conclusion("inconclusive", "attack_blind", (QUOTED.format(quoting, replies),))
+    if use is None or found.verdict != "no_violation":
+        return found
+    if above is not None:
+        bound = f"epsilon is at least {beside(above.epsilon or 0.0, 0.0)[0]}, as claimed, and "
+        return Conclusion("no_violation", None, (bound + use.limit,))
+    if controls.seen:
+        bulk = "a context full of canaries is seen, and a single one is not: "
+        return Conclusion("no_violation", "seen_only_in_bulk", (bulk + use.limit,))
+    full = f" {FULL}" if seen.prepared.mechanism.application is not None else ""
+    return Conclusion("no_violation", "context_unused", (use.limit + full,))
+
+
+# A few replies that come again are known by heart, and those of other pairs vary: a witness learns
+# from twice as many what it learns from these.
+LEARNED = 2
+REPLIES = (
+    "only measurements of whole replies (their length, wording, failures) showed the control "
+    "canaries, and the score of the attack did not. What could be certified is what they certify "
+    "if the replies of every pair differ as those of the controls do."
+)
+TOLD = (
+    "measurements of whole replies (their length, wording, failures) tell the contexts of the "
+    "pairs apart better than the score of the attack does. What could be certified is no more than "
+    "what they certify if the replies of every pair differ as those of the controls do, and than "
+    "what half as many pairs certify that differ as those that they tell apart."
+)
+
+
+def reach_sentence(verdict: Verdict, controls: ControlCheck, told: Separations) -> tuple[str, ...]:
+    """What a verdict says of replies that show more than the score of the attack."""
+    if verdict == "violation":
+        return ()
+    return (REPLIES,) if controls.by_replies_alone else (TOLD,) if separates_alone(told) else ()
+
+
+def must_learn(seen: OnePass, controls: ControlCheck) -> bool:
+    """Is there a channel whose control no score showed, so that a witness has to learn it?"""
+    each = seen.channel_controls().values() if seen.design.channels else (controls,)
+    return any(one.by_replies_alone for one in each)
+
+
+def largest_of(
+    seen: OnePass, controls: ControlCheck, told: Separations, bounds: Sequence[Estimate]
+) -> Bounds:
+    """The largest bounds that the pairs of an audit can certify; no less than they do certify, as
+    replies may show more than a perfect score."""
+    batch, design, estimator = seen.control_batch(), seen.design, seen.prepared.estimator
+    if design.channels and batch:
+        # that of the channel which can certify least, since a leak may be in it; 0 if none showed
+        # the control or told the pairs apart
+        each = [
+            largest_seen(
+                channel_design(design, name), EProcess(), seen.seen, check, batch, told, name
+            )
+            for name, check in seen.channel_controls().items()
+            if check.seen or name in told
+        ]
+        found = min(each, key=lambda one: one.epsilon, default=Bounds(0.0, 0.0))
+    else:
+        found = largest_seen(design, estimator, seen.seen, controls, batch, told)
+    epsilon = max([found.epsilon, *(one.epsilon or 0.0 for one in bounds)])
+    mu = None if found.mu is None else max([found.mu, *(one.mu or 0.0 for one in bounds)])
+    return Bounds(epsilon, mu)
+
+
+def largest_seen(
+    design: TrialDesign, estimator: Estimator, pairs: int, check: ControlCheck, batch: StoredBatch,
+    told: Separations, name: str = ANSWER,
+) -> Bounds:  # fmt: skip
+    perfect = estimator.largest_certifiable(design, pairs)
+    shown = told[name].shown if name in told else None
+    reads = design.replies and "replies" in estimator.reads
+    if not (reads and (check.by_replies_alone or shown is not None)):
+        return perfect
+    controls, found = replies_in(batch, name), list[Bounds]()
+    if controls:
+        found.append(reach_of_replies(design, estimator, pairs, controls))
+    if shown is not None:
+        fewer = pairs // LEARNED
+        found.append(reach_of_replies(replace(design, pairs=fewer), estimator, fewer, shown))
+    known = found if check.by_replies_alone else [perfect, *found]
+    return min(known, key=lambda one: one.epsilon)
+
+
+def channel_results(
+    design: TrialDesign, seen: ChannelEValues, checks: Mapping[str, ControlCheck],
+    batch: StoredBatch, tested: int, attack: Attack, against: Sequence[Obstacle],
+    told: Separations,
+) -> tuple[ChannelResult, ...]:  # fmt: skip
+    own, estimator = channel_design(design), EProcess()
+    found = []
+    for name, part in seen.parts.items():
+        check = checks.get(name, ControlCheck(0, None))
+        # the bound on mu costs as much as that on epsilon, and few systems state a mu
+        bounds = (
+            (part.process.epsilon_lower_bound(own.claim.delta),)
+            if own.guarantee_mu is None
+            else part.bounds()
+        )
+        its = channel_design(design, name)
+        largest = largest_seen(its, estimator, tested, check, batch, told, name)
+        its_told = {name: told[name]} if name in told else {}
+        why = (
+            *against,
+            *blind_sentence(attack, check, above_zero(bounds)),
+            *unread(its_told, estimator, its.replies, exceeds(largest, own)),
+            *only_in_bulk(attack, check, separates_alone(its_told)),
+        )
+        slow = check.by_replies_alone or separates_alone(its_told)
+        said = conclude(own, estimator, bounds, None, tested, largest, why, by_replies=slow)
+        at = part.process.rejected_at
+        found.append(ChannelResult(name, said.verdict, said.reason, bounds[0], at, check))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelResult:
+    name: str
+    verdict: Verdict
+    reason: Reason | None
+    bound: Estimate
+    rejected_at: int | None
+    controls: ControlCheck
+
 
 SEEN = ControlCheck(0, 0.0, single=0.0)  # of a channel, whose own controls are compared apart
 
@@ -69,27 +337,30 @@ class Assessment:
 def decide(seen: OnePass) -> Assessment:
     """Hold what a pass has seen against the claim."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
-    found, told = seen.estimates(), seen.told.found()
+    found, controls, state = seen.estimates(), seen.controls(), seen.state()
+    noise, told = seen.releaser.served.noise_fit(), seen.told.found()
+    alone = separates_alone(told)
     found[estimator] = bounds = as_tested(design, estimator, _with_reading(estimator, found))
     tested = estimator.tested_pairs(design, seen.seen)
-    controls, state, noise = seen.controls(), seen.state(), seen.releaser.served.noise_fit()
-    largest, exact = largest_of(seen, controls, told, bounds), _exact(found)
-    alone, shown = separates_alone(told), [one for each in found.values() for one in each]
+    largest = largest_of(seen, controls, told, bounds)
+    slow = alone or must_learn(seen, controls)
+    changed, enough = controls.shows_change, exceeds(largest, design)
+    shown = [one for each in found.values() for one in each]
+    exact = next((e for e in shown if e.method == "exact" and e.kind == "lower_bound"), None)
     above = above_zero((*bounds, *shown))
     lost = (*controls_lost(controls),)
     lasting = (
         *noise_obstacles(design, estimator, found, noise),
         *obstacles(prepared.attack, seen.tally, controls, state, above),
-        *unread(told, estimator, design.replies, exceeds(largest, design)),
+        *unread(told, estimator, design.replies, enough),
         *channels_untested(prepared.spec.attack.channels, design.channels, seen.tally.channels),
-        *(lost if controls.shows_change else ()),
+        *(lost if changed else ()),
     )
     blind = (
-        *(() if controls.shows_change else lost),
+        *(() if changed else lost),
         *blind_sentence(prepared.attack, controls, above),
         *only_in_bulk(prepared.attack, controls, alone),
     )
-    slow = alone or must_learn(seen, controls)
     conclusion = partial(
         conclude, design, estimator, bounds, exact, tested, largest, by_replies=slow, shown=shown
     )
@@ -113,11 +384,6 @@ def decide(seen: OnePass) -> Assessment:
     )  # fmt: skip
 
 
-def _exact(found: Found) -> Estimate | None:
-    every = (one for each in found.values() for one in each)
-    return next((e for e in every if e.method == "exact" and e.kind == "lower_bound"), None)
-
-
 def _with_reading(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
     """The bounds that decide, with the counts of what they were read from."""
     bounds, scores = found[estimator], score_reading(one for each in found.values() for one in each)
@@ -139,6 +405,6 @@ def _channels(
     observer = cast(ChannelEValues, seen.observers[estimator])
     attack = seen.prepared.attack
     # the answers that could not be read are a matter of the whole verdict
-    against = tuple(one for one in obstacles(attack, Tally(), SEEN, state))
+    against = obstacles(attack, Tally(), SEEN, state)
     checks, batch = seen.channel_controls(), seen.control_batch()
     return channel_results(seen.design, observer, checks, batch, tested, attack, against, told)

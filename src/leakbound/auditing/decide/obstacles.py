@@ -1,22 +1,163 @@
-"""Why an audit that rejected nothing is inconclusive: reason codes with their sentences."""
+"""The verdict: bounds against the claim, and why an audit without a rejection is inconclusive.
+
+Point estimates take no part.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from leakbound.attacks import Attack
-from leakbound.auditing.decide.verdict import Obstacle, blind_unless
 from leakbound.auditing.observe.context_digest import ContextDigest
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import Tally
-from leakbound.auditing.observe.rejections import rejections
+from leakbound.auditing.observe.rejections import ROUNDING, rejections
+from leakbound.auditing.observe.release import StateCheck
 from leakbound.auditing.observe.reply_separation import CHANGE, Separations, separates_alone
-from leakbound.auditing.observe.state_check import StateCheck
-from leakbound.estimators import Estimator, TrialDesign
-from leakbound.estimators.base import Reads
-from leakbound.stats import Estimate, NoiseFit, rank_test
+from leakbound.estimators.base import Bounds, Estimator, Reads, TrialDesign, exceeds
+from leakbound.privacy import NonPrivate
+from leakbound.stats import BoundReading, Estimate, NoiseFit, beside, cut, rank_test
 from leakbound.systems.channels import ALL
+
+Verdict = Literal["violation", "no_violation", "inconclusive"]
+Reason = Literal[
+    "too_few_trials", "attack_blind", "stateful_system", "unreadable_answers", "declared_noise",
+    "untested_channels", "seen_only_in_bulk", "context_unused", "context_digest",
+]  # fmt: skip
+Obstacle = tuple[Reason, str]
+GUARANTEED = "the guarantee, which implies the claim"
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    verdict: Verdict
+    reason: Reason | None
+    sentences: tuple[str, ...]
+    by_exact: bool = False
+
+
+def conclude(
+    design: TrialDesign, estimator: Estimator, bounds: Sequence[Estimate], exact: Estimate | None,
+    tested: int, largest: Bounds, obstacles: Sequence[Obstacle] = (), by_replies: bool = False,
+    shown: Sequence[Estimate] = (), after: Sequence[Obstacle] = (),
+) -> Conclusion:  # fmt: skip
+    """The verdict of an audit; `shown` are all estimates that its result shows, and `after` is what
+    matters once there are enough pairs.
+
+    The exact loss of a pair is certain where outputs are distributed as declared, so it is compared
+    beside the bounds and spends no error.
+    """
+    by_bounds, exactly = rejections(design, estimator, bounds), _exactly_above(design, exact)
+    if by_bounds or exactly:
+        return Conclusion("violation", None, (*by_bounds, *exactly), by_exact=not by_bounds)
+    few = () if exceeds(largest, design) else (_too_few(design, tested, largest, by_replies),)
+    against = without_blindness(above_zero((*bounds, *shown)), (*obstacles, *few, *after))
+    if against:
+        return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
+    mu = "" if largest.mu is None else f" or mu {cut(largest.mu)}"
+    limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
+    sentence = (
+        f"no bound exceeds {limit}; {_pairs(tested)} could have certified up to "
+        f"epsilon {cut(largest.epsilon)}{mu}. This attack found no violation; another might."
+    )
+    return Conclusion("no_violation", None, (sentence,))
+
+
+def above_zero(estimates: Iterable[Estimate]) -> Estimate | None:
+    """The first lower bound above 0: of epsilon, and else of mu."""
+    bounds = [one for one in estimates if one.kind == "lower_bound"]
+    epsilon = (one for one in bounds if (one.epsilon or 0.0) > 0)
+    return next(epsilon, None) or next((one for one in bounds if (one.mu or 0.0) > 0), None)
+
+
+def sees_something(bound: Estimate) -> Obstacle:
+    """Too few trials, of an attack whose controls did not show that it sees anything."""
+    what, value = ("epsilon", bound.epsilon) if bound.epsilon else ("mu", bound.mu)
+    how = ", if outputs are distributed as declared" if bound.method == "exact" else ""
+    return (
+        "too_few_trials",
+        f"{what} is at least {beside(value, 0.0)[0]} ({bound.method}{how}), above 0, so the attack "
+        "may see something of the canary. What decides does not exceed what is claimed, and these "
+        "trials do not show whether the true value does. Use more trials.",
+    )
+
+
+def blind_unless(bound: Estimate | None, why: str) -> Obstacle:
+    """Nothing shows that an attack sees anything, unless a bound above 0 does."""
+    return ("attack_blind", why) if bound is None else sees_something(bound)
+
+
+def without_blindness(bound: Estimate | None, against: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
+    """No attack is blind beside a bound above 0: what is said there is that trials are too few."""
+    blind = [at for at, (code, _) in enumerate(against) if code == "attack_blind"]
+    if bound is None or not blind:
+        return tuple(against)
+    instead, first = sees_something(bound), blind[0]
+    rest = (one for one in against[first:] if one != instead)
+    return (*against[:first], instead, *rest)
+
+
+def _too_few(design: TrialDesign, tested: int, largest: Bounds, by_replies: bool) -> Obstacle:
+    how = "by what replies tell" if by_replies else "even with a perfect attack"
+    return (
+        "too_few_trials",
+        f"{_pairs(tested)} can certify at most epsilon {cut(largest.epsilon)}, {how}; the claim is "
+        f"{design.claim.epsilon:g}. Use more pairs.",
+    )
+
+
+def _pairs(number: int) -> str:
+    return f"{number} tested pair{'' if number == 1 else 's'}"
+
+
+def _exactly_above(design: TrialDesign, exact: Estimate | None) -> list[str]:
+    """Of a mechanism with a guarantee: the loss of one pair beyond the claim or the guarantee."""
+    claim, guarantee = design.claim, design.guarantee
+    if exact is None or exact.epsilon is None or isinstance(guarantee, NonPrivate):
+        return []
+    limit = min(claim.epsilon, guarantee.epsilon(claim.delta))
+    if exact.epsilon <= limit * (1 + ROUNDING):
+        return []
+    what = "claimed" if limit == claim.epsilon else "guaranteed by the mechanism"
+    shown, other = beside(exact.epsilon, limit, 3)
+    return [
+        f"the output distributions of one pair have epsilon {shown} at delta {claim.delta:g}, "
+        f"exactly; {other} is {what}."
+    ]
+
+
+def score_reading(estimates: Iterable[Estimate]) -> BoundReading:
+    by_method = {estimate.method: estimate.counts for estimate in estimates}
+    if counts := by_method.get("one_run"):
+        return BoundReading("score", "", counts["correct"], counts["guesses"])
+    if counts := by_method.get("clopper_pearson"):
+        return BoundReading("score", "", counts["tp"] + counts["tn"], sum(counts.values()))
+    return BoundReading("score")
+
+
+UNREJECTED = "Random guessing is not rejected, which does not show that no attack does better"
+GOOD = 0.8  # power from which a plan is usually called sufficient
+
+
+def unshown_sentence(powers: Sequence[tuple[float, float]]) -> str:
+    """What a test that has not rejected random guessing leaves open."""
+    if not powers:
+        return f"{UNREJECTED}: the power of this test is not known for this design."
+    weak = [row for row in powers if row[1] < GOOD]
+    strong = [row for row in powers if row[1] >= GOOD]
+    told = [_chance(*row) for row in (*weak[-1:], *strong[:1])]
+    return f"{UNREJECTED}: so many trials reject {', and '.join(told)}."
+
+
+def _chance(accuracy: float, power: float) -> str:
+    return (
+        f"an attack that is right {accuracy:.0%} of the time with a probability of at least "
+        f"{cut(power)}"
+    )
+
 
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
 DIFFER = 0.05  # p-value below which unreadable answers themselves tell the contexts apart
@@ -38,11 +179,13 @@ def obstacles(
 ) -> tuple[Obstacle, ...]:  # fmt: skip
     """What keeps an audit without a rejection from saying no_violation, whatever its attack
     sees."""
-    return (*_state(state), *_unreadable(attack, tally, controls, bound))
+    sentence = state_sentence(state)
+    remembers = f"{sentence} Use a separate system for each context."
+    stateful: tuple[Obstacle, ...] = (("stateful_system", remembers),) if sentence else ()
+    return (*stateful, *_unreadable(attack, tally, controls, bound))
 
 
 def state_sentence(state: StateCheck | None) -> str | None:
-    """The finding of the state check."""
     if state is None or state.found is None:
         return None
     found, sure = state.found, ""  # what was counted has no p-value
@@ -52,11 +195,6 @@ def state_sentence(state: StateCheck | None) -> str | None:
         f"the system remembers: {found.name}{sure}. Trials are then not "
         "independent, and other users' contexts may show in its answers."
     )
-
-
-def _state(state: StateCheck | None) -> Iterator[Obstacle]:
-    if sentence := state_sentence(state):
-        yield "stateful_system", f"{sentence} Use a separate system for each context."
 
 
 def _unreadable(
@@ -172,15 +310,12 @@ def unread(
     if any(one.in_pairs and (enough or one.shown is None) for one in told.values()):
         yield "attack_blind", IN_PAIRS
     if separates_alone(told) and not (replies and "replies" in estimator.reads):
-        yield "attack_blind", f"{BETTER}, {_how_to_read(estimator)}"
-
-
-def _how_to_read(estimator: Estimator) -> str:
-    if "replies" in estimator.reads:
-        return "and this audit reads the answers alone; audit with --query recall --canary coded."
-    return (
-        f"and the estimator {estimator.name} reads scores alone; audit with --estimator e_process."
-    )
+        how = (
+            f"the estimator {estimator.name} reads scores alone; audit with --estimator e_process."
+        )
+        if "replies" in estimator.reads:
+            how = "this audit reads the answers alone; audit with --query recall --canary coded."
+        yield "attack_blind", f"{BETTER}, and {how}"
 
 
 def channels_untested(
@@ -225,21 +360,15 @@ def noise_obstacles(
     """What refutes the declared noise, where the deciding estimator takes it as declared."""
     if estimator.reads & OUTPUTS:
         return ()
-    why = (*_noise_faults(design, noise), *_output_rejections(design, found))
-    rest = f"{estimator.name} takes the noise as declared; use --estimator e_process."
-    return tuple(("declared_noise", f"{each}, and {rest}") for each in why)
-
-
-def _noise_faults(design: TrialDesign, noise: NoiseFit | None) -> Iterator[str]:
+    why = list[str]()
     if noise is None and design.sigma is not None:
-        yield "the noise of the outputs could not be tested"
+        why.append("the noise of the outputs could not be tested")
     if noise is not None and not noise.fits:
-        yield str(noise)
-
-
-def _output_rejections(design: TrialDesign, found: Found) -> Iterator[str]:
-    """One bound that reads outputs and holds at any time: many bounds would err more often."""
+        why.append(str(noise))
     for other, bounds in found.items():
+        # one bound that holds at any time: many bounds would err more often
         reading = other.anytime and other.reads & OUTPUTS
         if reading and bounds and rejections(design, other, bounds):
-            yield f"{other.name}, which reads the outputs, rejects what is tested"
+            why.append(f"{other.name}, which reads the outputs, rejects what is tested")
+    rest = f"{estimator.name} takes the noise as declared; use --estimator e_process."
+    return tuple(("declared_noise", f"{each}, and {rest}") for each in why)

@@ -1,4 +1,5 @@
 """Which contexts are compared: paired trials and control pairs, drawn from a seed.
 
-Every random choice of an audit derives from a generator of `seeds`. Nothing here asks a model.
+Every random choice derives from a `generator` of a seed, so that order and resuming never
+change a result. Nothing here asks a model.
 """

@@ -5,16 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import overload
+from typing import Literal, overload
 
 import numpy as np
 
 from leakbound.attacks import Attack, RenderedQuery
-from leakbound.auditing.design.seeds import generator
 from leakbound.errors import DataError, UsageError
 from leakbound.models.content import images_in, join, readable
 from leakbound.privacy import Relation
 from leakbound.tasks import Context, Example, Job, Task
+
+Purpose = Literal[
+    "data", "design", "release", "simulate", "pilot", "tuning", "utility", "order", "control",
+    "state", "coin",
+]  # fmt: skip
+_STREAMS: dict[Purpose, int] = {
+    "data": 0, "design": 1, "release": 2, "simulate": 3, "pilot": 4, "tuning": 5, "utility": 6,
+    "order": 7, "control": 8, "state": 9, "coin": 10,
+}  # fmt: skip
+
+
+def generator(root: int, purpose: Purpose, *index: int) -> np.random.Generator:
+    """Make the generator of one purpose and index; no two of them share a stream."""
+    return np.random.default_rng(
+        np.random.SeedSequence(root, spawn_key=(_STREAMS[purpose], *index))
+    )
+
 
 # The late controls of shard g are numbered from -g * LATE down: below any number of controls.
 LATE = 1 << 40
@@ -43,7 +59,6 @@ class Pair:
 
     @property
     def in_order(self) -> tuple[Job, Job]:
-        """Both queries in the order in which they are asked."""
         return (self.nonmember, self.member) if self.out_first else (self.member, self.nonmember)
 
     @property
@@ -68,7 +83,6 @@ class Copies:
     parts: tuple[tuple[int, ...], ...] = ()
 
     def places(self, position: int, rng: np.random.Generator) -> list[int]:
-        """Where the copies of one pair stand."""
         if not self.count:
             return []
         others = [part for part in self.parts if position not in part]
@@ -77,7 +91,6 @@ class Copies:
 
 
 def relation_of(insertion: str) -> Relation:
-    """How the two contexts of a pair differ."""
     return "add_remove" if insertion == "add" else "replace_one"
 
 
@@ -306,10 +319,7 @@ def _draw(pairs: Pairs, rng: np.random.Generator) -> tuple[Context, Example, Ren
 def _insert(context: Sequence[Example], canary: Example, position: int, insertion: str) -> Context:
     if insertion == "add":
         return (*context, canary)
-    old = context[position]
-    new = (
-        canary
-        if insertion == "replace"
-        else Example(join((old.input, " ", canary.input)), old.label)
-    )
-    return (*context[:position], new, *context[position + 1 :])
+    if insertion != "replace":
+        old = context[position]
+        canary = Example(join((old.input, " ", canary.input)), old.label)
+    return (*context[:position], canary, *context[position + 1 :])

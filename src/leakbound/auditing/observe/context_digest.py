@@ -64,8 +64,9 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
     `pairs` are pairs of contexts with what they were answered each of two times.
     """
     each = _asked(pairs)
+    names = dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
     found: dict[tuple[bool, ...], tuple[float, str]] = {}  # one reading of those that are alike
-    for name in _names(each):
+    for name in names:
         if len(_values(each, name)) >= values and (p := _chance(each, name)) <= HINT:
             found.setdefault(tuple(_apart(one, name) for one in each), (p, name))
     told = sorted(found.values(), key=itemgetter(0))
@@ -131,12 +132,6 @@ def _apart(sides: Sequence[Sequence[Readings]], name: str) -> bool:
 
 def _values(each: Repeated, name: str) -> set[Hashable]:
     return {one.get(name) for sides in each for side in sides for one in side}
-
-
-def _names(each: Repeated) -> list[str]:
-    return [
-        *dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
-    ]
 
 
 def _asked(pairs: Sequence[StoredBatch]) -> Repeated:

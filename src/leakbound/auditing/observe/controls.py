@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 from scipy.special import gammaincc
 
@@ -16,16 +15,15 @@ from leakbound.attacks import ContainsCanary
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.errors import TargetError
-from leakbound.estimators import Observations, PairedScores
-from leakbound.estimators.base import ReplyPair
+from leakbound.estimators.base import Observations, PairedScores, ReplyPair
 from leakbound.mechanisms.parts.single import release_unchanged
 from leakbound.stats import rank_test
+from leakbound.stats.arrays import Floats
 from leakbound.systems.channels import ALL, SECONDS, TOOL_CALLS
 from leakbound.tasks import ANSWER, channel_of, reply_of
 from leakbound.witness import StoredReply
 from leakbound.witness.features import SCALARS, as_features
 
-Floats = npt.NDArray[np.float64]
 LEVEL = 0.05  # p-value at which the positive control counts as seen, shared by all tests of it
 # a control context differs in its length, which the time and the tokens of any answer may follow
 OF_LENGTH = ("seconds", "tokens")
@@ -122,7 +120,6 @@ def check_controls(
     scores: PairedScores | None, exempt: bool, replies: Sequence[ReplyPair] = (),
     two_sided: bool = False,
 ) -> ControlCheck:  # fmt: skip
-    """Compare the scores of the control pairs."""
     if scores is None or not len(scores):
         return ControlCheck(0, None, exempt)
     p_value = rank_test(scores.member.tolist(), scores.nonmember.tolist(), two_sided)
@@ -229,7 +226,6 @@ def _channel_scores(batch: StoredBatch, name: str) -> PairedScores:
 def check_channels(
     batch: StoredBatch, answers: PairedScores, names: Sequence[str]
 ) -> dict[str, ControlCheck]:
-    """What the control pairs show in each channel."""
     found = {}
     for name in names:
         both = [[channel_of(one, name) for one in row.both] for _, row in batch]

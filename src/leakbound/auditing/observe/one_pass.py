@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
 
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.design.pairs import LATE, OtherPairs, Pair
-from leakbound.auditing.observe.context_digest import (
-    ContextDigest,
-    context_digest,
-    readings_apart,
-)
+from leakbound.auditing.observe.context_digest import ContextDigest, context_digest, readings_apart
 from leakbound.auditing.observe.controls import (
     ControlCheck,
     StoredBatch,
@@ -29,18 +25,14 @@ from leakbound.auditing.observe.controls import (
     replies_in,
 )
 from leakbound.auditing.observe.rejections import rejections
-from leakbound.auditing.observe.release import Releaser
+from leakbound.auditing.observe.release import Releaser, StateCheck
 from leakbound.auditing.observe.reply_separation import (
     ChangeTest,
-    LeastChange,
     ReplySeparation,
     change_between,
 )
-from leakbound.auditing.observe.state_check import StateCheck
-from leakbound.auditing.prepare.others import LEVEL, MOST, wanted_change
-from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.store.integrity import PriorResults
-from leakbound.auditing.store.run_store import EvidenceRow, RunStore
+from leakbound.auditing.prepare.prepared import LEVEL, MOST, Prepared, wanted_change
+from leakbound.auditing.store.run_store import EvidenceRow, PriorResults, RunStore
 from leakbound.errors import UsageError
 from leakbound.estimators import (
     REPORTED,
@@ -52,9 +44,8 @@ from leakbound.estimators import (
 )
 from leakbound.estimators.exact import Profile, ProfileSum
 from leakbound.stats import Estimate
-from leakbound.tasks import ANSWER, Aggregate, Mechanism, Vector, Votes, reply_of
-from leakbound.witness import shows_more
-from leakbound.witness.features import ReplyFeatures
+from leakbound.tasks import ANSWER, Aggregate, Vector, Votes, reply_of
+from leakbound.witness import ReplyFeatures, shows_more
 
 REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
 BLOCK = 512  # pairs read from the store at once
@@ -71,17 +62,16 @@ class Tally:
     `answers`, `unreadable` and `withheld` are counted apart for canary-in and canary-out contexts.
     """
 
-    def __init__(self, is_withheld: Callable[[Aggregate], bool] | None = None) -> None:
+    def __init__(self, withheld_as: str | None = None) -> None:
         self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
         self.channels = set[str]()  # of replies, beside their answers
         self.quotes = Counter[str]()  # replies that quote records, of their context or of others
-        self._is_withheld, self.judged = is_withheld, is_withheld is not None
+        self._withheld_as, self.judged = withheld_as, withheld_as is not None
         self.candidates, self.alike = False, True
         self.low, self.high = math.inf, -math.inf
         self._simulated: list[PairedScores] = []
 
     def add(self, rows: list[EvidenceRow]) -> None:
-        """Count the answers of some pairs."""
         for of, aggregate in (found for row in rows for found in enumerate(row.both)):
             if isinstance(aggregate, Votes):
                 self.unreadable[of] += aggregate.counts[-1]
@@ -89,21 +79,19 @@ class Tally:
             self.channels.update(aggregate.channels)
             if (reply := reply_of(aggregate)) is not None and reply.quotes:
                 self.quotes[reply.quotes] += 1
-            if self._is_withheld is not None:
-                self.withheld[of] += self._is_withheld(aggregate)
+            if self._withheld_as is not None:
+                self.withheld[of] += _has_reason(self._withheld_as, aggregate)
             if isinstance(aggregate, Vector):
                 self.candidates = True
                 self.alike = self.alike and len(aggregate.choices) <= 1
 
     def keep(self, simulated: PairedScores) -> None:
-        """Keep the scores of simulated outputs, for the curves."""
         self._simulated.append(simulated)
         for scores in (simulated.member, simulated.nonmember):
             self.low = min(self.low, float(scores.min()))
             self.high = max(self.high, float(scores.max()))
 
     def simulated(self) -> PairedScores:
-        """All scores of simulated outputs."""
         member = np.concatenate([scores.member for scores in self._simulated])
         nonmember = np.concatenate([scores.nonmember for scores in self._simulated])
         return PairedScores(member, nonmember)
@@ -123,7 +111,7 @@ class OnePass:
         first_look = prior.first(prepared.trial_design.pairs)
         self.design = replace(prepared.trial_design, first_look=first_look)
         self.observers, self.first = dict[Estimator, Observer](), list[Pair]()
-        self.tally = Tally(withheld_by(prepared.mechanism))
+        self.tally = Tally(prepared.mechanism.withheld_as)
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False
         self._two_sided = prepared.spec.decision.claim is not None
         self.told = ReplySeparation(self._two_sided, self.design.claim)
@@ -219,12 +207,12 @@ class OnePass:
         late = [self._check(batch) for batch in self._late_controls()]
         # they should be there, and are not where the last samples of a log are missing
         lacks = self.prepared.late_controls is not None and self._observed and not self.ended
-        found = self._check(self.control_batch()).followed_by(late)
-        found = found.beside(self._check(self._single_batch()), *self.told.by_score(ANSWER))
+        full, single = self._check(self.control_batch()), self._check(self._single_batch())
+        trials = self.told.by_score(ANSWER)
+        found = full.followed_by(late).beside(single, *trials)
         return found if late or not lacks else replace(found, late=1.0)
 
     def control_batch(self) -> StoredBatch:
-        """The full control pairs with their aggregates."""
         return self._control_pairs()[self.prepared.controls.single :]
 
     def _single_batch(self) -> StoredBatch:
@@ -255,7 +243,6 @@ class OnePass:
         return check_controls(scores, self.prepared.ignores_context, replies, self._two_sided)
 
     def channel_controls(self) -> dict[str, ControlCheck]:
-        """What the stored control pairs show in each channel."""
         if not (batch := self.control_batch()):
             return {}
         late = [self._by_channel(batch) for batch in self._late_controls()]
@@ -274,7 +261,7 @@ class OnePass:
         """What the replies to each attack show of a single canary: first to that of the audit, then
         to the others that were asked as often as was planned."""
         prepared = self.prepared
-        least = LeastChange(wanted_change(prepared.spec), self.design.claim)
+        least, claim = wanted_change(prepared.spec), self.design.claim
         found = [self.told.changed(least, LEVEL / MOST)]
         for other in prepared.others:
             rows = self.store.others(other.pairs.place, len(other.pairs))
@@ -286,7 +273,7 @@ class OnePass:
                 pilot=0, draws=1, answers=1, reads=frozenset(),
             )  # fmt: skip
             scores = reader.control_scores(batch)
-            found.append(change_between(scores, replies_in(batch), least, LEVEL / MOST))
+            found.append(change_between(scores, replies_in(batch), least, claim, LEVEL / MOST))
         return tuple(found)
 
     def digest(self, blind: bool) -> ContextDigest | None:
@@ -322,17 +309,14 @@ class OnePass:
         return tuple(one for one in wanted if len(stored(one.place, len(one))) < len(one))
 
     def state(self) -> StateCheck | None:
-        """What the state check shows."""
         if self.prepared.mechanism.needs:
             return None
         return self.releaser.state.check(self.tally.quotes["other"])
 
     def profile(self) -> Profile | None:
-        """The exact privacy profile of the pairs."""
         return self._profile.profile() if self._profile is not None else None
 
     def estimates(self) -> dict[Estimator, tuple[Estimate, ...]]:
-        """What every estimator says of the pairs so far."""
         planned = self.design.pairs
         whole = self.seen == planned and not self.prior.other_sizes(planned)
         found = {one: observer.bounds() for one, observer in self.observers.items()}
@@ -385,12 +369,6 @@ def _name_of(estimator: Estimator, bounds: tuple[Estimate, ...]) -> tuple[Estima
 def _no_bound(found: Estimate, note: str) -> Estimate:
     assumptions = (note, *found.assumptions)
     return replace(found, kind="point_estimate", confidence=None, assumptions=assumptions)
-
-
-def withheld_by(mechanism: Mechanism) -> Callable[[Aggregate], bool] | None:
-    """What tells an answer that a judge withheld."""
-    reason = mechanism.withheld_as
-    return None if reason is None else partial(_has_reason, reason)
 
 
 def _has_reason(reason: str, aggregate: Aggregate) -> bool:

@@ -21,7 +21,6 @@ IN_ORDER = (
 
 
 def mu_bound(bounds: Sequence[Estimate]) -> Estimate | None:
-    """The estimate of mu among the bounds of one estimator."""
     return next((bound for bound in bounds if bound.mu is not None), None)
 
 
@@ -65,12 +64,8 @@ def as_tested(
     if _above_claim(design.claim, epsilon) or (mu.mu or 0.0) <= guaranteed:
         return bounds
     implied = {"implied_epsilon": gdp_epsilon(guaranteed, max(design.claim.delta, LEAST_DELTA))}
-    low = replace(
-        mu,
-        mu=guaranteed,
-        assumptions=(*mu.assumptions, IN_ORDER),
-        details={**mu.details, **implied},
-    )
+    assumptions, details = (*mu.assumptions, IN_ORDER), {**mu.details, **implied}
+    low = replace(mu, mu=guaranteed, assumptions=assumptions, details=details)
     return tuple(low if one is mu else one for one in bounds)
 
 
@@ -124,7 +119,6 @@ def _above_stated(design: TrialDesign, bound: Estimate) -> list[str]:
 def above_guessing(
     epsilon: float, method: str, error: float, found: str = "the attack tells the contexts apart"
 ) -> str:
-    """That random guessing is rejected."""
     return (
         f"{found}, as random guessing does not: epsilon is at least {beside(epsilon, 0.0, 3)[0]} "
         f"({method}), and not 0. A system whose answers tell nothing shows this, on either side, "

@@ -2,24 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.attacks import Score
 from leakbound.attacks.scores import output_texts
-from leakbound.auditing.design.pairs import Pair
-from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.design.pairs import Pair, generator
 from leakbound.auditing.observe.controls import StoredBatch, observe_channels, replies_in
-from leakbound.auditing.observe.state_check import StateTally
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.errors import UsageError
 from leakbound.estimators import Observations, PairedScores
 from leakbound.estimators.base import Distribution, DistributionPair, Reads
-from leakbound.stats import GaussianLaw, NoiseFit, noise_goodness_of_fit
+from leakbound.stats import GaussianLaw, NoiseFit, noise_goodness_of_fit, rank_test, sign_test
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes
+
+# Error of all tests of an audit together. A false alarm makes a correct system inconclusive, and
+# systems that remember are found at far smaller levels.
+LEVEL = 0.01
+# Replies that quote records of other contexts, from which on no chance is assumed.
+FEW, SHARE = 3, 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class StateTest:
+    name: str
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class StateCheck:
+    """What the state check showed. It is a finding, and never a verdict."""
+
+    repeats: int
+    tests: tuple[StateTest, ...]
+    level: float = LEVEL
+
+    @property
+    def found(self) -> StateTest | None:
+        """The strongest test, if it rejects at its share of the level."""
+        least = min(self.tests, key=lambda test: test.p_value, default=None)
+        if least is None or least.p_value > self.level / len(self.tests):
+            return None
+        return least
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One pair; the last three are None where nothing was repeated."""
+
+    out_first: bool
+    member: float
+    nonmember: float
+    again: float | None
+    same: bool | None
+    neutral: int | None
+
+    @property
+    def change(self) -> float:
+        """Score of the repeated query less that of the first."""
+        return (self.again or 0.0) - (self.nonmember if self.out_first else self.member)
+
+
+@dataclass(slots=True)
+class StateTally:
+    """Collects what the tests read, pair by pair."""
+
+    seen: list[_Seen] = field(default_factory=list)
+
+    def add(
+        self, pair: Pair, member: float, nonmember: float, again: float | None, same: bool | None
+    ) -> None:
+        neutral = len(pair.repeat) - 1 if pair.repeat else None
+        self.seen.append(_Seen(pair.out_first, member, nonmember, again, same, neutral))
+
+    def check(self, earlier: int = 0) -> StateCheck:
+        """Run the tests; `earlier` replies quote a record of another context than their own."""
+        repeated = [pair for pair in self.seen if pair.again is not None]
+        tests = [*self._orders(), *(_repeats(repeated) if repeated else ())]
+        if earlier >= max(FEW, SHARE * 2 * len(self.seen)):
+            of = f"{earlier} of {2 * len(self.seen)}"
+            tests.append(
+                StateTest(f"{of} replies quote records that their context does not hold", 0)
+            )
+        return StateCheck(len(repeated), tuple(tests))
+
+    def _orders(self) -> Iterator[StateTest]:
+        """The order within pairs is drawn, and pairs are drawn alike."""
+        out_first = [pair for pair in self.seen if pair.out_first]
+        in_first = [pair for pair in self.seen if not pair.out_first]
+        yield _ranks(
+            "its answers to the canary-in context depend on whether that is asked first",
+            [pair.member for pair in in_first], [pair.member for pair in out_first],
+        )  # fmt: skip
+        yield _ranks(
+            "its answers to the canary-out context depend on whether that is asked first",
+            [pair.nonmember for pair in out_first], [pair.nonmember for pair in in_first],
+        )  # fmt: skip
+        sums, middle = [pair.member + pair.nonmember for pair in self.seen], len(self.seen) // 2
+        yield _ranks("its answers drift over the audit", sums[:middle], sums[middle:])
+
+
+def _repeats(repeated: list[_Seen]) -> Iterator[StateTest]:
+    """A repeated query and the first are alike, whatever was asked in between."""
+    for out_first, name in ((False, "canary-in"), (True, "canary-out")):
+        changes = [pair.change for pair in repeated if pair.out_first == out_first]
+        yield StateTest(
+            f"a query to the {name} context is answered differently when it is repeated",
+            sign_test(changes),
+        )
+    for name, counts in (("one neutral query", {1}), ("neutral queries", {1, 2})):
+        some = [float(bool(pair.same)) for pair in repeated if pair.neutral in counts]
+        others = [float(bool(pair.same)) for pair in repeated if pair.neutral not in counts]
+        yield _ranks(f"a repeated query is answered differently after {name}", some, others)
+
+
+def _ranks(name: str, some: list[float], others: list[float]) -> StateTest:
+    return StateTest(name, rank_test(some, others, two_sided=True))
+
 
 BETWEEN, DRAWN = 2, 3  # streams of a pair beside those of its two contexts
 MOST_BETWEEN = 3  # 0, 1 or 2 outputs between pairs: enough to leave any fixed period
@@ -50,7 +152,6 @@ class _ServedOutputs:
     def pair(
         self, pair: Pair, row: EvidenceRow, laws: DistributionPair = (None, None)
     ) -> tuple[list[Outputs], list[Outputs]]:
-        """The outputs that the trials of a pair see."""
         found: list[list[Outputs]] = [[], []]
         for of in (1, 0) if pair.out_first else (0, 1):
             for k in range(self._answers):
@@ -110,7 +211,6 @@ def less_noise(outputs: Outputs, noise: Floats | None) -> Outputs | None:
     return replace(outputs, noisy=outputs.noisy - noise)
 
 
-Floats = npt.NDArray[np.float64]
 CONTROL_DRAWS = 2000  # noisy outputs of one control context: enough to see through the noise
 PILOT_DRAWS = 200  # noisy means of one pilot pair: their mean is as good as the aggregate's
 NO_ANSWER = "(no answer)"
@@ -134,7 +234,6 @@ class Releaser:
         self.served = _ServedOutputs(mechanism, seed, answers, served and "chances" in reads)
 
     def observe(self, batch: StoredBatch) -> Observations | None:
-        """Release the next pairs."""
         self._held += batch
         if len(self._held) < self._pilot:
             return None
@@ -142,7 +241,10 @@ class Releaser:
             self._score, self._pilot = self._fit(self._held[: self._pilot]), 0
         held, self._held = self._held, []
         reads, first = self._reads, held[0][0].index
-        laws = self._distributions(held) if reads & {"distribution", "chances"} else None
+        laws = None
+        if reads & {"distribution", "chances"}:
+            known = self._mechanism.output_distribution
+            laws = tuple((known(row.member), known(row.nonmember)) for _, row in held)
         trial, less, texts = None, None, None
         if reads & {"trials", "text"}:
             trial, less, texts = self._trials(held, laws)
@@ -251,23 +353,17 @@ class Releaser:
         return PairedScores(*found)
 
     def _again_score(self, pair: Pair, row: EvidenceRow) -> float | None:
-        """Score of one output of a repeated query."""
         if row.again is None:
             return None
         rng = generator(self._seed, "state", pair.index, 1)
         outputs = self._mechanism.release(row.again, 1, rng)
         return float(self._score_of(pair, outputs).mean())
 
-    def _distributions(self, batch: StoredBatch) -> tuple[DistributionPair, ...]:
-        known = self._mechanism.output_distribution
-        return tuple((known(row.member), known(row.nonmember)) for _, row in batch)
-
 
 def trials(
     task: Task, mechanism: Mechanism, score: Score, pairs: Sequence[Pair],
     evidence: Iterable[EvidenceRow], seed: int,
 ) -> PairedScores:  # fmt: skip
-    """One trial of each context."""
     reads: frozenset[Reads] = frozenset({"trials"})
     released = Releaser(task, mechanism, score, seed, pilot=0, draws=1, answers=1, reads=reads)
     return released._trials([*zip(pairs, evidence, strict=True)], None)[0]
@@ -301,7 +397,6 @@ def _counts(aggregate: Aggregate) -> tuple[int, ...]:
 
 
 def _text(outputs: Outputs, answers: tuple[str, ...]) -> str:
-    """What the last output says."""
     if outputs.choices:
         return output_texts(outputs)[-1]
     at = int(outputs.answers[-1])

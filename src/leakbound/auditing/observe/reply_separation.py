@@ -7,17 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import bdtrc
 
 from leakbound.auditing.observe.controls import p_values_of
-from leakbound.estimators import Observations, PairedScores
-from leakbound.estimators.base import Claim, ReplyPair
+from leakbound.estimators.base import Claim, Observations, PairedScores, ReplyPair
 from leakbound.stats import binomial_lower, binomial_upper, rank_test, sign_test
+from leakbound.stats.arrays import Floats, Ints
 from leakbound.tasks import ANSWER
-from leakbound.witness.corpus import Corpus
 from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
-from leakbound.witness.pool import POOL, PoolModel
+from leakbound.witness.pool import POOL, Corpus, PoolModel
 
 # A smaller change of a rate shows no canary: of 20 records that match nothing, a search index that
 # returns 2 shows each in a tenth of the replies, and any record that matches in all.
@@ -31,8 +29,6 @@ OFTEN = 8  # replies that hold a string that is compared: few could show nothing
 DECIMALS = 9  # of what is computed; equal replies may differ in the last places
 TIMES = np.array([name.startswith("seconds") for name in SCALARS])
 TIMED = np.append(TIMES, [name.startswith("seconds") for name in POOL])
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Shown = Sequence[tuple[ReplyPair, str]]
 
 
@@ -42,14 +38,6 @@ class SeparationTest:
 
     shown: Shown | None
     in_pairs: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LeastChange:
-    """What has to be seen of a reading: rates that differ by `change`, or may break the claim."""
-
-    change: float
-    claim: Claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +84,8 @@ class ReplySeparation:
 
     def _of_channel(self, name: str, part: Observations) -> Observations:
         seen = self._seen.setdefault(name, _Measured())
-        seen.add_scores(part)
+        if part.trial_scores is not None:
+            seen.add_scores(part.trial_scores)
         if not part.reply_pairs:
             return part
         pairs = tuple(map(_featured, part.reply_pairs))
@@ -105,17 +94,16 @@ class ReplySeparation:
 
     def by_score(self, name: str) -> tuple[float, float]:
         """Does the score of a channel tell the contexts of the pairs apart, and not by rare
-        chance? And both those of all pairs and those of the last quarter?
-        """
+        chance? And both those of all pairs and those of the last quarter?"""
         seen = self._seen.get(name, _Measured())
         if abs(seen.change()) < CHANGE:
             return 1.0, 1.0
         every = seen.by_score(self._two_sided)
-        return every, max(every, seen.late_by_score(self._two_sided))
+        return every, max(every, seen.by_score(self._two_sided, late=True))
 
-    def changed(self, least: LeastChange, level: float) -> ChangeTest:
+    def changed(self, least: float, level: float) -> ChangeTest:
         """Is anything of the replies as a whole different where the canary is?"""
-        return self._seen.get(ANSWER, _Measured()).changed(least, level)
+        return self._seen.get(ANSWER, _Measured()).changed(least, self._claim, level)
 
     def found(self) -> Separations:
         """Compare what the replies and the scores of each channel tell."""
@@ -132,21 +120,15 @@ class _Measured:
         self._corpus = Corpus()  # both replies of each pair that has both
         self._kept: list[tuple[ReplyPair, str]] = []  # the first of these pairs
 
-    def add_scores(self, part: Observations) -> None:
-        if part.trial_scores is not None:
-            self.add_scores_of(part.trial_scores)
-
-    def add_scores_of(self, scores: PairedScores) -> None:
+    def add_scores(self, scores: PairedScores) -> None:
         self._scores[0].extend(scores.member.tolist())
         self._scores[1].extend(scores.nonmember.tolist())
 
-    def by_score(self, two_sided: bool, first: int = 0) -> float:
+    def by_score(self, two_sided: bool, late: bool = False) -> float:
+        """Of all pairs, or of the last quarter alone."""
         high, low = self._scores
+        first = len(high) * 3 // 4 if late else 0
         return rank_test(high[first:], low[first:], two_sided)
-
-    def late_by_score(self, two_sided: bool) -> float:
-        """By the last quarter of the pairs alone."""
-        return self.by_score(two_sided, len(self._scores[0]) * 3 // 4)
 
     def change(self) -> float:
         """How much more often a score is higher with the canary than lower, over all pairings."""
@@ -163,8 +145,9 @@ class _Measured:
                 self._corpus.replies += [self._corpus.encode(_coarse(one)) for one in known]
                 self._kept += [(both, canary)] * (len(self._kept) < KEPT)
 
-    def changed(self, least: LeastChange, level: float) -> ChangeTest:
-        """Is any reading different where the canary is, and not certainly by less than that?"""
+    def changed(self, least: float, claim: Claim, level: float) -> ChangeTest:
+        """Is any reading different where the canary is: its rates by `least` or more, or so that
+        they may break the claim?"""
         numbers = self._numbers() if self._corpus.replies else None
         tests = [] if numbers is None else [*self._tests(numbers), *_unusual(numbers)]
         readings = len(tests) + len(self._often()) if tests else 0
@@ -172,9 +155,9 @@ class _Measured:
         each = level / 2 if readings else level
         by_replies = [
             readings * p for p, one, other in tests
-            if not _certainly_small(one, other, each / readings, least)
+            if not _certainly_small(one, other, each / readings, least, claim)
         ]  # fmt: skip
-        small = _certainly_small(member, nonmember, each, least)
+        small = _certainly_small(member, nonmember, each, least, claim)
         return ChangeTest(
             len(member), readings, 1.0 if small else self.by_score(two_sided=True),
             min(1.0, min(by_replies, default=1.0)), small,
@@ -245,7 +228,7 @@ def _unusual(numbers: Floats) -> Iterator[tuple[float, Floats, Floats]]:
             yield rank_test(away[::2].tolist(), away[1::2].tolist(), True), away[::2], away[1::2]
 
 
-def _certainly_small(one: Floats, other: Floats, level: float, least: LeastChange) -> bool:
+def _certainly_small(one: Floats, other: Floats, level: float, least: float, claim: Claim) -> bool:
     """Whether a reading with two values has rates that certainly keep the claim, and that differ
     by less than what has to be seen."""
     values = np.unique(np.concatenate([one, other]))
@@ -254,19 +237,18 @@ def _certainly_small(one: Floats, other: Floats, level: float, least: LeastChang
     counts, trials = [int((side == values[-1]).sum()) for side in (one, other)], len(one)
     low, high = sorted(counts)
     upper, lower = binomial_upper(high, trials, level), binomial_lower(low, trials, level)
-    factor, delta = math.exp(min(least.claim.epsilon, MOST_LOG)), least.claim.delta
+    factor, delta = math.exp(min(claim.epsilon, MOST_LOG)), claim.delta
     kept = upper <= factor * lower + delta and 1 - lower <= factor * (1 - upper) + delta
-    return bool(kept and upper - lower < least.change)
+    return bool(kept and upper - lower < least)
 
 
 def change_between(
-    scores: PairedScores, replies: Shown, least: LeastChange, level: float
+    scores: PairedScores, replies: Shown, least: float, claim: Claim, level: float
 ) -> ChangeTest:
-    """The test of pairs whose scores and replies are given."""
     measured = _Measured()
-    measured.add_scores_of(scores)
+    measured.add_scores(scores)
     measured.add(tuple(map(_featured, replies)))
-    return measured.changed(least, level)
+    return measured.changed(least, claim, level)
 
 
 def _featured(pair: tuple[ReplyPair, str]) -> tuple[ReplyPair, str]:
@@ -283,7 +265,7 @@ def _in_pairs(numbers: Floats, claim: Claim) -> float:
     itself may be inconclusive by chance, and 19 pairs that all differ in one direction are beyond a
     claim of 1.
     """
-    signs = np.sign(_differences(numbers))
+    signs = np.sign(numbers[::2] - numbers[1::2])
     up, down = (signs > 0).sum(axis=0), (signs < 0).sum(axis=0)
     factor = math.exp(min(claim.epsilon, MOST_LOG))
     share = min(1.0, factor**2 / (1 + factor**2) + (1 + factor) * claim.delta)
@@ -291,10 +273,6 @@ def _in_pairs(numbers: Floats, claim: Claim) -> float:
     more = np.flatnonzero(beyond & (up + down > 0))
     found = min((sign_test(signs[:, at].tolist()) for at in more), default=1.0)
     return float(min(1.0, max(1, (up + down > 0).sum()) * found))
-
-
-def _differences(numbers: Floats) -> Floats:
-    return np.asarray(numbers[::2] - numbers[1::2])
 
 
 def _coarse(reply: ReplyFeatures) -> ReplyFeatures:

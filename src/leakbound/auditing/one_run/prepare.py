@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from leakbound.attacks import Attack, RenderedQuery, ScoredAttack
-from leakbound.auditing.design.pairs import FILLER, label_order, relation_of
-from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.design.pairs import FILLER, generator, label_order, relation_of
+from leakbound.auditing.plan import FACTORS, GUESSING, Plan
 from leakbound.auditing.prepare.build import (
     Handed,
     build_attack,
     build_mechanism,
     parts_without_name,
 )
-from leakbound.auditing.prepare.documents import documents_and_task, require_system
 from leakbound.auditing.prepare.identity import (
     manifest_of,
     run_name,
@@ -24,15 +24,17 @@ from leakbound.auditing.prepare.identity import (
     sources_of,
 )
 from leakbound.auditing.prepare.prepare import require_alone
-from leakbound.auditing.spec.audit_spec import AuditSpec
-from leakbound.auditing.spec.post_hoc import POST_HOC
+from leakbound.auditing.prepare.rows import documents_and_task, require_system
+from leakbound.auditing.result.sentences import Subject
+from leakbound.auditing.spec.audit_spec import POST_HOC, AuditSpec
 from leakbound.auditing.store.folder import Settings, run_folder, run_id
 from leakbound.errors import DataError, UsageError
 from leakbound.estimators import Claim
+from leakbound.estimators.random_guessing import of_one_side, power_against_guessing
 from leakbound.privacy import Guarantee, self_compose
-from leakbound.stats.counts.ranked import Ranked
-from leakbound.systems import SystemMechanism
-from leakbound.systems.stores import require_store
+from leakbound.stats import Assumption, Power, canaries_to_reject, one_run, one_run_power
+from leakbound.stats.counts.one_run import Ranked
+from leakbound.systems import SystemMechanism, require_store
 from leakbound.tasks import Context, Example, Job, Query, Task
 from leakbound.tasks.rows.datasets import fingerprint
 
@@ -64,7 +66,6 @@ class _OneRunDesign:
 
     @property
     def every(self) -> tuple[PlantedCanary, ...]:
-        """Controls and canaries in the order of their numbers."""
         return (*self.controls, *self.canaries)
 
     @property
@@ -85,11 +86,9 @@ class _OneRunDesign:
                 yield FILLER
 
     def jobs(self, first: int, size: int) -> list[Job]:
-        """The queries of a batch."""
         return [Job((), one.asked.query) for one in self.batch(first, size)]
 
     def batch(self, first: int, size: int) -> tuple[PlantedCanary, ...]:
-        """The canaries of a batch."""
         if first < 0:
             at = first + len(self.controls)
             early = len(self.controls) - self.late
@@ -97,7 +96,6 @@ class _OneRunDesign:
         return self.canaries[first : first + size]
 
     def calls(self, index: int) -> int:
-        """Questions about a canary."""
         (one,) = self.batch(index, 1)
         return one.asked.query.calls
 
@@ -111,9 +109,13 @@ def design_one_run(
     rows: Context, task: Task, attack: Attack, canaries: int, controls: int,
     documents: int | None, seed: int,
 ) -> _OneRunDesign:  # fmt: skip
-    """Draw held-out rows, canaries and coins."""
     held_out = canaries + 2 * controls
-    _require_rows(len(rows), held_out, documents)
+    needed = held_out + (documents or 0)
+    if len(rows) < needed:
+        raise DataError(
+            f"{held_out} canaries, with those of the controls, and {documents or 0} documents need "
+            f"{needed} rows, and the data has {len(rows)}; use fewer --canaries, or more data."
+        )
     order = generator(seed, "design").permutation(len(rows))
     spares = [rows[i] for i in order[:held_out]]
     rare, common = label_order(rows)
@@ -145,22 +147,11 @@ def _late(controls: int) -> int:
 
 
 def _coins(canaries: int, controls: int, seed: int) -> list[bool]:
-    """Early and late controls, each in a drawn order, half of them planted; then a fair coin for
-    each canary.
-    """
+    """Early and late controls in drawn orders, half of them planted; then a fair coin each."""
     rng, late = generator(seed, "control"), _late(controls)
     halves = (rng.permutation([True, False] * of) for of in (controls - late, late))
     fair = generator(seed, "coin").integers(2, size=canaries)
     return [*(bool(coin) for half in halves for coin in half), *map(bool, fair)]
-
-
-def _require_rows(rows: int, held_out: int, documents: int | None) -> None:
-    needed = held_out + (documents or 0)
-    if rows < needed:
-        raise DataError(
-            f"{held_out} canaries, with those of the controls, and {documents or 0} documents need "
-            f"{needed} rows, and the data has {rows}; use fewer --canaries, or more data."
-        )
 
 
 # change no question and nothing of what is stored; access decides which scores leave a system
@@ -193,7 +184,6 @@ class PreparedOneRun:
     evidence: str  # names what is asked; empty where nobody knows what the system is
 
     def claim(self, builds: int = 1) -> Claim:
-        """What is claimed of the whole run."""
         decision = self.spec.decision
         times = self.answers if decision.claim_for == "answer" else builds
         epsilon, delta = decision.each
@@ -201,7 +191,6 @@ class PreparedOneRun:
         return Claim(times * epsilon, delta, relation_of(self.spec.attack.insertion))
 
     def folder(self, out: Path) -> Path:
-        """Where the run is, or will be."""
         return run_folder(out, self.name, self.data)
 
 
@@ -260,7 +249,6 @@ def prepare_one_run(
 
 
 def _warnings(design: _OneRunDesign) -> tuple[str, ...]:
-    """What should be known of the canaries before any is planted."""
     documents = {row.input for row in design.documents}
     # they are there whatever their coins say
     known = sum(one.record.input in documents for one in design.canaries)
@@ -274,7 +262,6 @@ def _warnings(design: _OneRunDesign) -> tuple[str, ...]:
 
 
 def _require_meaning(spec: AuditSpec, given: Handed) -> None:
-    """Refuse what would be ignored."""
     default, flat = AuditSpec().flat(), spec.flat()
     unused: Sequence[str] = [key for key in UNUSED if flat[key] != default[key]]
     if given.estimator is not None:
@@ -295,3 +282,89 @@ def _require_meaning(spec: AuditSpec, given: Handed) -> None:
             f"threshold is {spec.decision.threshold!r}; in a one_run design it must be a number or "
             "rank, or is left out: then the control canaries fix it."
         )
+
+
+def plan_one_run(prepared: PreparedOneRun) -> Plan:
+    claim, canaries = prepared.claim(), len(prepared.design.canaries)
+    confidence = confidence_of_side(prepared)
+    made = _guesses(prepared, canaries)
+    largest = one_run(canaries, made, made, claim.delta, confidence)
+    chances = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
+    each, source = prepared.spec.decision.each[0], prepared.spec.claim_source
+    shown = None if each == claim.epsilon else each
+    return Plan(
+        pairs=canaries,
+        model_calls=prepared.answers,
+        cost=None,
+        estimator=largest.method,
+        tested=_test(prepared, claim),
+        largest_epsilon=largest.epsilon or 0.0,
+        largest_mu=None,
+        guarantee_mu=None,
+        pairs_needed=canaries_to_reject(
+            partial(_claim_with, prepared), confidence, partial(_guesses, prepared)
+        ),
+        power=tuple((factor, power) for factor, power in chances if power is not None),
+        assumption=_assumption(prepared),
+        builds=1,
+        guessing_power=accuracies_of_run(prepared),
+        subject=Subject(prepared.mechanism.name, None, claim.epsilon, claim.delta, source, shown),
+    )
+
+
+def confidence_of_side(prepared: PreparedOneRun) -> float:
+    """Confidence of a bound on one side: more than that of the test where it has two sides."""
+    decision = prepared.spec.decision
+    return decision.confidence if decision.claim is None else of_one_side(decision.confidence)
+
+
+def accuracies_of_run(prepared: PreparedOneRun) -> tuple[tuple[float, Power], ...]:
+    """How probably guesses of known accuracies reject random guessing."""
+    decision = prepared.spec.decision
+    if decision.claim is None:
+        return ()
+    guesses = _guesses(prepared, len(prepared.design.canaries))
+    return power_against_guessing("one_run", guesses, decision.confidence)
+
+
+def power_of_run(prepared: PreparedOneRun, claim: Claim, factor: float) -> Power | None:
+    """Probability that the run rejects its claim where the store leaks so many times as much."""
+    decision = prepared.spec.decision
+    if decision.claim is not None or Ranked.named(decision.threshold) is not None:
+        return None
+    hit, false_alarm = _assumption(prepared).rates(factor * claim.epsilon)
+    right = (hit + 1 - false_alarm) / 2  # a fair coin decides which of the two errors is possible
+    canaries, confidence = len(prepared.design.canaries), prepared.spec.decision.confidence
+    return Power(one_run_power(canaries, right, claim.epsilon, claim.delta, confidence))
+
+
+def _guesses(prepared: PreparedOneRun, canaries: int) -> int:
+    """How many of so many canaries are guessed."""
+    ranked = Ranked.named(prepared.spec.decision.threshold)
+    return canaries if ranked is None else 2 * ranked.each(canaries)
+
+
+def _assumption(prepared: PreparedOneRun) -> Assumption:
+    decision = prepared.spec.decision
+    return Assumption(decision.assume_hit, decision.assume_false_alarm)
+
+
+def _claim_with(prepared: PreparedOneRun, canaries: int) -> tuple[float, float]:
+    """(epsilon, delta) of the whole run, were there another number of canaries."""
+    decision, design = prepared.spec.decision, prepared.design
+    epsilon, delta = decision.each
+    if decision.claim_for == "run":
+        return epsilon, delta
+    answers = prepared.answers / len(design.every) * (canaries + len(design.controls))
+    return answers * epsilon, answers * delta
+
+
+def _test(prepared: PreparedOneRun, claim: Claim) -> str:
+    if prepared.spec.decision.claim is not None:
+        return GUESSING
+    if prepared.spec.decision.claim_for == "run":
+        return f"epsilon {claim.epsilon:g} at delta {claim.delta:g} of the whole run"
+    return (
+        f"epsilon {prepared.spec.decision.epsilon:g} of an answer, which is {claim.epsilon:g} of "
+        f"the {prepared.answers} answers of the run"
+    )

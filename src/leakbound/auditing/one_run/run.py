@@ -13,25 +13,27 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.auditing.collect.collect import Progress, hidden
-from leakbound.auditing.decide.obstacles import controls_lost
-from leakbound.auditing.decide.verdict import (
+from leakbound.auditing.decide.obstacles import (
     Conclusion,
     Obstacle,
     above_zero,
     blind_unless,
+    controls_lost,
     score_reading,
     unshown_sentence,
     without_blindness,
 )
-from leakbound.auditing.design.seeds import generator
+from leakbound.auditing.design.pairs import generator
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.rejections import above_guessing
-from leakbound.auditing.one_run.plan import (
+from leakbound.auditing.one_run.prepare import (
+    FEWEST,
+    PlantedCanary,
+    PreparedOneRun,
     accuracies_of_run,
     confidence_of_side,
     power_of_run,
 )
-from leakbound.auditing.one_run.prepare import FEWEST, PlantedCanary, PreparedOneRun
 from leakbound.auditing.result.audit_result import (
     FACTORS,
     AuditResult,
@@ -42,23 +44,17 @@ from leakbound.auditing.result.audit_result import (
 )
 from leakbound.auditing.result.record import GuaranteeData, curves_of
 from leakbound.auditing.spec.audit_spec import Decision
-from leakbound.auditing.store.integrity import PriorResults
-from leakbound.auditing.store.run_store import EvidenceRow, RunStore
+from leakbound.auditing.store.run_store import EvidenceRow, PriorResults, RunStore
 from leakbound.errors import LeakboundError, StoreError, TargetError, UsageError
-from leakbound.estimators import Bounds, Claim
-from leakbound.estimators.base import BOTH
+from leakbound.estimators.base import BOTH, Bounds, Claim
 from leakbound.models import Scripted
 from leakbound.models.content import readable, without
 from leakbound.privacy import NonPrivate
 from leakbound.stats import Estimate, Fixed, Power, beside, cut, one_run, rank_test
-from leakbound.stats.counts.ranked import Ranked
-from leakbound.systems import (
-    OneSession,
-    SystemMechanism,
-    fill_store,
-    require_store,
-)
-from leakbound.tasks import Aggregate, Outputs, Vector
+from leakbound.stats.arrays import Floats
+from leakbound.stats.counts.one_run import Ranked
+from leakbound.systems import OneSession, SystemMechanism, fill_store, require_store
+from leakbound.tasks import Outputs, Vector
 
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind
 ROUNDING = 1e-6  # a composed guarantee equals the composed claim but for this share
@@ -74,8 +70,7 @@ def conclude_one_run(
         return Conclusion("violation", None, found)
     shown = above_zero((bound,))
     against = without_blindness(
-        shown,
-        (*_blind(prepared, controls, unreadable, shown), *_few(prepared, claim, largest)),
+        shown, (*_blind(prepared, controls, unreadable, shown), *_few(prepared, claim, largest))
     )
     if against:
         return Conclusion("inconclusive", against[0][0], tuple(why for _, why in against))
@@ -90,7 +85,6 @@ def conclude_one_run(
 
 
 def _name_of(prepared: PreparedOneRun, claim: Claim) -> str:
-    """The claim in words."""
     decision = prepared.spec.decision
     if decision.claim is not None:
         return "epsilon 0, which is random guessing"
@@ -178,9 +172,6 @@ def _blind(
     yield blind_unless(bound, why)
 
 
-Floats = npt.NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
 class _Scored:
     """Canaries in their order: scores, and whether each was planted."""
@@ -220,11 +211,13 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
     asked = {"model": prepared.mechanism.name, "model_fingerprint": prepared.mechanism.source}
     canaries = len(tested.scores)
     guessed = _guess(prepared, controls, tested)
-    bound, largest = _bounds(prepared, claim, guessed, canaries)
+    bound, largest = (
+        _bound(prepared, claim, guessed.number, right) for right in (guessed.right, guessed.number)
+    )
     check = _check(prepared, controls).followed_by(_ends(prepared, controls))
     unreadable = _unreadable(prepared, rows)
     conclusion = conclude_one_run(prepared, claim, bound, largest, check, unreadable)
-    found = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
+    powers = [(factor, power_of_run(prepared, claim, factor)) for factor in FACTORS]
     return AuditResult(
         name=store.folder.name,
         verdict=conclusion.verdict,
@@ -256,7 +249,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
         threshold=guessed.rule,
         curves=curves_of(*_sides(tested, controls)),
         example_prompt=_example(prepared),
-        power=_round_off([(factor, one) for factor, one in found if one]),
+        power=_round_off([(factor, one) for factor, one in powers if one]),
         guessing_power=_round_off(accuracies_of_run(prepared)),
         warnings=(*prior.several("canaries"), *prepared.warnings),
         handed=prepared.handed,
@@ -302,7 +295,6 @@ def _outputs(prepared: PreparedOneRun, row: EvidenceRow) -> Outputs:
 
 
 def build_of(row: EvidenceRow) -> int:
-    """Which build of the store answered."""
     return int(_marks(row)[1])
 
 
@@ -317,27 +309,17 @@ def _round_off(powers: Sequence[tuple[float, Power]]) -> tuple[tuple[float, floa
     return tuple((of, math.floor(one.safe * 1e6) / 1e6) for of, one in powers)
 
 
-def _bounds(
-    prepared: PreparedOneRun, claim: Claim, guessed: _Guessed, canaries: int
-) -> tuple[Estimate, Estimate]:
-    """Of the whole run, and what it would be if every guess were right."""
-    rights = guessed.right, guessed.number
-    found, most = (_bound(prepared, claim, canaries, guessed.number, one) for one in rights)
-    return replace(found, reading=score_reading([found])), most
-
-
-def _bound(
-    prepared: PreparedOneRun, claim: Claim, canaries: int, guesses: int, right: int
-) -> Estimate:
+def _bound(prepared: PreparedOneRun, claim: Claim, guesses: int, right: int) -> Estimate:
     """Of the whole run; of random guessing on both sides, each with half of the error."""
-    decision, each = prepared.spec.decision, confidence_of_side(prepared)
-    if decision.claim is None:
-        return one_run(canaries, guesses, right, claim.delta, each)
-    found = one_run(canaries, guesses, max(right, guesses - right), claim.delta, each)
-    return replace(
-        found, confidence=decision.confidence, counts={**found.counts, "correct": right},
-        assumptions=(*found.assumptions, BOTH),
-    )  # fmt: skip
+    decision, canaries = prepared.spec.decision, len(prepared.design.canaries)
+    counted = right if decision.claim is None else max(right, guesses - right)
+    found = one_run(canaries, guesses, counted, claim.delta, confidence_of_side(prepared))
+    if decision.claim is not None:
+        found = replace(
+            found, confidence=decision.confidence, counts={**found.counts, "correct": right},
+            assumptions=(*found.assumptions, BOTH),
+        )  # fmt: skip
+    return replace(found, reading=score_reading([found]))
 
 
 def _guess(prepared: PreparedOneRun, controls: _Scored, tested: _Scored) -> _Guessed:
@@ -433,12 +415,8 @@ def run_one_run(
     reuse: bool = True,
 ) -> tuple[AuditResult, Path]:
     """Plant the canaries, ask what is missing, and compute the result."""
-    store, prior = RunStore.open(
-        prepared.folder(out),
-        prepared.manifest,
-        reuse,
-        require=partial(_require_same_size, prepared),
-    )
+    folder, require = prepared.folder(out), partial(_require_same_size, prepared)
+    store, prior = RunStore.open(folder, prepared.manifest, reuse, require=require)
     size, stored = prepared.spec.design.batch_pairs, store.batches()
     missing = [first for first in prepared.design.batches(size) if first not in stored]
     if missing and replay:
@@ -485,26 +463,18 @@ def _ask(
             jobs = prepared.design.jobs(first, size)
             found = mechanism.collect(prepared.task, jobs, range(len(jobs)), Scripted())
             batch = prepared.design.batch(first, size)
-            yield (
-                first,
-                [
-                    _row_of(prepared, one, answer, build)
-                    for one, answer in zip(batch, found, strict=True)
-                ],
-            )
+            rows = []
+            for one, answer in zip(batch, found, strict=True):
+                if prepared.spec.design.store_text != "all":
+                    allowed = prepared.task.answers(one.asked.query)
+                    answer = hidden(answer, one.asked, allowed)
+                marks = Vector((float(one.planted), float(build)))  # in place of a second context
+                rows.append(EvidenceRow(one.index, answer, marks))
+            yield first, rows
 
 
 def _every(store: RunStore) -> list[EvidenceRow]:
     return [*store.controls(), *store.evidence()]
-
-
-def _row_of(
-    prepared: PreparedOneRun, canary: PlantedCanary, answer: Aggregate, build: int
-) -> EvidenceRow:
-    """The answer as it may be kept; in place of a second context, the coin and the build."""
-    if prepared.spec.design.store_text != "all":
-        answer = hidden(answer, canary.asked, prepared.task.answers(canary.asked.query))
-    return EvidenceRow(canary.index, answer, Vector((float(canary.planted), float(build))))
 
 
 @contextmanager

@@ -11,15 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 from leakbound._catalogue import Catalogue, Component
-from leakbound.attacks import (
-    CANARIES,
-    QUERIES,
-    SCORES,
-    AuditQuery,
-    Canary,
-    Score,
-    ScoredAttack,
-)
+from leakbound.attacks import CANARIES, QUERIES, SCORES, AuditQuery, Canary, Score, ScoredAttack
 from leakbound.auditing.spec.audit_spec import COMPONENTS, AuditSpec
 from leakbound.auditing.spec.groups import AttackSpec, SystemSpec
 from leakbound.auditing.store.folder import Settings
@@ -56,11 +48,9 @@ class Handed:
     estimator: Estimator | None = None
 
     def including(self, name: str, thing: object) -> Handed:
-        """The same with one object more."""
         return replace(self, **cast("dict[str, Any]", {name: thing}))
 
     def names(self) -> tuple[str, ...]:
-        """Which of them were handed over."""
         return tuple(f.name for f in fields(self) if getattr(self, f.name) is not None)
 
 
@@ -102,9 +92,7 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
 
 
 def build_served(spec: AuditSpec, task: Task) -> Mechanism:
-    """The mechanism of a service: as `build_mechanism`, with examples grouped by the public
-    rule.
-    """
+    """The mechanism of a service, with examples grouped by the public rule."""
     if spec.system.address is not None:
         return build_mechanism(spec)
     named, claim = spec.system.mechanism, spec.decision
@@ -164,7 +152,6 @@ def open_models(
 
 
 def build_estimator(spec: AuditSpec, handed: Handed) -> Estimator:
-    """The estimator that decides."""
     return handed.estimator or cast(Estimator, _component(spec.decision.estimator, ESTIMATORS))
 
 
@@ -234,7 +221,6 @@ def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
 
 
 def estimator_of(estimator: Estimator, channels: tuple[str, ...], controls: int) -> Estimator:
-    """The estimator of an audit by channel."""
     if not channels:
         return estimator
     found = estimator.by_channel()
@@ -255,7 +241,6 @@ STATELESS_SHARE = 0.25  # enough to find a memory, and few calls where a system 
 
 
 def repeat_share(share: float | None, mechanism: Mechanism) -> float:
-    """Share of the pairs whose first query is asked again."""
     if mechanism.needs:
         if share:
             raise UsageError(

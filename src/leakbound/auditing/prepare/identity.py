@@ -13,8 +13,7 @@ from typing import cast
 
 from leakbound._version import __version__
 from leakbound.auditing.prepare.prepared import AuditParts
-from leakbound.auditing.spec.audit_spec import AuditSpec
-from leakbound.auditing.spec.post_hoc import collection_settings
+from leakbound.auditing.spec.audit_spec import AuditSpec, collection_settings
 from leakbound.auditing.store.folder import Settings, run_id
 from leakbound.systems import AsyncCallableSystem, CallableSystem, SystemMechanism
 from leakbound.tasks import Example, Mechanism
@@ -26,7 +25,6 @@ DIGITS = 16
 
 
 def settings_without_places(spec: AuditSpec) -> Settings:
-    """The keys of a spec, without where the data lie."""
     return {key: value for key, value in spec.flat().items() if key not in PLACES}
 
 
@@ -69,11 +67,7 @@ def same_trials_key(parts: AuditParts) -> str:
     """
     first = parts.pairs[0]
     asked = (*first.member.context, *first.nonmember.context, Example(first.asked.query.text, ""))
-    drawn = {
-        "data": parts.data,
-        "seed": parts.spec.design.seed,
-        "first_pair": fingerprint(asked),
-    }
+    drawn = {"data": parts.data, "seed": parts.spec.design.seed, "first_pair": fingerprint(asked)}
     return run_id("looks", drawn | _who(parts))
 
 

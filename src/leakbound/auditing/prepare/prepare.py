@@ -20,10 +20,6 @@ from leakbound.auditing.prepare.build import (
     text_tokens,
     with_channels,
 )
-from leakbound.auditing.prepare.documents import (
-    documents_and_task,
-    share_store,
-)
 from leakbound.auditing.prepare.identity import (
     manifest_of,
     questions_of,
@@ -32,19 +28,26 @@ from leakbound.auditing.prepare.identity import (
     settings_without_places,
     sources_of,
 )
-from leakbound.auditing.prepare.others import other_attacks, repeats_of
-from leakbound.auditing.prepare.prepared import AuditParts, Prepared, cost_of, trial_design
+from leakbound.auditing.prepare.prepared import (
+    AuditParts,
+    Prepared,
+    cost_of,
+    other_attacks,
+    repeats_of,
+    trial_design,
+)
 from leakbound.auditing.prepare.rows import (
+    documents_and_task,
     public_fields,
     public_task,
     require_public,
     rows_and_task,
+    share_store,
 )
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
 from leakbound.errors import UsageError
-from leakbound.estimators import Estimator, TrialDesign, require_deciding
-from leakbound.estimators.base import ROUNDING
+from leakbound.estimators.base import ROUNDING, Estimator, TrialDesign, require_deciding
 from leakbound.estimators.random_guessing import RANDOM_GUESSING, two_sided
 from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import Model, Scripted, may_change, require
@@ -80,8 +83,7 @@ def prepare(
     require_used_counts(spec.design)
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
-    parts = _build(spec, given, opener)
-    prepared = _fill(parts, trial_design(parts))
+    prepared = _fill(_build(spec, given, opener))
     prepared = replace(prepared, others=other_attacks(prepared))
     prepared = replace(prepared, repeats=repeats_of(prepared))
     late = () if prepared.late_controls is None else prepared.late_controls.late(1)
@@ -126,8 +128,8 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     return replace(parts, pairs=parts.pairs.with_copies(background_copies(parts)))
 
 
-def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
-    """What later stages need of an audit, as values."""
+def _fill(parts: AuditParts) -> Prepared:
+    trials = trial_design(parts)
     spec, task, mechanism, model = parts.spec, parts.task, parts.mechanism, parts.model
     cost, changes = cost_of(parts), may_change(model) if mechanism.needs else True
     # nobody looked into a system
@@ -159,9 +161,7 @@ def _fill(parts: AuditParts, trials: TrialDesign) -> Prepared:
 
 
 def check(task: Task, mechanism: Mechanism, pairs: Iterable[Pair], model: Model) -> None:
-    """Refuse what can be refused without a model call: kinds of requests, prompts that do not
-    fit.
-    """
+    """Refuse kinds of requests that a model does not take, and prompts that do not fit."""
     require(model, mechanism.needs, mechanism.name)
     for pair in pairs:
         for job in pair.in_order:
@@ -199,24 +199,16 @@ def background_copies(audit: AuditParts) -> Copies:
 def _choose(audit: AuditParts, parts: PartitionIndices) -> int:
     """On edge where mu is tested or the noise is not known, else where epsilon is largest."""
     trials, answers = trial_design(audit), audit.task.answers(audit.pairs[0].asked.query)
-    first, sigma = _member_first(audit, answers), _sigma_of(audit, parts, answers)
+    asked, sigma = audit.pairs[0].asked, _sigma_of(audit, parts, answers)
+    no = None if asked.nonmember is None else answers.index(asked.nonmember)
+    first = no is None or answers.index(asked.member) < no
     if sigma is None or _tests_mu(audit, trials):
         return edge_copies(len(parts), first)
-    reads = audit.estimator.reads
-    return VoteContexts(len(parts), sigma, len(answers) + 1).best_copies(
-        trials.claim.delta,
-        max(1, trials.pairs - trials.pilot),
-        trials.confidence,
-        exact="chances" in reads and trials.known is not None,
-        member_first=first,
+    scenes, tested = VoteContexts(len(parts), sigma, len(answers) + 1), trials.pairs - trials.pilot
+    exact = "chances" in audit.estimator.reads and trials.known is not None
+    return scenes.best_copies(
+        trials.claim.delta, max(1, tested), trials.confidence, exact=exact, member_first=first
     )
-
-
-def _member_first(audit: AuditParts, answers: tuple[str, ...]) -> bool:
-    asked = audit.pairs[0].asked
-    if asked.nonmember is None:
-        return True
-    return answers.index(asked.member) < answers.index(asked.nonmember)
 
 
 def _sigma_of(audit: AuditParts, parts: PartitionIndices, answers: tuple[str, ...]) -> float | None:

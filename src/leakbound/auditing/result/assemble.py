@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leakbound.auditing.decide.channel_verdicts import ChannelResult, reach_sentence
-from leakbound.auditing.decide.decide import Assessment
-from leakbound.auditing.decide.obstacles import (
-    state_sentence,
-)
-from leakbound.auditing.decide.verdict import Conclusion, unshown_sentence
+from leakbound.auditing.decide.decide import Assessment, ChannelResult, reach_sentence
+from leakbound.auditing.decide.obstacles import Conclusion, state_sentence, unshown_sentence
 from leakbound.auditing.design.pairs import Copies
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.one_pass import OnePass, Tally
@@ -26,8 +22,13 @@ from leakbound.auditing.result.audit_result import (
     power_of,
     provenance,
 )
-from leakbound.auditing.result.record import GuaranteeData, curves_of, path_of
-from leakbound.auditing.result.trial_views import show_prompt, trial_views
+from leakbound.auditing.result.record import (
+    GuaranteeData,
+    curves_of,
+    path_of,
+    show_prompt,
+    trial_views,
+)
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import TrialDesign
 from leakbound.models.content import readable
@@ -75,11 +76,15 @@ ONE_BUILD = (
 LOW_FPR = (0.1, 0.01, 0.001)
 WITHHELD = ("withheld_member", "withheld_nonmember")
 FEW = 3  # sampled candidates that may be alike by chance
+THRESHOLDS: dict[type[object], ThresholdKind] = {
+    Split: "split",
+    Bonferroni: "bonferroni",
+    BestOnSameData: "best",
+}
 GatePowers = tuple[tuple[float, float], ...]
 
 
 def assemble(seen: OnePass, found: Assessment) -> AuditResult:
-    """The result of the pairs that a pass has seen."""
     parts = _decide(seen, found), _figures(seen, found), _origin(seen)
     result = AuditResult(**{key: value for part in parts for key, value in part.items()})
     result.know_data(seen.prepared.data)
@@ -87,14 +92,13 @@ def assemble(seen: OnePass, found: Assessment) -> AuditResult:
 
 
 def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
-    """The verdict, and what it rests on."""
     prepared, design, estimator = seen.prepared, seen.design, seen.prepared.estimator
     unused = found.use is not None and found.conclusion.verdict == "no_violation"
-    power, guessing = _powers(seen, found.slow or unused)
-    every, conclusion = (
-        tuple(one for each in found.found.values() for one in each),
-        found.conclusion,
-    )
+    power, guessing = GatePowers(), GatePowers()
+    if not (found.slow or unused):  # both are of a score; a leak may show in replies alone
+        power = power_of(estimator, design, seen.seen)
+        guessing = accuracies_of(estimator, design, seen.seen)
+    conclusion = found.conclusion
     exact = found.exact if conclusion.by_exact else None
     return {
         "verdict": conclusion.verdict,
@@ -103,11 +107,11 @@ def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
         "claim": design.claim,
         "guarantee": GuaranteeData.of(design.guarantee, design.claim.delta),
         "decided_by": _methods(design, found.found[estimator], exact),
-        "estimates": every,
+        "estimates": tuple(one for each in found.found.values() for one in each),
         "largest_certifiable": found.largest,
         "power": power,
         "guessing_power": guessing,
-        "threshold": _threshold(design),
+        "threshold": THRESHOLDS.get(type(design.rule), "fixed"),
         "controls": found.controls,
         "channels": found.channels,
         "state": found.state,
@@ -122,7 +126,6 @@ def _decide(seen: OnePass, found: Assessment) -> dict[str, Any]:
 
 
 def _figures(seen: OnePass, found: Assessment) -> dict[str, Any]:
-    """What is drawn, and the trials that are shown."""
     simulated, first = seen.tally.simulated(), seen.first[0]
     both, rule = (simulated.member, simulated.nonmember), seen.design.rule
     known = (one.process for one in seen.observers.values() if one.process is not None)
@@ -150,7 +153,6 @@ def _figures(seen: OnePass, found: Assessment) -> dict[str, Any]:
 
 
 def _origin(seen: OnePass) -> dict[str, Any]:
-    """Which audit it is of."""
     prepared, spec, model = seen.prepared, seen.prepared.spec, seen.prepared.model
     labels = () if prepared.inferred else prepared.task.labels  # those that rows told stay unshown
     computed = computation_of(model, prepared.task.prompt((), Query("")), labels)
@@ -178,16 +180,7 @@ def _methods(
     return tuple(dict.fromkeys(one.method for one in (bounds[0], mu) if one is not None))
 
 
-def _threshold(design: TrialDesign) -> ThresholdKind:
-    if isinstance(design.rule, Split):
-        return "split"
-    if isinstance(design.rule, Bonferroni):
-        return "bonferroni"
-    return "best" if isinstance(design.rule, BestOnSameData) else "fixed"
-
-
 def _findings(seen: OnePass, found: Assessment) -> Iterator[Finding]:
-    """What was found beside the verdict."""
     prepared = seen.prepared
     for warning in prepared.warnings:
         yield Finding("unsupported_claim", warning)
@@ -239,15 +232,6 @@ def _unlike(seen: OnePass) -> Iterator[Finding]:
         )
 
 
-def _powers(seen: OnePass, slow: bool) -> tuple[GatePowers, GatePowers]:
-    """Against the claim, and against random guessing; none where a leak may show in replies alone,
-    since both are those of a score."""
-    if slow:
-        return (), ()
-    estimator, design = seen.prepared.estimator, seen.design
-    return power_of(estimator, design, seen.seen), accuracies_of(estimator, design, seen.seen)
-
-
 def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:
     """Channels in which not even a context full of the canary was seen."""
     unseen = [one.name for one in channels if one.reason == "attack_blind"]
@@ -275,7 +259,6 @@ ANSWERED = 0.5  # share of the partitions with the second text that have to say 
 
 
 def worst_case_sentence(copies: Copies) -> str:
-    """What a reader should know of contexts with copies."""
     return (
         "these are worst-case contexts, not typical ones: the canary's text also stands in "
         f"{copies.count} of the {len(copies.parts) - 1} other partitions of both contexts, so "

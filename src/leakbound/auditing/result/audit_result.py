@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 import yaml
 from pydantic import PrivateAttr
@@ -19,12 +18,11 @@ from pydantic import PrivateAttr
 from leakbound._notebook import card, data_frame
 from leakbound._version import __version__
 from leakbound.attacks import ScoredAttack
-from leakbound.auditing.decide.channel_verdicts import ChannelResult
-from leakbound.auditing.decide.unused import ContextUse
-from leakbound.auditing.decide.verdict import Reason, Verdict, score_reading
+from leakbound.auditing.decide.decide import ChannelResult, ContextUse
+from leakbound.auditing.decide.obstacles import Reason, Verdict, score_reading
 from leakbound.auditing.observe.controls import ControlCheck
 from leakbound.auditing.observe.rejections import mu_bound
-from leakbound.auditing.observe.state_check import StateCheck
+from leakbound.auditing.observe.release import StateCheck
 from leakbound.auditing.result.record import (
     DIGITS,
     ClaimSource,
@@ -32,16 +30,17 @@ from leakbound.auditing.result.record import (
     EValuePath,
     Frozen,
     GuaranteeData,
+    TrialView,
 )
-from leakbound.auditing.result.references import StandardReference, references_of
 from leakbound.auditing.result.sentences import (
+    StandardReference,
     attacker_sentence,
     attacks_sentence,
     first_line,
+    references_of,
     subject_of,
     verdict_words,
 )
-from leakbound.auditing.result.trial_views import TrialView
 from leakbound.auditing.spec.audit_spec import GROUPS
 from leakbound.auditing.store.commitments import commitment_of
 from leakbound.auditing.store.folder import DIGITS as FINGERPRINT
@@ -54,7 +53,6 @@ from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.stats import BoundReading, Estimate, Power
 from leakbound.stats.curves.curves import RateAtFpr
 
-Floats = npt.NDArray[np.float64]
 VERSION = 2
 FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0, 8.0)  # of what is tested; a gate reads the power from these
 # codes of findings without which a verdict alone would mislead
@@ -413,7 +411,6 @@ def _least(power: Power) -> float:
 
 
 def attack_names(attack: ScoredAttack, mechanism: str) -> dict[str, str]:
-    """What was attacked, and by what."""
     return {
         "mechanism": mechanism, "canary": attack.canary.name, "query": attack.query.name,
         "score": attack.score.name, "access": attack.access, "insertion": attack.insertion,
@@ -448,12 +445,10 @@ def config_text(result: AuditResult) -> str:
             "own by an entry point."
         )
     head = f"# leakbound audit --config FILE makes {result.name} again\n"
-    text: str = yaml.safe_dump(
-        {
-            group: {k: result.spec[k] for k in kind.model_fields if result.spec.get(k) is not None}
-            for group, kind in GROUPS.items()
-        },
-        sort_keys=False,
-        allow_unicode=True,
-    )
+    spec = {key: value for key, value in result.spec.items() if value is not None}
+    groups = {
+        group: {key: spec[key] for key in kind.model_fields if key in spec}
+        for group, kind in GROUPS.items()
+    }
+    text: str = yaml.safe_dump(groups, sort_keys=False, allow_unicode=True)
     return head + text

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-from leakbound.auditing.decide.channel_verdicts import ChannelResult
-from leakbound.auditing.decide.unused import ContextUse
-from leakbound.auditing.decide.verdict import Reason, Verdict
+from leakbound.attacks import Canary
+from leakbound.auditing.decide.decide import ChannelResult, ContextUse
+from leakbound.auditing.decide.obstacles import Reason, Verdict
+from leakbound.auditing.design.pairs import Pair
+from leakbound.auditing.observe.release import SeenTrial
 from leakbound.estimators import Claim
+from leakbound.models.content import content_size, readable, without
 from leakbound.privacy import Gaussian, Guarantee
-from leakbound.stats import BoundReading, Estimate, roc
+from leakbound.stats import BoundReading, Estimate, Fixed, ThresholdRule, roc
+from leakbound.stats.arrays import Floats
 from leakbound.stats.e_values.anytime import AnytimeTest
+from leakbound.tasks import Example, Job
 
 ClaimSource = Literal["stated", "default", "unknown"]
 
@@ -34,7 +40,6 @@ class GuaranteeData(Frozen):
 
     @classmethod
     def of(cls, guarantee: Guarantee, delta: float) -> GuaranteeData:
-        """The data of a guarantee."""
         mu = guarantee.mu if isinstance(guarantee, Gaussian) else None
         return cls(text=guarantee.describe(), epsilon=guarantee.epsilon(delta), mu=mu)
 
@@ -65,7 +70,6 @@ class AuditRecord(Protocol):
         """What decided, with its guesses."""
 
 
-Floats = npt.NDArray[np.float64]
 POINTS = 200  # of a curve: more than a figure of 700 pixels can show
 BINS = 60  # of a histogram
 DIGITS = 6  # of curves and paths: beyond what a figure shows, and equal on every platform
@@ -98,7 +102,6 @@ class EValuePath(Frozen):
 
 
 def curves_of(member: Floats, nonmember: Floats) -> Curves:
-    """What the figures show of simulated outputs."""
     fpr, tpr, _ = roc(member, nonmember)
     keep = np.unique(np.linspace(0, len(fpr) - 1, POINTS).astype(int))
     edges = _edges(member, nonmember)
@@ -124,7 +127,6 @@ def _edges(member: Floats, nonmember: Floats) -> Floats:
 
 
 def path_of(process: AnytimeTest) -> EValuePath:
-    """The path of an e-value."""
     path = process.log_e_values
     last = max(len(path) - 1, 0)
     keep = np.unique(np.linspace(0, last, POINTS).astype(int))[: len(path)]
@@ -139,3 +141,80 @@ def path_of(process: AnytimeTest) -> EValuePath:
 
 def _floats(values: Floats) -> tuple[float, ...]:
     return tuple(round(float(v), DIGITS) for v in values)
+
+
+if TYPE_CHECKING:
+    from leakbound.auditing.prepare.prepared import Prepared
+
+EACH = 4  # trials that are shown where the attack was right, and where it was not
+
+
+@dataclass(frozen=True, slots=True)
+class TrialView:
+    """One paired trial, redacted as `store_text` says."""
+
+    index: int
+    prompts: tuple[str, str]
+    answers: tuple[str, str]
+    scores: tuple[float, float]
+    right: tuple[bool, bool] | None
+
+
+def trial_views(
+    prepared: Prepared, rule: ThresholdRule, trials: Sequence[SeenTrial]
+) -> tuple[TrialView, ...]:
+    """The first trials in which the attack was right twice, and the first in which it was not."""
+    wrong = [trial for trial in trials if not all(_right(rule, trial) or (True,))][:EACH]
+    right = [trial for trial in trials if trial not in wrong][:EACH]
+    shown = sorted([*right, *wrong], key=lambda trial: trial.pair.index)
+    views = []
+    for trial in shown:
+        pair, (member, nonmember) = trial.pair, trial.scores
+        one, other = (show_prompt(prepared, pair, job) for job in (pair.member, pair.nonmember))
+        said, elsewhere = (_answer(prepared, pair, text) for text in trial.answers)
+        guesses, scores = _right(rule, trial), (float(member), float(nonmember))
+        views.append(TrialView(pair.index, (one, other), (said, elsewhere), scores, guesses))
+    return tuple(views)
+
+
+def _right(rule: ThresholdRule, trial: SeenTrial) -> tuple[bool, bool] | None:
+    if not isinstance(rule, Fixed):
+        return None
+    return trial.scores[0] >= rule.value, trial.scores[1] < rule.value
+
+
+def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
+    """A public answer as it is; of another one how much of it is kept, beside its score."""
+    public = () if prepared.inferred else prepared.task.answers(pair.asked.query)
+    keep, canary = prepared.spec.design.store_text, pair.canary.input
+    held = isinstance(canary, str) and canary in text
+    if keep == "all" or (text in public and not (held and keep == "none")):
+        return text  # a query may have the canary itself among its answers
+    return f"[private, {len(text)} characters of it kept]"
+
+
+def show_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
+    """A prompt as far as private text may be kept: that of the part in which the canary stands."""
+    keep = prepared.spec.design.store_text
+    shown = job if keep == "all" else _redact(prepared.attack.canary, pair, job, keep == "none")
+    requests = prepared.mechanism.requests(prepared.task, shown, pair.draw)
+    if not requests:
+        rows = "".join(f"{readable(row.input, keep == 'all')}\n" for row in shown.context)
+        text = readable(shown.query.text, keep == "all")
+        return f"(context of {len(shown.context)} examples)\n{rows}\n{text}"
+    return readable(requests[pair.position % len(requests)].prompt, keep == "all")  # type: ignore[attr-defined]
+
+
+def _redact(canary: Canary, pair: Pair, job: Job, whole: bool) -> Job:
+    """A job without its rows, and without the canary where `whole` or where that is a row."""
+    rows = [
+        row if row == pair.canary and not (whole or canary.of_rows)
+        else Example(f"[private, {content_size(row.input)}]", "[private]")
+        for row in job.context
+    ]  # fmt: skip
+    text = job.query.text
+    if canary.of_rows:  # the question holds words of the row, too
+        text = f"[private, {content_size(text)}]"
+    elif whole:
+        text = without(text, pair.canary.input, "[canary]")
+    return Job(tuple(rows), type(job.query)(text, job.query.labels))

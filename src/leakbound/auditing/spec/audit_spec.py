@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -19,15 +19,101 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from leakbound._catalogue import Catalogue, Component, option_types
 from leakbound.attacks import CANARIES, QUERIES, SCORES
-from leakbound.auditing.spec.config_file import load_config, yaml_value
 from leakbound.auditing.spec.groups import MOST, AttackSpec, Design, FrozenSpec, SystemSpec
-from leakbound.errors import UsageError, unknown_name
+from leakbound.errors import UsageError, reason_of, unknown_name, why_no_file
 from leakbound.estimators import ESTIMATORS, threshold_rule
 from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Fixed
-from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.one_run import Ranked
+from leakbound.tasks import Mechanism, Query, Task
 from leakbound.tasks.named_tasks import task_by_name, tasks_by_name
 from leakbound.tasks.rows.datasets import TASKS
+
+Settings = dict[str, Any]
+SECOND = "expected a single document in the stream"  # as yaml says it
+MOST_DIGITS = 40  # of a whole number
+MERGE = "tag:yaml.org,2002:merge"  # of the key <<, which puts in the keys of another mapping
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """A YAML loader that refuses a key that stands twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [self.construct_object(key, deep) for key, _ in node.value if key.tag != MERGE]
+        twice = [key for at, key in enumerate(keys) if key in keys[:at]]
+        if twice:
+            line = node.start_mark.line + 1
+            raise UsageError(
+                f"the configuration gives {twice[0]!r} twice (in the part that begins on line "
+                f"{line}); give it once."
+            )
+        return super().construct_mapping(node, deep)
+
+
+def _whole_number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    """Refuses 1:30, which YAML reads as 90, and numbers that no setting needs."""
+    text = loader.construct_scalar(node)
+    if ":" in text or len(text) > MOST_DIGITS:
+        shown = text if len(text) <= MOST_DIGITS else f"{text[:MOST_DIGITS]}..."
+        raise UsageError(f"a value is {shown}; it must be one number, or a text in quotes.")
+    return loader.construct_yaml_int(node)
+
+
+_UniqueKeys.add_constructor("tag:yaml.org,2002:int", _whole_number)
+
+
+def yaml_value(text: str) -> Any:
+    """The value that a text stands for, as in a configuration file."""
+    try:
+        return _UniqueKeys(text).get_single_data()
+    except RecursionError:
+        raise UsageError("a value is nested too deeply; write it with fewer brackets.") from None
+
+
+def load_config(path: Path) -> Settings:
+    """The keys and values of a YAML file, unchecked."""
+    return {key: value for key, value in _load_mapping(path).items() if key != "endpoint"}
+
+
+def load_endpoint(path: Path) -> Settings:
+    """What a YAML file says under `endpoint`, unchecked."""
+    found = _load_mapping(path).get("endpoint", {})
+    if not isinstance(found, dict):
+        raise UsageError(
+            f"endpoint in the configuration file {str(path)!r} must hold keys and values, such as "
+            "'base_url: http://127.0.0.1:8000/v1'."
+        )
+    return found
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return str(error).splitlines()[0]
+    what = "a second document begins there" if error.context == SECOND else error.problem
+    return f"line {error.problem_mark.line + 1}: {what}"
+
+
+def _load_mapping(path: Path) -> Settings:
+    if not path.is_file():
+        why = "is a folder; name a file" if path.is_dir() else why_no_file(path)
+        raise UsageError(f"the configuration file {str(path)!r} {why}.")
+    try:
+        values = yaml_value(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UsageError(
+            f"the configuration file {str(path)!r} is not YAML: {_problem(error)}."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"the configuration file {str(path)!r} cannot be read ({reason_of(error)}); save it as "
+            "UTF-8 text."
+        ) from None
+    if not isinstance(values, dict):
+        raise UsageError(
+            f"the configuration file {str(path)!r} must hold keys and values, such as 'epsilon: 1'."
+        )
+    return values
+
 
 LIKELY = 0.8  # a confidence that somebody may have meant
 
@@ -107,7 +193,6 @@ class Decision(FrozenSpec):
         raise ValueError(f"confidence is {value!r}; it must be at least 0.5 and below 1.{hint}")
 
 
-Settings = dict[str, Any]
 # flat keys of values that have the name of a group: nested, `system` and `design` are the groups
 ALIASES = {"system": "address", "design": "layout"}
 MOST_KEYS = 20  # of a longer list, an error says where to find it
@@ -172,11 +257,9 @@ class AuditSpec(FrozenSpec):
 
     def nested(self) -> Settings:
         """The same in their groups, without keys at None and empty ones, as in a file."""
-        values = self.flat()
+        values = {key: value for key, value in self.flat().items() if value not in (None, {})}
         return {
-            group: {
-                key: values[key] for key in kind.model_fields if values.get(key) not in (None, {})
-            }
+            group: {key: values[key] for key in kind.model_fields if key in values}
             for group, kind in GROUPS.items()
         }
 
@@ -323,16 +406,12 @@ def _unknown_key(key: str, group: str = "") -> UsageError:
     plain = inner if dot and outer in GROUPS else key
     near = difflib.get_close_matches(plain, known, n=1)
     where = f" in {group}" if group else ""
-    return UsageError(
-        f"the configuration key {key!r} is not known{where}."
-        + (f" Did you mean {near[0]!r}?" if near else f" {_keys_of(known)}")
-    )
-
-
-def _keys_of(known: Collection[str]) -> str:
-    if len(known) <= MOST_KEYS:
-        return f"Known keys: {', '.join(known)}."
-    return "`leakbound audit --help-all` shows all keys, as options."
+    hint = "`leakbound audit --help-all` shows all keys, as options."
+    if near:
+        hint = f"Did you mean {near[0]!r}?"
+    elif len(known) <= MOST_KEYS:
+        hint = f"Known keys: {', '.join(known)}."
+    return UsageError(f"the configuration key {key!r} is not known{where}. {hint}")
 
 
 def _sentences(problems: Sequence[Any]) -> str:
@@ -370,3 +449,24 @@ def load_spec(path: str | None, overrides: Mapping[str, Any]) -> AuditSpec:
     """
     base = flat_keys(load_config(Path(path)), f"the file {path}") if path else {}
     return make_spec(merge_keys(base, flat_keys(overrides, "the command line")))
+
+
+POST_HOC = frozenset(
+    {
+        "answers", "claim", "epsilon", "delta", "confidence", "estimator", "threshold", "score",
+        "access", "detect_change", "simulations", "stop_when_rejected", "pairs", "assume_hit",
+        "assume_false_alarm",
+    }
+)  # change no request to the model, and nothing of what is stored  # fmt: skip
+ANY = (1.0, 1e-5)  # a claim that stands for all: what is collected does not depend on it
+CLAIM = frozenset({"epsilon", "delta"})
+
+
+def collection_settings(
+    settings: Settings, mechanism: Mechanism, task: Task, query: Query
+) -> Settings:
+    """The keys that change what is collected."""
+    early = mechanism.noise_in_collect(task, query)
+    free = POST_HOC - CLAIM if early else POST_HOC
+    found = {key: value for key, value in settings.items() if key not in free}
+    return found | {"mechanism": (mechanism if early else mechanism.recalibrated(*ANY)).to_config()}

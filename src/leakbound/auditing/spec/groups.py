@@ -254,7 +254,6 @@ class Design(FrozenSpec):
     @field_validator("delimiter")
     @classmethod
     def _delimiter(cls, value: str | None) -> str | None:
-        """The character of a name."""
         mark = DELIMITERS.get(value, value) if value is not None else None
         if mark is None or (len(mark) == 1 and mark not in '"\r\n'):
             return mark

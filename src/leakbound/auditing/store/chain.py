@@ -50,7 +50,6 @@ def row_digest(row: Packed) -> str:
 
 
 def rows_digest(digests: Iterable[str]) -> str:
-    """The digest of the rows of a batch."""
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
@@ -69,7 +68,6 @@ def note_looks(db: sqlite3.Connection, looks: Mapping[str, int]) -> None:
 
 
 def text_digest(text: bytes) -> str:
-    """The digest of a file."""
     return hashlib.sha256(text).hexdigest()
 
 
@@ -79,9 +77,8 @@ def note_record(db: sqlite3.Connection, digest: str) -> None:
     db.execute("UPDATE looks_digest SET digest = ?", (_looks_digest(db),))
 
 
-def records_of(db: sqlite3.Connection, schema: str = "main") -> list[str]:
-    """The records that audits wrote from the trials."""
-    return [row[0] for row in db.execute(f"SELECT digest FROM {schema}.records ORDER BY digest")]
+def records_of(db: sqlite3.Connection) -> list[str]:
+    return [row[0] for row in db.execute("SELECT digest FROM records ORDER BY digest")]
 
 
 def note_fields(db: sqlite3.Connection, files: Mapping[str, bytes]) -> None:
@@ -136,7 +133,6 @@ def fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
 
 
 def looks_fault(db: sqlite3.Connection, schema: str = "main") -> str | None:
-    """Compare the looks with their digest."""
     tables = {name for (name,) in db.execute(f"SELECT name FROM {schema}.sqlite_master")}
     if "looks_digest" not in tables:
         return "the digest of its looks is missing"

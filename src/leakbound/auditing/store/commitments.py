@@ -8,7 +8,7 @@ estimator, the threshold and the number of pairs were not chosen by the results.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leakbound.auditing.store.chain import text_digest
@@ -30,8 +30,6 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """What was committed to."""
-
     settings: Settings
     system: str
     model: str
@@ -41,12 +39,7 @@ class Commitment:
 
     @property
     def text(self) -> str:
-        """Stable JSON."""
-        found = {"schema_version": SCHEMA} | {
-            "settings": self.settings, "system": self.system, "model": self.model,
-            "data": self.data, "version": self.version, "earlier": self.earlier,
-        }  # fmt: skip
-        return stable_json(found)
+        return stable_json({"schema_version": SCHEMA, **asdict(self)})
 
     @property
     def digest(self) -> str:
@@ -83,7 +76,6 @@ def commit(folder: Path, manifest: Settings) -> Commitment:
 
 
 def load_commitment(folder: Path) -> Commitment | None:
-    """The commitment in a run folder."""
     path = folder / COMMITMENT
     if not path.is_file():
         return None

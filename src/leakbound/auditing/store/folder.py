@@ -86,7 +86,6 @@ def is_run(folder: Path) -> bool:
 
 
 def load_manifest(folder: Path) -> Settings:
-    """Read what a run folder says of itself."""
     path = findable(folder / MANIFEST)
     if not path.is_file():
         return {}
@@ -137,7 +136,6 @@ def require_current(manifest: Settings, folder: Path) -> None:
 
 
 def damage_error(path: Path, why: str) -> StoreError:
-    """The error for a file that is not what an audit wrote."""
     return StoreError(
         f"{str(path)!r} is damaged: {why}; it must be the file that an audit wrote. Restore it "
         "from a copy, or move its folder away and run the audit again."
@@ -145,7 +143,6 @@ def damage_error(path: Path, why: str) -> StoreError:
 
 
 def newer(path: Path, version: int) -> StoreError:
-    """The error for a file that a newer version wrote."""
     return StoreError(
         f"{str(path)!r} was written by a newer version of leakbound (schema version {version}; "
         f"this one reads up to {VERSION}). Use that version, or another --out."
@@ -175,7 +172,6 @@ def key_hash(folder: Path, text: str) -> str:
 
 
 def is_keyed(folder: Path, text: str, shown: str) -> bool:
-    """Whether a result shows the hash of a text."""
     return shown in (text, key_hash(folder, text))
 
 

@@ -19,12 +19,10 @@ import click
 from click.core import ParameterSource
 
 from leakbound._catalogue import load_entry
-from leakbound.auditing.collect.collect import BatchRunner, replay_only
-from leakbound.auditing.collect.runners import SystemRunner, run_ahead
+from leakbound.auditing.collect.collect import BatchRunner, SystemRunner, replay_only, run_ahead
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.shards import replay_model
-from leakbound.auditing.spec.audit_spec import AuditSpec
-from leakbound.auditing.spec.config_file import load_endpoint
+from leakbound.auditing.spec.audit_spec import AuditSpec, load_endpoint
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, Function, option, together
 from leakbound.errors import UsageError
 from leakbound.models import Answers, Cached, Endpoint, Model

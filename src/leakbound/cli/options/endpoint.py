@@ -16,7 +16,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from leakbound.auditing.spec.config_file import load_endpoint
+from leakbound.auditing.spec.audit_spec import load_endpoint
 from leakbound.cli.screen.help_pages import Function, combine, names_of, option, together
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Capabilities, Dialect, Endpoint, Local

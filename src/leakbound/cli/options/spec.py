@@ -18,10 +18,11 @@ from leakbound.auditing.spec.audit_spec import (
     GROUPS,
     KEYS,
     flat_keys,
+    load_config,
     make_spec,
     merge_keys,
+    yaml_value,
 )
-from leakbound.auditing.spec.config_file import load_config, yaml_value
 from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import PATH, Decorating, Function, OptionType, option, together
 from leakbound.errors import UsageError, unknown_name

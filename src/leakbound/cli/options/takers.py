@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from leakbound.auditing.spec.config_file import load_endpoint
+from leakbound.auditing.spec.audit_spec import load_endpoint
 from leakbound.cli.screen.help_pages import Option
 from leakbound.errors import UsageError
 from leakbound.models.address import BUNDLED, is_address, options_taken

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.auditing.result.references import ACCESS
 from leakbound.auditing.result.sentences import (
+    ACCESS,
     attacker_sentence,
     attacks_sentence,
     first_line,
@@ -24,7 +24,7 @@ from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
-    from leakbound.auditing.decide.channel_verdicts import ChannelResult
+    from leakbound.auditing.decide.decide import ChannelResult
     from leakbound.stats import Estimate
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as tree
 
 from leakbound._version import __version__
-from leakbound.auditing.result.references import AISVS, OWASP_LLM
+from leakbound.auditing.result.sentences import AISVS, OWASP_LLM
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult

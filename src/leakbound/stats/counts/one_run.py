@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import bdtrc, expit, gammaln, log_expit
 
 from leakbound._check import confidence_level, count, delta_value, epsilon_value, within
 from leakbound.errors import UsageError
 from leakbound.privacy.rounding import bisect
+from leakbound.stats.arrays import Ints
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.power import first_number
 
@@ -56,11 +60,8 @@ def one_run(
         >>> round(one_run(canaries=100, guesses=100, correct=100).epsilon, 3)
         3.493
     """
-    m, r, v = (
-        count("canaries", canaries, 0, MOST_CANARIES),
-        count("guesses", guesses),
-        count("correct", correct),
-    )
+    m = count("canaries", canaries, 0, MOST_CANARIES)
+    r, v = count("guesses", guesses), count("correct", correct)
     delta_value(delta)
     alpha = 1 - confidence_level(confidence)
     if not (0 < r <= m and v <= r):
@@ -178,3 +179,49 @@ def _p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
     means = below / np.arange(1, window + 1)
     worst = max(float(means.max()), 1 / window if window < v else 0.0)
     return min(1.0, tail + 2 * m * delta * worst * (1 + 1e-12))  # rounded up
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Guess that the highest-scoring canaries are in, and that equally many lowest-scoring are out.
+
+    The number of guesses is fixed before any score is seen. No guess is made about the other
+    canaries.
+
+    Guarantee: `one_run` holds for guesses that depend on all scores in any way.
+    Reference: Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (NeurIPS
+    2023), Algorithm 1.
+    """
+
+    fraction: float = 0.5
+
+    def __post_init__(self) -> None:
+        within("fraction", self.fraction, 0.01, 1.0)
+
+    @classmethod
+    def named(cls, text: object) -> Self | None:
+        name, _, fraction = str(text).partition(":")
+        if name != "rank":
+            return None
+        try:
+            return cls(float(fraction)) if fraction else cls()
+        except ValueError:
+            raise UsageError(
+                f"threshold is {text!r}; it must be rank, or rank with a share, such as rank:0.5."
+            ) from None
+
+    def guesses(self, scores: npt.ArrayLike) -> Ints:
+        """Guesses about canaries. Among equal scores, the earlier one ranks higher."""
+        order = np.argsort(-np.asarray(scores, float), kind="stable")
+        each = self.each(len(order))
+        found = np.zeros(len(order), np.int64)
+        found[order[:each]], found[order[len(order) - each :]] = 1, -1
+        return found
+
+    def each(self, canaries: int) -> int:
+        """Number of canaries guessed to be in, which equals the number guessed to be out."""
+        return max(1, int(self.fraction * canaries) // 2)
+
+    def describe(self, canaries: int) -> str:
+        each = self.each(canaries)
+        return f"none: the {each} highest and the {each} lowest of {canaries} scores are guessed"

@@ -35,8 +35,7 @@ from scipy.special import betainc, expit, gammaln, log_expit, log_ndtr, logit, n
 from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.privacy import gdp_epsilon
 from leakbound.stats.arrays import Bools, Floats, Ints
-from leakbound.stats.counts.bounds import FRESH, IID, error_counts
-from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
+from leakbound.stats.counts.bounds import FRESH, IID, binomial_lower, binomial_upper, error_counts
 from leakbound.stats.estimate import IMPLIED, Estimate
 from leakbound.stats.power import PERFECT, Assumption
 

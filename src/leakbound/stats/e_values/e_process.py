@@ -97,7 +97,8 @@ class EProcess(AnytimeTest):
         self.horizon = None if horizon is None else count("horizon", horizon)
         self._credit = _credit(uniform, self.horizon)
         self.support, self.expected = _pair("support", support), _pair("expected", expected)
-        self.lines = _lines(claim, deltas)
+        epsilons, implied = read_levels(claim, deltas)
+        self.lines = Lines.of(epsilons[None], implied[None])  # that the claim implies
         self._x: list[Floats] = []
         self._y: list[Floats] = []
         self._running: _Running | None = None
@@ -167,7 +168,7 @@ class EProcess(AnytimeTest):
         return self._paths(Lines.of(epsilons[:, None], np.full((epsilons.size, 1), delta)))
 
     def mu_paths(self, mus: Floats) -> Floats:
-        return self._paths(_tangents(mus))
+        return self._paths(Lines.of(*tangents(mus)))
 
     def _rejects(self, paths: Replay, claims: Floats) -> Bools:
         return self._reaches(paths(self, claims))
@@ -186,7 +187,7 @@ class EProcess(AnytimeTest):
         states = self.support or (
             np.repeat(corners[:, :1], thresholds, 1), np.repeat(corners[:, 1:], thresholds, 1)
         )  # fmt: skip
-        return StakeRule(lines, states, np.zeros(thresholds), self.log_threshold, self.horizon)
+        return StakeRule(lines, states, self.log_threshold, self.horizon)
 
     def prior(self, thresholds: int) -> Moments:
         """Moments of the pairs that are assumed before any data."""
@@ -263,12 +264,6 @@ def _pair(
     return np.atleast_2d(one), np.atleast_2d(other)
 
 
-def _lines(claim: Guarantee, deltas: tuple[float, ...]) -> Lines:
-    """The lines that a claim implies."""
-    eps, delta = read_levels(claim, deltas)
-    return Lines.of(eps[None], delta[None])
-
-
 class LevelTest(AnytimeTest):
     """A test that replays its pairs against claims of several (epsilon, delta) levels each."""
 
@@ -309,10 +304,6 @@ def read_levels(claim: Guarantee, deltas: tuple[float, ...]) -> tuple[Floats, Fl
         )
     eps, delta = np.array(known).T
     return eps, delta
-
-
-def _tangents(mu: Floats) -> Lines:
-    return Lines.of(*tangents(mu))
 
 
 def tangents(mu: Floats) -> tuple[Floats, Floats]:

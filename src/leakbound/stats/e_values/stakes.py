@@ -34,6 +34,10 @@ def restake_points() -> Iterator[int]:
         at += 1 + at // 12  # 12 = 1 / 8 %
 
 
+def restakes_before(pairs: int) -> Ints:
+    return np.fromiter(takewhile(lambda at: at < pairs, restake_points()), np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Lines:
     """Payoffs z = a + b x + c y whose expectation is at most 0 under a claim."""
@@ -120,14 +124,9 @@ class StakeRule:
     """The rule that turns the moments of the past into `Stakes`, for C claims at once."""
 
     def __init__(
-        self,
-        lines: Lines,
-        states: tuple[Floats, Floats],
-        log_prior: Floats,
-        level: float,
-        horizon: int | None,
+        self, lines: Lines, states: tuple[Floats, Floats], level: float, horizon: int | None
     ) -> None:
-        self.lines, self.log_prior, self.level, self.horizon = lines, log_prior, level, horizon
+        self.lines, self.level, self.horizon = lines, level, horizon
         corner = np.stack([np.ones_like(states[0]), *states])  # (3, S, K)
         self.squares = lines.squares()
         self.least_payoff = np.tensordot(lines.coefficients, corner, 1).min(2)
@@ -178,8 +177,7 @@ class StakeRule:
         square = np.tensordot(self.squares[::STRIDE], moments, 1).transpose(0, 2, 1, 3)
         total, largest = past.sums[0][None, :, None, :], self.largest_stake[::STRIDE, None]
         _, growth = self._stake(mean, square, total, seen[:, None, None], largest)
-        growth = total * growth + self.log_prior
-        growth = growth.reshape(*growth.shape[:2], 2, -1)  # (C', B, 2, L K / 2)
+        growth = (total * growth).reshape(*growth.shape[:2], 2, -1)  # (C', B, 2, L K / 2)
         best = growth.argmax(-1)
         line, at = np.divmod(best, past.sums.shape[2])
         first = np.array([0, growth.shape[-1] // past.sums.shape[2]], np.int64)
@@ -206,7 +204,7 @@ class StakeRule:
         return stake, stake * (mean - stake * square / 2)
 
     def log_e_values(self, x: Floats, y: Floats, prior: Moments) -> Floats:
-        starts = np.fromiter(takewhile(lambda at: at < len(x), restake_points()), np.int64)
+        starts = restakes_before(len(x))
         stakes = self.choose(Moments.before(x, y, starts) + prior, starts)
         moment = np.searchsorted(starts, np.arange(len(x)), side="right") - 1
         path = np.empty((len(self.largest_stake), len(x)))

@@ -88,10 +88,11 @@ def _moves(partitions: int, classes: int) -> tuple[Ints, Ints, Ints] | None:
     """Histograms, with the other classes sorted, and the indices of all pairs that differ by one
     moved vote; None if there are too many."""
     states: list[tuple[int, ...]] = []
-    for state in _histograms(partitions, classes):
-        states.append(state)
-        if len(states) * classes > MOST_STATES:
-            return None
+    for own in range(partitions + 1):
+        for rest in _parts(partitions - own, classes - 1, partitions - own):
+            states.append((own, *rest))
+            if len(states) * classes > MOST_STATES:
+                return None
     at = {state: i for i, state in enumerate(states)}
     found = {
         (at[state], at[(own, *sorted(others, reverse=True))])
@@ -99,12 +100,6 @@ def _moves(partitions: int, classes: int) -> tuple[Ints, Ints, Ints] | None:
     }  # fmt: skip
     one, other = np.array(sorted(found), np.int64).T
     return np.array(states, np.int64), one, other
-
-
-def _histograms(partitions: int, classes: int) -> Iterator[tuple[int, ...]]:
-    for own in range(partitions + 1):
-        for rest in _parts(partitions - own, classes - 1, partitions - own):
-            yield (own, *rest)
 
 
 def _parts(total: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:

@@ -11,7 +11,7 @@ from leakbound._version import __version__
 from leakbound.auditing.result.sentences import system_name
 from leakbound.report.audit.words import limits_of
 from leakbound.stats import cut
-from leakbound.stats.counts.intervals import binomial_lower, binomial_upper
+from leakbound.stats.counts.bounds import binomial_lower, binomial_upper
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult

@@ -19,7 +19,7 @@ from leakbound.api.audits import require_relation
 from leakbound.api.decisions import keys_and_objects
 from leakbound.api.kinds import require_path
 from leakbound.api.parameters import AuditParameters, Rows, UserSystem
-from leakbound.auditing.collect.runners import pace
+from leakbound.auditing.collect.collect import pace
 from leakbound.auditing.one_run import prepare_one_run
 from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.prepare.prepare import prepare

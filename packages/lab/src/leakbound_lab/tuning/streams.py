@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from leakbound.auditing.design.pairs import Pair, design
-from leakbound.auditing.design.seeds import Purpose, generator
+from leakbound.auditing.design.pairs import Pair, Purpose, design, generator
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.errors import UsageError
 from leakbound.models.content import Content

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from leakbound.auditing import AuditResult, AuditSpec, prepare, run_audit
-from leakbound.auditing.collect.runners import SystemRunner
+from leakbound.auditing.collect.collect import SystemRunner
 from leakbound.auditing.one_run import prepare_one_run, run_one_run
 from leakbound.auditing.prepare.build import open_models
 from leakbound.auditing.shards import run_shard

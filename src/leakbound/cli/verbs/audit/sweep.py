@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from leakbound.auditing.prepare.build import open_models
-from leakbound.auditing.spec.audit_spec import flat_keys, merge_keys
-from leakbound.auditing.spec.config_file import load_config
+from leakbound.auditing.spec.audit_spec import flat_keys, load_config, merge_keys
 from leakbound.cli.options.collect import (
     CollectOptions,
     call_options,

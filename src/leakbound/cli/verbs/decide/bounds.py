@@ -10,7 +10,7 @@ from typing import get_args
 
 import click
 
-from leakbound.auditing.receipts.recompute import trial_scores
+from leakbound.auditing.receipts import trial_scores
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.guessing_lines import power_lines
 from leakbound.cli.screen.help_pages import PATH, WHOLE_NUMBER, cli_command, option
@@ -43,7 +43,7 @@ from leakbound.gating.score_files import (
 )
 from leakbound.report.words import KINDS, verdict_text
 from leakbound.stats import Bonferroni, Power, Split, cut
-from leakbound.stats.counts.ranked import Ranked
+from leakbound.stats.counts.one_run import Ranked
 
 EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
 Powers = tuple[tuple[float, Power], ...]

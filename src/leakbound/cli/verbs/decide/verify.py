@@ -7,8 +7,13 @@ from pathlib import Path
 
 import click
 
-from leakbound.auditing.receipts.recompute import Recomputed, is_store, recompute
-from leakbound.auditing.receipts.verify import Verification, verify_run
+from leakbound.auditing.receipts import (
+    Recomputed,
+    Verification,
+    is_store,
+    recompute,
+    verify_run,
+)
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import cli_command, option
 from leakbound.cli.screen.output import emit

@@ -18,8 +18,7 @@ from leakbound.auditing.observe.controls import check_channels
 from leakbound.auditing.observe.release import Releaser
 from leakbound.auditing.plan import plan
 from leakbound.auditing.prepare.build import Handed, open_models
-from leakbound.auditing.prepare.others import FEW_WORDS
-from leakbound.auditing.prepare.prepared import Prepared, attack_name
+from leakbound.auditing.prepare.prepared import FEW_WORDS, Prepared, attack_name
 from leakbound.auditing.prepare.rows import public_fields
 from leakbound.cli.init.fields import FoundFields, config_text, found_fields, kept_settings
 from leakbound.cli.init.server import ServerOptions, Target, system_file, targets_of, written

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from leakbound._check import confidence_level, count, within
 from leakbound.errors import DataError
+from leakbound.stats.arrays import Floats, Ints
 from leakbound.stats.counts.two_samples import (
     Excess,
     benjamini_hochberg,
@@ -34,13 +35,11 @@ USUAL = ("output", "answer", "response", "completion", "reply", "text")
 
 
 def load_texts(file: Path, fields: Sequence[str] = ()) -> list[tuple[str, ...]]:
-    """The texts of each row."""
     rows = source_rows(str(file))
     return [tuple(_texts_of(row, fields or tuple(row.fields))) for row in rows]
 
 
 def load_outputs(file: Path, field: str | None = None) -> list[str]:
-    """The outputs of an application."""
     rows = source_rows(str(file))
     name = field or _output_field(str(file), rows[0])
     return ["\n".join(map(_unescape, _texts_of(row, (name,)))) for row in rows]
@@ -85,7 +84,6 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(inner)
 
 
-Ints = npt.NDArray[np.int64]
 # Scripts without blanks between words count by characters.
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 END = -1  # between two texts, and in place of a word that no record has
@@ -192,7 +190,6 @@ ASSUMPTIONS = (
     "as little as the used ones, but for what the application was shown.",
     "The files were fixed before this test; repeated tests of growing logs have a larger error.",
 )
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -1,5 +1,6 @@
-"""The product bet: an e-process for two answers of a pair that are independent of each other.
+"""Bets on single answers: e-processes for answers that are independent, and for quoted codes.
 
+The product bet is for two answers of a pair that are independent of each other.
 The e-process on lines is valid for any dependence within a pair, and pays for that: a pair whose
 answers differ completely multiplies it by at most 1 + e^-eps. If the answers are independent given
 the past and the two contexts, each may be bet on apart. With forecasts p and q of the chances of
@@ -20,6 +21,18 @@ differ more often than independent answers would.
 
 References: Grünwald, de Heide and Koolen, "Safe testing" (JRSS B 2024), for projections; Ramdas,
 Grünwald, Vovk and Shafer (Statistical Science 2023).
+
+The code bet is for replies that hold a random code of the canary. A reply that does not depend on
+the canary holds its code by chance alone: of a code of k hexadecimal digits, with a probability of
+at most q = L / 16^k, where no reply has more than L characters. Under a claim of (epsilon, delta),
+a reply to the canary-in context holds it, given the past, with a probability of at most
+r = e^epsilon q + delta, whatever else is true of it. So the false alarms of this reading need not
+be estimated, and a few quoted codes reject any claim. For a stated rate p > r, the
+likelihood ratio of "quoted" has an expectation of at most 1 under each such probability; ratios are
+averaged over rates with fixed weights.
+
+References: Ramdas, Grünwald, Vovk and Shafer (Statistical Science 2023), for e-processes; Carlini
+et al., "The Secret Sharer" (USENIX Security 2019), for canaries with random digits.
 """
 
 from __future__ import annotations
@@ -31,9 +44,9 @@ from scipy.special import logsumexp
 from leakbound._check import confidence_level
 from leakbound.errors import UsageError
 from leakbound.privacy import Guarantee
-from leakbound.stats.arrays import Bools, Floats
+from leakbound.stats.arrays import Bools, Floats, Ints
 from leakbound.stats.e_values.e_process import LevelTest, read_levels
-from leakbound.stats.e_values.stakes import restake_points
+from leakbound.stats.e_values.stakes import restakes_before
 
 # Beta priors of the two chances, each with its weight at a claim of 0 and at a large one: what
 # breaks a small claim may be any difference, and only chances near 0 and 1 break a large one.
@@ -118,7 +131,7 @@ def product_paths(x: Floats, y: Floats, epsilons: Floats, deltas: Floats, wary: 
     """
     weights = np.log(np.maximum(prior_weights(epsilons), 1e-300) / epsilons.shape[1])
     slopes, deltas = np.exp(epsilons)[..., None], deltas[..., None]
-    starts = _starts(x.shape[1])
+    starts = restakes_before(x.shape[1])
     segment = np.searchsorted(starts, np.arange(x.shape[1]), "right") - 1
     bets = _bets(x, y)[:, None, None] if wary else np.ones(())
     x, y = x[:, None, None], y[:, None, None]
@@ -149,17 +162,7 @@ def prior_weights(epsilons: Floats) -> Floats:
     return np.asarray((1 - share) * SMALL + share * LARGE)
 
 
-def _starts(pairs: int) -> npt.NDArray[np.int64]:
-    """The pairs before which forecasts change."""
-    found = list[int]()
-    for at in restake_points():
-        if at >= pairs:
-            return np.array(found)
-        found.append(at)
-    raise AssertionError("restake points never end")
-
-
-def _forecast(values: Floats, prior: Floats, starts: npt.NDArray[np.int64]) -> Floats:
+def _forecast(values: Floats, prior: Floats, starts: Ints) -> Floats:
     """(..., starts) means of the posterior beta law, from the pairs before each start."""
     known, ones = values != 0.5, values == 1.0
     before = (np.cumsum(one, -1)[..., starts] - one[..., starts] for one in (known, ones))
@@ -167,7 +170,7 @@ def _forecast(values: Floats, prior: Floats, starts: npt.NDArray[np.int64]) -> F
     return np.asarray((yes + prior[0]) / (seen + prior.sum()))
 
 
-def _gains(values: Floats, p: Floats, a: Floats, segment: npt.NDArray[np.int64]) -> Floats:
+def _gains(values: Floats, p: Floats, a: Floats, segment: Ints) -> Floats:
     """Logarithms of the likelihood ratios of answers."""
     yes, no = np.log(p / np.maximum(a, LEAST)), np.log((1 - p) / np.maximum(1 - a, LEAST))
     yes, no = yes[..., segment], no[..., segment]
@@ -176,8 +179,7 @@ def _gains(values: Floats, p: Floats, a: Floats, segment: npt.NDArray[np.int64])
 
 def project(p: Floats, q: Floats, slopes: Floats, deltas: Floats) -> tuple[Floats, Floats]:
     """The chances under claims with the least Kullback-Leibler divergence from p and q: (..., n)
-    each, with (..., 1) slopes e^epsilon and deltas.
-    """
+    each, with (..., 1) slopes e^epsilon and deltas."""
     high, low = np.maximum(p, q), np.minimum(p, q)
     high, low, slopes, deltas = np.broadcast_arrays(high, low, slopes, deltas)
     a, b = _on_line(high, low, slopes, deltas)  # "member" in the likelier context
@@ -232,3 +234,60 @@ def _nearest(high: Floats, low: Floats, slope: Floats, delta: Floats) -> Floats:
         inside = settled | ((found > left) & (found < right))
         b = np.where(inside, found, (left + right) / 2)
     return b
+
+
+RATES = np.array([0.01, 0.05, 0.3, 0.9])  # of replies that quote the code
+WEIGHTS = np.array([0.4, 0.2, 0.2, 0.2])
+
+
+class CodeBet(LevelTest):
+    """Anytime-valid test of `claim` by replies that quote a code, where `chance` is the largest
+    probability that a reply which does not depend on the canary holds it: if the claim holds for
+    every reply given the past, it is rejected with probability at most 1 - confidence, at any
+    stopping time.
+
+    Examples:
+        >>> from leakbound.privacy import PureDP
+        >>> bet = CodeBet(PureDP(1.0), chance=1e-9)
+        >>> bet.extend([False] * 30 + [True])
+        >>> bet.rejected, bet.rejected_at
+        (True, 31)
+    """
+
+    def __init__(
+        self,
+        claim: Guarantee,
+        chance: float,
+        confidence: float = 0.95,
+        deltas: tuple[float, ...] = (1e-5,),
+    ) -> None:
+        if not 0 < chance < 1:
+            raise UsageError(f"chance is {chance!r}; it must be above 0 and below 1.")
+        self.claim, self.confidence, self.chance = claim, confidence_level(confidence), chance
+        self._levels = read_levels(claim, deltas)
+        self._quoted: list[bool] = []
+
+    def extend(self, quoted: npt.ArrayLike) -> None:
+        """Observe replies to canary-in contexts in order: whether each holds the code."""
+        self._quoted += np.asarray(quoted, bool).tolist()
+
+    @property
+    def pairs(self) -> int:
+        return len(self._quoted)
+
+    @property
+    def hits(self) -> int:
+        """Replies that held the code."""
+        return sum(self._quoted)
+
+    def _paths(self, epsilons: Floats, deltas: Floats) -> Floats:
+        """(C, pairs) log e-values against claims of (C, L) levels, all of which limit the rate."""
+        most = (np.exp(epsilons) * self.chance + deltas).min(1)[:, None, None]
+        hits = np.cumsum(np.array(self._quoted, float))[None, None]
+        misses = np.arange(1, self.pairs + 1)[None, None] - hits
+        rates = RATES[None, :, None]
+        bets = rates > most  # a rate that the claim allows bets nothing
+        yes = np.where(bets, np.log(rates / np.where(bets, most, 0.5)), 0.0)
+        no = np.where(bets, np.log((1 - rates) / (1 - np.where(bets, most, 0.0))), 0.0)
+        gains = hits * yes + misses * no + np.log(WEIGHTS)[None, :, None]
+        return np.asarray(logsumexp(gains, axis=1))

@@ -1,1 +1,0 @@
-"""Is a finished run what its audit wrote: loaded, verified by digests, and computed again."""
