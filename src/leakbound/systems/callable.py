@@ -105,6 +105,7 @@ def answerer(thing: object, name: str, options: Mapping[str, object] | None = No
             return wrapped
     if not found:
         kind = "None" if made is None else f"an object of the class {type(made).__name__}"
+        kind += " (made by a call without a context)" if made is not thing else ""
         raise TargetError(
             f"the system {name!r} is {kind}, which cannot be called; it must be callable, or have "
             f"a method answer(context, query) or open(context), or one of {', '.join(METHODS[1:])}."

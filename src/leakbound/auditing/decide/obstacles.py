@@ -344,13 +344,14 @@ def is_function(found: ContextDigest | None) -> tuple[Obstacle, ...]:
         return ()
     return ((
         "context_digest",
-        f"replies hold a function of the whole context ({found.reading}): asked {found.times} "
-        f"times, it told contexts that differ in one record apart in {found.apart} of "
-        f"{found.pairs} pairs, where ε = {found.epsilon:g} allows {math.ceil(100 * found.most)}%. "
-        "Whoever knows the other records can look up which one is there, with any number of calls, "
-        "unless it is noise that is drawn once for each context. Find what computes it (a "
-        "checksum, a cache key, a count, a length, a mean with too little noise), take it out of "
-        "the reply, and audit again.",
+        f"replies depend on which records are in the context ({found.reading}): asked "
+        f"{found.times} times, it told contexts that differ in one record apart in {found.apart} "
+        f"of {found.pairs} pairs, where ε = {found.epsilon:g} allows "
+        f"{math.ceil(100 * found.most)}%. Whoever knows the other records can look up which one "
+        "is there, with any number of calls, unless it is noise that is drawn once for each "
+        "context. Find what computes it (labels or ids of rows that fit the question, a checksum, "
+        "a cache key, a count, a length, a mean with too little noise), take it out of the reply, "
+        "and audit again.",
     ),)  # fmt: skip
 
 

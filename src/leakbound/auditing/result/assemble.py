@@ -234,7 +234,8 @@ def _unlike(seen: OnePass) -> Iterator[Finding]:
 
 def _unseen(channels: tuple[ChannelResult, ...]) -> Iterator[Finding]:
     """Channels in which not even a context full of the canary was seen."""
-    unseen = [one.name for one in channels if one.reason == "attack_blind"]
+    blind = (one for one in channels if one.reason == "attack_blind")
+    unseen = [one.name for one in blind if not one.controls.shown]
     if unseen:
         yield Finding(
             "unseen_channels",
