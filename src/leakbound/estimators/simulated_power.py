@@ -53,10 +53,8 @@ class YesNo:
         return {self.tpr, self.fpr} <= {0.0, 1.0}
 
     def draw(self, audits: int, pairs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        shape = (audits, pairs, 1)
-        return (rng.random(shape) < self.tpr).astype(float), (rng.random(shape) < self.fpr).astype(
-            float
-        )
+        member, nonmember = (rng.random((audits, pairs, 1)) < rate for rate in (self.tpr, self.fpr))
+        return member.astype(float), nonmember.astype(float)
 
 
 @dataclass(frozen=True, slots=True)
