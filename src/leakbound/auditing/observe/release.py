@@ -67,7 +67,7 @@ class _Seen:
 
 
 @dataclass(slots=True)
-class StateTally:
+class _StateTally:
     """Collects what the tests read, pair by pair."""
 
     seen: list[_Seen] = field(default_factory=list)
@@ -229,7 +229,7 @@ class Releaser:
         self._answers, self._reads, self._channels = answers, reads, channels or (ANSWER,)
         self._held: list[tuple[Pair, EvidenceRow]] = []
         self._thresholds = np.zeros(0) if thresholds is None else thresholds
-        self.state = StateTally()
+        self.state = _StateTally()
         self.shown: list[SeenTrial] = []
         self.served = _ServedOutputs(mechanism, seed, answers, served and "chances" in reads)
 

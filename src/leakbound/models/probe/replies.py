@@ -36,30 +36,30 @@ class ScoredText:
 Text = Annotated[str, BeforeValidator(str)]  # None where an endpoint does not decode
 
 
-class CompletionTokens(BaseModel):
+class _CompletionTokens(BaseModel):
     tokens: list[Text]
     token_logprobs: list[float | None]
     top_logprobs: list[dict[str, float] | None] | None = None
 
 
-class Alternative(BaseModel):
+class _Alternative(BaseModel):
     token: Text
     logprob: float
 
 
-class ChatToken(BaseModel):
+class _ChatToken(BaseModel):
     token: Text
     logprob: float | None
-    top_logprobs: list[Alternative] | None = None
+    top_logprobs: list[_Alternative] | None = None
 
 
-class PromptToken(BaseModel):
+class _PromptToken(BaseModel):
     decoded_token: Text
     logprob: float
 
 
-CHAT_TOKENS = TypeAdapter(list[ChatToken])
-PROMPT_TOKENS = TypeAdapter(list[dict[str, PromptToken] | None])
+CHAT_TOKENS = TypeAdapter(list[_ChatToken])
+PROMPT_TOKENS = TypeAdapter(list[dict[str, _PromptToken] | None])
 
 
 def parse_completion(choice: JsonValue) -> ScoredText | None:
@@ -72,7 +72,7 @@ def parse_completion(choice: JsonValue) -> ScoredText | None:
             return ScoredText(text)
         if logprobs.get("content"):
             return ScoredText(text, _chat_tokens(logprobs))
-        found = CompletionTokens.model_validate(logprobs)
+        found = _CompletionTokens.model_validate(logprobs)
         tops = found.top_logprobs or [None] * len(found.tokens)
         rows = zip(found.tokens, found.token_logprobs, tops, strict=True)
         return ScoredText(text, tuple(Token(one, value, top or {}) for one, value, top in rows))
@@ -116,7 +116,7 @@ def _chat_tokens(logprobs: JsonValue) -> tuple[Token, ...]:
     return tuple(Token(one.token, one.logprob, top) for one, top in zip(found, tops, strict=True))
 
 
-def _prompt_token(row: dict[str, PromptToken] | None) -> Token:
+def _prompt_token(row: dict[str, _PromptToken] | None) -> Token:
     if row is None:
         return Token("", None, {})
     first, *_ = row.values()

@@ -16,7 +16,7 @@ METADATA = 16  # keys of metadata, as in the OpenAI API
 
 
 @dataclass(frozen=True, slots=True)
-class FieldRule:
+class _FieldRule:
     accepts: Callable[[object, int | None], bool]
     must: str
     why: str
@@ -24,15 +24,15 @@ class FieldRule:
     required: bool = False
 
 
-def _equal(*values: object, why: str, ignorable: bool = False) -> FieldRule:
+def _equal(*values: object, why: str, ignorable: bool = False) -> _FieldRule:
     """Accept values that are equal to what the service does."""
     shown = " or ".join("empty" if value in ("", [], {}) else _show(value) for value in values)
-    return FieldRule(lambda value, _: any(_same(value, one) for one in values), shown, why,
+    return _FieldRule(lambda value, _: any(_same(value, one) for one in values), shown, why,
                      ignorable)  # fmt: skip
 
 
-def _kind(*kinds: type, must: str, why: str, required: bool = False) -> FieldRule:
-    return FieldRule(lambda value, _: type(value) in kinds, must, why, required=required)
+def _kind(*kinds: type, must: str, why: str, required: bool = False) -> _FieldRule:
+    return _FieldRule(lambda value, _: type(value) in kinds, must, why, required=required)
 
 
 _needed = partial(_kind, required=True)
@@ -78,19 +78,19 @@ DRAWN = "the mechanism fixes how an answer is drawn, and its guarantee depends o
 LABEL = "a note of the client, which asks for nothing"
 NO_TOOLS = "an answer is a text, and calls no tool"
 ONE_PAYMENT = "each answer is paid for separately, so send one request for each"
-LENGTH = FieldRule(
+LENGTH = _FieldRule(
     lambda value, longest: type(value) is int and longest is not None and value >= longest,
     "at least the longest answer of this service",
     "an answer is paid for whole, and never cut",
     ignorable=True,
 )
-STREAM_OPTIONS = FieldRule(
+STREAM_OPTIONS = _FieldRule(
     _options,
     "an object with include_usage, and stream must be true",
     "include_usage ends the stream with an event that holds the usage",
 )
 
-COMMON: Mapping[str, FieldRule] = {
+COMMON: Mapping[str, _FieldRule] = {
     "model": _kind(str, must="a text", why="any name; the reply names what answered"),
     "stream": _kind(bool, must="true or false", why="the answer comes as server-sent events"),
     "temperature": _equal(1, why=DRAWN, ignorable=True),
@@ -100,25 +100,27 @@ COMMON: Mapping[str, FieldRule] = {
     "safety_identifier": _kind(str, must="a text", why=LABEL),
     "prompt_cache_key": _kind(str, must="a text", why=LABEL),
     "prompt_cache_retention": _kind(str, must="a text", why="no prompt is kept for a client"),
-    "metadata": FieldRule(_metadata, "at most 16 texts by name", LABEL),
+    "metadata": _FieldRule(_metadata, "at most 16 texts by name", LABEL),
     "store": _equal(False, why="requests and answers are not kept for later retrieval"),
     "service_tier": _equal("auto", "default", why="there is one tier"),
 }
-PENALTIES: Mapping[str, FieldRule] = {
+PENALTIES: Mapping[str, _FieldRule] = {
     "frequency_penalty": _equal(0, why=DRAWN, ignorable=True),
     "presence_penalty": _equal(0, why=DRAWN, ignorable=True),
     "logit_bias": _equal({}, why=DRAWN),
     "seed": _equal(why="anyone who knows the seed of the noise can subtract it", ignorable=True),
     "n": _equal(1, why=ONE_PAYMENT),
-    "stop": FieldRule(_stop, "a text or a list of at most 4", "the released answer ends before it"),
+    "stop": _FieldRule(
+        _stop, "a text or a list of at most 4", "the released answer ends before it"
+    ),
     "stream_options": STREAM_OPTIONS,
 }
-TOOLS: Mapping[str, FieldRule] = {
+TOOLS: Mapping[str, _FieldRule] = {
     "tools": _equal([], why=NO_TOOLS),
     "tool_choice": _equal("none", "auto", why=NO_TOOLS),
     "parallel_tool_calls": _kind(bool, must="true or false", why=NO_TOOLS),
 }
-CHAT_FIELDS: Mapping[str, FieldRule] = {
+CHAT_FIELDS: Mapping[str, _FieldRule] = {
     "messages": _needed(
         list, must="a list of {role, content}", why="the conversation is the query"
     ),
@@ -139,7 +141,7 @@ CHAT_FIELDS: Mapping[str, FieldRule] = {
     "reasoning_effort": _equal("none", why="answers have no reasoning", ignorable=True),
     "verbosity": _equal("medium", why=DRAWN, ignorable=True),
 }
-COMPLETION_FIELDS: Mapping[str, FieldRule] = {
+COMPLETION_FIELDS: Mapping[str, _FieldRule] = {
     "prompt": _needed(str, list, must="a text, or a list of one text", why="it is the query"),
     **COMMON,
     **PENALTIES,
@@ -149,7 +151,7 @@ COMPLETION_FIELDS: Mapping[str, FieldRule] = {
     "suffix": _equal("", why="an answer always comes last"),
     "logprobs": _equal(False, why="the guarantee covers the answer, and not its probabilities"),
 }
-RESPONSE_FIELDS: Mapping[str, FieldRule] = {
+RESPONSE_FIELDS: Mapping[str, _FieldRule] = {
     "input": _needed(
         str, list, must="a text or a list of messages", why="the conversation is the query"
     ),
@@ -164,14 +166,14 @@ RESPONSE_FIELDS: Mapping[str, FieldRule] = {
     "background": _equal(False, why="a request waits for its answer"),
     "include": _equal([], why="the reply holds the answer alone"),
     "truncation": _equal("disabled", why="a query that is too long is refused"),
-    "text": FieldRule(
+    "text": _FieldRule(
         lambda value, _: value in ({}, {"format": {"type": "text"}}),
         "{'format': {'type': 'text'}}",
         "an answer is a text",
     ),
     "reasoning": _equal({}, why="answers have no reasoning", ignorable=True),
     "top_logprobs": _equal(0, why="the guarantee covers the answer, and not its probabilities"),
-    "stream_options": FieldRule(
+    "stream_options": _FieldRule(
         _options, "{'include_obfuscation': false}", "a stream of responses always holds the usage"
     ),
 }
@@ -185,7 +187,7 @@ def ignorable_fields() -> tuple[str, ...]:
 
 
 def check_fields(
-    payload: Payload, rules: Mapping[str, FieldRule], longest: int | None, ignored: Iterable[str]
+    payload: Payload, rules: Mapping[str, _FieldRule], longest: int | None, ignored: Iterable[str]
 ) -> tuple[str, ...]:
     """Refuse a request if a field cannot be served as asked."""
     lenient, found = set(ignored), []
@@ -204,7 +206,7 @@ def check_fields(
     return tuple(found)
 
 
-def _refusal(name: str, value: object, rule: FieldRule | None, longest: int | None) -> str:
+def _refusal(name: str, value: object, rule: _FieldRule | None, longest: int | None) -> str:
     if rule is None:
         return f"{name[:SHOWN]} is not a field that this service knows; leave it out."
     if rule is LENGTH and longest is not None:
@@ -355,7 +357,7 @@ class ServedAnswer:
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
     path: str
-    fields: Mapping[str, FieldRule]
+    fields: Mapping[str, _FieldRule]
     messages: Callable[[Payload], list[Message]]
     body: Callable[[ServedAnswer, Payload], Payload]
     events: Callable[[ServedAnswer, Payload], Iterator[str]]
@@ -368,7 +370,7 @@ def _event(body: object, name: str = "") -> str:
 
 def _choice_format(
     path: str,
-    fields: Mapping[str, FieldRule],
+    fields: Mapping[str, _FieldRule],
     messages: Callable[[Payload], list[Message]],
     prefix: str,
     kinds: tuple[str, str],
