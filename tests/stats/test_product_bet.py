@@ -15,7 +15,7 @@ from leakbound.estimators.simulated_power import PlainTest
 from leakbound.estimators.simulated_power import _paths as paths_of
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, PureDP, gdp_trade_off
 from leakbound.stats import EProcess
-from leakbound.stats.e_values import product_bet
+from leakbound.stats.e_values import bets
 from leakbound.stats.e_values.bets import ProductBet, prior_weights, product_paths, project
 
 CHANCE = st.floats(1e-3, 1 - 1e-3)
@@ -68,7 +68,7 @@ def test_the_mean_over_all_outcomes_is_at_most_one(
     claim: Guarantee, chances: tuple[float, float], wary: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exactly, over the 64 outcomes of three pairs of independent answers."""
-    monkeypatch.setattr(product_bet, "FIRST", 1)
+    monkeypatch.setattr(bets, "FIRST", 1)
     mean = 0.0
     for outcome in itertools.product((0, 1), repeat=6):
         x, y = np.reshape(outcome, (2, 3, 1)).astype(float)

@@ -301,6 +301,8 @@ def channel_results(
 
 @dataclass(frozen=True, slots=True)
 class ChannelResult:
+    """What one channel of a system shows."""
+
     name: str
     verdict: Verdict
     reason: Reason | None

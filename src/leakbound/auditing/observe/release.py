@@ -28,6 +28,8 @@ FEW, SHARE = 3, 0.01
 
 @dataclass(frozen=True, slots=True)
 class StateTest:
+    """One test of one way to depend on earlier queries."""
+
     name: str
     p_value: float
 
