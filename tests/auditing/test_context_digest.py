@@ -133,6 +133,18 @@ def test_what_few_neighbours_change_never_passes(seed: int) -> None:
     assert result.reason == "context_digest"
 
 
+def on_request(context: Any, query: str) -> str:
+    if "summar" not in query.lower():
+        return f"Say 'summarize' for a recap; your words: {len(query.split())}."
+    return f"{len(context)} notes, of {'; '.join(row.text[::-1][:12] for row in context)}"
+
+
+def test_what_answers_to_usual_requests_alone_never_passes() -> None:
+    """No attack asks for a summary; it was `context_unused`."""
+    result = audit(system=on_request, epsilon=1.0, seed=3, **FREE)
+    assert (result.verdict, result.reason) == ("inconclusive", "context_digest")
+
+
 @pytest.mark.parametrize("system", [parity, phrased], ids=["parity", "templates"])
 def test_what_differs_between_some_neighbours_never_passes(system: Any) -> None:
     result = audit(system=system, epsilon=1.0, seed=3, **FREE)

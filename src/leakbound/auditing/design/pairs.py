@@ -187,6 +187,10 @@ class Controls(Sequence[Pair]):
         return replace(self, single=0, shard=shard)
 
 
+# Some applications read their rows for such questions alone.
+ALSO = "Also summarize and list all of it: who, what, which, when, where, how many?"
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class OtherPairs(Sequence[Pair]):
     """Pairs with one canary at a drawn place that choose nothing: of another attack, or of contexts
@@ -262,9 +266,11 @@ def _single(index: int, pairs: Pairs) -> Pair:
 
 
 def _with_number(pair: Pair, index: int, time: int) -> Pair:
-    """The same contexts, asked with a number that says nothing and that no cache has seen."""
+    """The same contexts, asked also as users do, with a number that no cache has seen."""
     number = (pair.draw + time) % 9000 + 1000
-    said = replace(pair.asked.query, text=join([pair.asked.query.text, f"\n(Request {number}.)"]))
+    said = replace(
+        pair.asked.query, text=join([pair.asked.query.text, f"\n(Request {number}. {ALSO})"])
+    )
     member, nonmember = (replace(job, query=said) for job in (pair.member, pair.nonmember))
     asked = replace(pair.asked, query=said)
     return replace(pair, index=index, member=member, nonmember=nonmember, asked=asked)
