@@ -133,6 +133,17 @@ def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent:
     assert done.return_value == 1
 
 
+def test_documents_that_questions_are_about_are_the_rows_of_an_application() -> None:
+    """The questions were sent in place of the documents, which no audit saw."""
+    rows = [{"question": f"Who has {n}?", "context": f"Box {n} is red.", "answer": "ab"[n % 2]}
+            for n in range(60)]  # fmt: skip
+    Path("asked.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    shown = run("init", "asked.jsonl", "python:app.py:text").stdout
+    assert "the input is 'context' (what the questions are about). Not used: question." in shown
+    assert yaml.safe_load(Path("audit.yaml").read_text())["design"]["input_field"] == "context"
+    assert "'context'" not in run("init", "asked.jsonl", "pocket", "--out", "b.yaml").stdout
+
+
 def test_a_function_that_declares_no_texts_is_refused() -> None:
     done = run("init", "private.csv", "python:app.py:mapped")
     assert "takes 'documents' as list" in str(done.exception)

@@ -412,6 +412,25 @@ def test_labels_and_ids_of_rows_are_sent_with_them(told: str) -> None:
     assert audited.return_value != 0
 
 
+def test_a_filter_that_is_left_empty_cannot_pass() -> None:
+    """Each request was answered that nothing was found, and the field of rows, which is needed,
+    counted as read."""
+
+    def answer(body: Json) -> Answer:
+        words = set(body["question"].split())
+        held = [one for one in body["documents"] if body["category"] and words & {*one.split()}]
+        return 200, {"answer": held[0] if held else f"Nothing for {len(words)} words."}
+
+    with application(answer) as (service, url):
+        service.description = described(
+            "documents", "question", "category", documents=TEXTS, question=TEXT, category=TEXT
+        )
+        run("init", "private.csv", url, "--epsilon", "1")
+        assert yaml.safe_load(Path("audit-system.yaml").read_text())["reads_rows"] is False
+        audited = run("audit", "--config", "audit.yaml", "--out", "runs")
+    assert audited.return_value == 3
+
+
 def test_a_reply_of_numbers_alone_is_read_whole() -> None:
     def answer(body: Json) -> Answer:
         words = set(body["query"].split())

@@ -34,6 +34,9 @@ FLAGS = {
     "label_field": "--label-field",
 }
 MOST_NAMES = 30  # of the fields that a message lists
+# Of rows with both, an application answers the second from the first.
+DOCUMENTS = ("context", "document", "passage", "article", "body", "content")
+QUESTIONS = ("{question}", "{query}", "{prompt}", "{instruction}")
 NONE = {
     "input_field": "no field holds texts of several words that differ from row to row (a field "
     "inside another is not looked at)",
@@ -66,22 +69,29 @@ class FoundFields:
         )
 
 
-def found_fields(data: str, given: Mapping[str, Any]) -> FoundFields:
-    """Fields of rows whose names are not usual.
+def found_fields(data: str, given: Mapping[str, Any], application: bool) -> FoundFields:
+    """Fields of rows whose names are not usual, or of an application's documents.
 
     At a terminal, a person is asked; elsewhere, what the fields hold must leave no choice.
     """
     rows = [with_chats(row) for row in source_rows(data, encoding=given.get("encoding"))]
     named = [given.get(key) for key in ("input_field", "label_field", "input_template")]
     try:
-        guess(([str(key) for key in row.fields] for row in rows), repr(data), *named)
+        usual = guess(([str(key) for key in row.fields] for row in rows), repr(data), *named)
     except NoUsualName as unknown:
         columns = columns_of([row.fields for row in rows])
         if HEADED.search(data) and looks_like_row(columns):
             raise  # it shows no name: what looks like names may be a row
         documents = given.get("model") is None and given.get("labels") is None
         return _choose(data, list(map(str, rows[0].fields)), columns, unknown, documents)
-    return FoundFields()
+    texts = (
+        name for name in DOCUMENTS if all(isinstance(row.fields.get(name), str) for row in rows)
+    )
+    document, stated = next(texts, None), named[0] or named[2]
+    if not application or stated or usual.template not in QUESTIONS or document is None:
+        return FoundFields()
+    why = {"input_field": "what the questions are about"}
+    return FoundFields({"input_field": document}, why, (usual.template[1:-1],))
 
 
 def _choose(

@@ -379,13 +379,14 @@ class _Search:
     async def _used(self, body: JsonValue) -> _Use:
         """What of the body that was answered last the answer depends on.
 
-        A field that a service needs is read, unless its description has another one for rows: then
-        the answer tells, to other rows.
+        A field that a service needs is read, unless its description has another one for rows, or
+        one that was left empty, such as a filter: then the answer tells, to other rows.
         """
         bare, said, beside = without_context(body), self.said, self.beside
         optional = bare is not None and await self._answers(bare)
         rows = not optional or self.said != said
-        if not optional and any(_places(one) != _places(body) for one in self.described):
+        empty = isinstance(body, dict) and "" in body.values()
+        if not optional and (empty or any(_places(one) != _places(body) for one in self.described)):
             rows = await self._answers(body, rows=OTHERS) and self.said != said
         asked = await self._answers(body, OTHER_QUESTION) and self.said != said
         return _Use(optional, rows, asked, beside or self.beside)

@@ -124,7 +124,8 @@ def command(
     values = {
         key: value for key, value in given.items() if value is not None and value is not False
     }
-    fields = found_fields(named.data, values) if named.data else FoundFields()
+    application = named.model is None and not named.is_model_server
+    fields = found_fields(named.data, values, application) if named.data else FoundFields()
     targets = targets_of(named, ServerOptions(key_env, insecure, body, answer), out)
     values |= {**named.values(), **fields.chosen}
     if named.names_no_system:
