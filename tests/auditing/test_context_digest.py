@@ -139,9 +139,16 @@ def on_request(context: Any, query: str) -> str:
     return f"{len(context)} notes, of {'; '.join(row.text[::-1][:12] for row in context)}"
 
 
-def test_what_answers_to_usual_requests_alone_never_passes() -> None:
-    """No attack asks for a summary; it was `context_unused`."""
-    result = audit(system=on_request, epsilon=1.0, seed=3, **FREE)
+def on_category(context: Any, query: str) -> str:
+    named = [row.text[::-1][:9] for row in context if row.label in query]
+    return f"{'; '.join(named) or 'Nothing'}: {len(query.split())} words."
+
+
+@pytest.mark.parametrize("system", [on_request, on_category])
+def test_what_answers_to_usual_requests_alone_never_passes(system: Any) -> None:
+    """No attack asks for a summary, or names a label; it was `context_unused`."""
+    rows = [Example(f"{at} is a note of {at * at}", "ab"[at % 2] * 6) for at in range(80)]
+    result = audit(rows, system=system, epsilon=1.0, seed=3, **FREE)
     assert (result.verdict, result.reason) == ("inconclusive", "context_digest")
 
 

@@ -268,9 +268,10 @@ def _single(index: int, pairs: Pairs) -> Pair:
 def _with_number(pair: Pair, index: int, time: int) -> Pair:
     """The same contexts, asked also as users do, with a number that no cache has seen."""
     number = (pair.draw + time) % 9000 + 1000
-    said = replace(
-        pair.asked.query, text=join([pair.asked.query.text, f"\n(Request {number}. {ALSO})"])
-    )
+    labels = sorted({row.label for row in pair.nonmember.context})
+    named = f" {', '.join(labels)}?" if len(labels) <= 10 and max(map(len, labels)) <= 30 else ""
+    text = join([pair.asked.query.text, f"\n(Request {number}. {ALSO}{named})"])
+    said = replace(pair.asked.query, text=text)
     member, nonmember = (replace(job, query=said) for job in (pair.member, pair.nonmember))
     asked = replace(pair.asked, query=said)
     return replace(pair, index=index, member=member, nonmember=nonmember, asked=asked)
