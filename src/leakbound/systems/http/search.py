@@ -377,11 +377,9 @@ class _Search:
         raise TargetError(self._refusal(len(bodies) == 1))
 
     async def _used(self, body: JsonValue) -> _Use:
-        """What of the body that was answered last the answer depends on.
-
-        A field that a service needs is read, unless its description has another one for rows, or
-        one that was left empty, such as a filter: then the answer tells, to other rows.
-        """
+        """What of the body that was answered last the answer depends on."""
+        # a field that a service needs is read, unless its description has another one for rows, or
+        # one that was left empty, such as a filter: then the answer tells, to other rows
         bare, said, beside = without_context(body), self.said, self.beside
         optional = bare is not None and await self._answers(bare)
         rows = not optional or self.said != said
