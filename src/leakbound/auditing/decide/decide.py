@@ -373,11 +373,14 @@ def decide(seen: OnePass) -> Assessment:
     # more pairs would not show what differs in another direction in each of them
     repeated = good or (slow and without.reason == "too_few_trials")
     digest = is_function(seen.digest(bool(blind))) if repeated else ()
-    against, unused = (*lasting, *digest), without_use(seen, use, blind, above)
+    unused = without_use(seen, use, blind, above)
+    # the attack that sees a canary is told first: it may bound what follows the context
+    other = use is not None and use.seen_by not in (None, use.attacks[0])
+    unused = (*unused, *digest) if other else (*digest, *unused)
     # with enough pairs, other attacks are asked, which may overcome the blindness of this one
-    pairs_first = bool(prepared.others) and not slow
+    pairs_first = bool(prepared.others) and not slow and (other or not digest)
     before, after = ((), unused) if pairs_first else (unused, ())
-    concluding = conclusion((*against, *before), after=after)
+    concluding = conclusion((*lasting, *before), after=after)
     return Assessment(
         concluded(seen, concluding, use, controls, above),
         found, exact, tested, largest, told, slow, controls, state, noise,
