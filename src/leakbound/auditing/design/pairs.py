@@ -268,8 +268,9 @@ def _single(index: int, pairs: Pairs) -> Pair:
 def _with_number(pair: Pair, index: int, time: int) -> Pair:
     """The same contexts, asked also as users do, with a number that no cache has seen."""
     number = (pair.draw + time) % 9000 + 1000
-    labels = sorted({row.label for row in pair.nonmember.context})
-    named = f" {', '.join(labels)}?" if len(labels) <= 10 and max(map(len, labels)) <= 30 else ""
+    labels = sorted({row.label for row in pair.nonmember.context if row.label})
+    few = 0 < len(labels) <= 10 and all(len(label) <= 30 for label in labels)
+    named = f" {', '.join(labels)}?" if few else ""
     text = join([pair.asked.query.text, f"\n(Request {number}. {ALSO}{named})"])
     said = replace(pair.asked.query, text=text)
     member, nonmember = (replace(job, query=said) for job in (pair.member, pair.nonmember))

@@ -35,7 +35,8 @@ class HttpCall(BaseModel):
         method: HTTP method.
         headers: Header fields; `${NAME}` stands for an environment variable.
         body: JSON to send. In its texts, "{rows}" becomes a list of {input, label}, "{context}" the
-            rows as text, ["{text}"] a list of their texts, "{query}" the query; in requests about
+            rows as text, ["{text}"] a list of their texts (in an object of such a list "{label}"
+            and "{number}", from 1, are those of the row), "{query}" the query; in requests about
             one record of a store, "{input}" and "{label}" are its texts, and "{id}" its id, in the
             url, too. None sends no content.
     """

@@ -18,15 +18,15 @@ from leakbound.systems.http.config import ROWS, is_plain, slots_of
 from leakbound.systems.http.system import JSON_TYPE, fill_slots, row_values
 from leakbound.systems.replies import ANSWERS, whole_reply
 from leakbound.tasks import Context, Example
+from leakbound.tasks.rows.fields import INPUT_FIELDS, LABEL_FIELDS, first_usual
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 ITEM_TEXTS = (
-    "text", "content", "page_content", "body", "passage", "snippet", "document", "note", "input",
-    "question", "prompt", "sentence",
+    "text", "content", "page_content", "body", "passage", "snippet", "document", "note",
+    *INPUT_FIELDS,
 )  # fmt: skip
-ITEM_LABELS = ("label", "category", "class", "topic", "tag", "answer", "output", "completion")
 NUMBERS = {"string": "r{number}", "integer": "{number}", "number": "{number}"}
 TEXTS: JsonValue = ["{text}"]
 OBJECTS: JsonValue = [{"text": "{text}"}]
@@ -138,13 +138,13 @@ def _form(openapi: JsonValue, field: JsonValue) -> JsonValue:
     if len(needed) > 1 and text not in ITEM_TEXTS:
         return None
     kinds = {name: _within(_resolve(openapi, one), "type") for name, one in fields.items()}
-    label = next((one for one in ITEM_LABELS if kinds.get(one) == "string" and one != text), None)
+    strings = [name for name, kind in kinds.items() if kind == "string" and name != text]
+    label = first_usual(LABEL_FIELDS, strings)
     filled = {text: "{text}", **({label: "{label}"} if label else {})}
-    for name in needed:
-        if name not in filled and kinds.get(name) not in NUMBERS:
-            return None
-        filled.setdefault(name, NUMBERS.get(kinds[name], ""))
-    return [{**filled}]
+    others = [name for name in needed if name not in filled]
+    if any(kinds.get(name) not in NUMBERS for name in others):
+        return None
+    return [{**filled, **{name: NUMBERS[kinds[name]] for name in others}}]
 
 
 def _resolve(openapi: JsonValue, schema: JsonValue) -> JsonValue:
