@@ -1,30 +1,20 @@
-"""What a notebook shows of a record.
-
-Records stand in a layer below the reports, which register how a record of each class is shown.
-"""
+"""What a notebook shows of a record."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from typing import Any
 
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
 
-T = TypeVar("T")
-_CARDS: dict[type[object], Callable[[Any], str]] = {}
-
-
-def register_card(kind: type[T], make: Callable[[T], str]) -> None:
-    """Say how notebooks show the records of a class."""
-    _CARDS[kind] = make
-
 
 def card(record: object) -> str | None:
-    """What a notebook cell shows of a record."""
-    make = _CARDS.get(type(record))
-    return None if make is None else make(record)
+    """What a package shows of a record, for whose class it registers as `leakbound.cards`."""
+    entries = entry_points(group="leakbound.cards", name=type(record).__name__)
+    return next((entry.load()(record) for entry in entries), None)
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> Any:

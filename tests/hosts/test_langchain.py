@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from leakbound_hosts.adapters import adapted
+from leakbound_hosts.adapters.index_store import IndexStore
 from rag_words import hashed, rows
 from stores import DISPOSABLE
 from typing_extensions import TypedDict
@@ -14,7 +15,6 @@ from typing_extensions import TypedDict
 import leakbound
 from leakbound.errors import UsageError
 from leakbound.systems import as_system
-from leakbound.systems.stores import IndexStore
 from leakbound.tasks import as_context
 
 pytest.importorskip("langchain_core")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from leakbound_hosts.adapters import adapted
+from leakbound_hosts.adapters.index_store import IndexStore
 from leakbound_hosts.adapters.search import find_inside, require_one_store
 from stores import DISPOSABLE, documents
 
@@ -14,7 +15,6 @@ import leakbound
 from leakbound.auditing.result.sentences import attacks_sentence
 from leakbound.errors import TargetError, UsageError
 from leakbound.systems import as_system
-from leakbound.systems.stores import IndexStore
 from leakbound.tasks import Example
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from leakbound_hosts.adapters.index_store import IndexStore
 from leakbound_hosts.adapters.memory import memory_store
 from limits import PATIENCE
 from stores import DISPOSABLE, NearestStore, documents
@@ -18,7 +19,6 @@ import leakbound
 from leakbound.errors import TargetError, UsageError
 from leakbound.systems import SharedStore, fill_store
 from leakbound.systems.planted import PlantedRecord
-from leakbound.systems.stores import IndexStore
 from leakbound.systems.threads import ThreadedSystem
 from leakbound.tasks import Context, Example, as_context
 
@@ -246,7 +246,7 @@ def test_an_interrupt_while_a_store_settles_leaves_nothing(monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     memory = Memory()
-    monkeypatch.setattr("leakbound.systems.stores.settle", interrupted)
+    monkeypatch.setattr("leakbound_hosts.adapters.index_store.settle", interrupted)
     with pytest.raises(KeyboardInterrupt):
         store_of(memory).open(CONTEXT)
     assert not memory.notes

@@ -1,9 +1,5 @@
-"""The public functions; `leakbound` loads each one on first use.
+"""The public functions; `leakbound` loads each one on first use."""
 
-Importing this registers the cards that show their results in notebooks.
-"""
-
-import leakbound.report.notebook.cards as _cards  # noqa: F401
 from leakbound.api.answers import answer
 from leakbound.api.audits import audit, plan
 from leakbound.api.decisions import compare, gate, sweep, verify

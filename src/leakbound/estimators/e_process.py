@@ -175,7 +175,7 @@ def _perfect(design: TrialDesign) -> tuple[Played, Played]:
     return released, released if design.known is None else design.known.expected()
 
 
-class PairedEValues(ABC):
+class _PairedEValues(ABC):
     """E-values of one audit: the bounds of a mixture, and what carries them."""
 
     design: TrialDesign
@@ -224,7 +224,7 @@ class PairedEValues(ABC):
         """What carries the evidence against one claim."""
 
 
-class EValues(PairedEValues):
+class EValues(_PairedEValues):
     """The e-process of one audit: a mixture over the declared distribution and actual outputs,
     whose parts the first pair determines, by what the mechanism declares and not by any value."""
 
@@ -441,7 +441,7 @@ def channel_design(design: TrialDesign, name: str = ANSWER) -> TrialDesign:
     return replace(own, levels=(0.5,), noise_levels=(), known=None)
 
 
-class ChannelEValues(PairedEValues):
+class ChannelEValues(_PairedEValues):
     def __init__(self, design: TrialDesign) -> None:
         self.design = design
         names = design.channels or (ANSWER,)
@@ -505,7 +505,7 @@ def process_accuracy_power(
     return tuple((one, simulate_power(test, pairs, YesNo(one, 1 - one))) for one in ACCURACIES)
 
 
-class TwoSidedEValues(PairedEValues):
+class TwoSidedEValues(_PairedEValues):
     def __init__(self, design: TrialDesign) -> None:
         self.design, one = design, design.one_side
         known = None if design.known is None else _Exchanged(design.known)

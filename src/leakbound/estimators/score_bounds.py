@@ -119,7 +119,7 @@ class ScoredTrials:
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenThreshold:
+class _ChosenThreshold:
     tau: float | None
     levels: tuple[float, ...]
     text: str
@@ -127,24 +127,24 @@ class ChosenThreshold:
 
 def choose_threshold(
     trials: ScoredTrials, rule: Fixed | Split | Bonferroni
-) -> tuple[ChosenThreshold, ScoredTrials]:
+) -> tuple[_ChosenThreshold, ScoredTrials]:
     """Choose a threshold, and remove the trials that chose it.
 
     Guarantee: the threshold does not depend on any returned trial.
     """
     if isinstance(rule, Fixed):
-        return ChosenThreshold(rule.value, (rule.value,), str(rule)), trials
+        return _ChosenThreshold(rule.value, (rule.value,), str(rule)), trials
     if isinstance(rule, Bonferroni):
         if not rule.values:
             raise UsageError("bonferroni needs its thresholds, such as --threshold 0.2,0.5,0.8.")
-        return ChosenThreshold(None, tuple(sorted(rule.values)), str(rule)), trials
+        return _ChosenThreshold(None, tuple(sorted(rule.values)), str(rule)), trials
     held, rest = trials.divided(rule.fraction)
     tau = stats.best_threshold(held.member, held.nonmember)
     text = (
         f"split: {tau:g}, chosen on {len(held.member)} member and {len(held.nonmember)} non-member "
         "scores, which enter no bound"
     )
-    return ChosenThreshold(tau, _levels(held, tau), text), rest
+    return _ChosenThreshold(tau, _levels(held, tau), text), rest
 
 
 def _levels(held: ScoredTrials, tau: float) -> tuple[float, ...]:
@@ -290,7 +290,7 @@ def _design(
 
 
 def _e_process(
-    scores: PairedScores, design: TrialDesign, chosen: ChosenThreshold
+    scores: PairedScores, design: TrialDesign, chosen: _ChosenThreshold
 ) -> Iterator[Estimate]:
     single = PairedScores(scores.member[:, None], scores.nonmember[:, None])
     observer = EProcess().begin(design)
@@ -301,7 +301,7 @@ def _e_process(
 
 
 def _from_counts(
-    trials: ScoredTrials, chosen: ChosenThreshold, delta: float, confidence: float
+    trials: ScoredTrials, chosen: _ChosenThreshold, delta: float, confidence: float
 ) -> tuple[list[Estimate], dict[str, str]]:
     """Estimates from error counts, and why the other methods do not fit."""
     n, m = trials.sizes

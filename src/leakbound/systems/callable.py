@@ -212,12 +212,12 @@ def _by_name(call: Callable[..., object], context: str, query: str) -> Answerer:
     return _with(call, lambda rows, asked: ((), {context: form.of(rows), query: asked}), told)
 
 
-def _in_form(call: Callable[..., object], form: Form) -> Answerer:
+def _in_form(call: Callable[..., object], form: _Form) -> Answerer:
     return _with(call, lambda context, query: ((form.of(context), query), {}), form)
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class _Form:
     """How a function gets its context."""
 
     of: Callable[[Context], object] = field(repr=False)
@@ -237,15 +237,15 @@ def as_one_text(context: Context) -> str:
     return text_only(join(map(Task("system").block, context)), "a system that takes a text")
 
 
-TEXTS = Form(as_texts, "{n} rows as {n} texts")
-TUPLE = Form(lambda context: tuple(as_texts(context)), "{n} rows as {n} texts")
-ONE_TEXT = Form(as_one_text, "{n} rows as one text")
-EXAMPLES = Form(lambda context: context, "{n} rows as {n} objects with .text and .label")
-ROWS = Form(as_rows, "{n} rows as {n} texts that have a .label")
-LIST = Form(lambda context: [*as_rows(context)], "{n} rows as {n} texts that have a .label")
+TEXTS = _Form(as_texts, "{n} rows as {n} texts")
+TUPLE = _Form(lambda context: tuple(as_texts(context)), "{n} rows as {n} texts")
+ONE_TEXT = _Form(as_one_text, "{n} rows as one text")
+EXAMPLES = _Form(lambda context: context, "{n} rows as {n} objects with .text and .label")
+ROWS = _Form(as_rows, "{n} rows as {n} texts that have a .label")
+LIST = _Form(lambda context: [*as_rows(context)], "{n} rows as {n} texts that have a .label")
 
 
-def form_of(call: Callable[..., object], parameter: str) -> Form:
+def form_of(call: Callable[..., object], parameter: str) -> _Form:
     function = call.func if isinstance(call, functools.partial) else call
     if not inspect.isroutine(function):
         function = type(function).__call__
@@ -277,7 +277,7 @@ def _mentions_examples(declared: object) -> bool:
     return declared is Example or any(map(_mentions_examples, get_args(declared)))
 
 
-def _form_of(declared: object) -> Form | None:
+def _form_of(declared: object) -> _Form | None:
     """None of a type that holds no text."""
     if get_origin(declared) in (Union, UnionType):
         forms = [_form_of(one) for one in get_args(declared) if one is not NoneType]
@@ -309,7 +309,7 @@ def _is_needed(parameter: inspect.Parameter) -> bool:
 Arguments: TypeAlias = Callable[[Context, str], tuple[tuple[object, ...], dict[str, object]]]
 
 
-def _with(call: Callable[..., object], arguments: Arguments, form: Form) -> Answerer:
+def _with(call: Callable[..., object], arguments: Arguments, form: _Form) -> Answerer:
     """The method behind a function that arranges its arguments; asynchronous if it is."""
 
     def at_once(context: Context, query: str) -> object:

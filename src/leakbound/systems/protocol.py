@@ -100,6 +100,12 @@ class Store(System, Protocol):
         """Remove a record by the id that `plant` returned."""
 
 
+class PreparedStore:
+    """Base of stores that `open` prepares, and that get single records after it, not before."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class FunctionSession:
     """A session made of functions (PRIVATE)."""

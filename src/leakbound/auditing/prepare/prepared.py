@@ -48,7 +48,7 @@ class AuditParts:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherAttack:
+class _OtherAttack:
     """Another attack, which is asked where that of the audit shows nothing."""
 
     attack: ScoredAttack
@@ -77,7 +77,7 @@ class Prepared(AuditParts):
 
     controls: Controls  # (PRIVATE)
     late_controls: Controls | None  # where what answers may have changed after the last pair
-    others: tuple[OtherAttack, ...]
+    others: tuple[_OtherAttack, ...]
     repeats: tuple[OtherPairs, ...]  # contexts of an application that are asked more than once
     trial_design: TrialDesign
     public: PublicManifest  # the public facts that were fixed before a row was read
@@ -263,7 +263,7 @@ def level_of(readings: int) -> float:
     return LEVEL / MOST / (2 * readings if readings else 1)
 
 
-def other_attacks(prepared: Prepared) -> tuple[OtherAttack, ...]:
+def other_attacks(prepared: Prepared) -> tuple[_OtherAttack, ...]:
     """As many as the kinds that are wanted beside the audit's own; fewer where the system cannot be
     asked more."""
     spec, shape = prepared.spec, prepared.spec.design
@@ -285,7 +285,7 @@ def repeats_of(prepared: Prepared) -> tuple[OtherPairs, ...]:
     return tuple(OtherPairs(prepared.pairs, pairs, at, times) for at, (pairs, times) in places)
 
 
-def _fitting(prepared: Prepared) -> Iterator[OtherAttack]:
+def _fitting(prepared: Prepared) -> Iterator[_OtherAttack]:
     shape, place, own = prepared.spec.design, 0, prepared.attack
     for query, canary, named in CANDIDATES:
         if named and prepared.mechanism.application is None:
@@ -304,7 +304,7 @@ def _fitting(prepared: Prepared) -> Iterator[OtherAttack]:
 
 def _attack(
     prepared: Prepared, query: Component, canary: str, place: int, named: str
-) -> OtherAttack:
+) -> _OtherAttack:
     spec, shape, task = prepared.spec, prepared.spec.design, prepared.task
     asked = AttackSpec(
         query=query, canary=Component(kind=canary), access=spec.attack.access,
@@ -318,7 +318,7 @@ def _attack(
     number = trials_for_change(wanted_change(spec), level_of(READINGS if replies else 0))
     number = -(-number // shape.batch_pairs) * shape.batch_pairs  # whole batches
     pairs = design(rows, task, attack, number, shape.shots, shape.seed)
-    found = OtherAttack(attack, OtherPairs(pairs, number, place), query, named)
+    found = _OtherAttack(attack, OtherPairs(pairs, number, place), query, named)
     first = found.pairs[0]
     for job in first.in_order:
         prepared.model.check(prepared.mechanism.requests(task, job, first.draw))

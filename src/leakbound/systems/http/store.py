@@ -27,7 +27,7 @@ from leakbound.systems.http.system import (
     row_values,
 )
 from leakbound.systems.planted import PlantedRecord, Records, orphan_error, settle
-from leakbound.systems.protocol import Reply
+from leakbound.systems.protocol import PreparedStore, Reply
 from leakbound.tasks import Context, Example
 
 T = TypeVar("T")
@@ -196,7 +196,7 @@ def despite_interrupt(step: Callable[[], object]) -> None:
         raise
 
 
-class HttpStore:
+class HttpStore(PreparedStore):
     """A store that a YAML file describes: its `plant` and `remove`, beside the query.
 
     Only its own host and port is contacted. One pool of connections is open as long as a record of

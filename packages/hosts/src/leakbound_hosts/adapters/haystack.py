@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from leakbound.systems.stores import IndexRecord, IndexStore, texts_of, undone
+from leakbound_hosts.adapters.index_store import IndexRecord, IndexStore, texts_of, undone
 from leakbound_hosts.adapters.search import bases, find_inside, require_one_store
 
 PIPELINES = frozenset({"haystack.core.pipeline.base.PipelineBase"})

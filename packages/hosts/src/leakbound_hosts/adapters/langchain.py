@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
-from leakbound.systems.stores import IndexRecord, IndexStore, require_done, texts_of, undone
+from leakbound.systems.stores import require_done
+from leakbound_hosts.adapters.index_store import IndexRecord, IndexStore, texts_of, undone
 from leakbound_hosts.adapters.search import bases, find_inside, require_one_store
 
 STORE = "langchain_core.vectorstores.base.VectorStore"

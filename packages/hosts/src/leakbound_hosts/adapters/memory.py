@@ -9,7 +9,8 @@ from typing import cast
 
 from leakbound.errors import TargetError
 from leakbound.systems.replies import finish, text_in
-from leakbound.systems.stores import IndexRecord, IndexStore, require_done, texts_of
+from leakbound.systems.stores import require_done
+from leakbound_hosts.adapters.index_store import IndexRecord, IndexStore, texts_of
 
 ADD = ("add", "remember", "save", "store", "insert")
 DELETE = ("delete", "forget", "remove", "discard")

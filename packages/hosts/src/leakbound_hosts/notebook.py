@@ -1,14 +1,12 @@
 """Results as compact cards in a notebook.
 
-They show numbers and figures, and no text of rows, contexts or responses. Importing this module
-makes notebooks show them.
+They show numbers and figures, and no text of rows, contexts or responses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakbound._notebook import register_card
 from leakbound.attribution import Attribution, InfluenceRecord
 from leakbound.auditing import AuditResult
 from leakbound.auditing.plan import Plan
@@ -90,13 +88,9 @@ def render_card(
 ) -> str:
     """A card. Styles stand at their elements, so that it changes nothing else of the notebook."""
     return render(
-        "notebook/notebook.html.j2", head=head, title=title, lines=list(map(sentence, lines)),
-        table=table, figures=figures,
+        "notebook.html.j2", package="leakbound_hosts", head=head, title=title,
+        lines=list(map(sentence, lines)), table=table, figures=figures,
     )  # fmt: skip
-
-
-register_card(AuditResult, audit_card)
-register_card(InfluenceRecord, influence_card)
 
 
 POINT_HEAD = ("setting", "seed", "verdict", "claim ε", "ε ≥", "pairs")
@@ -156,9 +150,3 @@ def sweep_card(record: SweepRecord) -> str:
     asked = first_line("Audited", subjects_of(record))
     worst = worst_sentences(record) if record.points else ()
     return render_card(f"Sweep: {tally_sentence(record)}", (asked, *worst), POINT_HEAD, rows)
-
-
-register_card(Plan, plan_card)
-register_card(SweepRecord, sweep_card)
-register_card(GateResult, gate_card)
-register_card(Comparison, comparison_card)
