@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
+from leakbound_lab.estimator_conformance import assert_estimator_conforms, conform_estimator
 
 from leakbound.estimators import (
     REPORTED,
@@ -20,7 +21,6 @@ from leakbound.estimators import (
 )
 from leakbound.estimators.base import Reads
 from leakbound.stats import Estimate, Power
-from leakbound.testing import assert_estimator_conforms, conform_estimator
 
 
 @pytest.mark.parametrize("runs", [12, pytest.param(40, marks=pytest.mark.slow)])

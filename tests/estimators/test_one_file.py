@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from estimators.said_yes import SaidYes
+from leakbound_lab.estimator_conformance import assert_estimator_conforms
 
 import leakbound
 from leakbound.auditing.result.audit_result import config_text
@@ -18,7 +19,6 @@ from leakbound.errors import UsageError
 from leakbound.models import Scripted
 from leakbound.report import page, summary
 from leakbound.tasks import Context
-from leakbound.testing import assert_estimator_conforms
 
 
 def test_it_conforms() -> None:

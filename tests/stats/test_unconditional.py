@@ -11,6 +11,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 import pytest
+from leakbound_lab.estimator_conformance import assert_estimator_conforms
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, logit, ndtr, ndtri
 from scipy.stats import beta, binom
@@ -28,7 +29,6 @@ from leakbound.stats.counts.unconditional import (
     unconditional_mu,
     unconditional_power,
 )
-from leakbound.testing import assert_estimator_conforms
 
 Floats = npt.NDArray[np.float64]
 ALPHA = 0.05
