@@ -20,7 +20,7 @@ install: $(VENV)/installed
 PIP_INSTALL := python -m pip install --quiet --disable-pip-version-check --no-compile
 LOCKED := --no-deps --no-build-isolation --require-hashes -r
 ITSELF := --no-deps --no-build-isolation -e . -e packages/lab -e packages/hosts
-$(VENV)/installed-local: requirements/torch.txt requirements/local.txt pyproject.toml
+$(VENV)/installed-local: requirements/torch.txt requirements/local.txt pyproject.toml $(wildcard packages/*/pyproject.toml)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/$(PIP_INSTALL) $(TORCH_PIP) -r requirements/torch.txt
 	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements/local.txt
