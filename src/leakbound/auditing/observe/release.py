@@ -27,7 +27,7 @@ FEW, SHARE = 3, 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class _StateTest:
+class StateTest:
     """One test of one way to depend on earlier queries."""
 
     name: str
@@ -39,11 +39,11 @@ class StateCheck:
     """What the state check showed. It is a finding, and never a verdict."""
 
     repeats: int
-    tests: tuple[_StateTest, ...]
+    tests: tuple[StateTest, ...]
     level: float = LEVEL
 
     @property
-    def found(self) -> _StateTest | None:
+    def found(self) -> StateTest | None:
         """The strongest test, if it rejects at its share of the level."""
         least = min(self.tests, key=lambda test: test.p_value, default=None)
         if least is None or least.p_value > self.level / len(self.tests):
@@ -87,11 +87,11 @@ class _StateTally:
         if earlier >= max(FEW, SHARE * 2 * len(self.seen)):
             of = f"{earlier} of {2 * len(self.seen)}"
             tests.append(
-                _StateTest(f"{of} replies quote records that their context does not hold", 0)
+                StateTest(f"{of} replies quote records that their context does not hold", 0)
             )
         return StateCheck(len(repeated), tuple(tests))
 
-    def _orders(self) -> Iterator[_StateTest]:
+    def _orders(self) -> Iterator[StateTest]:
         """The order within pairs is drawn, and pairs are drawn alike."""
         out_first = [pair for pair in self.seen if pair.out_first]
         in_first = [pair for pair in self.seen if not pair.out_first]
@@ -107,11 +107,11 @@ class _StateTally:
         yield _ranks("its answers drift over the audit", sums[:middle], sums[middle:])
 
 
-def _repeats(repeated: list[_Seen]) -> Iterator[_StateTest]:
+def _repeats(repeated: list[_Seen]) -> Iterator[StateTest]:
     """A repeated query and the first are alike, whatever was asked in between."""
     for out_first, name in ((False, "canary-in"), (True, "canary-out")):
         changes = [pair.change for pair in repeated if pair.out_first == out_first]
-        yield _StateTest(
+        yield StateTest(
             f"a query to the {name} context is answered differently when it is repeated",
             sign_test(changes),
         )
@@ -121,8 +121,8 @@ def _repeats(repeated: list[_Seen]) -> Iterator[_StateTest]:
         yield _ranks(f"a repeated query is answered differently after {name}", some, others)
 
 
-def _ranks(name: str, some: list[float], others: list[float]) -> _StateTest:
-    return _StateTest(name, rank_test(some, others, two_sided=True))
+def _ranks(name: str, some: list[float], others: list[float]) -> StateTest:
+    return StateTest(name, rank_test(some, others, two_sided=True))
 
 
 BETWEEN, DRAWN = 2, 3  # streams of a pair beside those of its two contexts
