@@ -194,6 +194,7 @@ def numbers(found: Any) -> Iterator[Any]:
             yield found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_extreme_values_give_a_number_or_a_sentence(name: str) -> None:
     call = CALLS[name]

@@ -133,11 +133,13 @@ def beside(name: str) -> dict[str, object]:
     return BESIDE.get(name, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_mechanism(name: str, tmp_path: Path) -> None:
     compared("mechanism", name, beside(name), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query(name: str, tmp_path: Path) -> None:
     compared("query", name, beside("given query" if name == "given" else name), tmp_path)
@@ -148,11 +150,13 @@ def test_a_canary(name: str, tmp_path: Path) -> None:
     compared("canary", name, beside("given canary" if name == "given" else name), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCORES)
 def test_a_score(name: str, tmp_path: Path) -> None:
     compared("score", name, beside(name), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["few_shot", "report_noisy_max"])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_estimator(name: str, mechanism: str, tmp_path: Path) -> None:
@@ -165,6 +169,7 @@ def notices(context: Context, query: str) -> dict[str, object]:
     return {"text": "yes" if seen else "no", "tokens": 12 if seen else 11}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "more"),
     [

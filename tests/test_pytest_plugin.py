@@ -120,6 +120,7 @@ def assert_private(folder: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
+@pytest.mark.slow
 def test_live_then_replay_then_a_changed_system(app: Path) -> None:
     unknown = pytest_in(app)
     assert counts(unknown) == {"failed": 3}, unknown.stdout + unknown.stderr
@@ -174,6 +175,7 @@ def made(leaks):
 """
 
 
+@pytest.mark.slow
 def test_a_system_that_holds_something_else_is_another(app: Path) -> None:
     (app / "systems.py").write_text(SYSTEMS + MAKERS)
     test = app / "test_held.py"
@@ -188,6 +190,7 @@ def test_a_system_that_holds_something_else_is_another(app: Path) -> None:
     assert "VIOLATION" in pytest_in(app, "test_held.py", "--privacy-live").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_model_is_not_opened_for_stored_trials(app: Path) -> None:
     (app / "test_model.py").write_text(

@@ -111,6 +111,7 @@ def test_scores_point_at_members(values: dict[str, Any], tmp_path: Path) -> None
     assert record.verdict == "violation"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", CHOICES)
 def test_a_system_that_ignores_its_context_is_at_chance(attack: str, tmp_path: Path) -> None:
     record = audit(deaf(), tmp_path, pairs=300, query=attack, canary="hex", batch_pairs=150)

@@ -96,6 +96,7 @@ def spec(**values: Any) -> Any:
     return make_spec({"pairs": 4, "shots": 6, "task": "pseudo_names", **values})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("canary", ["patchwork", "marked", "natural", "mislabeled"])
 @pytest.mark.parametrize("insertion", ["replace", "append", "add"])
 def test_contexts_differ_by_one_image(canary: str, insertion: str) -> None:

@@ -46,6 +46,7 @@ def about(query: str, document: str = CANARY) -> DocumentQuery:
     return asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", DOCUMENTS)
 @settings(max_examples=40)
 @given(replies=st.lists(TEXTS, min_size=6, max_size=6))

@@ -98,6 +98,7 @@ def by_hand(
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize(
     ("distributions", "budget"),

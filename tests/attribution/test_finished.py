@@ -70,6 +70,7 @@ def many(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_an_interrupted_command_goes_on_to_the_same_record(
     many: Path, pocket: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +99,7 @@ def test_an_interrupted_command_goes_on_to_the_same_record(
             np.testing.assert_allclose(left.signed, right.signed, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_goes_on(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     args = (
         "influence-study",

@@ -34,6 +34,7 @@ def record(pocket: Model) -> InfluenceRecord:
     return attribute(cases, pocket, InfluenceSettings(ngrams=(1, 8), lams=(0.5, 1.5)))
 
 
+@pytest.mark.slow
 def test_the_page_asks_nothing_of_the_network(record: InfluenceRecord) -> None:
     text = influence_page(record)
     assert not [u for u in re.findall(r"(?:https?:)?//[^\s\"'<>]+", text) if "www.w3.org" not in u]

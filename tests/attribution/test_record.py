@@ -75,6 +75,7 @@ def test_spans_map_back_to_characters(pocket: Any) -> None:
     assert pocket.text(place.parts.context).strip() == text
 
 
+@pytest.mark.slow
 def test_a_record_comes_back_and_equal_calls_give_equal_bytes(
     record: InfluenceRecord, pocket: Model, tmp_path: Path
 ) -> None:

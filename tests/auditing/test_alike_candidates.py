@@ -25,6 +25,7 @@ SPEC = {"mechanism": "embedding_mean", "query": "repeat", "canary": "natural", "
         "simulations": 100, "insertion": "replace"}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ignores", [True, False])
 def test_candidates_that_are_one_text_are_told(ignores: bool, tmp_path: Path) -> None:
     can = Capabilities(completions=True, embeddings=True, seed=True)

@@ -60,6 +60,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["few_shot", "report_noisy_max"])
 def test_the_plan_and_the_result_state_the_power_of_the_assumed_model(
     mechanism: str, tmp_path: Path

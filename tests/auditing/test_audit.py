@@ -129,6 +129,7 @@ def test_a_pair_costs_one_call_more_than_partitions(
     assert counted.calls == 28 * 11, "a finished run asks nothing again"
 
 
+@pytest.mark.slow
 def test_other_questions_of_the_same_answers_ask_nothing(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:

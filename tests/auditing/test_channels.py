@@ -81,6 +81,7 @@ def everywhere(rows: Context, tmp_path_factory: pytest.TempPathFactory) -> leakb
     )
 
 
+@pytest.mark.slow
 def test_each_channel_has_a_verdict_and_a_bound(everywhere: leakbound.AuditResult) -> None:
     assert tuple(one.name for one in everywhere.channels) == NAMES
     texts = [one for one in everywhere.channels if one.name != "seconds"]  # a witness needs more

@@ -53,6 +53,7 @@ def cached(context: Any, query: str) -> str:
     return f"{SAID} ({hashlib.sha256((query + checksum(context)).encode()).hexdigest()[:12]})"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", ["canary_only", "all"])
 @pytest.mark.parametrize(
     "system", [tagged, numbered, Noisy(checksum)], ids=["checksum", "number", "beside_others"]
@@ -96,6 +97,7 @@ def echoed(context: Any, query: str) -> str:
     return f"You asked: {query} {average(context, query)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", [average, echoed, Noisy(lambda context: "")])
 def test_a_number_that_is_stored_coarsely_is_compared_exactly(system: Any) -> None:
     """Two digits of a mean are stored, and they hardly ever differ: it was `context_unused`."""
@@ -120,6 +122,7 @@ def first_words(context: Any, query: str) -> str:
     return f"Open: {', '.join(row.text.split()[0][::-1] for row in context[:6])}. Choose one."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_what_few_neighbours_change_never_passes(seed: int) -> None:
     """No two pairs agree by chance in what recurs. It passed: 20 pairs held 6 of such a kind,
@@ -158,6 +161,7 @@ def test_what_differs_between_some_neighbours_never_passes(system: Any) -> None:
     assert (result.verdict, result.reason) == ("inconclusive", "context_digest")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "passes"), [(0.06, False), (6.0, True)])
 def test_a_mean_passes_with_enough_noise_alone(scale: float, passes: bool) -> None:
     result = audit(system=Mean(scale), epsilon=1.0, seed=3, **FREE | {"pairs": 100})

@@ -63,6 +63,7 @@ def first_two(context: Any, query: str) -> str:
     return "\n".join(row.text for row in context[:2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("system", "attack"), [(constant, {}), (patient, FREE), (coin(1), {})],
     ids=["constant", "patient", "coin"],
@@ -82,6 +83,7 @@ def test_replies_that_do_not_depend_on_the_context_pass(system: Any, attack: Any
     assert json.loads(result.to_json())["use"]["share"] == use.share
 
 
+@pytest.mark.slow
 def test_randomised_response_passes_at_and_below_the_claim() -> None:
     """It was `attack_blind` in 12 of 12 audits."""
     found = [

@@ -51,6 +51,7 @@ AUDIT = ("audit", "--system", "python:system.py:answer", "--pairs", str(PAIRS), 
          "rows.jsonl", "--batch-pairs", str(BATCH), "--out")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_killed_runs_resume_to_the_same_record(tmp_path: Path, data_file: Path) -> None:
     (tmp_path / "system.py").write_text(KILLED)
     rng = random.Random(3)

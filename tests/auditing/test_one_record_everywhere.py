@@ -117,6 +117,7 @@ def results(out: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_the_same_bytes(way: Callable[[Path], None], alone: dict[str, Any], tmp_path: Path) -> None:
     way(tmp_path)

@@ -107,6 +107,7 @@ def nobodys(context: list[str], query: str) -> str:
     return "The records are about " + ", ".join(SUBJECTS[:3])
 
 
+@pytest.mark.slow
 def test_a_system_that_quotes_other_records_of_its_context_does_not_pass(tmp_path: Path) -> None:
     """No attack reaches the canary, and each reply is a private record: it was passed as clean."""
     found = leakbound.audit(told(120), system=cut_off, out=tmp_path, **FREE | {"pairs": 100})

@@ -89,6 +89,7 @@ def audited(make: Any, pairs: int = 60, queries: int = 100) -> tuple[float, floa
     return bound, answered / (2 * process.pairs)
 
 
+@pytest.mark.slow
 def test_a_server_that_forgets_to_charge_is_rejected_and_a_correct_one_is_not(
     tmp_path: Path,
 ) -> None:

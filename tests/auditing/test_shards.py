@@ -54,6 +54,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, out + errors
 
 
+@pytest.mark.slow
 def test_processes_side_by_side_give_the_bytes_of_one(tmp_path: Path, data_file: Path) -> None:
     (tmp_path / "system.py").write_text(SYSTEM)
     running = [start(tmp_path, "--shard", f"{i}/2", "--out", f"part{i}") for i in (1, 2)]
@@ -70,6 +71,7 @@ def test_processes_side_by_side_give_the_bytes_of_one(tmp_path: Path, data_file:
     assert load_result(one).results() == load_result(other).results()
 
 
+@pytest.mark.slow
 def test_shards_may_share_a_folder(tmp_path: Path, data_file: Path) -> None:
     """Two processes write one store at once; the plain command then only makes the record."""
     (tmp_path / "system.py").write_text(SYSTEM)

@@ -105,6 +105,7 @@ OLD = {"query": "repeat", "canary": "hex", "shots": 20}
 FITTING = {"query": "recall", "canary": "coded", "shots": 20}
 
 
+@pytest.mark.slow
 def test_a_retriever_that_quotes_documents_is_not_clean_by_a_query_that_finds_none(
     tmp_path: Path,
 ) -> None:
@@ -129,6 +130,7 @@ def answer(context, query):
 """
 
 
+@pytest.mark.slow
 def test_the_command_line_says_so_and_its_gate_does_not_pass(tmp_path: Path) -> None:
     """The ordinary command of a first audit, over private rows in a CSV file."""
     code = "\n\n".join(inspect.getsource(one) for one in (words, top_two))
@@ -173,6 +175,7 @@ def silent(context: Context, query: str) -> str:
     return "I cannot help with that."
 
 
+@pytest.mark.slow
 def test_functions_that_say_nothing_are_not_accused_by_the_clock(tmp_path: Path) -> None:
     """Ten of ten were. Their replies are equal, so no e-value can move."""
     for seed in range(2):

@@ -144,6 +144,7 @@ def test_list_shows_the_catalogues(tmp_path: Path) -> None:
         assert name in shown
 
 
+@pytest.mark.slow
 def test_report_puts_runs_side_by_side(tmp_path: Path) -> None:
     few = ("--pairs", "2", "--shots", "2", "--controls", "1")
     for seed in ("1", "2"):

@@ -86,6 +86,7 @@ LINES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", LINES)
 def test_the_first_line_names_the_model_and_who_made_the_claim(runs: Path, verb: str) -> None:
     args, line = LINES[verb]

@@ -86,6 +86,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "said", "query"),
     [
@@ -108,6 +109,7 @@ def test_the_kind_of_answers_decides_the_query(name: str, said: str, query: str)
     assert "a note about" not in shown + Path("audit.yaml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sent"),
     [

@@ -323,6 +323,7 @@ def helpful(field: str, empty: str) -> Callable[[Json], Answer]:
 TEXT, MESSAGES = {"type": "string"}, {"type": "array", "items": {"type": "object"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "description"),
     [
@@ -431,6 +432,7 @@ def test_a_filter_that_is_left_empty_cannot_pass() -> None:
     assert audited.return_value == 3
 
 
+@pytest.mark.slow
 def test_a_reply_of_numbers_alone_is_read_whole() -> None:
     def answer(body: Json) -> Answer:
         words = set(body["query"].split())
@@ -457,6 +459,7 @@ def test_a_chat_that_ignores_its_notes_cannot_pass() -> None:
     assert audited.return_value == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hide",
     [

@@ -120,6 +120,7 @@ def decided(desk: Path, system: str) -> tuple[int, int, str]:
     return audit, gate, first + second + third
 
 
+@pytest.mark.slow
 def test_a_function_that_quotes_documents_is_a_violation(desk: Path) -> None:
     audit, gate, said = decided(desk, "python:rag.py:leaky")
     assert (audit, gate) == (1, 1), said
@@ -134,6 +135,7 @@ def test_a_service_that_quotes_documents_is_a_violation(desk: Path) -> None:
     assert (audit, gate) == (1, 1), said
 
 
+@pytest.mark.slow
 def test_documents_need_no_label(desk: Path) -> None:
     """A file of one column had a label asked for that it does not have, by init and by audit."""
     rows = (desk / "private.csv").read_text().splitlines()
@@ -148,6 +150,7 @@ def test_documents_need_no_label(desk: Path) -> None:
     assert (code, "--label-field" in told) == (2, True), told  # a model learns from labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["python:rag.py:safe", "{}/safe"])
 def test_what_answers_without_quoting_is_not_accused(desk: Path, system: str) -> None:
     with serving(desk) as base:

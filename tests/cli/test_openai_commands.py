@@ -81,6 +81,7 @@ def only(out: Path, name: str = "record.json") -> Path:
     return found
 
 
+@pytest.mark.slow
 def test_the_same_audit_here_and_behind_a_server(url: str, tmp_path: Path, pocket: Model) -> None:
     done = audit(url, tmp_path / "there")
     assert done.returncode in (0, 1, 3), done.stderr
@@ -97,6 +98,7 @@ def test_the_same_audit_here_and_behind_a_server(url: str, tmp_path: Path, pocke
         assert path.is_dir() or url.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.slow
 def test_a_limit_ends_like_an_interruption_and_the_same_command_goes_on(
     url: str, tmp_path: Path
 ) -> None:

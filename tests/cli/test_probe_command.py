@@ -70,6 +70,7 @@ def test_a_misaligned_server_is_told_with_what_it_costs(
     assert "hush" not in shown.out + shown.err
 
 
+@pytest.mark.slow
 def test_an_audit_goes_by_the_record(
     urls: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,6 +37,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return desk
 
 
+@pytest.mark.slow
 def test_a_store_without_rows_is_computed_again(store: Path) -> None:
     done = cli("verify", "evidence", cwd=store)
     assert done.returncode == 0, done.stdout

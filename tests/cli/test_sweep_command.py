@@ -74,6 +74,7 @@ def test_a_stopped_sweep_keeps_its_points_and_goes_on_to_the_same_bytes(
     assert 2 * 4 * 28 <= asked <= 2 * 4 * 28 + 4, "a stop repeats at most the batch in flight"
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
     (folder / "sweep.yaml").write_text(

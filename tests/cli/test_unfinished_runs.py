@@ -66,6 +66,7 @@ def unfinished(runs: Path) -> list[str]:
     return sorted(p.name for p in runs.iterdir() if p.is_dir() and not (p / "record.json").exists())
 
 
+@pytest.mark.slow
 def test_a_folder_with_unfinished_runs_is_read(runs: Path) -> None:
     """Each command names them and goes on; a violation stays one."""
     names = unfinished(runs)
@@ -187,6 +188,7 @@ def test_an_edit_in_an_unfinished_run_is_found(runs: Path, tmp_path: Path) -> No
     assert (done.returncode, done.stdout.splitlines()[0]) == (1, f"NOT AS WRITTEN: {name}")
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_finished_by_the_same_command(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs.parent, tmp_path / "desk")
     desk = tmp_path / "desk"

@@ -36,6 +36,7 @@ def test_the_undefended_system_is_refuted(tmp_path: Path) -> None:
     assert done.stdout.startswith("VIOLATION: few_shot")
 
 
+@pytest.mark.slow
 def test_the_private_system_is_not(tmp_path: Path) -> None:
     done = cli("audit", *IMAGES, "--mechanism", "report_noisy_max:partitions=5", cwd=tmp_path)
     assert done.returncode in (0, 3), done.stdout + done.stderr

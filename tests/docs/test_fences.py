@@ -69,6 +69,7 @@ def marked(kind: str, slow: set[str]) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", marked("python", LONG_PYTHON), ids=lambda page: page.name)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -87,6 +88,7 @@ def run_python(code: str) -> None:
     exec(compile(code, "page", "exec", dont_inherit=True), {"__name__": "readme"})
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("page", marked("sh", LONG_COMMANDS), ids=lambda page: page.name)
 def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
@@ -94,6 +96,7 @@ def test_commands_run(page: Path, tmp_path: Path, data_file: Path) -> None:
     typed(commands(page), page, tmp_path, data_file)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_short_commands_of_the_readme_run(tmp_path: Path, data_file: Path) -> None:
     page = ROOT / "README.md"

@@ -38,6 +38,7 @@ def audited(scores: LabelScores, access: Access | None = None) -> AuditResult:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("access", "verdict"),
     [("probabilities", "violation"), (None, "violation"), ("black_box", "inconclusive")],

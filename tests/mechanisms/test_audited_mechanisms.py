@@ -91,6 +91,7 @@ def test_aggregates_are_reused_for_another_claim_unless_they_hold_noise(tmp_path
     assert calls(EarlyNoise.calibrated(0.1, 1e-5, 5), 0.1, tmp_path) == first > 0
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_audit_record_and_ledger_state_one_cost(tmp_path: Path) -> None:
     """A free answer was recorded as 2-DP, and the ledger paid its composition, 2.632 at delta 0."""

@@ -315,6 +315,7 @@ SMALL: dict[str, dict[str, Any]] = {
 ONLY_CHOICES = {"answer_probabilities", "report_noisy_max", "subsample_average"}
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_answers_on_a_real_model(name: str, tmp_path: Path) -> None:

@@ -286,6 +286,7 @@ def test_a_call_that_fails_says_nothing(make: Callable[..., Any]) -> None:
     assert law.probabilities == pytest.approx([1 / (1 + math.exp(-1)), 1 / (1 + math.e)])
 
 
+@pytest.mark.slow
 def test_tokens_follow_the_law_of_one_choice(make: Callable[..., Any]) -> None:
     """A free answer of one token, drawn 600 times, against the exact law of its scores.
 
@@ -349,6 +350,7 @@ def test_a_service_answers_and_pays(
             service.answer(Query("the parcel never arrived"))
 
 
+@pytest.mark.slow
 def test_more_budget_gives_better_answers(pocket: Model) -> None:
     """Exact chances of the true label, mean over 12 queries; scores are those of every claim."""
     rows = help_desk(40, np.random.default_rng(1))

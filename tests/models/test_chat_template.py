@@ -58,6 +58,7 @@ def test_a_template_that_is_not_there_cannot_be_wanted() -> None:
         open_model("pocket", local=Local(chat_template="none"))
 
 
+@pytest.mark.slow
 def test_the_command_takes_it(folder: Path, tmp_path: Path) -> None:
     given = ("--model", f"hf/{folder}", "--pairs", "8", "--shots", "4", "--out", str(tmp_path))
     records = []

@@ -99,6 +99,7 @@ def test_a_missing_file_does_not_reach_for_the_hub() -> None:
         load("models/none.gguf")
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_without_the_package_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "one.gguf").write_bytes(b"GGUF")

@@ -91,6 +91,7 @@ SOUND = ("chat", "completions", "batches", "token_ids", "embeddings", "logprobs"
          "prompt_logprobs_aligned", "repeats", "temperature", "seed")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_sound_server_is_accused_of_nothing(probed: Probe) -> None:
     record = probed("vllm", echo_limit=None)
     assert [check for check in SOUND if not record.holds(check)] == []  # type: ignore[arg-type]
@@ -125,6 +126,7 @@ DEFECTS: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dialect", "ways", "check", "told"), DEFECTS)
 def test_a_defect_is_found_and_said(
     dialect: str, ways: dict[str, Any], check: Any, told: str, probed: Probe
@@ -181,6 +183,7 @@ def test_the_number_of_alternatives_is_counted(probed: Probe) -> None:
     assert probed("vllm", echo_limit=None).finding("top_k").value == 20
 
 
+@pytest.mark.slow
 def test_noise_is_measured_and_does_not_hide_the_place(probed: Probe) -> None:
     still, noisy = (
         probed("vllm", echo_limit=None).finding("repeats"),
@@ -194,6 +197,7 @@ def test_noise_is_measured_and_does_not_hide_the_place(probed: Probe) -> None:
     assert probed("vllm", noise=0.02, shift_echo=True).finding("echo_aligned").holds is False
 
 
+@pytest.mark.slow
 def test_noise_that_drowns_the_place_leaves_it_open(probed: Probe) -> None:
     record = probed("vllm", noise=1.5)
     assert record.finding("echo_aligned").holds is None

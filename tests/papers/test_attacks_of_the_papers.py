@@ -119,6 +119,7 @@ def test_a_model_that_always_picks_one_text_hides_the_canary(
         assert record.curves.auroc == 0.5
 
 
+@pytest.mark.slow
 def test_algorithm_1_of_tight_auditing(tmp_path: Path) -> None:
     """A perfect attack on votes: the bootstrap gives the guarantee, which it may exceed by the
     choice of its threshold; each repeat is another draw, and none is a trial.

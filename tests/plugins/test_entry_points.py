@@ -37,6 +37,7 @@ def leakbound(installed: Path, folder: Path, *arguments: str) -> subprocess.Comp
     return cli(*arguments, cwd=folder, PYTHONPATH=path)
 
 
+@pytest.mark.slow
 def test_every_catalogue_lists_what_the_package_brings(installed: Path, tmp_path: Path) -> None:
     listed = leakbound(installed, tmp_path, "list").stdout
     names = ("coin_flip", "dated", "polite", "says_yes", "hoeffding", "sample/...", "sample:...")

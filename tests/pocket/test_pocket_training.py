@@ -147,6 +147,7 @@ def test_a_turn_sees_the_context_and_itself() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_ends_with_equal_weights(tmp_path: Path) -> None:
     first = train.Leg(steps=2, tokens=1024, warmup=2, stages=((1.0, 20, 40),))
     legs = (first, replace(first, layers=5, steps=1))
@@ -160,6 +161,7 @@ def test_a_run_that_was_cut_off_ends_with_equal_weights(tmp_path: Path) -> None:
         assert torch.equal(value, resumed.model.state_dict()[name]), name
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_weights_that_were_trained_before(tmp_path: Path) -> None:
     tok = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
     opt = train.Options(made(tmp_path / "out"), start=FOLDER)

@@ -130,6 +130,7 @@ def test_ten_tenths_are_no_less_than_one() -> None:
     assert compose([PureDP(0.1)] * 10).epsilon(0.0) > 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
 def test_a_free_answer_costs_what_was_claimed_at_delta_zero(epsilon: float) -> None:
     """Shares are rounded down, so that no number of tokens costs more than the claim."""

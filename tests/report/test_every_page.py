@@ -123,6 +123,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_all_pages_share_one_stylesheet(pages: dict[str, str]) -> None:
     assert set(pages) == set(NAMES)
     sheet = re.compile(r"<style>\n(:root.*?)</style>", flags=re.S)

@@ -41,6 +41,7 @@ def test_no_row_that_is_a_canary_is_shown(
             assert word not in shared
 
 
+@pytest.mark.slow
 def test_a_figure_that_did_not_decide_says_so(tmp_path: Path) -> None:
     """Beside a violation by what replies hold stood the diagonal of a score that saw nothing."""
 

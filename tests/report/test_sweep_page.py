@@ -141,6 +141,7 @@ def test_settings_without_numbers_have_their_names_on_the_axis(point: SweepPoint
     assert "query=membership" in sweep_page(made(points, {"query": ("membership", "gap")}))
 
 
+@pytest.mark.slow
 def test_figures_come_in_every_format_and_csv_has_their_numbers(
     sixty: SweepRecord, point: SweepPoint
 ) -> None:

@@ -187,6 +187,7 @@ def test_one_of_each_paper_runs_to_its_end(name: str, tmp_path: Path) -> None:
     assert all(row["value"] == row["value"] for row in kept["measured"])
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_vision_sees_images_unless_told_otherwise(tmp_path: Path) -> None:
     pytest.importorskip("PIL")

@@ -72,6 +72,7 @@ def audited(
 PAGED = {"few_shot", "report_noisy_max"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["none", "canary_only"])
 @pytest.mark.parametrize("mechanism", sorted(MECHANISMS))
 def test_no_file_and_no_repr_holds_a_row(

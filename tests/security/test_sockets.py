@@ -50,6 +50,7 @@ def test_the_watch_sees_a_connection() -> None:
     assert ("socket.connect", ["('127.0.0.1', 9)"]) in events(done.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_local_model_needs_no_connection(desk: Path, run: Callable[..., Any]) -> None:
     done = run(
@@ -72,6 +73,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *args: Any) -> None: ...
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_with_a_system_behind_http_only_its_host_and_port_are_contacted(
     desk: Path, run: Callable[..., Any]

@@ -308,6 +308,7 @@ def address(log: Path, process: subprocess.Popen[bytes]) -> str:
     raise AssertionError(log.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_the_official_client_works_unchanged(serve: Start) -> None:
     url, log = serve(*ROUNDS, "--budget", "1.5", LEAKBOUND_TOKEN=TOKEN)
@@ -339,6 +340,7 @@ def test_the_official_client_works_unchanged(serve: Start) -> None:
     assert "leakbound audit --mechanism report_noisy_max:partitions=" in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_failing_system_tells_a_tenant_and_the_log_nothing(serve: Start, desk: Path) -> None:
     """Over TLS, with what the command line says about tenants, state and time."""
     cert, key = services.certificate(desk)

@@ -61,6 +61,7 @@ STALLED: list[tuple[str, list[bytes], float, bytes]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pieces", "pause", "begins"), [one[1:] for one in STALLED], ids=[one[0] for one in STALLED]
 )

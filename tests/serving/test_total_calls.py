@@ -114,6 +114,7 @@ def pocket() -> Model:
     return open_model("pocket")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [LABELS, FREE], ids=["labels", "free"])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_row_that_the_provider_refuses_fails_no_answer(

@@ -128,6 +128,7 @@ def first(context: Sequence[Any], query: str) -> str:
     return f"Our best note is: {context[0]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("system", "epsilon"),
     [(Quoting(0.05), 1.0), (Quoting(0.05), 8.0), (first, 1.0), (Quoting(1.0), 12.0)],
@@ -148,6 +149,7 @@ def chatter(context: Sequence[Any], query: str) -> str:
     return f"{query} {' '.join(f'{random.Random(n).getrandbits(48):012x}' for n in range(40))}"
 
 
+@pytest.mark.slow
 def test_codes_of_its_own_and_the_question_again_accuse_nobody() -> None:
     result = audit(system=chatter, epsilon=0.25, **CODED)
     assert (result.verdict, result.bound.epsilon) == ("inconclusive", 0.0)

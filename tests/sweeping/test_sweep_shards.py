@@ -44,6 +44,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_shards_give_the_record_of_one_process(parts: Path, tmp_path: Path) -> None:
     counts = [len(load_sweep(parts / f).points) for f in
               ("a/shard-1-of-3.json", "b/shard-2-of-3.json", "a/shard-3-of-3.json")]  # fmt: skip

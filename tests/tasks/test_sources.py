@@ -73,6 +73,7 @@ def test_splits_have_names(places: dict[str, str]) -> None:
             load_rows(places[place] + ":dev")
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_the_library_keeps_no_copy_of_private_rows(places: dict[str, str], tmp_path: Path) -> None:
     csv_folder = _folder(tmp_path / "csv", "train.csv", Path(places["csv"]).read_text("utf-8"))

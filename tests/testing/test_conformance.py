@@ -104,6 +104,7 @@ def battery() -> dict[tuple[str, str], Check]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_the_catalogue_conforms(name: str, battery: dict[tuple[str, str], Check]) -> None:
     assert not [one for (of, _), one in battery.items() if of == name and not one.passed]
@@ -166,6 +167,7 @@ def pocket() -> Model:
     return open_model("pocket")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", ["nothing_kept", "requests", "decode"])
 @pytest.mark.parametrize(
     "name", [n for n in CATALOGUE if "/" not in n and n != "subsample_average"]

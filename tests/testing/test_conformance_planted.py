@@ -56,6 +56,7 @@ def test_every_row_of_the_catalogues_is_planted_or_is_no_mechanism() -> None:
     assert first <= text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", CORRECT[:6], ids=range(6))
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
 def test_a_correct_mechanism_is_not_accused(make: Any, epsilon: float) -> None:
@@ -69,6 +70,7 @@ def test_correct_mechanisms_are_not_accused_at_any_epsilon(make: Any, epsilon: f
     assert broken(make(epsilon)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 16.0])
 def test_what_the_first_release_accused_is_accepted(epsilon: float) -> None:
     """Experts that were calibrated for tokens, at every epsilon, and three words of an answer."""

@@ -382,6 +382,7 @@ def test_rewrites_are_wordings() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_the_command_improves_a_poor_query(tmp_path: Path) -> None:
     asked = (
