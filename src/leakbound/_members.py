@@ -54,3 +54,12 @@ def _require_arguments(thing: object, name: str, wanted: list[str]) -> None:
         raise UsageError(
             f"{name} of {kind} takes {inspect.signature(method)}; it must take ({listed})."
         ) from None
+
+
+def holds_for(thing: object, member: str, *methods: str) -> bool:
+    """Is a member defined for the methods of an object, not for those of a base of its class?"""
+    at, *done = (
+        next((at for at, one in enumerate(type(thing).__mro__) if name in vars(one)), -1)
+        for name in (member, *methods)
+    )
+    return at <= min(done)

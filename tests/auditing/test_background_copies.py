@@ -44,6 +44,7 @@ class CleanMajority(ReportNoisyMax):
     """Declares noise, and releases the majority without any."""
 
     name: ClassVar[str] = "clean_majority"
+    vote_noise = ReportNoisyMax.vote_noise
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
         counts = np.tile(np.asarray(aggregate.counts, float), (draws, 1))

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,10 +19,10 @@ from leakbound.auditing import AuditResult
 from leakbound.errors import UsageError
 from leakbound.estimators import EProcess, Observations, TrialDesign
 from leakbound.estimators.base import Claim
-from leakbound.mechanisms import ReportNoisyMax
+from leakbound.mechanisms import FewShot, ReportNoisyMax
 from leakbound.models import Model, Scripted
 from leakbound.privacy import ApproxDP, PureDP
-from leakbound.tasks import Context, Job, Task, Votes
+from leakbound.tasks import Context, Job, Outputs, Task, Votes
 
 COINS = np.random.default_rng(1)
 
@@ -50,6 +50,49 @@ def test_an_exact_loss_given_random_votes_decides_nothing(
     )  # fmt: skip
     assert result.verdict != "violation", str(result)
     assert result.estimate("exact").kind == "point_estimate"
+
+
+@dataclass(frozen=True, slots=True)
+class MoreNoise(ReportNoisyMax):
+    """Adds ten times the noise that its base declares, and shows answers alone."""
+
+    name: ClassVar[str] = "more_noise"
+    access: ClassVar[frozenset[Any]] = frozenset({"black_box"})
+
+    def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+        counts = np.asarray(aggregate.counts, float)
+        noisy = counts + rng.normal(0.0, 10 * self.sigma, (draws, counts.size))
+        return Outputs(noisy.argmax(1))
+
+
+@dataclass(frozen=True, slots=True)
+class MostlyCoins(FewShot):
+    """Nine answers of ten are drawn; its base answers for certain."""
+
+    name: ClassVar[str] = "mostly_coins"
+
+    def release(self, aggregate: Any, draws: int, rng: np.random.Generator) -> Outputs:
+        certain = FewShot.release(self, aggregate, draws, rng)
+        coins = rng.random(draws) < 0.9
+        return replace(certain, answers=np.where(coins, rng.integers(0, 2, draws), certain.answers))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "claim"),
+    [(MoreNoise(0.5, 4), 2.0), (MostlyCoins(), 1.0)],
+    ids=lambda one: str(one)[:9],
+)
+def test_what_a_base_declares_of_its_release_is_not_said_of_another(
+    mechanism: Any, claim: float, rows: Context, leaky: Scripted, tmp_path: Path
+) -> None:
+    """It was a violation, "exactly" or by known chances, of a claim that holds."""
+    result = leakbound.audit(
+        rows, mechanism=mechanism, model=leaky, pairs=60, epsilon=claim, score="predicted_member",
+        simulations=600, settings={"labels": "odd,plain"}, out=tmp_path,
+    )  # fmt: skip
+    assert result.verdict != "violation", str(result)
+    assert "exactly" not in str(result)
+    assert result.bound.epsilon <= claim
 
 
 def exact_of(mechanism: Any, rows: Context, leaky: Scripted, out: Path) -> AuditResult:

@@ -16,6 +16,7 @@ from leakbound.estimators import EProcess, Observations, Observer, TrialDesign
 from leakbound.estimators.base import Reads
 from leakbound.gating.gate import Gate, check_gate
 from leakbound.mechanisms import ReportNoisyMax
+from leakbound.mechanisms.parts.base import PartitionedMechanism
 from leakbound.models import Scripted
 from leakbound.stats import Estimate
 from leakbound.tasks import Context, Outputs, Task, Votes
@@ -52,6 +53,8 @@ class ForgottenNoise(ReportNoisyMax):
     """Adds no noise, and still declares the distribution of noisy outputs."""
 
     name: ClassVar[str] = "forgotten_noise"
+    exactness = PartitionedMechanism.exactness
+    vote_noise = ReportNoisyMax.vote_noise
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
         counts = np.tile(np.asarray(aggregate.counts, float), (draws, 1))
@@ -73,6 +76,8 @@ class HiddenForgottenNoise(ForgottenNoise):
     """Shows answers alone, so nothing tells its noise."""
 
     name: ClassVar[str] = "hidden_forgotten_noise"
+    exactness = PartitionedMechanism.exactness
+    vote_noise = ReportNoisyMax.vote_noise
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
         return Outputs(ForgottenNoise.release(self, aggregate, draws, rng).answers)

@@ -40,7 +40,7 @@ from leakbound.stats.power import least_number
 PRACTICAL = 12.0
 
 
-class Statistic(NamedTuple):
+class _Statistic(NamedTuple):
     """What error counts say: formulas for epsilon and mu, and the power of that for epsilon.
 
     A formula without a companion for mu needs a single threshold.
@@ -76,7 +76,7 @@ class CountEstimator(Estimator):
     anytime: ClassVar[bool] = False
     simultaneous: ClassVar[bool] = True
     reads: ClassVar[frozenset[Reads]] = frozenset({"trials"})
-    statistic: ClassVar[Statistic]
+    statistic: ClassVar[_Statistic]
 
     def check(self, design: TrialDesign) -> None:
         """Refuse early stopping, and rules under which the counts give no valid bound."""
@@ -145,7 +145,7 @@ class ClopperPearson(CountEstimator):
     """
 
     name: ClassVar[str] = "clopper_pearson"
-    statistic: ClassVar[Statistic] = Statistic(
+    statistic: ClassVar[_Statistic] = _Statistic(
         stats.clopper_pearson, stats.gdp, stats.clopper_pearson_power
     )
 
@@ -162,7 +162,9 @@ class Unconditional(CountEstimator):
 
     name: ClassVar[str] = "unconditional"
     simultaneous: ClassVar[bool] = False
-    statistic: ClassVar[Statistic] = Statistic(unconditional, unconditional_mu, unconditional_power)
+    statistic: ClassVar[_Statistic] = _Statistic(
+        unconditional, unconditional_mu, unconditional_power
+    )
 
 
 # Formulas of the estimators that may decide, by name.
@@ -174,7 +176,7 @@ class AccuracyBound(CountEstimator):
     """A bound from the accuracy of the guesses."""
 
     name: ClassVar[str] = "accuracy_bound"
-    statistic: ClassVar[Statistic] = Statistic(by_accuracy)
+    statistic: ClassVar[_Statistic] = _Statistic(by_accuracy)
 
 
 class JointBeta(CountEstimator):
@@ -182,7 +184,7 @@ class JointBeta(CountEstimator):
 
     name: ClassVar[str] = "joint_beta"
     kind: ClassVar[Kind] = "credible"
-    statistic: ClassVar[Statistic] = Statistic(stats.joint_beta)
+    statistic: ClassVar[_Statistic] = _Statistic(stats.joint_beta)
 
 
 class AccuracyLogOdds(CountEstimator):
@@ -190,7 +192,7 @@ class AccuracyLogOdds(CountEstimator):
 
     name: ClassVar[str] = "accuracy_log_odds"
     kind: ClassVar[Kind] = "point_estimate"
-    statistic: ClassVar[Statistic] = Statistic(by_log_odds)
+    statistic: ClassVar[_Statistic] = _Statistic(by_log_odds)
 
 
 def limit_confidence(design: TrialDesign) -> float:
@@ -203,7 +205,7 @@ def limit_confidence(design: TrialDesign) -> float:
 class TrialLog(FixedSize):
     """The scores of all trials, and the simulated scores of the pairs that choose a threshold."""
 
-    def __init__(self, design: TrialDesign, statistic: Statistic) -> None:
+    def __init__(self, design: TrialDesign, statistic: _Statistic) -> None:
         self.design, self.statistic = design, statistic
         self._choosing = design.threshold_pairs(design.pairs)
         self._trials: list[PairedScores] = []
@@ -282,7 +284,7 @@ class TwoSidedCounts(Estimator):
         return count_accuracy_power(self.inner.statistic, tested, design.one_side.confidence)
 
 
-def count_accuracy_power(statistic: Statistic, pairs: int, confidence: float) -> AccuracyPower:
+def count_accuracy_power(statistic: _Statistic, pairs: int, confidence: float) -> AccuracyPower:
     """Power of one of two sides against random guessing, by the accuracy of the attack, which
     leaks like randomised response."""
     chance = statistic.power

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, cast, get_args, runt
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._members import members_of, require_arguments
+from leakbound._members import holds_for, members_of, require_arguments
 from leakbound.errors import UsageError
 from leakbound.models.content import Private
 from leakbound.models.model import Model, innermost
@@ -386,12 +386,17 @@ class Mechanism(Protocol):
 
 
 def exactness_of(mechanism: Mechanism) -> Exactness:
-    """What a mechanism states for the way in which its own class collects."""
-    stated, *collecting = (
-        next((at for at, one in enumerate(type(mechanism).__mro__) if name in vars(one)), -1)
-        for name in ("exactness", "requests", "collect")
-    )
-    return mechanism.exactness if stated <= min(collecting) else "given_sample"
+    """What a mechanism states for the way in which its own class collects and releases."""
+    stated = ("exactness", "output_distribution")
+    if not any(holds_for(mechanism, one, "release") for one in stated):
+        return "none"
+    collecting = holds_for(mechanism, "exactness", "requests", "collect")
+    return mechanism.exactness if collecting else "given_sample"
+
+
+def vote_noise_of(mechanism: Mechanism) -> VoteNoise | None:
+    """The noise that a mechanism states for the release of its own class."""
+    return mechanism.vote_noise if holds_for(mechanism, "vote_noise", "release") else None
 
 
 MEMBERS = members_of(Mechanism)

@@ -18,6 +18,7 @@ from leakbound.estimators.base import Distribution, DistributionPair, Reads
 from leakbound.stats import GaussianLaw, NoiseFit, noise_goodness_of_fit, rank_test, sign_test
 from leakbound.stats.arrays import Floats
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes
+from leakbound.tasks.mechanism import exactness_of
 
 # Error of all tests of an audit together. A false alarm makes a correct system inconclusive, and
 # systems that remember are found at far smaller levels.
@@ -229,6 +230,7 @@ class Releaser:
         self._task, self._mechanism, self._score = task, mechanism, score
         self._seed, self._pilot, self._draws = seed, pilot, max(1, draws)
         self._answers, self._reads, self._channels = answers, reads, channels or (ANSWER,)
+        self._stated = exactness_of(mechanism) != "none"
         self._held: list[tuple[Pair, EvidenceRow]] = []
         self._thresholds = np.zeros(0) if thresholds is None else thresholds
         self.state = _StateTally()
@@ -245,7 +247,7 @@ class Releaser:
         reads, first = self._reads, held[0][0].index
         laws = None
         if reads & {"distribution", "chances"}:
-            known = self._mechanism.output_distribution
+            known = self._mechanism.output_distribution if self._stated else lambda _: None
             laws = tuple((known(row.member), known(row.nonmember)) for _, row in held)
         trial, less, texts = None, None, None
         if reads & {"trials", "text"}:

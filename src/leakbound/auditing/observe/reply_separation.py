@@ -142,7 +142,9 @@ class _Measured:
         for both, canary in pairs:
             known = [one for one in both if isinstance(one, ReplyFeatures)]
             if len(known) == len(both):
-                self._corpus.replies += [self._corpus.encode(_coarse(one)) for one in known]
+                for one in known:  # times in whole milliseconds: a network hides less
+                    coarse = np.where(TIMES, one.scalars.round(3), one.scalars)
+                    self._corpus.replies.append(self._corpus.encode(replace(one, scalars=coarse)))
                 self._kept += [(both, canary)] * (len(self._kept) < KEPT)
 
     def changed(self, least: float, claim: Claim, level: float) -> ChangeTest:
@@ -273,8 +275,3 @@ def _in_pairs(numbers: Floats, claim: Claim) -> float:
     more = np.flatnonzero(beyond & (up + down > 0))
     found = min((sign_test(signs[:, at].tolist()) for at in more), default=1.0)
     return float(min(1.0, max(1, (up + down > 0).sum()) * found))
-
-
-def _coarse(reply: ReplyFeatures) -> ReplyFeatures:
-    """Times in whole milliseconds: a network hides less."""
-    return replace(reply, scalars=np.where(TIMES, reply.scalars.round(3), reply.scalars))

@@ -47,7 +47,7 @@ from leakbound.auditing.prepare.rows import (
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
 from leakbound.errors import UsageError
-from leakbound.estimators.base import ROUNDING, Estimator, TrialDesign, require_deciding
+from leakbound.estimators.base import ROUNDING, Estimator, require_deciding
 from leakbound.estimators.random_guessing import RANDOM_GUESSING, two_sided
 from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import Model, Scripted, may_change, require
@@ -61,7 +61,7 @@ from leakbound.tasks import (
     Votes,
     require_mechanism,
 )
-from leakbound.tasks.mechanism import exactness_of
+from leakbound.tasks.mechanism import exactness_of, vote_noise_of
 from leakbound.tasks.rows.datasets import fingerprint
 
 
@@ -202,7 +202,8 @@ def _choose(audit: AuditParts, parts: PartitionIndices) -> int:
     asked, sigma = audit.pairs[0].asked, _sigma_of(audit, parts, answers)
     no = None if asked.nonmember is None else answers.index(asked.nonmember)
     first = no is None or answers.index(asked.member) < no
-    if sigma is None or _tests_mu(audit, trials):
+    certifiable = audit.estimator.largest_certifiable(trials, 1 + trials.pilot)
+    if sigma is None or (trials.hypotheses[0] != "claim" and certifiable.mu is not None):
         return edge_copies(len(parts), first)
     scenes, tested = VoteContexts(len(parts), sigma, len(answers) + 1), trials.pairs - trials.pilot
     exact = "chances" in audit.estimator.reads and trials.known is not None
@@ -214,17 +215,11 @@ def _choose(audit: AuditParts, parts: PartitionIndices) -> int:
 def _sigma_of(audit: AuditParts, parts: PartitionIndices, answers: tuple[str, ...]) -> float | None:
     """The noise on each count, if the mechanism declares what it releases of counted votes."""
     counts = (1, len(parts) - 1, *(0 for _ in answers[1:]))
-    noise = audit.mechanism.vote_noise
+    noise = vote_noise_of(audit.mechanism)
     if noise is None or noise.whole:
         return None
     known = audit.mechanism.output_distribution(Votes(counts))
     return None if known is None else noise.sigma
-
-
-def _tests_mu(audit: AuditParts, trials: TrialDesign) -> bool:
-    if trials.hypotheses[0] == "claim":
-        return False
-    return audit.estimator.largest_certifiable(trials, 1 + trials.pilot).mu is not None
 
 
 def claim_warnings(spec: AuditSpec, cost: Guarantee) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from leakbound.systems import SharedStore
 from leakbound.systems.channels import ALL
 from leakbound.systems.threads import end_left_sessions
 from leakbound.tasks import Example, Mechanism, PublicManifest, Task
-from leakbound.tasks.mechanism import exactness_of
+from leakbound.tasks.mechanism import exactness_of, vote_noise_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def trial_design(parts: AuditParts) -> TrialDesign:
     """The design of the trials, with the claim composed over the answers that a trial sees."""
     spec, mechanism, score = parts.spec, parts.mechanism, parts.attack.score
     asked, cost, named = parts.pairs[0].asked, cost_of(parts), spec.attack.channels
-    voters, noise = mechanism.voters(spec.design.shots), mechanism.vote_noise
+    voters, noise = mechanism.voters(spec.design.shots), vote_noise_of(mechanism)
     answers = spec.design.answers * asked.query.calls
     system = mechanism.application is not None
     epsilon, delta = spec.decision.each
@@ -207,7 +207,7 @@ def _exact_scores(parts: AuditParts) -> KnownScores | None:
     simulated outputs."""
     spec, mechanism, score = parts.spec, parts.mechanism, parts.attack.score
     asked = parts.pairs[0].asked
-    noise = mechanism.vote_noise
+    noise = vote_noise_of(mechanism)
     if noise is None or spec.design.answers > 1:
         return None
     votes, parted = mechanism.voters(spec.design.shots), mechanism.disjoint_parts(spec.design.shots)

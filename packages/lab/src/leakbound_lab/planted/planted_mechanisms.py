@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.mechanisms import EmbeddingMean, ProductOfExperts, ReportNoisyMax
+from leakbound.mechanisms.parts.base import PartitionedMechanism
 from leakbound.mechanisms.parts.exponential import gumbel_choices, softmax_distribution
 from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Model
@@ -32,6 +33,8 @@ class VotingBase(ReportNoisyMax):
     """A private vote whose parts a defect replaces."""
 
     name: ClassVar[str] = "planted_votes"
+    exactness = PartitionedMechanism.exactness
+    vote_noise = ReportNoisyMax.vote_noise
 
     def noisy(self, votes: Votes, draws: int, rng: np.random.Generator) -> Floats:
         counts = np.asarray(votes.counts, float)

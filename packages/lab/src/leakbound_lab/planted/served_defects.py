@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from leakbound.mechanisms import ReportNoisyMax
+from leakbound.mechanisms.parts.base import PartitionedMechanism
 from leakbound.models import Model
 from leakbound.privacy import NonPrivate
 from leakbound.stats.arrays import Floats
@@ -24,6 +25,8 @@ class FreshNoise(ReportNoisyMax):
     """The correct reference: fresh noise from the generator that was handed over."""
 
     name: ClassVar[str] = "fresh_noise"
+    exactness = PartitionedMechanism.exactness
+    vote_noise = ReportNoisyMax.vote_noise
 
     def draw_noise(self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator) -> Floats:
         return rng.normal(0.0, self.sigma, shape)
@@ -110,6 +113,7 @@ class CleanMajority(ReportNoisyMax):
     """Declares noise, and releases the majority without any."""
 
     name: ClassVar[str] = "clean_majority"
+    vote_noise = ReportNoisyMax.vote_noise
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
         counts = np.tile(np.asarray(aggregate.counts, float), (draws, 1))

@@ -38,7 +38,7 @@ NO_TOKENS = (
 @click.argument("address")
 @endpoint_options
 def command(address: str, endpoint: Endpoint) -> int:
-    """Send the model at ADDRESS at most 30 requests about public texts, and report what it really
+    """Send the model at ADDRESS at most 40 requests about public texts, and report what it really
     supports.
 
     Checks log-probabilities and their positions, seeds, temperature, repeated requests and limits;
