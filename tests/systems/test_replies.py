@@ -6,7 +6,9 @@ import asyncio
 import json
 import math
 import time
+import uuid
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -369,10 +371,30 @@ def test_what_stands_beside_an_answer_is_read_without_a_channel(
 
 def test_how_a_reply_was_made_is_not_read() -> None:
     """A clock of this process beside an answer tells nothing that a user sees."""
-    made = {"answer": "no", "took_ms": 1.5, "created_at": 7, "usage": {"tokens": 3}, "id": 9}
+    made = {
+        "id": "chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT", "answer": "no", "took_ms": 1.5,
+        "created": time.time(), "created_at": datetime.now().isoformat(), "model": "m-1",
+        "choices": [{"index": 0, "finish_reason": "stop"}], "usage": {}, "status": "ok",
+    }  # fmt: skip
     assert whole_reply(made, "no") is None
+    assert whole_reply(made | {"id": str(uuid.uuid4())}, "no") is None
     assert whole_reply(made | {"debug": {"took_ms": 1.5}}, "no") is None
-    assert whole_reply(made | {"score": 0.42}, "no") == '{"answer": "no", "score": 0.42}'
+    assert whole_reply({"answer": "no", "score": 0.42}, "no") == '{"answer": "no", "score": 0.42}'
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"id": "becks-to-play-himself-in-movie-the-england"}, {"id": 11}, {"type": "Sports"},
+        {"status": "World"}, {"index": 11}, {"date": "16/09/2017"}, {"created_at": 7},
+        {"usage": {"prompt_tokens": 2002}}, {"ok": False}, {"finish_reason": "content_filter"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_names_of_how_a_reply_was_made_hide_nothing(beside: dict[str, Any]) -> None:
+    """By such names, the row that was found stood beside answers that passed."""
+    told = (as_reply({"answer": "Thank you.", **beside}, "desk").channels or {})["reply"]
+    assert json.loads(told) == {"answer": "Thank you.", **beside}
 
 
 @pytest.mark.parametrize("keep", ["canary_only", "all"])

@@ -8,6 +8,9 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
 
@@ -77,24 +80,33 @@ REPLY = "reply"  # the channel of a whole reply, where it has more than its answ
 # What frameworks give under these names: scores of retrieved texts, counts by kind.
 OTHERS: Mapping[str, tuple[type, ...]] = {"scores": (list, tuple), "tokens": (Mapping,)}
 DECLARED = ("scores", "seconds", "tokens", "tool_calls")  # parts that are read by themselves
-# Names of numbers and words that say how a reply was made, and not what is in it.
-BOOKKEEPING = frozenset({
-    "id", "created", "model", "object", "system_fingerprint", "service_tier", "finish_reason",
-    "stop_reason", "index", "logprobs", "prompt_logprobs", "refusal", "audio", "annotations",
-    "function_call", "tool_calls", "seconds", "tokens", "scores", "status", "status_code", "ok",
-    "success", "version", "type", "role", "usage", "timings",
+# Names of words that say how a reply was made, whatever they are.
+MADE_BY = frozenset({"model", "object", "system_fingerprint", "service_tier", "version"})
+# Names of states; what is usual of them tells nothing, and other values are read.
+STATES = frozenset({
+    "finish_reason", "stop_reason", "status", "status_code", "ok", "success", "type", "role",
+    "index", "logprobs", "prompt_logprobs", "refusal", "audio", "annotations", "function_call",
+    "tool_calls", "usage", "timings",
 })  # fmt: skip
+USUAL = frozenset({
+    "stop", "eos", "eos_token", "length", "max_tokens", "end_turn", "stop_sequence", "tool_calls",
+    "assistant", "tool", "message", "text", "ok", "success", "succeeded", "done", "complete",
+    "completed", "finished",
+})  # fmt: skip
+NUMBERS = {"index": 0, "status": 200, "status_code": 200}
 OUTER = ("choices", "message", "usage", "timings")  # fields whose fields tell of the reply, too
-TIMES = re.compile(
-    r"(^|_)(time|times|timestamp|date|at|ts|ms|sec|secs|seconds|latency|elapsed|duration|took|tokens)$"
-)
+DURATIONS = re.compile(r"(^|_)(times?|ms|secs?|seconds|latency|elapsed|duration|took)$")
+MOMENTS = re.compile(r"(^|_)(created|timestamp|date|time|at|ts)$")
+DAY = 26 * 3600  # seconds: a clock of any time zone
+ID = re.compile(r"([A-Za-z]{1,12}[-_:.])?(?P<drawn>[0-9A-Za-z_-]{8,})")
+WORDS = re.compile(r"(?<![0-9A-Za-z])[a-z]{3,}(?![0-9A-Za-z])")
 
 
 def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | None:
     """All of a reply but some fields, where it has more than its answer and how it was made.
 
     Examples:
-        >>> whole_reply({"id": "a7", "answer": "no", "model": "m-1"}, "no") is None
+        >>> whole_reply({"id": "req-90f1c4d27b", "answer": "no", "model": "m-1"}, "no") is None
         True
         >>> whole_reply({"answer": "no", "metadata": {"sources": ["note 7"]}}, "no")
         '{"answer": "no", "metadata": {"sources": ["note 7"]}}'
@@ -147,7 +159,7 @@ def _plain(value: object) -> object:
 
 
 def _without_bookkeeping(value: object, outer: bool = True) -> object:
-    """JSON without clocks and, where nothing but the reply is told of, other bookkeeping."""
+    """JSON without clocks and, where only the reply is told of, what is usual of any reply."""
     if isinstance(value, list):
         return [_without_bookkeeping(one, outer) for one in value]
     if not isinstance(value, dict):
@@ -157,15 +169,43 @@ def _without_bookkeeping(value: object, outer: bool = True) -> object:
 
 
 def _is_bookkeeping(name: str, value: object, outer: bool) -> bool:
-    timed, number = TIMES.search(name) is not None, isinstance(value, int | float)
-    if not (outer and name in BOOKKEEPING):
-        return timed and (number or (outer and _is_word(value)))
-    return number or _is_word(value)
+    number = isinstance(value, int | float)
+    if (DURATIONS.search(name) and number) or (MOMENTS.search(name) and _is_now(value)):
+        return True
+    if not outer:
+        return False
+    if name == "id":
+        return _is_drawn(value)
+    if name in MADE_BY:
+        return number or value is None or (isinstance(value, str) and " " not in value.strip())
+    plain = (
+        value in (None, [], {}) or value is True or value == {"index": 0, "status": 200}.get(name)
+    )
+    return name in STATES and (plain or (isinstance(value, str) and value.lower() in USUAL))
 
 
-def _is_word(value: object) -> bool:
-    """A text without blanks, or nothing."""
-    return value in (None, [], {}) or (isinstance(value, str) and " " not in value.strip())
+def _is_drawn(value: object) -> bool:
+    """An id that was made for this reply, and names no record in words."""
+    found = ID.fullmatch(value) if isinstance(value, str) else None
+    return value is None or (
+        found is not None
+        and sum(map(str.isdigit, found["drawn"])) > 1
+        and len(WORDS.findall(found["drawn"])) < 2
+    )
+
+
+def _is_now(value: object) -> bool:
+    """A clock that shows the present."""
+    now = datetime.now(UTC)
+    if isinstance(value, int | float):
+        present, units = int(now.timestamp()), (1, 10**3, 10**6, 10**9)
+        return any(-DAY < value / unit - present < DAY for unit in units if abs(value) < 1e20)
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        with suppress(ValueError, TypeError, IndexError, OverflowError):
+            shown = read(str(value))
+            shown = shown if shown.tzinfo else shown.replace(tzinfo=UTC)
+            return abs((shown - now).total_seconds()) < DAY
+    return value is None
 
 
 def _has_more(value: object, answer: str) -> bool:

@@ -266,7 +266,7 @@ def _single(index: int, pairs: Pairs) -> Pair:
 
 
 def _with_number(pair: Pair, index: int, time: int) -> Pair:
-    """The same contexts, asked also as users do, with a number that no cache has seen."""
+    """The same contexts in a drawn order, asked also as users do, with a number new to caches."""
     number = (pair.draw + time) % 9000 + 1000
     labels = sorted({row.label for row in pair.nonmember.context if row.label})
     few = 0 < len(labels) <= 10 and all(len(label) <= 30 for label in labels)
@@ -274,8 +274,10 @@ def _with_number(pair: Pair, index: int, time: int) -> Pair:
     text = join([pair.asked.query.text, f"\n(Request {number}. {ALSO}{named})"])
     said = replace(pair.asked.query, text=text)
     member, nonmember = (replace(job, query=said) for job in (pair.member, pair.nonmember))
-    asked = replace(pair.asked, query=said)
-    return replace(pair, index=index, member=member, nonmember=nonmember, asked=asked)
+    return replace(
+        pair, index=index, member=member, nonmember=nonmember,
+        asked=replace(pair.asked, query=said), out_first=bool(pair.draw >> time & 1),
+    )  # fmt: skip
 
 
 def _control(index: int, pairs: Pairs) -> Pair:
