@@ -55,6 +55,28 @@ def test_a_crash_shows_its_traceback_where_that_is_asked_for(tmp_path: Path) -> 
 
 
 @pytest.mark.process
+@pytest.mark.parametrize(
+    "does",
+    ["sys.stderr.close()", "sys.stdout.close()", "sys.stdout = open(os.devnull, 'w')",
+     "os.chdir(os.sep)"],
+)  # fmt: skip
+def test_what_a_file_does_to_the_process_hides_no_verdict(tmp_path: Path, does: str) -> None:
+    """It ended with 1, as a violation does, or with 70, or said nothing."""
+    (tmp_path / "app.py").write_text(
+        f"import os, sys\n{does}\ndef answer(context, query): return 'Hello.'\n"
+    )
+    rows = "\n".join(["text,label", *(f"a note of row {n},{'ab'[n % 2]}" for n in range(60))])
+    (tmp_path / "rows.csv").write_text(rows)
+    command = [sys.executable, "-m", "leakbound", "audit", "rows.csv", "app.py:answer"]
+    done = subprocess.run(
+        [*command, "--pairs", "10", "--out", "runs"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith("INCONCLUSIVE (unreadable_answers)")
+    assert (tmp_path / "runs").is_dir()
+
+
+@pytest.mark.process
 def test_sigterm_ends_an_audit_with_130(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(HANGS, encoding="utf-8")
     command = [sys.executable, "-m", "leakbound", "audit", "--system", "python:slow.py:answer"]

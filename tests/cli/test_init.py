@@ -70,6 +70,8 @@ def no_but(docs, q):
     return {"answer": "No.", "sources": [passages(q, docs)]}
 def beside(docs, q):
     return {"answer": "Please see the sources.", "sources": [passages(q, docs)], "model": "m-1"}
+def begins(context, query):
+    return f"No note on {query[-9:]!r} is kept here."
 def mute(context, query):
     return ""
 def broken(context, query):
@@ -96,6 +98,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("near", "answers a label whatever it is asked", "input_output"),
         ("refuse", "gives the same answer to two questions", "membership"),
         ("fixed", "answers in free text", "recall"),
+        ("begins", "answers in free text", "recall"),
         ("mute", "refuses, or does not answer", "membership"),
     ],
 )

@@ -158,13 +158,6 @@ def test_the_same_answer_is_never_written_as_the_same_bytes(tmp_path: Path) -> N
     assert len({nonce for nonce, _ in rows}) == len({answer for _, answer in rows}) == 2
 
 
-def test_a_cache_of_the_first_format_is_refused(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "c")) as db, db:
-        db.execute("CREATE TABLE answers (ask BLOB PRIMARY KEY, nonce BLOB, answer BLOB) STRICT")
-    with pytest.raises(StoreError, match="earlier version"):
-        Answers(tmp_path / "c")
-
-
 def test_without_the_extra_a_cache_gets_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,10 @@ class WitnessEvidence:
     def __init__(self, design: TrialDesign, tested: Guarantee, weight: float) -> None:
         aim = 1 - weight * (1 - design.confidence)
         planned = design.first_look or design.pairs  # a horizon is needed even for an early end
-        claim = _just_above(tested) if isinstance(tested, ApproxDP) else tested
+        claim = tested
+        if isinstance(tested, ApproxDP):  # the next larger one: its rejection is of a bound above
+            at = int(np.searchsorted(GRID, tested.value, side="right"))
+            claim = tested if at == GRID.size else replace(tested, value=float(GRID[at]))
         scan = tuple(one for one in SCAN if not isinstance(tested, ApproxDP) or one != tested.value)
         self.process = WitnessProcess(
             claim, aim, horizon=planned, delta=design.claim.delta, scan=scan
@@ -78,12 +81,6 @@ class WitnessEvidence:
     def _after_each(self, path: Floats) -> Floats:
         """(pairs,) values of a path over the replies seen by then; 0 before the first."""
         return np.concatenate([[0.0], path])[self._seen]
-
-
-def _just_above(claim: ApproxDP) -> ApproxDP:
-    """The next larger claim that a bound scans. If it is rejected, the bound exceeds the claim."""
-    at = int(np.searchsorted(GRID, claim.value, side="right"))
-    return claim if at == GRID.size else replace(claim, value=float(GRID[at]))
 
 
 @lru_cache(maxsize=4096)  # all channels of a system use the same grid of claims

@@ -48,7 +48,6 @@ TABLE = (
     "CREATE TABLE IF NOT EXISTS calls "
     "(request BLOB PRIMARY KEY, nonce BLOB NOT NULL, answer BLOB NOT NULL) STRICT"
 )
-OLD_TABLE = "SELECT 1 FROM sqlite_master WHERE name = 'answers'"  # of the first format
 NOTHING_KEPT = 1 << 62  # beyond every position in a file
 ONCE = 64  # requests sent to the model before their answers are stored: what a crash may repeat
 NONCE = 12  # bytes, as NIST SP 800-38D recommends for GCM; each request also has its own key
@@ -63,7 +62,7 @@ class Answers:
 
     Raises:
         UsageError: If the extra `cache` is not installed.
-        StoreError: If the file cannot be used, or an earlier version wrote it.
+        StoreError: If the file cannot be used.
     """
 
     def __init__(self, file: Path) -> None:
@@ -84,11 +83,6 @@ class Answers:
                 f"the cache {str(file)!r} cannot be used ({error}); choose another file."
             ) from None
         with self._database() as db:
-            if db.execute(OLD_TABLE).fetchone():
-                raise StoreError(
-                    f"the cache {str(file)!r} was written by an earlier version, whose encryption "
-                    "is no longer supported; choose another file, or delete it."
-                )
             db.execute(TABLE)
 
     @contextmanager

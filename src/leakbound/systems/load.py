@@ -12,6 +12,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -185,7 +186,8 @@ def _on_path(folder: Path, first: bool = False) -> None:
 
 def _import_of(dotted: str) -> ModuleType:
     try:
-        return importlib.import_module(dotted)
+        with _own_process():
+            return importlib.import_module(dotted)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{dotted}.".startswith(f"{error.name}."):
             raise UsageError(
@@ -205,10 +207,28 @@ def _alone(file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up there
     try:
-        spec.loader.exec_module(module)
+        with _own_process():
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # a script that exits would end the audit
         raise _cannot(str(file), error) from None
     return module
+
+
+@contextmanager
+def _own_process() -> Iterator[None]:
+    """Put back what an import changes of the process: its folder, its output and error streams."""
+    folder, streams = Path.cwd(), {"stdout": sys.stdout, "stderr": sys.stderr}
+    spares = {name: os.dup(number) for number, name in enumerate(streams, 1)}
+    try:
+        yield
+    finally:
+        os.chdir(folder)
+        for name, stream in streams.items():
+            if stream is not None and stream.closed:  # and what it wrote to is
+                os.dup2(spares[name], 1 if name == "stdout" else 2)
+                streams[name] = open(1 if name == "stdout" else 2, "w", encoding="utf-8")  # noqa: SIM115
+            setattr(sys, name, streams[name])
+            os.close(spares[name])
 
 
 def _cannot(what: str, error: BaseException) -> TargetError:

@@ -169,7 +169,6 @@ def limits_of(results: Sequence[AuditResult]) -> tuple[str, ...]:
 
 
 def _one_run(result: AuditResult) -> bool:
-    """Results of earlier versions name no layout."""
     return "builds" in result.counts
 
 

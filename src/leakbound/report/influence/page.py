@@ -165,7 +165,6 @@ def _mean(record: InfluenceRecord, named: bool) -> str:
 
 
 def _ablations(record: InfluenceRecord) -> int:
-    """Contexts without some of their parts; readings of one response share them."""
     grids = [grid for one in record.attributions for grid in one.readings[0].grids]
     return sum(grid.sets or len(grid.spans) for grid in grids)
 

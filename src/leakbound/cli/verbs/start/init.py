@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -30,10 +31,11 @@ from leakbound.cli.verbs.audit.plan import described
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Endpoint
 from leakbound.models.address import BUNDLED
+from leakbound.report.words import number_of
 from leakbound.systems import SystemMechanism
 from leakbound.systems.channels import ALL, SECONDS
 from leakbound.systems.http.config import describe_rows
-from leakbound.tasks import ANSWER, Context, Job, Query, Votes, reply_of
+from leakbound.tasks import ANSWER, Job, Query, Votes, reply_of
 from leakbound.witness import ReplyFacts
 
 KINDS = {
@@ -64,6 +66,7 @@ ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
     "labels": ({"query": "input_output", "canary": "mislabeled"},),
 }
 ATTACKS["same"] = ATTACKS["text"]  # an application that knows nothing of both questions
+FIRST = re.compile(r"\W*\w+\s*[^\w\s]")  # a word and a mark: "No, ...", and no "No receipt of it."
 QUOTED = 4  # words in a row that an answer has from a row
 TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value from which it shows
 
@@ -224,8 +227,8 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
     if first is None or kind == "same":
         return Tried(prepared, kind, "", False)
     none = (
-        f"Tried: of {len(ATTACKS[kind])} kinds of questions, none shows a canary that stands once. "
-        "That is good, or they do not reach it (docs/retrieval-attacks.md)"
+        f"Tried: {number_of(len(ATTACKS[kind]), 'kind')} of questions, and no reply shows a canary "
+        "that stands once. That is good, or they do not reach it (docs/retrieval-attacks.md)"
     )
     return Tried(first, kind, none, False)
 
@@ -268,17 +271,15 @@ def _kind_of_answers(prepared: Prepared) -> tuple[str, list[str]]:
     replies = [reply_of(one) for one in found]
     said = [one.text.strip() for one in replies if isinstance(one, ReplyFacts)]
     asked = f"{pair.member.query.text} {ordinary.query.text}"
-    if (rest and rest in " ".join(said[-1].split())) or _quotes(said, pair.member.context, asked):
+    # some words in a row that a row has, and no question
+    rows = {run for row in pair.member.context for run in _runs(str(row.input))} - _runs(asked)
+    quoted = any(_runs(one) & rows for one in said)
+    if quoted or (rest and rest in " ".join(said[-1].split())):
         return "text", channels
-    if isinstance(first, Votes) and any(first.counts[:-1]):
+    alone = all(len(one.split()) <= 4 or FIRST.match(one) for one in said[:1])
+    if isinstance(first, Votes) and any(first.counts[:-1]) and alone:
         return "words", channels
     return _kind_of_texts(said, prepared.task.labels), channels
-
-
-def _quotes(said: Sequence[str], context: Context, asked: str) -> bool:
-    """Whether an answer has some words in a row that a row has, and no question."""
-    rows = {run for row in context for run in _runs(str(row.input))} - _runs(asked)
-    return any(_runs(one) & rows for one in said)
 
 
 def _runs(text: str) -> set[tuple[str, ...]]:
