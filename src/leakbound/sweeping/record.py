@@ -81,9 +81,8 @@ class SweepPoint(Frozen):
         model_calls: Calls behind them.
         evidence: Points with the same name share these calls.
         utility: None if it was not measured.
-        model: Name of the model; that of the system where it asks a model of its own; None in
-            records of earlier versions.
-        claim_source: Whether somebody stated the claim; unknown in records of earlier versions.
+        model: Name of the model; that of the system where it asks a model of its own.
+        claim_source: Whether somebody stated the claim.
     """
 
     changes: Changes

@@ -217,17 +217,17 @@ def _alone(file: Path) -> ModuleType:
 @contextmanager
 def _own_process() -> Iterator[None]:
     """Put back what an import changes of the process: its folder, its output and error streams."""
-    folder, streams = Path.cwd(), {"stdout": sys.stdout, "stderr": sys.stderr}
-    spares = {name: os.dup(number) for number, name in enumerate(streams, 1)}
+    folder, streams = Path.cwd(), (("stdout", 1, sys.stdout), ("stderr", 2, sys.stderr))
+    spares = {name: os.dup(number) for name, number, _ in streams}
     try:
         yield
     finally:
         os.chdir(folder)
-        for name, stream in streams.items():
+        for name, number, stream in streams:
             if stream is not None and stream.closed:  # and what it wrote to is
-                os.dup2(spares[name], 1 if name == "stdout" else 2)
-                streams[name] = open(1 if name == "stdout" else 2, "w", encoding="utf-8")  # noqa: SIM115
-            setattr(sys, name, streams[name])
+                os.dup2(spares[name], number)
+                stream = os.fdopen(number, "w", encoding="utf-8")
+            setattr(sys, name, stream)
             os.close(spares[name])
 
 

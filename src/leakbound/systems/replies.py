@@ -187,11 +187,9 @@ def _is_bookkeeping(name: str, value: object, outer: bool) -> bool:
 def _is_drawn(value: object) -> bool:
     """An id that was made for this reply, and names no record in words."""
     found = ID.fullmatch(value) if isinstance(value, str) else None
-    return value is None or (
-        found is not None
-        and sum(map(str.isdigit, found["drawn"])) > 1
-        and len(WORDS.findall(found["drawn"])) < 2
-    )
+    if found is None:
+        return value is None
+    return sum(map(str.isdigit, found["drawn"])) > 1 and len(WORDS.findall(found["drawn"])) < 2
 
 
 def _is_now(value: object) -> bool:

@@ -418,14 +418,6 @@ def runner_of(prepared: Prepared, calls: CallOptions | None) -> BatchRunner:
     return run_serial
 
 
-def pace(prepared: Prepared, calls: CallOptions | None) -> Prepared:
-    """An audit whose system is called in a given way wherever it is asked."""
-    runner = runner_of(prepared, calls)
-    if not isinstance(runner, SystemRunner):
-        return prepared
-    return replace(prepared, mechanism=runner.mechanism)
-
-
 class SystemRunner:
     """Asks the batches of a system; several at once where one has fewer calls than allowed."""
 

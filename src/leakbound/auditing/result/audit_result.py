@@ -118,8 +118,7 @@ class AuditResult(Frozen):
         use: What several attacks would have seen of a single canary, where the audit's own shows
             nothing; None where it was not asked.
         claim: What the operator states, for all outputs that a trial sees.
-        claim_source: Whether somebody stated the claim, or it is the default of an audit; unknown
-            in results of earlier versions.
+        claim_source: Whether somebody stated the claim, or it is the default of an audit.
         guarantee: What the mechanism is proven to satisfy.
         attack: Names of mechanism, canary, query and score; access and insertion.
         counts: pairs, tested_pairs, model_calls, answers, unparsable_answers, simulated_outputs,
@@ -145,8 +144,7 @@ class AuditResult(Frozen):
         warnings: What a reader should know before believing the verdict.
         handed: Which parts the caller handed over as objects.
         spec: Every parameter by its flat key.
-        references: What standards and guidelines ask, and what this audit says to each; empty in
-            results of earlier versions.
+        references: What standards and guidelines ask, and what this audit says to each.
         provenance: Versions and fingerprints; evidence: the head of the chain of hashes of the
             stored trials.
     """
@@ -293,8 +291,7 @@ class AuditResult(Frozen):
 
     @property
     def reading(self) -> BoundReading:
-        """What decided, with its guesses: the reading of `bound`. Results of earlier versions know
-        that of the score alone."""
+        """What decided, with its guesses: the reading of `bound`."""
         return self.bound.reading or score_reading(self.estimates)
 
     @property

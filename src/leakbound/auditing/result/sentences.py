@@ -276,11 +276,6 @@ def verdict_words(result: AuditRecord) -> str:
     return result.verdict.replace("_", " ").upper() + reason
 
 
-def verdict_sentence(result: AuditRecord) -> str:
-    """The verdict and why, in one line."""
-    return f"{verdict_words(result)}: {result.sentences[0]}"
-
-
 def attacker_sentence(result: AuditRecord) -> str:
     """How well the attacker did, by the reading of the bound."""
     read = result.reading

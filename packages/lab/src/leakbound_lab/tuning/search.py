@@ -19,7 +19,7 @@ from leakbound.api.audits import require_relation
 from leakbound.api.decisions import keys_and_objects
 from leakbound.api.kinds import require_path
 from leakbound.api.parameters import AuditParameters, Rows, UserSystem
-from leakbound.auditing.collect.collect import pace
+from leakbound.auditing.collect.collect import SystemRunner, runner_of
 from leakbound.auditing.one_run import prepare_one_run
 from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.prepare.prepare import prepare
@@ -113,7 +113,9 @@ def open_pilot(
     wanted = with_wording(spec.attack.query, start).to_config()
     asked = make_spec({**asked.flat(), "rows": spec.design.rows, "query": wanted})
     prepared = prepare(asked, handed=given, opener=partial(open_models, endpoint=endpoint))
-    prepared = pace(prepared, calls)
+    runner = runner_of(prepared, calls)  # the system is called so wherever it is asked
+    if isinstance(runner, SystemRunner):
+        prepared = replace(prepared, mechanism=runner.mechanism)
     kept = {key: value for key, value in asked.flat().items() if key not in IRRELEVANT}
     identity = {
         "spec": kept,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 from math import ceil, floor
 from pathlib import Path
@@ -21,7 +22,6 @@ from leakbound.auditing.store.commitments import commit as commit_to
 from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.spec import spec_from, spec_options
-from leakbound.cli.screen.guessing_lines import power_lines
 from leakbound.cli.screen.help_pages import FOLDER, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
@@ -262,3 +262,11 @@ def _chance(power: Power) -> str:
         edge(100 * end) / 100 for edge, end in zip((floor, ceil), power.interval, strict=True)
     )
     return f"{power.chance:.2f} ({low:.2f} to {high:.2f} by {power.audits} simulated audits)"
+
+
+def power_lines(powers: Sequence[tuple[float, Power]], method: str) -> Iterator[str]:
+    """How probably attacks of known accuracies reject random guessing."""
+    if powers:
+        yield f"Power of {method} with so many trials, two-sided, against an attack that is right"
+    for accuracy, one in powers:
+        yield f"  {accuracy:.0%} of the time: {cut(one.safe)} at least ({one.kind})"

@@ -12,10 +12,10 @@ import click
 
 from leakbound.auditing.receipts import trial_scores
 from leakbound.cli.screen.finished_runs import runs_at
-from leakbound.cli.screen.guessing_lines import power_lines
 from leakbound.cli.screen.help_pages import PATH, WHOLE_NUMBER, cli_command, option
 from leakbound.cli.screen.output import emit
 from leakbound.cli.screen.terminal import say
+from leakbound.cli.verbs.audit.plan import power_lines
 from leakbound.errors import UsageError
 from leakbound.estimators import Claim, threshold_rule
 from leakbound.estimators.random_guessing import (
