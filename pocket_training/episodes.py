@@ -14,7 +14,7 @@ import words as w
 from topics import LOOKS, Topics
 
 from leakbound.attacks import templates
-from leakbound.mechanisms.parts.wording import JUDGE
+from leakbound.mechanisms.baselines import JUDGE
 from leakbound.tasks.example import Example
 from leakbound.tasks.synthetic import HELP_DESK, NAMES, TOPICS, message
 from leakbound.tasks.task import Query, Task

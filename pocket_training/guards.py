@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leakbound.mechanisms.parts.wording import L1, L2
+from leakbound.mechanisms.baselines import L1, L2
 
 Rng = np.random.Generator
 REFUSAL = "None"

@@ -13,7 +13,7 @@ from episodes import lead, sentence
 from evaluate import SHOTS, ask, contexts, line
 
 from leakbound.attacks import IfThenExplicit, Membership, templates
-from leakbound.mechanisms.parts.wording import JUDGE, L1, L2
+from leakbound.mechanisms.baselines import JUDGE, L1, L2
 from leakbound.models import Model
 from leakbound.tasks import Example, Query, Task, parse_answer
 from leakbound.tasks.rows.datasets import infer_task, load_rows

@@ -19,7 +19,7 @@ from tokenizers import (
 )
 
 from leakbound.attacks import templates
-from leakbound.mechanisms.parts.wording import L1, L2
+from leakbound.mechanisms.baselines import L1, L2
 from leakbound.tasks.synthetic_images import NAMES
 
 SPECIALS = ["<pad>", "<bos>", "<eos>", "<image>"]
