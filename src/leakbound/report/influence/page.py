@@ -166,7 +166,7 @@ def _mean(record: InfluenceRecord, named: bool) -> str:
 
 def _ablations(record: InfluenceRecord) -> int:
     grids = [grid for one in record.attributions for grid in one.readings[0].grids]
-    return sum(grid.sets or len(grid.spans) for grid in grids)
+    return sum(grid.sets or len(grid.spans) for grid in grids)  # readings share ablations
 
 
 def whole_table(readings: Sequence[NamedReading]) -> Values:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leakbound.auditing import AuditResult
+from leakbound.auditing.result.sentences import verdict_words
 from leakbound.privacy import Guarantee
 from leakbound.stats import CategoricalLaw, EProcess, GaussianLaw, exact_privacy_loss
 from leakbound.stats.arrays import Floats
@@ -21,6 +23,12 @@ class AuditorFinding:
     rejected: bool
     pairs: int
     evidence: str
+
+    @classmethod
+    def of(cls, result: AuditResult, pairs: int) -> AuditorFinding:
+        """Of a whole audit, with the pairs that it needed."""
+        said = f"{verdict_words(result)}: {result.sentences[0]}"
+        return cls(result.verdict == "violation", pairs, said)
 
 
 @dataclass(frozen=True, slots=True)

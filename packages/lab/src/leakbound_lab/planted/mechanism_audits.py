@@ -8,7 +8,6 @@ from functools import partial
 from typing import Literal
 
 from leakbound.api import audit, plan
-from leakbound.auditing.result.sentences import verdict_words
 from leakbound.errors import UsageError
 from leakbound.mechanisms import ReportNoisyMax
 from leakbound.models import Counted, Scripted
@@ -93,8 +92,7 @@ def _audit(
         )  # fmt: skip
     found = result.e_values
     at = found.rejected_at if found is not None else None
-    why = f"{verdict_words(result)}: {result.sentences[0]}"
-    return AuditorFinding(result.verdict == "violation", at or pairs, why)
+    return AuditorFinding.of(result, at or pairs)
 
 
 MECHANISMS: tuple[tuple[str, str, Callable[[bool, Rng], AuditorFinding], int], ...] = (

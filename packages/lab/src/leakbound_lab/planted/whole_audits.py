@@ -13,7 +13,6 @@ from typing import Literal
 from leakbound.api import audit
 from leakbound.api.parameters import CanaryName, QueryName
 from leakbound.auditing import AuditResult
-from leakbound.auditing.result.sentences import verdict_words
 from leakbound.privacy import Gaussian
 from leakbound.tasks import Context, Example
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
@@ -210,15 +209,10 @@ def planted(which: PlantedSystem, broken: bool, rng: Rng) -> AuditorFinding:
     return AuditorFinding(right if broken else accused, PAIRS, said)
 
 
-def _auditor_finding(result: AuditResult, pairs: int) -> AuditorFinding:
-    said = f"{verdict_words(result)}: {result.sentences[0]}"
-    return AuditorFinding(result.verdict == "violation", pairs, said)
-
-
 def claim_not_tested(broken: bool, rng: Rng) -> AuditorFinding:
     """A system of true epsilon 5 declares a weaker guarantee than it claims."""
     result = _audit(response(5.0 if broken else TRUE, rng), rng, None, WEAK if broken else None)
-    return _auditor_finding(result, PAIRS)
+    return AuditorFinding.of(result, PAIRS)
 
 
 def free_text(broken: bool, rng: Rng) -> AuditorFinding:
@@ -232,7 +226,7 @@ def free_text(broken: bool, rng: Rng) -> AuditorFinding:
             stop_when_rejected=True, state_check=0.0, seed=seed, simulations=0, batch_pairs=20,
             out=out,
         )  # fmt: skip
-    return _auditor_finding(result, result.counts["pairs"])
+    return AuditorFinding.of(result, result.counts["pairs"])
 
 
 def _audit(
