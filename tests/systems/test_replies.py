@@ -375,6 +375,7 @@ def test_how_a_reply_was_made_is_not_read() -> None:
         "id": "chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT", "answer": "no", "took_ms": 1.5,
         "created": time.time(), "created_at": datetime.now().isoformat(), "model": "m-1",
         "choices": [{"index": 0, "finish_reason": "stop"}], "usage": {}, "status": "ok",
+        "status_code": 200,
     }  # fmt: skip
     assert whole_reply(made, "no") is None
     assert whole_reply(made | {"id": str(uuid.uuid4())}, "no") is None

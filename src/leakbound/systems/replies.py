@@ -178,10 +178,8 @@ def _is_bookkeeping(name: str, value: object, outer: bool) -> bool:
         return _is_drawn(value)
     if name in MADE_BY:
         return number or value is None or (isinstance(value, str) and " " not in value.strip())
-    plain = (
-        value in (None, [], {}) or value is True or value == {"index": 0, "status": 200}.get(name)
-    )
-    return name in STATES and (plain or (isinstance(value, str) and value.lower() in USUAL))
+    usual = value.lower() in USUAL if isinstance(value, str) else value in (None, [], {})
+    return name in STATES and (usual or value is True or value == NUMBERS.get(name))
 
 
 def _is_drawn(value: object) -> bool:
