@@ -16,6 +16,8 @@ from loopback.running import nobody, running
 
 from leakbound.cli.verbs.start.init import TRIED
 from leakbound.errors import TargetError, UsageError
+from leakbound.models.http.transport import HttpReply
+from leakbound.systems.http.system import other_than_json
 
 Json = Any
 Answer = tuple[int, Json]  # status, and what is sent as JSON; bytes are sent as a web page
@@ -573,6 +575,18 @@ def test_a_service_that_does_not_answer_gets_one_sentence(answer: Answer, senten
         assert sentence in str(done.exception)
         assert CANARY not in str(service.bodies)  # no private row was sent
     assert not list(Path().glob("audit*.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("text/event-stream", "a stream (text/event-stream)"),
+        ("text/plain", "For plain text, give a"),
+    ],
+)
+def test_a_reply_by_another_type_says_what_to_do(kind: str, sentence: str) -> None:
+    reply = HttpReply(200, {"Content-Type": f"{kind}; charset=utf-8"}, b"data: yes")
+    assert sentence in other_than_json(reply)
 
 
 def test_a_service_that_fails_later_leaves_the_files_as_they_were() -> None:

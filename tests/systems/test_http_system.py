@@ -226,7 +226,8 @@ def test_a_service_that_keeps_every_upload_is_never_called_clean(
 
 TROUBLE = [
     ("/status/503", "answered with status 503"), ("/status/307", "answered with status 307"),
-    ("/page", "did not answer with JSON"), ("/docs", "has nothing at 'choices.0.message.content'"),
+    ("/page", "answers with a web page; a service must answer with JSON"),
+    ("/docs", "has nothing at 'choices.0.message.content'"),
 ]  # fmt: skip
 
 

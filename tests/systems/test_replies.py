@@ -398,6 +398,19 @@ def test_names_of_how_a_reply_was_made_hide_nothing(beside: dict[str, Any]) -> N
     assert json.loads(told) == {"answer": "Thank you.", **beside}
 
 
+def test_a_text_of_json_is_read_as_its_object() -> None:
+    """A drawn id made each text another one, and hid the number of tokens beside it."""
+    body = {"id": str(uuid.uuid4()), "answer": "Noted.", "usage": {"prompt_tokens": 212}}
+    text = json.dumps(body)
+    for answer in (text, {"answer": text}):
+        found = as_reply(answer, "desk")
+        assert found.text == text
+        assert "212" in (found.channels or {})["reply"]
+        assert body["id"] not in (found.channels or {})["reply"]
+    assert as_reply('{"label": "yes"}', "desk").channels is None
+    assert as_reply("{yes} and {no}", "desk").channels is None
+
+
 @pytest.mark.parametrize("keep", ["canary_only", "all"])
 @pytest.mark.parametrize(
     ("holds", "not_"),

@@ -105,22 +105,38 @@ WORDS = re.compile(r"(?<![0-9A-Za-z])[a-z]{3,}(?![0-9A-Za-z])")
 def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | None:
     """All of a reply but some fields, where it has more than its answer and how it was made.
 
+    An answer that is the text of a JSON object is read as that object.
+
     Examples:
         >>> whole_reply({"id": "req-90f1c4d27b", "answer": "no", "model": "m-1"}, "no") is None
         True
         >>> whole_reply({"answer": "no", "metadata": {"sources": ["note 7"]}}, "no")
         '{"answer": "no", "metadata": {"sources": ["note 7"]}}'
     """
-    told = _fields(reply)
+    inner = _object_in(answer)
+    told = _fields(reply) or inner
     if told is None:
         return None
     told = {name: one for name, one in told.items() if name not in but}
     try:
-        plain = json.loads(json.dumps(told, default=_plain))
+        text = json.dumps(told, default=_plain)
+        if inner is not None:
+            text = text.replace(json.dumps(answer), json.dumps(_without_bookkeeping(inner)))
+            answer = found if isinstance(found := text_in(inner), str) else ""
+        plain = json.loads(text)
     except (TypeError, ValueError, RecursionError):  # such as objects that hold each other
         return " ".join(map(str, told.values()))
     left = _without_bookkeeping(plain)
     return json.dumps(left, ensure_ascii=False) if _has_more(left, answer) else None
+
+
+def _object_in(text: str) -> dict[str, JsonValue] | None:
+    if not text.lstrip().startswith("{"):
+        return None
+    with suppress(ValueError, RecursionError):  # such as a number of 5,000 digits
+        found = json.loads(text)
+        return found if isinstance(found, dict) else None
+    return None
 
 
 def _fields(reply: object) -> Mapping[object, object] | None:

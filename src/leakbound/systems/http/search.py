@@ -15,7 +15,7 @@ from leakbound.models.http.hosts import is_exposed
 from leakbound.models.http.transport import AiohttpTransport, HttpReply, Transport, TransportError
 from leakbound.systems.callable import CONTEXTS, PAST, QUERIES
 from leakbound.systems.http.config import ROWS, is_plain, slots_of
-from leakbound.systems.http.system import JSON_TYPE, fill_slots, row_values
+from leakbound.systems.http.system import JSON_TYPE, fill_slots, other_than_json, row_values
 from leakbound.systems.replies import ANSWERS, whole_reply
 from leakbound.tasks import Context, Example
 from leakbound.tasks.rows.fields import INPUT_FIELDS, LABEL_FIELDS, first_usual
@@ -416,11 +416,7 @@ class _Search:
             return None
         found = _json(reply)
         if found is None:
-            kind = (reply.header("content-type") or "").partition(";")[0].strip().lower()
-            page = kind == "text/html" or reply.body.lstrip()[:1] == b"<"
-            what = "a web page" if page else "something that is not JSON"
-            must = "a service must answer with JSON. Check the path."
-            raise TargetError(f"{self.url} answers with {what}; {must} {HINT}")
+            raise TargetError(f"{self.url} answers with {other_than_json(reply)} {HINT}")
         if is_error(found):
             return None
         self.paths = list(text_paths(found))

@@ -122,9 +122,28 @@ def decode_json(reply: HttpReply, call: HttpCall) -> JsonValue:
     try:
         found: JsonValue = json.loads(reply.body)
     except (ValueError, RecursionError):
-        sentence = f"the system at {call.shown} did not answer with JSON."
+        sentence = f"the system at {call.shown} answers with {other_than_json(reply)}"
         raise NoAnswer(sentence, "a reply that is not JSON") from None
     return found
+
+
+STREAMS = ("text/event-stream", "application/x-ndjson", "application/jsonl")
+
+
+def other_than_json(reply: HttpReply) -> str:
+    """What a reply is by its type, and what to do about it."""
+    kind = (reply.header("content-type") or "").partition(";")[0].strip().lower()
+    if kind == "text/html" or reply.body.lstrip()[:1] == b"<":
+        return "a web page; a service must answer with JSON. Check the path."
+    if kind in STREAMS:
+        return (
+            f"a stream ({kind}); a service must answer with one JSON value. Ask it for that (often "
+            "`stream: false` in the body), or give a Python function that joins its pieces."
+        )
+    return (
+        "something that is not JSON; a service must answer with JSON. For plain text, give a "
+        "Python function that asks it."
+    )
 
 
 def at(reply: JsonValue, path: str, call: HttpCall) -> JsonValue:
