@@ -76,16 +76,14 @@ class WitnessEvidence:
         delta = self.process.delta
         if delta == 0:
             return np.zeros((len(mus), len(self._seen)))
-        return self.epsilon_paths(np.array([_imply(float(mu), delta) for mu in mus]), delta)
+        return self.epsilon_paths(np.array([_implied(float(mu), delta) for mu in mus]), delta)
 
     def _after_each(self, path: Floats) -> Floats:
         """(pairs,) values of a path over the replies seen by then; 0 before the first."""
         return np.concatenate([[0.0], path])[self._seen]
 
 
-@lru_cache(maxsize=4096)  # all channels of a system use the same grid of claims
-def _imply(mu: float, delta: float) -> float:
-    return gdp_epsilon(mu, delta)
+_implied = lru_cache(maxsize=4096)(gdp_epsilon)  # all channels of a system use one grid of claims
 
 
 def reach_of_replies(
