@@ -55,19 +55,15 @@ class Catalogue(Mapping[str, type[T]], Generic[T]):
 
     def __getitem__(self, name: str) -> type[T]:
         if name in self._own:
-            self._warn(name)
+            if name in self._entries and name not in self._warned:
+                self._warned.add(name)
+                warnings.warn(self._ignored(name), IgnoredEntryPoint, stacklevel=2)
             return self._own[name]
         if name not in self._entries:
             raise unknown_name(self.what, name, self)
         if name not in self._loaded:
             self._loaded[name] = self._load(self._entries[name])
         return self._loaded[name]
-
-    def _warn(self, name: str) -> None:
-        """Say once that another package registers a name of this one."""
-        if name in self._entries and name not in self._warned:
-            self._warned.add(name)
-            warnings.warn(self._ignored(name), IgnoredEntryPoint, stacklevel=3)
 
     def _ignored(self, name: str) -> str:
         return (

@@ -62,6 +62,7 @@ def test_overlapping_windows_show_the_strongest(pocket: Model) -> None:
     assert shown == case.context
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_in_a_browser(browser: Any, record: InfluenceRecord, tmp_path: Path, scheme: str) -> None:
     from selenium.webdriver import ActionChains, Keys

@@ -59,6 +59,7 @@ def views(page: str) -> list[str]:
     return re.findall(r'<div class="map".*?<h4>(.*?)</h4>', page, flags=re.S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [True, False])
 def test_one_page_and_a_folder_for_each_model(bytewise: Path, together: bool, tmp_path: Path,
                                               monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip

@@ -75,6 +75,7 @@ def test_what_a_study_changes() -> None:
         assert all(run.settings.seed == SHORT.seed for run in runs_of(name, ["pocket"], SHORT))
 
 
+@pytest.mark.slow
 def test_means_and_intervals_by_hand(pocket: Model) -> None:
     study, records = made("lambda", pocket, (0.0, 1.0))
     assert (study.rows[0].influence.mean, study.rows[0].influence.high) == (0, 0)

@@ -91,6 +91,7 @@ def test_each_channel_has_a_verdict_and_a_bound(everywhere: leakbound.AuditResul
     assert everywhere.decided_by[0] == "by_channel"
 
 
+@pytest.mark.slow
 def test_errors_are_split_over_channels_and_the_mean_rejects_first(
     everywhere: leakbound.AuditResult,
 ) -> None:
@@ -103,6 +104,7 @@ def test_errors_are_split_over_channels_and_the_mean_rejects_first(
     assert together <= alone <= 2  # a code quoted once decides
 
 
+@pytest.mark.slow
 def test_the_mean_rejects_first_where_what_is_quoted_may_be_guessed(
     rows: Context, tmp_path: Path
 ) -> None:

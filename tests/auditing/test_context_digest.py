@@ -147,6 +147,7 @@ def on_category(context: Any, query: str) -> str:
     return f"{'; '.join(named) or 'Nothing'}: {len(query.split())} words."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", [on_request, on_category])
 def test_what_answers_to_usual_requests_alone_never_passes(system: Any) -> None:
     """No attack asks for a summary, or names a label; it was `context_unused`."""
@@ -155,6 +156,7 @@ def test_what_answers_to_usual_requests_alone_never_passes(system: Any) -> None:
     assert (result.verdict, result.reason) == ("inconclusive", "context_digest")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", [parity, phrased], ids=["parity", "templates"])
 def test_what_differs_between_some_neighbours_never_passes(system: Any) -> None:
     result = audit(system=system, epsilon=1.0, seed=3, **FREE)

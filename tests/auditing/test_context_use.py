@@ -95,6 +95,7 @@ def test_randomised_response_passes_at_and_below_the_claim() -> None:
     assert found.count("no_violation") >= 5
 
 
+@pytest.mark.slow
 def test_what_another_attack_sees_is_named_and_audited_there() -> None:
     blind = audit(system=quoting, epsilon=1.0, seed=3)
     assert (blind.verdict, blind.reason) == ("inconclusive", "attack_blind")
@@ -156,6 +157,7 @@ def test_an_audit_that_stops_among_them_goes_on_to_the_same_result(tmp_path: Pat
     assert recompute(folder) == Recomputed()
 
 
+@pytest.mark.slow
 def test_a_gate_below_the_claim_does_not_pass_what_the_attack_hardly_sees() -> None:
     """It passed there and not at the claim: two of 20 documents are quoted word for word,
     and few pairs were not what was missing."""

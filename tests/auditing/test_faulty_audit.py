@@ -62,6 +62,7 @@ def answering(model: Scripted) -> Starlette:
     return Starlette(routes=[Route("/v1/completions", completions, methods=["POST"])])
 
 
+@pytest.mark.slow
 def test_hundreds_of_trials(
     rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

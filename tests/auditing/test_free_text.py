@@ -19,6 +19,7 @@ GIVEN: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store_text", [pytest.param("all", marks=pytest.mark.slow), "canary_only"])
 def test_refusals_give_a_canary_away(rows: Context, tmp_path: Path, store_text: Any) -> None:
     """On the old code: a bound of 0 in every run, whatever the seed."""
@@ -31,6 +32,7 @@ def test_refusals_give_a_canary_away(rows: Context, tmp_path: Path, store_text: 
     assert (result.estimate("clopper_pearson").epsilon or 0.0) == 0.0  # the score sees nothing
 
 
+@pytest.mark.slow
 def test_a_silent_system_is_not_accused(rows: Context, tmp_path: Path) -> None:
     system = ChannelSystem("refusal", seed=SEED, rates=(0.2, 0.2))
     result = leakbound.audit(rows, system=system, seed=SEED, out=tmp_path, **GIVEN)
@@ -48,6 +50,7 @@ class Longer:
         return "It is noted. We will see. Best wishes." if three else "Best wishes."
 
 
+@pytest.mark.slow
 def test_a_control_may_be_seen_by_more_than_the_score(rows: Context, tmp_path: Path) -> None:
     given = {**GIVEN, "epsilon": 1.0, "controls": 40}
     few = leakbound.audit(rows, system=Longer(), out=tmp_path / "few", **{**given, "pairs": 24})

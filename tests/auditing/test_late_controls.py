@@ -394,6 +394,7 @@ def sharded(folder: Path, rows: Context) -> Any:
     return prepare(make_spec({**given, "pairs": 12, "shots": 4, "batch_pairs": 2}))
 
 
+@pytest.mark.slow
 def test_every_shard_asks_them_after_its_last_pair(rows: Context, tmp_path: Path) -> None:
     made = sharded(tmp_path, rows)
     whole, _ = run_audit(made, tmp_path / "whole")

@@ -210,6 +210,7 @@ class NearChance:
         return "yes" if (self._rng.random() < 0.65) == there else "no"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["e_process", "clopper_pearson"])
 def test_no_result_is_blind_beside_a_bound_of_any_method(tmp_path: Path, estimator: str) -> None:
     """ "Nothing shows that the canary is seen" stood above bounds of methods that do not decide."""

@@ -75,6 +75,7 @@ def audited(out: Path, rows: Context, transport: Held, connections: int, **optio
     return lambda **more: run_audit(prepared, out, **more)[0].results()
 
 
+@pytest.mark.slow
 def test_64_connections_are_64_and_the_record_is_the_same(
     rows: Context, leaky: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ class BuiltOnce:
         return "Source: " + nearest(self.index, query)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", [Upserts, BuiltOnce])
 def test_an_index_that_outlives_its_context_does_not_pass(
     system: type[Any], tmp_path: Path
@@ -90,6 +91,7 @@ def its_own(context: list[str], query: str) -> str:
     return " / ".join(context[:3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", [echo, its_own])
 def test_a_system_that_quotes_its_question_or_its_own_context_remembers_nothing(
     system: Any, tmp_path: Path

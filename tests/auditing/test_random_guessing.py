@@ -157,6 +157,7 @@ def test_a_file_and_its_exported_configuration_make_the_same_run(tmp_path: Path)
     assert recompute(folder) == Recomputed()
 
 
+@pytest.mark.slow
 def test_flags_state_the_claim(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("def answer(context, query):\n    return 'no'\n")
     asked = ["plan", "--system", "python:app.py:answer", "--claim", "random-guessing"]

@@ -40,6 +40,7 @@ def whole(rows: Context, model: Any, out: Path, **values: Any) -> leakbound.Audi
     return run_audit(prepare(make_spec(values), model, rows=rows), out)[0]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )

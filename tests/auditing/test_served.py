@@ -35,6 +35,7 @@ def audited(
     return run_audit(ready, out)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SERVED_DEFECTS, ids=lambda kind: kind.name)
 def test_broken_noise_is_a_violation_within_60_pairs(
     rows: Context, leaky: Scripted, tmp_path: Path, kind: type[FreshNoise]

@@ -44,6 +44,7 @@ def test_a_private_store_shows_nothing(tmp_path: Path) -> None:
     assert result.bound.epsilon == 0  # nobody reads the time of an answer
 
 
+@pytest.mark.slow
 def test_an_answer_comes_after_a_pause_with_and_without_a_canary(tmp_path: Path) -> None:
     """Pauses after a canary alone made the next answer slower, and the witness found it: 10 of 14
     audits of a store that tells nothing had a bound above 0. Of 8, more than 5 have one with
@@ -110,6 +111,7 @@ class Lazy(PrivateStore):
         return super().said(rows, query)
 
 
+@pytest.mark.slow
 def test_the_time_to_take_in_a_record_is_no_leak(tmp_path: Path) -> None:
     """The question after an addition is slower in each canary-in context, in no other."""
     assert run(Lazy(), tmp_path / "whole").bound.epsilon == 0
@@ -175,6 +177,7 @@ class Silent(PrivateStore):
         return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Apologetic, Silent])
 @pytest.mark.parametrize("pairs", [24, 58])
 def test_what_shows_the_control_speaks_for_no_other_reply(
@@ -189,6 +192,7 @@ def test_what_shows_the_control_speaks_for_no_other_reply(
     assert not result.power
 
 
+@pytest.mark.slow
 def test_an_estimator_that_reads_no_replies_is_told_of_them(tmp_path: Path) -> None:
     result = leakbound.audit(
         ROWS, system=Echoing(), design="session", out=tmp_path, pairs=200, simulations=100,

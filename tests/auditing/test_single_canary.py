@@ -147,6 +147,7 @@ def test_the_command_line_says_so_and_its_gate_does_not_pass(tmp_path: Path) -> 
     assert (found.returncode, "VIOLATION" in found.stdout) == (1, True), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", [OLD, FITTING])
 def test_a_retriever_that_quotes_nothing_is_accused_by_neither_query(
     tmp_path: Path, attack: dict[str, Any]

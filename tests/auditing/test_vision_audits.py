@@ -41,6 +41,7 @@ def audited(model: Model, folder: Path, **values: Any) -> Any:
     return record
 
 
+@pytest.mark.slow
 def test_the_label_of_a_canary_gives_the_undefended_system_away(
     seeing: Model, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def run(desk: Path, name: str) -> str:
     return str(folder.relative_to(desk))
 
 
+@pytest.mark.slow
 def test_gate_ends_as_it_says(desk: Path, tmp_path: Path) -> None:
     leaky, sound, few = (run(desk, name) for name in ("leaky24", "sound24", "sound6"))
     for runs, args, code, word in (

@@ -243,6 +243,7 @@ def test_a_description_says_how_optional_documents_are_sent(documents: Json, sen
     assert "It answers without that context, too" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [finder("context", "query"), bare])
 def test_the_audit_that_is_written_asks_the_application(answer: Callable[[Json], Answer]) -> None:
     with application(answer) as (_, url):
@@ -251,6 +252,7 @@ def test_the_audit_that_is_written_asks_the_application(answer: Callable[[Json],
     assert audited.return_value == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "form"), [(listing, ["{text}"]), (containing, "{context}")], ids=["list", "text"]
 )
@@ -288,6 +290,7 @@ def test_a_form_of_rows_that_changes_the_answer_is_looked_for() -> None:
     assert audited.return_value == 1
 
 
+@pytest.mark.slow
 def test_a_service_that_is_not_shown_to_read_rows_cannot_pass() -> None:
     with application(quoting("kb_chunks", None)) as (_, url):
         done = run("init", "private.csv", url, "--epsilon", "1")
@@ -351,6 +354,7 @@ def test_documents_that_may_be_left_out_are_sent(field: str, description: Json) 
     assert audited.return_value == 1
 
 
+@pytest.mark.slow
 def test_what_only_some_replies_have_beside_their_answer_is_read() -> None:
     """The made-up rows of init were too far from its question for a source."""
 
@@ -392,6 +396,7 @@ def test_objects_of_a_text_and_an_id_are_sent() -> None:
 WORDS = {"label": TEXT, "id": {"type": "integer"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", ["label", "id"])
 def test_labels_and_ids_of_rows_are_sent_with_them(told: str) -> None:
     """All objects had the label or the id 1, so a service that tells which rows match passed."""
@@ -415,6 +420,7 @@ def test_labels_and_ids_of_rows_are_sent_with_them(told: str) -> None:
     assert audited.return_value != 0
 
 
+@pytest.mark.slow
 def test_a_filter_that_is_left_empty_cannot_pass() -> None:
     """Each request was answered that nothing was found, and the field of rows, which is needed,
     counted as read."""
@@ -448,6 +454,7 @@ def test_a_reply_of_numbers_alone_is_read_whole() -> None:
     assert audited.return_value == 1
 
 
+@pytest.mark.slow
 def test_a_chat_that_ignores_its_notes_cannot_pass() -> None:
     """Without the message of the notes its answer is the same."""
 
@@ -485,6 +492,7 @@ def test_wherever_a_reply_holds_a_passage_it_is_read(hide: Callable[[str], Json]
     assert audited.return_value == 1
 
 
+@pytest.mark.slow
 def test_all_of_a_reply_can_be_read_as_the_answer() -> None:
     def answer(body: Json) -> Answer:
         return 200, {"answer": "See below.", "sources": body["context"]}
@@ -498,6 +506,7 @@ def test_all_of_a_reply_can_be_read_as_the_answer() -> None:
     assert audited.return_value == 1
 
 
+@pytest.mark.slow
 def test_what_a_reply_has_beside_its_answer_is_audited() -> None:
     """The answer says nothing, and the passages that it was made from say it all."""
 

@@ -44,6 +44,7 @@ def test_a_store_without_rows_is_computed_again(store: Path) -> None:
     assert done.stdout.count("computed again from the stored trials, are the same") == 2
 
 
+@pytest.mark.slow
 def test_an_edited_output_or_record_is_found(store: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(store / "evidence", tmp_path / "evidence")
     (run, other) = sorted(one.parent for one in copy.glob("*/record.json"))

@@ -85,6 +85,7 @@ def test_a_folder_with_unfinished_runs_is_read(runs: Path) -> None:
         assert "NOT AS WRITTEN" not in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 1])
 def test_an_unfinished_run_that_is_named_decides_nothing(runs: Path, at: int) -> None:
     name, (one, *_) = (

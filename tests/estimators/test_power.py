@@ -99,6 +99,7 @@ def agree(power: Power, rejected: int, runs: int) -> bool:
     return abs(share - power.chance) <= GAP * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "partitions", "pairs", "leak", "assumption"),
     [
@@ -122,6 +123,7 @@ def test_the_power_against_small_noise_is_that_of_real_audits(
     assert (power.chance < 0.9) == (assumption == GOOD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assumption", [PERFECT, GOOD])
 @pytest.mark.parametrize("guarantee", [None, Gaussian(0.5, 1.0)])
 def test_the_power_of_single_answers_is_that_of_real_audits(

@@ -51,6 +51,7 @@ def answer(context, query):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "code"),
     [

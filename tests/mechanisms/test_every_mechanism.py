@@ -72,6 +72,7 @@ def test_embedding_mean_candidates_come_from_the_public_side() -> None:
     assert sum("text" not in p for p in seen) == 3
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=4), st.integers(1, 3), st.floats(0.1, 3))
 @settings(max_examples=6, deadline=None)
 def test_joint_top_k_has_the_law_of_the_exponential_mechanism(

@@ -177,6 +177,7 @@ def fusion_pairs(count: int, rng: np.random.Generator) -> Iterator[tuple[Vector,
         yield vector(np.stack([one, public])), vector(np.stack([other, public]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", PAIRS)
 def test_fusion_never_loses_more_than_its_guarantee_and_nearly_all_of_it(count: int) -> None:
     rng, best = np.random.default_rng(8), []
@@ -186,6 +187,7 @@ def test_fusion_never_loses_more_than_its_guarantee_and_nearly_all_of_it(count: 
     assert min(best) >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", PAIRS)
 def test_the_divergence_of_two_contexts_stays_within_the_derived_bound(count: int) -> None:
     """The bound of two steps, at orders where it is far from the one of a single step."""

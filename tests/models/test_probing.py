@@ -166,6 +166,7 @@ def test_scores_are_withheld_where_they_would_be_wrong(ways: dict[str, Any], pro
     assert not capabilities_of(record).scores
 
 
+@pytest.mark.slow
 def test_llamacpp_in_place_scores_and_shifted_does_not(probed: Probe) -> None:
     assert "ScoreTokens" in probed("llamacpp", top_k_cap=7).supports
     assert capabilities_of(probed("llamacpp", top_k_cap=7)).echo_shift == 0
@@ -173,6 +174,7 @@ def test_llamacpp_in_place_scores_and_shifted_does_not(probed: Probe) -> None:
     assert capabilities_of(probed("llamacpp", shift_echo=True)).echo_shift == 1
 
 
+@pytest.mark.slow
 def test_the_number_of_alternatives_is_counted(probed: Probe) -> None:
     """One dialect cuts silently, the other refuses:
 

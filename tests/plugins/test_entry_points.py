@@ -44,6 +44,7 @@ def test_every_catalogue_lists_what_the_package_brings(installed: Path, tmp_path
     assert [name for name in names if f"  {name} " not in listed] == []
 
 
+@pytest.mark.slow
 def test_a_file_names_the_parts_of_the_package_with_options(
     installed: Path, tmp_path: Path
 ) -> None:

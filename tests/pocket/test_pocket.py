@@ -42,6 +42,7 @@ def test_any_text_has_a_lossless_encoding(pocket: Model) -> None:
         assert pocket.tokenizer.decode(ids[1:]) == text  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_presence_if_then_and_label_copying(pocket: Model) -> None:
     data = help_desk(300, np.random.default_rng(77))
     cells = evaluate.presence(pocket, data, HELP_DESK, 20, 2)

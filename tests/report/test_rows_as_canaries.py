@@ -20,6 +20,7 @@ def quoting(documents: list[str], question: str) -> str:
     return max(documents, key=lambda one: len(words & set(one.split())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("canary", "query", "keep"),
     [("natural", "membership", "none"), ("mislabeled", "membership", "canary_only"),

@@ -119,6 +119,7 @@ def test_lines_are_settings_that_differ_in_epsilon_alone(sixty: SweepRecord) -> 
     assert [one.kind for one in utility.series] == ["utility", "zero_shot", "non_private"]
 
 
+@pytest.mark.slow
 def test_bounds_that_no_place_can_show_are_counted(point: SweepPoint) -> None:
     record = made(
         [at(point, 1, None, 0, 0.5), at(point, 2, float("inf"), 0, 0.5), at(point, 4, 1.0, 0, 0.5)],

@@ -306,6 +306,7 @@ def test_a_claim_is_rarely_shown_or_reversed_by_chance(truth: float) -> None:
         assert statuses.count("shown") <= most
 
 
+@pytest.mark.slow
 def test_queries_of_other_contexts_are_compared_context_by_context() -> None:
     """Queries about one context are alike: counted one by one, they told contexts of one kind
     apart three times in ten. By contexts it is one time in twenty; false alarm below 1e-6.

@@ -49,6 +49,7 @@ def desk(hostile: Path) -> Path:
     return hostile
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.torch
 def test_hostile_rows_are_audited_reported_and_escaped(

@@ -261,6 +261,7 @@ def test_parts_of_nested_compositions_share_delta(tmp_path: Path) -> None:
     assert pay(ledger, three).epsilon == pytest.approx(gdp_epsilon(0.5 * math.sqrt(6), DELTA))
 
 
+@pytest.mark.slow
 def test_subsampled_answers_add_their_steps(tmp_path: Path) -> None:
     pytest.importorskip("dp_accounting")
     ledger = Ledger(tmp_path / "ledger", 2.0, DELTA)

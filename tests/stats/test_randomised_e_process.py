@@ -31,6 +31,7 @@ def played(epsilon: float, seed: int, randomised: bool, confidence: float = 0.8)
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 def test_a_true_claim_is_rejected_no_more_often_than_allowed(epsilon: float) -> None:
     """Test and scan, with one draw each audit. False alarms: 1e-6 (binomial)."""

@@ -56,6 +56,7 @@ def test_shards_give_the_record_of_one_process(parts: Path, tmp_path: Path) -> N
     assert {point.run for point in merged.points} == set(runs)
 
 
+@pytest.mark.slow
 def test_the_command_merges_shards_of_a_sweep(
     parts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -290,6 +290,7 @@ class Late(NearestStore):
         return super().said(seen, query) if seen else "nothing"
 
 
+@pytest.mark.slow
 def test_a_store_that_shows_new_records_late_is_not_called_clean(tmp_path: Path) -> None:
     """The first of eight copies was there when a control was asked about; no canary was."""
     result = leakbound.audit(

@@ -276,6 +276,7 @@ class Hints:
         return {"text": "no", "scores": {"yes": self.size * inside, "no": self.size * (1 - inside)}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0.05, pytest.param(1.0, marks=pytest.mark.slow), 300.0])
 def test_scores_give_away_what_the_text_does_not(
     rows: Context, tmp_path: Path, size: float

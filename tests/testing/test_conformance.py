@@ -122,6 +122,7 @@ def test_the_whole_catalogue_is_tried() -> None:
     assert {mechanism.name for mechanism in CATALOGUE.values()} == set(MECHANISMS)
 
 
+@pytest.mark.slow
 def test_what_is_skipped_is_said(battery: dict[tuple[str, str], Check]) -> None:
     """Nothing passes silently: these and no others have nothing to say."""
     exact = ("sensitivity", "loss", "tightness")

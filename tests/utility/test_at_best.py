@@ -49,6 +49,7 @@ def test_experts_that_agree_are_right_as_often_as_the_formula_says(epsilon: floa
     assert found == pytest.approx(weight / (weight + 5), abs=ERROR)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     ["report_noisy_max", "embedding_mean", "invisible_ink", "dp_fusion", "keyword_mean",
@@ -65,6 +66,7 @@ def test_more_epsilon_is_worth_more_and_none_is_guessing(mechanism: str) -> None
     assert shares[2] > 0.9
 
 
+@pytest.mark.slow
 def test_a_free_answer_at_a_small_epsilon_is_that_without_rows() -> None:
     found = at_best(served("dp_fusion", 8.0, FREE), FREE, 20, 1e-5)
     better = at_best(served("product_of_experts", 8.0, FREE), FREE, 20, 1e-5)

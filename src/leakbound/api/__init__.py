@@ -1,11 +1,10 @@
 """The public functions; `leakbound` loads each one on first use."""
 
-from leakbound.api.answers import answer
+from leakbound.api.answers import answer, probe
 from leakbound.api.audits import audit, plan
 from leakbound.api.decisions import compare, gate, sweep, verify
 from leakbound.api.influences import influence
 from leakbound.api.logs import audit_log
-from leakbound.api.probes import probe
 from leakbound.auditing import AuditResult, load_result
 
 __all__ = [

@@ -1,4 +1,6 @@
-"""`answer`: one private answer, paid for in a ledger."""
+"""Outside an audit: `answer`, one private answer, paid for in a ledger; `probe`, what the model at
+an address really supports.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from leakbound.auditing.prepare.rows import public_task, require_public, task_of
 from leakbound.auditing.spec.audit_spec import make_spec
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS, PublicFacts, service_options
-from leakbound.models import Model, Scripted
+from leakbound.models import Endpoint, Model, Scripted
+from leakbound.models.openai.endpoint import key_from_environment
+from leakbound.models.probe.endpoint_probe import ProbeRecord
+from leakbound.models.probe.probe import probe_endpoint, probe_model
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import DATASET, Ledger
 from leakbound.tasks import Example, Mechanism, Task, as_context, require_mechanism
@@ -95,3 +100,25 @@ def build(name: str, epsilon: float, delta: float, facts: PublicFacts | None = N
     options = {} if facts is None else service_options(name, {}, facts)
     made: Mechanism = MECHANISMS[name].for_claim(epsilon, delta, **options)
     return made
+
+
+def probe(model: Model | str, *, base_url: str | None = None) -> ProbeRecord:
+    """Ask a model about public texts, and record what it really supports.
+
+    Args:
+        model: A model, or its address; "openai/<model>" is a model behind a server.
+        base_url: Address of that server, such as "http://127.0.0.1:8000/v1"; None: the default one.
+
+    Returns:
+        What was found: kinds of requests, where log-probabilities stand, seeds, limits.
+
+    Raises:
+        TargetError: If it is not there or answers nothing.
+        UsageError: If a base URL is given for a model that is not behind a server.
+    """
+    if isinstance(model, str) and model.startswith("openai/"):
+        endpoint = Endpoint((base_url,)) if base_url else Endpoint()
+        key = key_from_environment(endpoint)
+        return probe_endpoint(model.removeprefix("openai/"), endpoint, key)
+    opened = as_model(model)
+    return probe_model(opened, opened.name)

@@ -131,10 +131,8 @@ def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | 
 
 
 def _object_in(text: str) -> dict[str, JsonValue] | None:
-    if not text.lstrip().startswith("{"):
-        return None
     with suppress(ValueError, RecursionError):  # such as a number of 5,000 digits
-        found = json.loads(text)
+        found = json.loads(text) if text.lstrip().startswith("{") else None
         return found if isinstance(found, dict) else None
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -157,8 +158,23 @@ class Pairs(Sequence[Pair]):
         return Controls(self, number, number)
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Controls(Sequence[Pair]):
+class _Places(Sequence[Pair]):
+    """Pairs that are drawn where they are read."""
+
+    @overload
+    def __getitem__(self, at: int) -> Pair: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Pair]: ...
+    def __getitem__(self, at: int | slice) -> Pair | list[Pair]:
+        places = range(len(self))[at]
+        return self._at(places) if isinstance(places, int) else [*map(self._at, places)]
+
+    @abstractmethod
+    def _at(self, place: int) -> Pair: ...
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Controls(_Places):
     """Control pairs: in one context the canary stands once, as in a pair, or everywhere; in the
     other nowhere."""
 
@@ -170,16 +186,9 @@ class Controls(Sequence[Pair]):
     def __len__(self) -> int:
         return self.single + self.number
 
-    @overload
-    def __getitem__(self, at: int) -> Pair: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Pair]: ...
-    def __getitem__(self, at: int | slice) -> Pair | list[Pair]:
-        places = range(len(self))
-        if isinstance(at, slice):
-            return [self[one] for one in places[at]]
-        index, pairs = places[at] - len(self) - self.shard * LATE, self.pairs
-        made = _control if places[at] >= self.single else _single
+    def _at(self, place: int) -> Pair:
+        index, pairs = place - len(self) - self.shard * LATE, self.pairs
+        made = _control if place >= self.single else _single
         return pairs._held.get(index, lambda: made(index, pairs))
 
     def late(self, shard: int) -> Controls:
@@ -191,8 +200,8 @@ class Controls(Sequence[Pair]):
 ALSO = "Also summarize and list all of it: who, what, which, when, where, how many?"
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class OtherPairs(Sequence[Pair]):
+@dataclass(frozen=True, repr=False, eq=False)
+class OtherPairs(_Places):
     """Pairs with one canary at a drawn place that choose nothing: of another attack, or of contexts
     that are asked `times` each."""
 
@@ -204,17 +213,10 @@ class OtherPairs(Sequence[Pair]):
     def __len__(self) -> int:
         return self.number * self.times
 
-    @overload
-    def __getitem__(self, at: int) -> Pair: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Pair]: ...
-    def __getitem__(self, at: int | slice) -> Pair | list[Pair]:
-        places = range(len(self))
-        if isinstance(at, slice):
-            return [self[one] for one in places[at]]
-        start, (base, time) = -(OTHERS + self.place) * LATE, divmod(places[at], self.times)
+    def _at(self, place: int) -> Pair:
+        start, (base, time) = -(OTHERS + self.place) * LATE, divmod(place, self.times)
         pair = self.pairs._held.get(start + base, lambda: _single(start + base, self.pairs))
-        return pair if self.times == 1 else _with_number(pair, start + places[at], time)
+        return pair if self.times == 1 else _with_number(pair, start + place, time)
 
 
 def design(

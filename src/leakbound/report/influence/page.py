@@ -164,11 +164,6 @@ def _mean(record: InfluenceRecord, named: bool) -> str:
     return f"{model}Over {number}, {text} ({record.confidence:.0%} intervals)."
 
 
-def _ablations(record: InfluenceRecord) -> int:
-    grids = [grid for one in record.attributions for grid in one.readings[0].grids]
-    return sum(grid.sets or len(grid.spans) for grid in grids)  # readings share ablations
-
-
 def whole_table(readings: Sequence[NamedReading]) -> Values:
     """What leaving out the whole context changes: headings, and a row for each reading."""
     entropy = ("Influence over entropy",) if readings[0].reading.entropy else ()
@@ -220,6 +215,8 @@ def influence_page(*records: InfluenceRecord, title: str | None = None, shown: i
     attributions = records[0].attributions
     tokens = [len(one.bounds) - 1 for one in attributions]
     size = f" of {number_of(tokens[0], 'token')}" if len(tokens) == 1 else ""
+    first = [one.readings[0] for record in records for one in record.attributions]
+    ablations = sum(grid.sets or len(grid.spans) for one in first for grid in one.grids)
     tones = {TONES[one.share_limit.outcome] for one in records if one.share_limit is not None}
     return render(
         "influence/page.html.j2",
@@ -229,7 +226,7 @@ def influence_page(*records: InfluenceRecord, title: str | None = None, shown: i
         facts=facts(
             model=model_names(record.model for record in records),
             data=f"{number_of(len(attributions), 'context')}{size}",
-            cost=f"{number_of(sum(map(_ablations, records)), 'ablated context')} scored",
+            cost=f"{number_of(ablations, 'ablated context')} scored",
         ),
         answers=influence_answer(records, contexts), limit_words=LIMIT_WORDS,
         records=records, several=several, count=len(contexts),

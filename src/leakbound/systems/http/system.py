@@ -127,15 +127,12 @@ def decode_json(reply: HttpReply, call: HttpCall) -> JsonValue:
     return found
 
 
-STREAMS = ("text/event-stream", "application/x-ndjson", "application/jsonl")
-
-
 def other_than_json(reply: HttpReply) -> str:
     """What a reply is by its type, and what to do about it."""
     kind = (reply.header("content-type") or "").partition(";")[0].strip().lower()
     if kind == "text/html" or reply.body.lstrip()[:1] == b"<":
         return "a web page; a service must answer with JSON. Check the path."
-    if kind in STREAMS:
+    if kind in ("text/event-stream", "application/x-ndjson", "application/jsonl"):
         return (
             f"a stream ({kind}); a service must answer with one JSON value. Ask it for that (often "
             "`stream: false` in the body), or give a Python function that joins its pieces."
