@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection
 from typing import Generic, Protocol
 
 from leakbound.errors import UsageError
@@ -56,10 +57,17 @@ def _require_arguments(thing: object, name: str, wanted: list[str]) -> None:
         ) from None
 
 
-def holds_for(thing: object, member: str, *methods: str) -> bool:
-    """Is a member defined for the methods of an object, not for those of a base of its class?"""
-    at, *done = (
-        next((at for at, one in enumerate(type(thing).__mro__) if name in vars(one)), -1)
-        for name in (member, *methods)
-    )
-    return at <= min(done)
+def holds_for(thing: object, member: str, beside: Collection[str]) -> bool:
+    """Does an object's own class state a member?
+
+    A base does not know what a class that derives from it makes anew: any name but those of
+    `beside`, in a class that is nearer, or on the object itself.
+    """
+    for kind in type(thing).__mro__:
+        own = vars(kind)
+        if member in own:
+            return not any(map(inspect.isroutine, getattr(thing, "__dict__", {}).values()))
+        made = {*own} - {*beside, *own.get("__dataclass_fields__", ())}
+        if any(not name.startswith(("__", "_abc_", "_is_protocol")) for name in made):
+            return False
+    return False

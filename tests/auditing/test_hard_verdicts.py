@@ -23,6 +23,7 @@ from leakbound.mechanisms import FewShot, ReportNoisyMax
 from leakbound.models import Model, Scripted
 from leakbound.privacy import ApproxDP, PureDP
 from leakbound.tasks import Context, Job, Outputs, Task, Votes
+from leakbound.tasks.mechanism import exactness_of, vote_noise_of
 
 COINS = np.random.default_rng(1)
 
@@ -50,6 +51,46 @@ def test_an_exact_loss_given_random_votes_decides_nothing(
     )  # fmt: skip
     assert result.verdict != "violation", str(result)
     assert result.estimate("exact").kind == "point_estimate"
+
+
+@dataclass(frozen=True, slots=True)
+class CountsFew(ReportNoisyMax):
+    """Counts each vote with a probability of .2, in a helper of `collect`."""
+
+    name: ClassVar[str] = "counts_few"
+
+    def _count(self, answers: Sequence[str], replies: Sequence[Any]) -> Votes:
+        some = [one for one in replies if COINS.random() < 0.2]
+        return ReportNoisyMax._count(self, answers, some)
+
+
+class Delegating:
+    """Hands on what it does not define, and counts each vote with a probability of .2."""
+
+    name = "delegating"
+
+    def __init__(self, inner: ReportNoisyMax) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Votes]:
+        votes = self.inner.collect(task, jobs, draws, model)
+        return [Votes(tuple(COINS.binomial(one.counts, 0.2).tolist())) for one in votes]
+
+
+def test_nothing_is_exact_that_another_class_says() -> None:
+    """An honest sampling of votes was accused by the laws of votes that were not sampled."""
+    votes = ReportNoisyMax.calibrated(1.0, 1e-5, partitions=10)
+    few = CountsFew.calibrated(1.0, 1e-5, partitions=10)
+    for mechanism in (few, Delegating(votes)):
+        assert exactness_of(mechanism) == "none"  # type: ignore[arg-type]
+        assert vote_noise_of(mechanism) is None  # type: ignore[arg-type]
+    assert exactness_of(votes) == "full"
+    assert exactness_of(Coins.calibrated(1.0, 1e-5, partitions=10)) == "given_sample"
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,8 @@ class LoudNoise(FreshNoise):
     """Adds twice the declared noise: it keeps the claim, and is not what was declared."""
 
     name: ClassVar[str] = "loud_noise"
+    exactness = PartitionedMechanism.exactness
+    vote_noise = ReportNoisyMax.vote_noise
 
     def draw_noise(
         self, shape: tuple[int, int], votes: Votes, rng: np.random.Generator

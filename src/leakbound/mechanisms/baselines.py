@@ -74,6 +74,7 @@ class ZeroShot(Undefended):
         0-DP under any relation, because the answer does not depend on the context.
     """
 
+    exactness = Undefended.exactness
     name: ClassVar[str] = "zero_shot"
 
     @property
@@ -100,6 +101,7 @@ class PromptDefense(Undefended):
         CL, defence levels L1 and L2.
     """
 
+    exactness = Undefended.exactness
     name: ClassVar[str] = "prompt_defense"
     level: int = 1
     text: str = ""

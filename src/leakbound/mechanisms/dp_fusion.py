@@ -61,6 +61,7 @@ class DPFusion(PairDecoding, CalibratedMechanism):
         ('(8, 0.08)-RDP (add_remove)', '(4.267, 0.1714)-RDP (replace_one)')
     """
 
+    exactness = PairDecoding.exactness
     name: ClassVar[str] = "dp_fusion"
     beta: float
     order: float = 8.0

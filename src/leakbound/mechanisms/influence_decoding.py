@@ -29,6 +29,7 @@ class ContextInfluenceDecoding(PairDecoding):
         CI Definition 3.4.
     """
 
+    exactness = PairDecoding.exactness
     name: ClassVar[str] = "context_influence_decoding"
     temperature: float = 1.0
     tokens: int = 24
@@ -74,6 +75,7 @@ class BoundedCID(PairDecoding):
         CI Algorithm 1.
     """
 
+    exactness = PairDecoding.exactness
     name: ClassVar[str] = "bounded_cid"
     temperature: float = 1.0
     tokens: int = 24

@@ -61,6 +61,7 @@ class InvisibleInk(Decoding, PartitionedMechanism):
         4.0
     """
 
+    exactness = Decoding.exactness
     name: ClassVar[str] = "invisible_ink"
     clip: float
     partitions: int = 10

@@ -385,21 +385,25 @@ class Mechanism(Protocol):
         """
 
 
+MEMBERS = members_of(Mechanism)
+COLLECTING, RELEASING = ("requests", "collect"), ("release", "output_distribution")
+# A class that changes these alone makes outputs as its base does.
+FACTS = frozenset(MEMBERS) - {*COLLECTING, *RELEASING}
+
+
 def exactness_of(mechanism: Mechanism) -> Exactness:
     """What a mechanism states for the way in which its own class collects and releases."""
     stated = ("exactness", "output_distribution")
-    if not any(holds_for(mechanism, one, "release") for one in stated):
+    if not any(holds_for(mechanism, one, {*FACTS, *COLLECTING}) for one in stated):
         return "none"
-    collecting = holds_for(mechanism, "exactness", "requests", "collect")
+    collecting = holds_for(mechanism, "exactness", {*FACTS, *RELEASING})
     return mechanism.exactness if collecting else "given_sample"
 
 
 def vote_noise_of(mechanism: Mechanism) -> VoteNoise | None:
     """The noise that a mechanism states for the release of its own class."""
-    return mechanism.vote_noise if holds_for(mechanism, "vote_noise", "release") else None
-
-
-MEMBERS = members_of(Mechanism)
+    holds = holds_for(mechanism, "vote_noise", {*FACTS, *COLLECTING})
+    return mechanism.vote_noise if holds else None
 
 
 def require_mechanism(thing: object) -> Mechanism:
