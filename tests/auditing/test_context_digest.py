@@ -106,10 +106,39 @@ def test_a_number_that_is_stored_coarsely_is_compared_exactly(system: Any) -> No
     assert result.reason == ("context_digest" if exact else "context_unused")
 
 
+def dated(context: Any, query: str) -> str:
+    total = sum(len(row.text) for row in context)
+    return f"Next review: 2026-{1 + total % 12:02d}-{1 + total % 28:02d}. Ref"
+
+
+def in_order(context: Any, query: str) -> str:
+    links = sorted(("rates", "fees", "terms", "help"), key=lambda one: checksum(context) + one)
+    start = int(checksum(context), 16) % 4
+    return f"See {', '.join(links[start:] + links[:start])}; ticket"
+
+
+class Referring:
+    """A drawn number stands behind each reply, and sometimes another greeting before it."""
+
+    def __init__(self, of: Callable[[Any, str], str]) -> None:
+        self.of, self.draws = of, random.Random(0)
+
+    def __call__(self, context: Any, query: str) -> str:
+        greeting = self.draws.choice(["Hello.", "Good day to you."])
+        return f"{greeting} {self.of(context, query)} {self.draws.randrange(10**8):08d}"
+
+
+@pytest.mark.parametrize("of", [dated, in_order, lambda context, query: "We call you. Ref"])
+def test_a_word_that_recurs_in_its_place_is_compared_alone(of: Any) -> None:
+    """A drawn number made every text and all numbers differ, and dates are stored as none."""
+    result = audit(system=Referring(of), epsilon=1.0, seed=3, **FREE | {"pairs": 100})
+    assert result.reason == ("context_digest" if of in (dated, in_order) else "context_unused")
+
+
 def test_digests_are_keyed_by_the_rows() -> None:
     rows = [Example(f"note {at}", "") for at in range(3)]
     job, said = Job(tuple(rows), Query("what?", free=True)), ReplyFacts("It is 4711.")
-    found = [KnownRecords(known).mark(job, GeneratedText(said.text, reply=said)).reply
+    found = [KnownRecords(known).mark(job, 1, GeneratedText(said.text, reply=said)).reply
              for known in (rows, rows, rows[:2])]  # fmt: skip
     one, same, other = (reply.digests for reply in found if isinstance(reply, ReplyFacts))
     assert one == same

@@ -135,7 +135,7 @@ def knowing(*rows: str) -> KnownRecords:
 
 
 def quotes(records: KnownRecords, asked: Job, reply: str) -> str | None:
-    found = records.mark(asked, GeneratedText(reply, reply=ReplyFacts(reply)))
+    found = records.mark(asked, 1, GeneratedText(reply, reply=ReplyFacts(reply)))
     assert isinstance(found.reply, ReplyFacts)
     return found.reply.quotes
 

@@ -222,15 +222,12 @@ class Attribution(_Frozen):
 
 def _without_words(reading: Reading) -> Reading:
     texts = {"text": _hidden(reading.text), "tokens": tuple(map(_hidden, reading.tokens))}
-    grids = tuple(_without_names(grid) for grid in reading.grids)
-    return reading.model_copy(update={**texts, "token_ids": (), "grids": grids})
-
-
-def _without_names(grid: SpanGrid) -> SpanGrid:
-    """Name units by number: the name of a source may tell as much as its text."""
-    numbers = {name: at for at, name in enumerate(dict.fromkeys(grid.names), 1)}
-    names = tuple(f"{grid.unit} {numbers[name]}" for name in grid.names)
-    return grid.model_copy(update={"names": names})
+    grids = []
+    for grid in reading.grids:  # the name of a source may tell as much as its text
+        numbers = {name: at for at, name in enumerate(dict.fromkeys(grid.names), 1)}
+        names = tuple(f"{grid.unit} {numbers[name]}" for name in grid.names)
+        grids.append(grid.model_copy(update={"names": names}))
+    return reading.model_copy(update={**texts, "token_ids": (), "grids": tuple(grids)})
 
 
 class Expected(_Frozen):
@@ -445,7 +442,9 @@ def csv_text(record: InfluenceRecord) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows([_safe(cell) for cell in line] for line in lines(record))
+    for line in lines(record):  # a table program runs what begins with one of these
+        risky = [isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") for cell in line]
+        writer.writerow(f"'{x}" if one else x for x, one in zip(line, risky, strict=True))
     return buffer.getvalue()
 
 
@@ -470,10 +469,6 @@ def _rows(
         first, end = grid.characters[at] if grid.unit else (one.bounds[i] for i in span)
         text = one.context[first:end]
         yield (grid.n, at, *span, first, end, text), row, grid.names[at] if grid.unit else ""
-
-
-def _safe(cell: CsvCell) -> CsvCell:
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
 
 
 def npz_bytes(record: InfluenceRecord) -> bytes:

@@ -237,20 +237,7 @@ def load_result(path: str | Path) -> AuditResult:
         head = found["provenance"].get("evidence", "")
         written = (file.parent / "record.json").read_bytes()
         require_intact(file.parent, found["counts"]["pairs"], head, written)
-        _require_manifest(file.parent)
     return result
-
-
-def _require_manifest(folder: Path) -> None:
-    """Refuse a manifest that is not the one of the trials."""
-    if not (folder / TRIALS).is_file():
-        return
-    with open_trials(folder) as db:
-        for problem in _files(db, {"manifest.json": _bytes(folder / "manifest.json")}):
-            raise EditedEvidence(
-                f"{str(folder)!r} is not what the audit wrote: {problem}. Restore it from a copy, "
-                "or run the audit again."
-            )
 
 
 def _no_record(folder: Path) -> StoreError:

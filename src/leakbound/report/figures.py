@@ -101,16 +101,13 @@ def name_places(axes: Axes, names: Sequence[str], at: Sequence[float] = ()) -> f
         axes.set_xticks(places, list(names))
         return 0.0
     step = math.ceil(SLANTED_LINE / room)
-    shown = [_slant(name, room * step) for name in names][::step]
+    lines, shown = int(room * step // SLANTED_LINE), list[str]()
+    for name in names[::step]:
+        short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+        shown.append(wrap_lines(short, max(12, math.ceil(len(short) / lines) + 2)))
     axes.set_xticks(places[::step], shown, rotation=SLANT, ha="right", rotation_mode="anchor")
     longest = max(len(line) for name in shown for line in name.split("\n"))
     return longest * LETTER * math.sin(math.radians(SLANT)) / 72
-
-
-def _slant(name: str, room: float) -> str:
-    """In as many lines as have room."""
-    short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
-    return wrap_lines(short, max(12, math.ceil(len(short) / int(room // SLANTED_LINE)) + 2))
 
 
 def number_places(axes: Axes, places: Sequence[float]) -> None:

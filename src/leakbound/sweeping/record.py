@@ -282,12 +282,16 @@ def sweep_csv(record: SweepRecord) -> str:
 
 
 def _find(point: SweepPoint) -> Cells:
-    bound, rates = point.bound, (_rate_cells(rate, point.rates.get(rate)) for rate in RATES)
+    bound, rates = point.bound, Cells()
+    for name in RATES:
+        rate = point.rates.get(name)
+        cells = (None, None, None) if rate is None else (rate.share, rate.low, rate.high)
+        rates |= dict(zip((name, f"{name}_low", f"{name}_high"), cells, strict=True))
     return {
         "seed": point.seed, "verdict": point.verdict, "reason": point.reason,
         "claim": point.claim.epsilon, "claim_delta": point.claim.delta, "bound": bound.epsilon,
         "method": bound.method, "kind": bound.kind, "confidence": bound.confidence,
-        **{name: cell for cells in rates for name, cell in cells.items()},
+        **rates,
         "mu_bound": point.mu_bound, "mu_guarantee": point.guarantee.mu,
         "epsilon_guarantee": point.guarantee.epsilon, "epsilon_exact": point.exact_epsilon,
         **{
@@ -297,8 +301,3 @@ def _find(point: SweepPoint) -> Cells:
         "pairs": point.pairs, "model_calls": point.model_calls,
         "evidence": point.evidence, "run": point.run,
     }  # fmt: skip
-
-
-def _rate_cells(name: str, rate: Rate | None) -> Cells:
-    cells = (None, None, None) if rate is None else (rate.share, rate.low, rate.high)
-    return dict(zip((name, f"{name}_low", f"{name}_high"), cells, strict=True))

@@ -7,7 +7,7 @@ import inspect
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
@@ -427,10 +427,8 @@ class AsyncCallableSystem(AsyncSystem):
         return FunctionSession(ask, close)
 
 
-@functools.cache
-def _adapters() -> tuple[EntryPoint, ...]:
-    """Those that are installed; finding them reads a file of each installed package."""
-    return tuple(entry_points(group="leakbound.adapters"))
+# Finding those that are installed reads a file of each installed package.
+_adapters = functools.cache(lambda: tuple(entry_points(group="leakbound.adapters")))
 
 
 def adapt(thing: object, name: str) -> System | None:

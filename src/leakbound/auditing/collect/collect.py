@@ -37,13 +37,14 @@ from leakbound.witness import ReplyFacts, mask_reply
 WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
 LONG = 6  # words in a row that only one record has
 MANY, EACH = 64, 8  # of a longer record, one in eight of these is kept, by its checksum
+FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
 
 
 @dataclass(frozen=True)
 class KnownRecords:
     """The records that contexts are made of, by words in a row that one of them alone has
-    (PRIVATE). What is marked depends on the rows, the context and the reply alone."""
+    (PRIVATE). What is marked depends on the rows, the context, the reply and its pair's draw."""
 
     rows: Sequence[Example] = field(repr=False)
 
@@ -67,16 +68,22 @@ class KnownRecords:
             repr([(one.input, one.label) for one in self.rows]).encode("utf-8", "surrogatepass")
         ).digest()
 
-    def mark(self, job: Job, found: Aggregate) -> Aggregate:
+    def mark(self, job: Job, draw: int, found: Aggregate) -> Aggregate:
         """The answer, with a mark if its reply quotes what its question does not hold, and with
-        digests of its text and its numbers, which tell only whether two replies are equal."""
+        digests: of its text and its numbers, which tell only whether two replies are equal, and of
+        its first and its last words, each by its place, which tell so of replies to one pair."""
         reply = reply_of(found)
         if not isinstance(reply, ReplyFacts):
             return found
         said = reply.text.replace(str(job.query.text), "")  # an echo has the number of its request
         each = said.encode("utf-8", "surrogatepass"), " ".join(NUMBER.findall(said)).encode()
-        digests = tuple(blake2b(one, digest_size=8, key=self._key).hexdigest() for one in each)
-        marked = replace(reply, digests=digests)
+        digests = [blake2b(one, digest_size=8, key=self._key).hexdigest() for one in each]
+        words = WORD.findall("\n".join([said, *(one.text for one in found.channels.values())]))
+        for name, some in (("first", words[:FIRST]), ("last", words[: -LAST - 1 : -1])):
+            places = (f"{draw} {name} {at} {word}".encode() for at, word in enumerate(some))
+            found_at = (blake2b(one, digest_size=WIDE, key=self._key).hexdigest() for one in places)
+            digests.append(" ".join(found_at))
+        marked = replace(reply, digests=tuple(digests))
         quoted = self._rare.intersection(_pieces(reply.text))
         quoted -= _in_any((job.query.text, *job.query.further) if quoted else ())
         if quoted:
@@ -211,7 +218,8 @@ class CollectionPlan:
         jobs: list[Job] = [job for pair in pairs for job in pair.jobs]
         draws = [pair.draw for pair in pairs for _ in pair.jobs]
         answers = list(self.mechanism.collect(self.task, jobs, draws, model))
-        found = iter(answers if self.known is None else map(self.known.mark, jobs, answers))
+        known = self.known
+        found = iter(answers if known is None else map(known.mark, jobs, draws, answers))
         return [
             tuple(self._row(pair, [next(found) for _ in pair.jobs]) for pair in some)
             for some in batches

@@ -27,6 +27,7 @@ HINT = 0.0125  # of one reading, in the pairs that choose which are tested in ot
 MOST_TESTED = 8  # readings: each takes a part of the level
 HIGHEST = 2.0  # larger claims are tested at this one: they would take too many calls
 DIGESTED = ("the text, of which a digest is stored", "the numbers, of which a digest is stored")
+WORD = "word "  # as the names of readings of words begin, whose digests differ between pairs
 Readings = Mapping[str, Hashable]
 Repeated = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
 
@@ -67,7 +68,9 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
     names = dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
     found: dict[tuple[bool, ...], tuple[float, str]] = {}  # one reading of those that are alike
     for name in names:
-        if len(_values(each, name)) >= values and (p := _chance(each, name)) <= HINT:
+        counted = not name.startswith(WORD)  # how many values a word has cannot be told
+        many = len(_values(each, name)) >= values if counted else values == 2
+        if many and (p := _chance(each, name)) <= HINT:
             found.setdefault(tuple(_apart(one, name) for one in each), (p, name))
     told = sorted(found.values(), key=itemgetter(0))
     return tuple(name for _, name in told[:MOST_TESTED])
@@ -110,7 +113,8 @@ def _chance(each: Repeated, name: str) -> float:
     else:  # values without an order are told apart where both recur, as they do between pairs
         first = Counter(sides[0][0].get(name) for sides in each)
         alike = sum(comb(n, 2) for n in first.values()) / comb(len(each), 2)
-        most = min(1 / 8, max(alike, 1 / len(each)) ** 2)  # and differ: at most (1/2)^3
+        alike = 1.0 if name.startswith(WORD) else max(alike, 1 / len(each))
+        most = min(1 / 8, alike**2)  # and differ: at most (1/2)^3
     return _tail(sum(_apart(one, name) for one in each), len(each), most)
 
 
@@ -159,4 +163,9 @@ def _readings(reply: ReplyFeatures | None) -> Readings:
     strings = {f"each {kind}": tuple(texts) for kind, texts in kinds}
     whole = (*numbers.values(), *strings.values(), *sorted(reply.scores.items()))
     digests = dict(zip(DIGESTED, reply.digests, strict=False))
-    return {**numbers, **strings, **digests, "the reply as a whole": whole}
+    words = {
+        f"{WORD}{at}{end}, of which a digest is stored": digest
+        for end, each in zip(("", " from the end"), reply.digests[len(DIGESTED) :], strict=False)
+        for at, digest in enumerate(each.split(), 1)
+    }
+    return {**numbers, **strings, **digests, **words, "the reply as a whole": whole}

@@ -36,7 +36,7 @@ from leakbound.models.model import computation_of
 from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Split
 from leakbound.stats.curves.curves import rate_at_fpr
 from leakbound.stats.power import NO_POWER
-from leakbound.tasks import Context, Mechanism, Query, Votes
+from leakbound.tasks import Mechanism, Query, Votes
 
 REFUSES_ALL = "judge_refuses_all"
 
@@ -273,8 +273,11 @@ def second_text_sentence(prepared: Prepared, controls: Sequence[EvidenceRow]) ->
     query = prepared.attack.query
     if not query.second_text or not controls:
         return None
-    pairs = prepared.controls
-    there = sum(_count_parts(prepared, pair.nonmember.context, query.second_text) for pair in pairs)
+    there = 0  # partitions, or whole contexts where none are known, that hold that text
+    for context in (pair.nonmember.context for pair in prepared.controls):
+        parts = prepared.mechanism.disjoint_parts(len(context)) or (tuple(range(len(context))),)
+        texts = [readable(row.input) for row in context]
+        there += sum(any(query.second_text in texts[at] for at in part) for part in parts)
     yes = sum(row.nonmember.counts[0] for row in controls if isinstance(row.nonmember, Votes))
     if there and yes >= ANSWERED * there:
         return None
@@ -284,9 +287,3 @@ def second_text_sentence(prepared: Prepared, controls: Sequence[EvidenceRow]) ->
         "context does not hold the second one. What the audit saw is the canary alone. Use --query "
         "membership with --background-copies, or a model that was trained on such questions."
     )
-
-
-def _count_parts(prepared: Prepared, context: Context, text: str) -> int:
-    """Partitions, or whole contexts where none are known, that hold a text."""
-    parts = prepared.mechanism.disjoint_parts(len(context)) or (tuple(range(len(context))),)
-    return sum(any(text in readable(context[at].input) for at in part) for part in parts)

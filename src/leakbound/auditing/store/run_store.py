@@ -72,10 +72,13 @@ def require_intact(folder: Path, pairs: int, head: str, record: bytes) -> None:
         if not has_tables(db, folder):
             raise _change(folder, "pair 0 is missing")
         require_chain(db, folder, (pairs, head))
-        written = chain.records_of(db)
+        written, path = chain.records_of(db), folder / "manifest.json"
+        other = not path.is_file() or chain.fields_changed(db, path.name, path.read_bytes())
     if written and chain.text_digest(record) not in written:
+        path, other = folder / "record.json", True
+    if other:
         raise EditedEvidence(
-            f"{str(folder / 'record.json')!r} is not what the audit wrote: it was edited. Restore "
+            f"{str(path)!r} is not what the audit wrote: it was edited or removed. Restore "
             "it from a copy, or run the audit again, which writes it anew."
         )
 

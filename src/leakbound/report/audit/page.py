@@ -121,14 +121,11 @@ def profile_figure(profile: Profile, result: AuditResult) -> str:
     claim = [result.claim.epsilon], [max(result.claim.delta, LEAST_DELTA)]
     axes.plot(*claim, "D", color=CLAIM, ms=6, label="claim")
     axes.set(yscale="log", ylim=(LEAST_DELTA, 2))
-    axes.yaxis.set_major_formatter(_power_of_ten)
+    axes.yaxis.set_major_formatter(  # as 10⁻⁵: the parser of TeX takes longer than the figure
+        lambda value, _: "10" + f"{math.log10(value):.0f}".translate(SUPERSCRIPTS)
+    )
     legend(axes)
     return svg(figure, f"exact privacy profile of the pairs of {result.attack['mechanism']}")
-
-
-def _power_of_ten(value: float, _place: float | None) -> str:
-    """As 10⁻⁵. The labels of matplotlib are TeX, whose parser takes longer than the figure."""
-    return "10" + f"{math.log10(value):.0f}".translate(SUPERSCRIPTS)
 
 
 REFERENCE_HEAD = ("Item", "What it asks", "What this audit says")
