@@ -153,7 +153,7 @@ def _code_of(args: list[str] | None) -> int:
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        return _fail("interrupted; finished batches are kept, and the same command resumes.", 130)
+        return _fail("interrupted; a run that began is kept, and the same command resumes it.", 130)
     except BaseException as error:  # a crash must never end with the code of a verdict
         if _is_unread(error):
             return UNREAD

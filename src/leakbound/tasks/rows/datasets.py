@@ -100,7 +100,7 @@ def require_classes(task: Task, rows: Context) -> None:
     """Refuse a classification data set with one class only."""
     if task.labels and len({row.label for row in rows}) < 2:
         raise DataError(
-            "all rows have the same label; a classification data set needs at least two "
+            f"all rows have the same label ({len(rows)} in all); a classification needs at least two "
             "classes. Check the label field, or choose --task generation."
         )
 
