@@ -246,7 +246,9 @@ def test_a_manifest_that_was_edited_or_lost_is_refused(
         path.write_text(json.dumps(kept | edit))
         with pytest.raises(StoreError, match=f"its {what} is not that of the audit"):
             finished(rows, leaky, tmp_path)
-        with pytest.raises(StoreError, match=r"manifest\.json. is not what the audit wrote"):  # it passed a gate
+        with pytest.raises(
+            StoreError, match=r"manifest\.json. is not what the audit wrote"
+        ):  # it passed a gate
             load_result(folder)
     path.unlink()
     with pytest.raises(StoreError, match=r"manifest\.json. is not what the audit wrote"):

@@ -100,8 +100,8 @@ def require_classes(task: Task, rows: Context) -> None:
     """Refuse a classification data set with one class only."""
     if task.labels and len({row.label for row in rows}) < 2:
         raise DataError(
-            f"all rows have the same label ({len(rows)} in all); a classification needs at least two "
-            "classes. Check the label field, or choose --task generation."
+            f"all rows have the same label ({len(rows)} in all); a classification needs two, or "
+            "more. Check the label field, or choose --task generation."
         )
 
 
