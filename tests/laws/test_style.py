@@ -203,6 +203,7 @@ LOOKUPS: dict[str, tuple[set[str], str]] = {
         {"*", "__closure__", "__dict__", "__name__", "__self__", "__slots__"},
         "what a tested callable holds: functions, methods and objects have different parts",
     ),
+    "_members.py": ({"__dict__"}, "methods that were put on an object itself"),
     "systems/callable.py": (
         {
             "*", "__annotations__", "__globals__", "__mro__", "__name__", "__self__", "ask",
