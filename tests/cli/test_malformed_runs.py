@@ -143,7 +143,11 @@ STORES: list[tuple[str, Callable[[Path], object], str]] = [
     ("junk", lambda run: (run / "trials.sqlite").write_bytes(b"x" * 999), "(file is not a databas"),
     ("half", lambda run: os.truncate(run / "trials.sqlite", 9000), "(database disk image is malfo"),
     ("emptied", lambda run: os.truncate(run / "trials.sqlite", 0), "pair 0 is missing. Restore"),
-    ("bare", lambda run: (run / "manifest.json").unlink(), "has no manifest.json; restore it fr"),
+    (
+        "bare",
+        lambda run: (run / "manifest.json").unlink(),
+        "manifest.json' is not what the audit wrote",
+    ),
     ("broken", lambda run: (run / "manifest.json").write_text("{"), "manifest.json' is damaged: i"),
     ("keyless", lambda run: (run / "key").unlink(), "is not what was stored"),
 ]

@@ -96,7 +96,7 @@ def _problem(error: yaml.YAMLError) -> str:
 def _load_mapping(path: Path) -> Settings:
     if not path.is_file():
         why = "is a folder; name a file" if path.is_dir() else why_no_file(path)
-        raise UsageError(f"the configuration file {str(path)!r} {why}; `leakbound init` makes one.")
+        raise UsageError(f"the configuration file {str(path)!r} {why}.")
     try:
         values = yaml_value(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
