@@ -5,7 +5,8 @@
     python bench/recipe_outcomes.py --write docs/reproduce.md
 
 bench/results/pocket-seed-1.tgz holds the values of all recipes at seed 1, for FOLDER/measured:
-`leakbound reproduce --all --seed 1 --out FOLDER` writes their page from there.
+`leakbound reproduce --all --seed 1 --out FOLDER` writes their page from there. Of seed 2,
+pocket-seed-2.tgz holds the first ones; the same command with `--seed 2` goes on.
 
 Reads the tables in the folders of `leakbound reproduce`, later folders first, and says of a claim
 with too few trials how many times as many would show it: what was measured is drawn again, so many
