@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -172,3 +173,5 @@ SERVED_DEFECTS: tuple[type[FreshNoise], ...] = (
     DataSeededNoise,
     TruncatedNoise,
 )
+for kind, name in product(SERVED_DEFECTS, ("exactness", "vote_noise")):
+    setattr(kind, name, vars(FreshNoise)[name])  # each states of itself what it does not keep
