@@ -57,17 +57,25 @@ def _require_arguments(thing: object, name: str, wanted: list[str]) -> None:
         ) from None
 
 
+LOOKUPS = ("__getattr__", "__getattribute__")  # they answer for any name
+
+
 def holds_for(thing: object, member: str, beside: Collection[str]) -> bool:
     """Does an object's own class state a member?
 
-    A base does not know what a class that derives from it makes anew: any name but those of
-    `beside`, in a class that is nearer, or on the object itself.
+    The class that states it does not know what the object's other classes make anew, in whatever
+    order they stand: any name but those of `beside`, of its own fields and of new ones.
     """
-    for kind in type(thing).__mro__:
-        own = vars(kind)
-        if member in own:
-            return not any(map(inspect.isroutine, getattr(thing, "__dict__", {}).values()))
-        made = {*own} - {*beside, *own.get("__dataclass_fields__", ())}
-        if any(not name.startswith(("__", "_abc_", "_is_protocol")) for name in made):
+    kinds = type(thing).__mro__
+    of = next((kind.__mro__ for kind in kinds if member in vars(kind)), ())
+    named = {name for kind in of for name in vars(kind)}
+    named -= {name for kind in of for name in vars(kind).get("__dataclass_fields__", ())}
+    for kind in kinds if of else ():
+        own = {*vars(kind)} - {*beside} if kind not in of else set[str]()
+        new = {*vars(kind).get("__dataclass_fields__", ())} - named
+        if any(not one.startswith(("__", "_abc_", "_is_protocol")) for one in own - new):
             return False
-    return False
+        if not own.isdisjoint(LOOKUPS):
+            return False
+    held = getattr(thing, "__dict__", {})
+    return bool(of) and not any(name in named and callable(one) for name, one in held.items())

@@ -7,6 +7,7 @@ import inspect
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from leakbound.errors import UsageError
 from leakbound.estimators import EProcess, Observations, TrialDesign
 from leakbound.estimators.base import Claim
 from leakbound.mechanisms import FewShot, ReportNoisyMax
+from leakbound.mechanisms.parts.base import PartitionedMechanism
 from leakbound.models import Model, Scripted
 from leakbound.privacy import ApproxDP, PureDP
 from leakbound.tasks import Context, Job, Outputs, Task, Votes
@@ -82,13 +84,57 @@ class Delegating:
         return [Votes(tuple(COINS.binomial(one.counts, 0.2).tolist())) for one in votes]
 
 
+class Shuffled(PartitionedMechanism):
+    """Stands between the class that states its exactness and what that class derives from."""
+
+    def _answer_jobs(self, *jobs: Any) -> Any:
+        return super()._answer_jobs(*jobs)[::-1]
+
+
+class Diamond(ReportNoisyMax, Shuffled):
+    name: ClassVar[str] = "diamond"
+
+
+def quiet(aggregate: Votes, draws: int, rng: np.random.Generator) -> Outputs:
+    return Outputs(np.tile(np.argmax(aggregate.counts), draws))
+
+
+@dataclass(frozen=True, slots=True)
+class Held(ReportNoisyMax):
+    """A method of its base is one of its fields."""
+
+    name: ClassVar[str] = "held"
+    release: Any = quiet
+
+
+class Looking(ReportNoisyMax):
+    name: ClassVar[str] = "looking"
+
+    def __getattribute__(self, name: str) -> Any:
+        return quiet if name == "release" else object.__getattribute__(self, name)
+
+
+@dataclass(frozen=True)
+class Noted(ReportNoisyMax):
+    name: ClassVar[str] = "noted"
+    note: Any = print
+
+
+def patched() -> Noted:
+    made = Noted(2.0, 10)
+    object.__setattr__(made, "release", partial(quiet))
+    return made
+
+
 def test_nothing_is_exact_that_another_class_says() -> None:
     """An honest sampling of votes was accused by the laws of votes that were not sampled."""
     votes = ReportNoisyMax.calibrated(1.0, 1e-5, partitions=10)
     few = CountsFew.calibrated(1.0, 1e-5, partitions=10)
-    for mechanism in (few, Delegating(votes)):
+    others = Diamond(2.0, 10), Held(2.0, 10), Looking(2.0, 10), patched()
+    for mechanism in (few, Delegating(votes), *others):
         assert exactness_of(mechanism) == "none"  # type: ignore[arg-type]
         assert vote_noise_of(mechanism) is None  # type: ignore[arg-type]
+    assert exactness_of(Noted(2.0, 10)) == "full"
     assert exactness_of(votes) == "full"
     assert exactness_of(Coins.calibrated(1.0, 1e-5, partitions=10)) == "given_sample"
 

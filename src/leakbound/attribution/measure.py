@@ -135,17 +135,12 @@ class BoundedTokenDistribution(TokenDistribution):
 
     def lambdas(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
         """(tokens,) lambda of each token, in [0, lam], from the logits that `log_probs` takes."""
-        found = []
-        for row, pair in enumerate(zip(context, prior, strict=True)):
-            with_context, without = (
-                np.delete(one, list(self.banned_at(first + row))) for one in pair
-            )
-            found.append(
-                mixture.largest_lambda(
-                    with_context, without, self.bound, self.lam, self.temperature
-                )
-            )
-        return np.array(found)
+        rows = enumerate(zip(context, prior, strict=True))
+        return np.array([self._lambda(*pair, self.banned_at(first + row)) for row, pair in rows])
+
+    def _lambda(self, context: Floats, prior: Floats, banned: Ids) -> float:
+        with_context, without = (np.delete(logits, list(banned)) for logits in (context, prior))
+        return mixture.largest_lambda(with_context, without, self.bound, self.lam, self.temperature)
 
     def log_probs(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
         """ln p of every token of the vocabulary, each row at its own lambda."""

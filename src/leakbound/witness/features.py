@@ -304,13 +304,8 @@ def _tool_strings(reply: ReplyFacts, tools: Sequence[str], canary: str) -> Itera
 
 
 def _calls(reply: ReplyFacts, tools: Sequence[str], canary: str) -> list[str]:
-    """Each with its arguments, whatever the order of their names."""
-    found = []
-    for name, call in zip(tools, reply.tool_calls, strict=True):
-        each = sorted((str(key), repr(value)) for key, value in _arguments(call).items())
-        said = ", ".join(f"{key}={value}" for key, value in each)
-        found.append(blot_out(f"{name} {said}", canary))
-    return found
+    each = zip(tools, reply.tool_calls, strict=True)
+    return [blot_out(f"{name} {_canonical(call)}", canary) for name, call in each]
 
 
 def _in_order(tools: Sequence[str], calls: Sequence[object], canary: str) -> Iterator[str]:
@@ -321,6 +316,12 @@ def _in_order(tools: Sequence[str], calls: Sequence[object], canary: str) -> Ite
             said = blot_out(str(value), canary)[:LONGEST_VALUE]
             values.setdefault(f"{name}.{key}", []).append(said)
     yield from (f"calls:{key}={'>'.join(said)}" for key, said in values.items())
+
+
+def _canonical(call: object) -> str:
+    """The arguments, whatever the order of their names."""
+    each = ((str(key), repr(value)) for key, value in _arguments(call).items())
+    return ", ".join(f"{key}={value}" for key, value in sorted(each))
 
 
 def _inner(call: object) -> object:

@@ -15,6 +15,7 @@ from operator import itemgetter
 
 from scipy.special import bdtrc
 
+from leakbound.auditing.collect.collect import FIRST, LAST
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.controls import StoredBatch
 from leakbound.auditing.store.run_store import EvidenceRow
@@ -26,8 +27,13 @@ LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
 MOST_TESTED = 8  # readings: each takes a part of the level
 HIGHEST = 2.0  # larger claims are tested at this one: they would take too many calls
-DIGESTED = ("the text, of which a digest is stored", "the numbers, of which a digest is stored")
-WORD = "word "  # as the names of readings of words begin, whose digests differ between pairs
+DIGEST = "of which a digest is stored"
+PLACES = (
+    tuple(f"word {at}, {DIGEST}" for at in range(1, FIRST + 1)),
+    tuple(f"word {at} from the end, {DIGEST}" for at in range(1, LAST + 1)),
+)
+DIGESTED = (f"the text, {DIGEST}", f"the numbers, {DIGEST}")
+WORDS = frozenset(name for names in PLACES for name in names)  # whose digests differ between pairs
 Readings = Mapping[str, Hashable]
 Repeated = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
 
@@ -68,8 +74,8 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
     names = dict.fromkeys(name for sides in each for side in sides for one in side for name in one)
     found: dict[tuple[bool, ...], tuple[float, str]] = {}  # one reading of those that are alike
     for name in names:
-        counted = not name.startswith(WORD)  # how many values a word has cannot be told
-        many = len(_values(each, name)) >= values if counted else values == 2
+        # how many values a word has over all pairs cannot be told
+        many = values == 2 if name in WORDS else len(_values(each, name)) >= values
         if many and (p := _chance(each, name)) <= HINT:
             found.setdefault(tuple(_apart(one, name) for one in each), (p, name))
     told = sorted(found.values(), key=itemgetter(0))
@@ -113,7 +119,7 @@ def _chance(each: Repeated, name: str) -> float:
     else:  # values without an order are told apart where both recur, as they do between pairs
         first = Counter(sides[0][0].get(name) for sides in each)
         alike = sum(comb(n, 2) for n in first.values()) / comb(len(each), 2)
-        alike = 1.0 if name.startswith(WORD) else max(alike, 1 / len(each))
+        alike = 1.0 if name in WORDS else max(alike, 1 / len(each))
         most = min(1 / 8, alike**2)  # and differ: at most (1/2)^3
     return _tail(sum(_apart(one, name) for one in each), len(each), most)
 
@@ -164,8 +170,8 @@ def _readings(reply: ReplyFeatures | None) -> Readings:
     whole = (*numbers.values(), *strings.values(), *sorted(reply.scores.items()))
     digests = dict(zip(DIGESTED, reply.digests, strict=False))
     words = {
-        f"{WORD}{at}{end}, of which a digest is stored": digest
-        for end, each in zip(("", " from the end"), reply.digests[len(DIGESTED) :], strict=False)
-        for at, digest in enumerate(each.split(), 1)
+        name: digest
+        for names, each in zip(PLACES, reply.digests[len(DIGESTED) :], strict=False)
+        for name, digest in zip(names, each.split(), strict=False)
     }
     return {**numbers, **strings, **digests, **words, "the reply as a whole": whole}

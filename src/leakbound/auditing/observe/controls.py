@@ -198,13 +198,16 @@ def _of_texts(batch: StoredBatch, first: int, name: str) -> Observations:
     )
 
 
+def _text_asked_for(pair: Pair) -> str:
+    """What a reply may quote: the text that gives the canary away, else that of its record."""
+    given = pair.canary.input
+    return pair.asked.target or (given if isinstance(given, str) else "")
+
+
 def replies_in(batch: StoredBatch, name: str = ANSWER) -> tuple[tuple[ReplyPair, str], ...]:
-    """What a witness reads of pairs in one channel, each with what a reply may quote."""
+    """What a witness reads of pairs in one channel."""
     return tuple(
-        (
-            (reply_of(one), reply_of(other)),
-            pair.asked.target or (pair.canary.input if isinstance(pair.canary.input, str) else ""),
-        )
+        ((reply_of(one), reply_of(other)), _text_asked_for(pair))
         for pair, row in batch
         for one, other in [(channel_of(row.member, name), channel_of(row.nonmember, name))]
     )

@@ -72,15 +72,15 @@ def require_intact(folder: Path, pairs: int, head: str, record: bytes) -> None:
         if not has_tables(db, folder):
             raise _change(folder, "pair 0 is missing")
         require_chain(db, folder, (pairs, head))
-        written, path = chain.records_of(db), folder / "manifest.json"
-        other = not path.is_file() or chain.fields_changed(db, path.name, path.read_bytes())
-    if written and chain.text_digest(record) not in written:
-        path, other = folder / "record.json", True
-    if other:
-        raise EditedEvidence(
-            f"{str(path)!r} is not what the audit wrote: it was edited or removed. Restore "
-            "it from a copy, or run the audit again, which writes it anew."
-        )
+        written, file = chain.records_of(db), folder / "manifest.json"
+        manifest = not file.is_file() or chain.fields_changed(db, file.name, file.read_bytes())
+    edited = bool(written) and chain.text_digest(record) not in written
+    for name, other, how in (("record.json", edited, ""), (file.name, manifest, " with --fresh")):
+        if other:
+            raise EditedEvidence(
+                f"{str(folder / name)!r} is not what the audit wrote: it was edited or removed. "
+                f"Restore it from a copy, or run the audit again{how}, which writes it anew."
+            )
 
 
 def results_of(folder: Path) -> dict[str, int]:
