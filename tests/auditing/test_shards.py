@@ -5,8 +5,10 @@ unsharded run.
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 
 from leakbound.auditing import load_result, make_spec, prepare, run_audit
 from leakbound.auditing.collect.collect import Batches, CollectionPlan, run_serial
+from leakbound.auditing.receipts import verify_run
 from leakbound.auditing.shards import merge, run_shard
 from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import StoreError, UsageError
@@ -165,3 +168,24 @@ def test_a_merged_run_is_a_run(tmp_path: Path, data_file: Path) -> None:
     assert (again, same) == (record, folder)
     assert json.loads((folder / "manifest.json").read_text())["spec"]["pairs"] == 21
     assert len(CollectionPlan.of(made).batches()) == 11 + 8
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    with closing(sqlite3.connect(folder / "trials.sqlite")) as db:
+        stored = "\n".join(db.iterdump()).encode()
+    return {"trials": stored, "record": (folder / "record.json").read_bytes()}
+
+
+def test_a_finished_run_is_not_changed_by_a_merge(tmp_path: Path, data_file: Path) -> None:
+    """Batches were added to it before they were checked, and then its hashes fitted nothing."""
+    made = prepare(spec(tmp_path))
+    parts = [run_shard(made, (i, 2), tmp_path / f"s{i}") for i in (1, 2)]
+    alone = run_audit(made, tmp_path / "alone")[1]
+    before = files(alone)
+    with pytest.raises(StoreError, match="holds the finished run of this command already"):
+        merge(parts, tmp_path / "alone")  # every shard checks the system after its last pair
+    assert files(alone) == before
+    assert not verify_run(alone).problems
+    merged = merge(parts, tmp_path / "merged")
+    assert merge(parts, tmp_path / "merged") == merged
+    assert not verify_run(merged[1]).problems

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.receipts import Recomputed, recompute, verify_run
 from leakbound.errors import TargetError, UsageError
 from leakbound.sweeping import load_sweep
 from leakbound.sweeping.record import SweepRecord
@@ -54,6 +55,16 @@ def test_what_changes_a_request_is_collected_by_itself(sweeps: Any) -> None:
 def test_fewer_pairs_are_part_of_more(sweeps: Any) -> None:
     record = sweeps.run({"pairs": [8, 24, 16]})
     assert sweeps.model.calls == record.model_calls == record.points[1].model_calls
+
+
+def test_a_point_is_computed_again_as_the_test_of_its_own_that_it_was(sweeps: Any) -> None:
+    """A check of it as an audit that had seen the other points found other bounds."""
+    record = sweeps.run(
+        {"pairs": [8, 24]}, {"mechanism": "few_shot", "estimator": "clopper_pearson"}
+    )
+    for point in record.points:
+        assert recompute(sweeps.out / point.run) == Recomputed()
+        assert not verify_run(sweeps.out / point.run).problems
 
 
 def test_points_that_stop_early_ask_at_most_what_the_longest_does(sweeps: Any) -> None:

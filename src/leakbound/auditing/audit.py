@@ -28,7 +28,6 @@ def run_audit(
     progress: Progress = lambda done, total: None,
     reuse: bool = True,
     ask: BatchRunner = run_ahead,
-    own_test: bool = False,
     by_pair: bool = False,
 ) -> tuple[AuditResult, Path]:
     """Collect what is missing, and compute the result in one pass.
@@ -40,8 +39,6 @@ def run_audit(
         reuse: Whether outputs that another run under `out` collected for the same questions are
             reused.
         ask: Asks the model; the result does not depend on it.
-        own_test: Whether the audit is one of several that were fixed beforehand, each a test of its
-            own, so that earlier results of the same paired trials are counted, and change nothing.
         by_pair: Whether the result knows how well each pair is told apart (`AuditResult.by_pair`).
 
     Returns:
@@ -51,14 +48,14 @@ def run_audit(
         LeakboundError: If the model cannot be asked, the run cannot be stored or was changed, or
             the estimator needs a number of pairs that no earlier result has preceded.
     """
-    plan, (store, prior) = CollectionPlan.of(prepared), open_run(prepared, out, reuse, own_test)
+    plan, (store, prior) = CollectionPlan.of(prepared), open_run(prepared, out, reuse)
     seen = OnePass(prepared, store, plan, prior)
     try:
         asked = collect(plan, prepared.model, store, ask=ask, progress=progress, stop=seen)
         seen()
         found = decide(seen)
         for _ in REPEATED:  # what the first answers say decides what else is asked
-            if own_test or not found.left:
+            if prepared.own_test or not found.left:
                 break
             asked = collect_others(plan, found.left, prepared.model, store, ask) or asked
             found = decide(seen)
@@ -74,15 +71,13 @@ def run_audit(
     return result, store.folder
 
 
-def open_run(
-    prepared: Prepared, out: Path, reuse: bool, own_test: bool = False
-) -> tuple[RunStore, PriorResults]:
+def open_run(prepared: Prepared, out: Path, reuse: bool) -> tuple[RunStore, PriorResults]:
     """The store of an audit, unless earlier results refuse its estimator."""
     require = partial(
         PriorResults.require_fixed_size, estimator=prepared.estimator,
         pairs=prepared.trial_design.pairs,
     )  # fmt: skip
-    return RunStore.open(prepared.folder(out), prepared.manifest, reuse, own_test, require)
+    return RunStore.open(prepared.folder(out), prepared.manifest, reuse, require)
 
 
 def write_result(seen: OnePass, found: Assessment | None = None) -> AuditResult:

@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -401,7 +402,8 @@ def _pass_over(
     spec: AuditSpec, folder: Path, manifest: Settings, rows: Context | None = None
 ) -> OnePass:
     """A pass over all stored pairs of a copy."""
-    prepared = prepare(spec, rows=rows, opener=lambda spec: model_of_run(spec, manifest))
+    known, own_test = partial(model_of_run, manifest=manifest), manifest.get("own_test", False)
+    prepared = prepare(spec, rows=rows, opener=known, own_test=own_test)
     if rows is not None and prepared.attack.canary.of_rows:
         raise StoreError("the canary is a row, and the rows were left out.")
     _require_same(prepared.manifest, manifest, frozenset() if rows is None else OF_ROWS)

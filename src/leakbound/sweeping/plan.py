@@ -363,13 +363,12 @@ class Sweep:
         return self.record
 
     def _run(self, point: _PlannedPoint, meter: UtilityMeter) -> SweepPoint:
-        prepared = prepare(point.spec, handed=point.handed, opener=self.opener)
+        prepared = prepare(point.spec, handed=point.handed, opener=self.opener, own_test=True)
         result, folder = run_audit(
             prepared,
             self.out,
             lambda done, total: self._report(point, done),
             ask=self._counted(self.runner_of(prepared)),
-            own_test=True,
         )
         utility = self._utility(prepared, folder, meter) if meter.queries else None
         return point_of(result, point.changes, point.evidence, utility)

@@ -72,9 +72,11 @@ def prepare(
     rows: Context | None = None,
     handed: Handed | None = None,
     opener: Callable[[AuditSpec], Model] = open_models,
+    own_test: bool = False,
 ) -> Prepared:
     """Load, design and check; `opener` makes a model that is not handed over, once the cheaper
-    checks have passed."""
+    checks have passed. An audit that is one of several fixed beforehand is a test of its own:
+    earlier results of the same paired trials are counted, and change nothing."""
     if spec.design.layout == "one_run":
         raise UsageError(
             "a one_run design has no paired trials; run it by itself with leakbound audit, or use "
@@ -83,7 +85,7 @@ def prepare(
     require_used_counts(spec.design)
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
-    prepared = _fill(_build(spec, given, opener))
+    prepared = _fill(_build(spec, given, opener), own_test)
     prepared = replace(prepared, others=other_attacks(prepared))
     prepared = replace(prepared, repeats=repeats_of(prepared))
     late = () if prepared.late_controls is None else prepared.late_controls.late(1)
@@ -128,7 +130,7 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     return replace(parts, pairs=parts.pairs.with_copies(background_copies(parts)))
 
 
-def _fill(parts: AuditParts) -> Prepared:
+def _fill(parts: AuditParts, own_test: bool) -> Prepared:
     trials = trial_design(parts)
     spec, task, mechanism, model = parts.spec, parts.task, parts.mechanism, parts.model
     cost, changes = cost_of(parts), may_change(model) if mechanism.needs else True
@@ -140,6 +142,7 @@ def _fill(parts: AuditParts) -> Prepared:
     questions = questions_of(parts, sources)
     evidence = questions if mechanism.needs else ""
     identity = {"spec": settings_without_places(spec), "evidence": evidence, **sources}
+    identity |= {"own_test": True} if own_test else {}
     said = {"claim_source": spec.claim_source, "may_change": changes}
     return Prepared(
         **{field.name: getattr(parts, field.name) for field in fields(parts)},
@@ -151,6 +154,7 @@ def _fill(parts: AuditParts) -> Prepared:
         public=PublicManifest.of(task, mechanism, model, fields=public_fields(spec.design)),
         warnings=claim_warnings(spec, self_compose(cost, 1)),  # equal Gaussians as one
         ignores_context=ignores,
+        own_test=own_test,
         exact_decides=exactness_of(mechanism) == "full",
         name=run_name(mechanism, parts.attack.query.name, identity),
         identity=identity,

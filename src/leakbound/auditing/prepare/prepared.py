@@ -83,6 +83,7 @@ class Prepared(AuditParts):
     public: PublicManifest  # the public facts that were fixed before a row was read
     warnings: tuple[str, ...]  # what the accountant knows before any trial
     ignores_context: bool  # 0-DP: then no attack can, or has to, see anything
+    own_test: bool  # one of several audits fixed beforehand: earlier results change nothing
     exact_decides: bool  # the exact loss of a pair is the system's, given nothing that was drawn
     name: str  # of the run; it does not depend on private rows
     identity: Settings  # what makes two runs the same run

@@ -213,7 +213,7 @@ class PriorResults:
         )
 
 
-def prior_results(folder: Path, identity: Settings, own_test: bool = False) -> PriorResults:
+def prior_results(folder: Path, identity: Settings) -> PriorResults:
     """Results that were computed from what a run and those beside it asked.
 
     Those of runs beside this one count too, whether their answers are reused or asked for again:
@@ -230,6 +230,7 @@ def prior_results(folder: Path, identity: Settings, own_test: bool = False) -> P
         except StoreError:  # of a damaged run, nothing is known
             continue
     others_only = {name: pairs for name, pairs in found.items() if name != folder.name}
+    own_test = identity.get("own_test", False)
     return PriorResults(others_only, own_test, first_day(folder, identity["evidence"]))
 
 
@@ -318,7 +319,7 @@ class RunStore:
 
     @classmethod
     def open(
-        cls, path: Path, identity: Settings, reuse: bool = False, own_test: bool = False,
+        cls, path: Path, identity: Settings, reuse: bool = False,
         require: Callable[[PriorResults], None] = lambda prior: None,
     ) -> tuple[RunStore, PriorResults]:  # fmt: skip
         """The run at a path, made where there is none, and results from the same trials before it.
@@ -327,7 +328,7 @@ class RunStore:
         before anything is written. With `reuse`, answers of other runs to the same questions are
         copied.
         """
-        prior = prior_results(path, identity, own_test)
+        prior = prior_results(path, identity)
         require(prior)
         store = cls(path, identity)
         store.note_looks(prior.pairs)
@@ -407,6 +408,13 @@ class RunStore:
                         f"{str(other.folder)!r} and {str(self.folder)!r} both hold pair "
                         f"{found[0]}, with different answers; leave one of them out."
                     )
+            if self.has_result:  # computed from everything that is stored, so nothing is added
+                if db.execute(LACKING, (ALL,)).fetchone():
+                    raise StoreError(
+                        f"{str(self.folder)!r} holds the finished run of this command already, "
+                        f"without some of what {str(other.folder)!r} holds; give another --out."
+                    )
+                return
             db.execute("INSERT OR IGNORE INTO shards SELECT * FROM other.shards")
             chain.note_looks(
                 db, dict(db.execute("SELECT run, pairs FROM other.looks ORDER BY rowid"))
