@@ -38,17 +38,7 @@ DEPTH = 5  # choices -> item -> message -> content -> parts -> text
 
 
 def as_reply(answer: object, name: str, seconds: float | None = None) -> Reply:
-    """Make a reply of what a system returned.
-
-    Examples:
-        >>> as_reply({"text": "yes", "scores": {"yes": 0.9, "no": 0.1}}, "mine").scores["yes"]
-        0.9
-        >>> as_reply({"text": "yes", "tokens": "3"}, "mine")
-        Traceback (most recent call last):
-        ...
-        leakbound.errors.TargetError: the system 'mine' returned tokens as str; it must \
-be a whole number of at least 0, or None.
-    """
+    """Make a reply of what a system returned."""
     text = text_in(answer)
     if not isinstance(text, str):
         if text is None and isinstance(answer, Mapping):  # its keys may be private

@@ -14,14 +14,7 @@ VERSION = "api-version"  # the only query of an address that is not a secret
 
 @lru_cache(maxsize=64)  # it is called for each request
 def join_path(url: str, path: str) -> str:
-    """The address of a path at an endpoint.
-
-    Examples:
-        >>> join_path("https://x.openai.azure.com/deployments/d?api-version=1", "/completions")
-        'https://x.openai.azure.com/deployments/d/completions?api-version=1'
-        >>> join_path("https://example.com/v1/chat/completions", "/completions")
-        'https://example.com/v1/completions'
-    """
+    """The address of a path at an endpoint, whether or not the address of that ends in one."""
     parts = urlsplit(url)
     base = parts.path.rstrip("/")
     for ending in ("/chat/completions", "/completions"):

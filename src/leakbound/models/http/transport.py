@@ -141,14 +141,7 @@ def backoff(tries: int) -> float:
 
 
 def retry_after(value: str | None, now: datetime | None = None) -> float | None:
-    """The wait that a Retry-After header asks for.
-
-    Examples:
-        >>> retry_after("1.5", datetime(2026, 1, 1, tzinfo=UTC))
-        1.5
-        >>> retry_after("Thu, 01 Jan 2026 00:00:09 GMT", datetime(2026, 1, 1, tzinfo=UTC))
-        9.0
-    """
+    """Seconds that a Retry-After header asks to wait."""
     if value is None:
         return None
     try:

@@ -274,20 +274,10 @@ def _part(part: JsonValue) -> tuple[str, str]:
 
 
 def without_reasoning(text: str) -> tuple[str, str]:
-    """Separate the reasoning from a text.
+    """The answer in a text, and its reasoning.
 
     Reasoning ends at its closing mark, whether its opening mark is in the text or ended the prompt.
     Text after an opening mark that is never closed is also reasoning; any answer is before it.
-
-    Examples:
-        >>> without_reasoning("<think>They ask for 12.</think> yes")
-        ('yes', 'They ask for 12.')
-        >>> without_reasoning("They ask for 12.</think>yes")
-        ('yes', 'They ask for 12.')
-        >>> without_reasoning("<think>They ask")
-        ('', 'They ask')
-        >>> without_reasoning("yes <THOUGHT>Or was it")
-        ('yes', 'Or was it')
     """
     for opens, closes in MARKS:
         if opens.search(text) or closes.search(text):

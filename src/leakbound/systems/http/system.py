@@ -85,17 +85,7 @@ def _require_ok(reply: HttpReply, call: HttpCall) -> None:
 
 
 def fill_slots(template: JsonValue, values: SlotValues) -> JsonValue:
-    """The template with its slots filled as JSON values.
-
-    What is filled in is never read for slots or quotes.
-
-    Examples:
-        >>> fill_slots({"q": "Find {query}", "n": 1}, {"query": "{id}"})
-        {'q': 'Find {id}', 'n': 1}
-        >>> rows = [{"input": text, "label": ""} for text in "ab"]
-        >>> fill_slots(["{text}"], {"rows": rows})
-        ['a', 'b']
-    """
+    """The template with its slots filled; what is filled in is never read for slots or quotes."""
     if isinstance(template, dict):
         return {key: fill_slots(value, values) for key, value in template.items()}
     if isinstance(template, list) and is_one_a_row(template) and "rows" in values:
