@@ -694,6 +694,7 @@ def test_nobody_at_an_address_is_said_at_once(words: tuple[str, ...]) -> None:
         (("http://127.0.0.1:9/ask", "pocket"), "are both asked; name one"),
         (("http://127.0.0.1:9/ask", "python:app.py:words"), "are both asked; name one"),
         (("http://127.0.0.1:9/ask", "http://127.0.0.1:9/b"), "are both read as a server"),
+        (("ftp://h.example/ask",), "must begin with http:// or https://"),
         (("localhost:8000/ask",), "such as http://localhost:8000/ask"),
         (("http://127.0.0.1:9/ask", "--body", "{"), "--body is not JSON"),
         (("http://127.0.0.1:9/ask", "--body", "{}"), 'must have "{query}" in it'),

@@ -108,7 +108,13 @@ def _kind(name: str) -> str:
             f"{name!r} is a file of Python; name the object in it that answers, as "
             f"python:{name}:OBJECT."
         )
-    return "model" if is_address(name) else "data"
+    if is_address(name):
+        return "model"
+    if "://" in name and not name.startswith(HUB):
+        raise UsageError(
+            f"{name!r} is an address of no known kind; it must begin with http:// or https://."
+        )
+    return "data"
 
 
 def _whole(name: str) -> str:
