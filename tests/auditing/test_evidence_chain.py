@@ -404,9 +404,10 @@ def test_points_of_a_plan_are_tests_of_their_own(
 ) -> None:
     """As in a sweep: all numbers of pairs were fixed before the first result."""
     for looks, pairs in enumerate((24, 12, 16)):
-        prepared = ready(rows, leaky, pairs=pairs, estimator="clopper_pearson")
-        point, _ = run_audit(prepared, tmp_path / "sweep", own_test=True)
-        alone, _ = run_audit(prepared, tmp_path / f"alone{pairs}")
+        spec = make_spec({**SPEC, "pairs": pairs, "estimator": "clopper_pearson"})
+        planned = prepare(spec, leaky, rows=rows, own_test=True)
+        point, _ = run_audit(planned, tmp_path / "sweep")
+        alone, _ = run_audit(prepare(spec, leaky, rows=rows), tmp_path / f"alone{pairs}")
         assert point.results() == alone.results()
         assert point.counts["looks"] == looks
 

@@ -84,12 +84,12 @@ class RecipeContext:
             f"{system.mechanism.kind}, {attack.query.kind}, {attack.canary.kind}, "
             f"ε = {spec.decision.epsilon:g}, {spec.design.pairs} pairs"
         )
-        prepared = self.prepared(spec)
-        return run_audit(prepared, self.out / "runs", own_test=True, by_pair=True)[0]
+        return run_audit(self.prepared(spec), self.out / "runs", by_pair=True)[0]
 
     def prepared(self, spec: AuditSpec) -> Prepared:
         model, judge = self.model(spec.system.model), spec.system.judge_model
-        return prepare(spec, WithJudge(model, self.model(judge)) if judge else model)
+        asked = WithJudge(model, self.model(judge)) if judge else model
+        return prepare(spec, asked, own_test=True)
 
     def evidence(self, *keys: AuditKeys) -> tuple[Prepared, list[EvidenceRow]]:
         """The evidence of an audit, which is run if necessary."""
