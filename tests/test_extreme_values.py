@@ -259,6 +259,7 @@ def test_known_limits() -> None:
     assert exact < above == zcdp_epsilon((10**6 + 1) * 1e-6 / 2, 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "rate", "steps"), [(4.0, 0.01, 10**4), (4.0, 0.5, 10**6)])
 def test_coarse_grids_bound_subsampled_gaussians(
     monkeypatch: pytest.MonkeyPatch, sigma: float, rate: float, steps: int

@@ -93,6 +93,7 @@ def audit(model: Scripted, out: Path, **values: Any) -> leakbound.AuditResult:
     return run_audit(prepare(spec, model, rows=ROWS), out)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [

@@ -86,6 +86,7 @@ def test_it_is_the_law_of_the_mechanism(seed: int, epsilon: float) -> None:
         )
 
 
+@pytest.mark.slow
 @given(seeds, st.floats(0.05, 3))
 def test_every_span_stays_within_twice_the_bound(seed: int, bound: float) -> None:
     def logits(prompt: Any, response: Any) -> Any:
@@ -116,6 +117,7 @@ def test_the_loss_of_a_response_stays_within_epsilon(pocket: Model) -> None:
         assert reading.grids[-1].totals[0] <= 3.0
 
 
+@pytest.mark.slow
 def test_the_command_shows_the_lambda_of_every_token(tmp_path: Path) -> None:
     args = ["--context", str(NOTE), "--query", QUERY, "--ngram", "8", "--bounded", "60",
             "--max-tokens", "6", "--out", str(tmp_path)]  # fmt: skip

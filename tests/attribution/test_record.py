@@ -151,6 +151,7 @@ def test_expected_influence_over_a_data_set(pocket: Model) -> None:
     assert {e.contexts for e in found.expected} == {3}
 
 
+@pytest.mark.slow
 def test_the_command_writes_all_files_and_finds_the_secret(tmp_path: Path) -> None:
     args = [
         "--model",

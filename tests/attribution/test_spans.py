@@ -35,6 +35,7 @@ class Words:
         self.texts = text_ids.TextIds(self.tokenizer)
 
 
+@pytest.mark.slow
 @given(
     text=st.text(
         st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=60

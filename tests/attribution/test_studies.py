@@ -92,6 +92,7 @@ def test_means_and_intervals_by_hand(pocket: Model) -> None:
     assert 0 < row.utility.rouge_l.mean <= row.utility.rouge_l.high <= 1
 
 
+@pytest.mark.slow
 def test_response_positions_add_up_to_the_influence(pocket: Model) -> None:
     study, records = made("response-position", pocket)
     whole, *positions = study.rows
@@ -104,6 +105,7 @@ def test_response_positions_add_up_to_the_influence(pocket: Model) -> None:
     assert all(row.utility is None for row in positions)
 
 
+@pytest.mark.slow
 def test_span_positions_are_those_of_whole_spans(pocket: Model) -> None:
     study, records = made("span-position", pocket, (32, 128))
     rows = {row.setting: row for row in study.rows}
@@ -158,6 +160,7 @@ def save(folder: Path, kind: Any) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 def test_the_command_fills_every_column(tmp_path: Path) -> None:
     pytest.importorskip("bert_score")
     judges = ["--bertscore-model", save(tmp_path / "encoder", transformers.AutoModel),
@@ -221,6 +224,7 @@ def test_what_is_not_measured_says_why(pocket: Model) -> None:
     assert row["factkb_mean"] == "not measured"
 
 
+@pytest.mark.slow
 def test_the_page_asks_nothing_of_the_network_and_escapes(pocket: Model) -> None:
     study, _ = made("lambda", pocket, (1.0,))
     page = study_page(

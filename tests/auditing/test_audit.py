@@ -61,6 +61,7 @@ def test_the_e_process_decides_and_may_stop_early(
     assert (whole.estimate("e_process").epsilon or 0) > (record.estimate("e_process").epsilon or 0)
 
 
+@pytest.mark.slow
 def test_the_e_process_leaves_private_voting_alone(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_a_leaky_system_is_refuted(rows: Context, leaky: Scripted, tmp_path: Pat
     assert record.counts["model_calls"] == 80 + 32
 
 
+@pytest.mark.slow
 def test_private_voting_is_consistent_and_mu_rises(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
@@ -161,6 +163,7 @@ def test_other_questions_of_the_same_answers_ask_nothing(
     assert counted.calls == 2 * asked + 4 * 11
 
 
+@pytest.mark.slow
 def test_votes_and_laws_give_bounds_of_their_own(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:
@@ -314,6 +317,7 @@ def test_seed_streams_are_disjoint() -> None:
     assert len(draws) == 100
 
 
+@pytest.mark.slow
 def test_batch_size_changes_nothing_but_the_batches(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:

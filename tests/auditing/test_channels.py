@@ -62,6 +62,7 @@ class Later(Silent):
         return {"text": guarded, "channels": trace, "seconds": 0.5}
 
 
+@pytest.mark.slow
 def test_a_channel_that_appears_after_the_controls_is_not_called_clean(
     rows: Context, tmp_path: Path
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_result_keeps_its_channels(everywhere: leakbound.AuditResult) -> None:
     assert again.channels == everywhere.channels
 
 
+@pytest.mark.slow
 def test_an_audit_of_the_answer_misses_what_the_logs_tell(rows: Context, tmp_path: Path) -> None:
     """On the first release there is no other audit: it reads answers and metadata."""
     small = {**GIVEN, "pairs": 24, "epsilon": 0.2, "out": tmp_path, "store_text": "canary_only"}
@@ -164,6 +166,7 @@ def test_the_seconds_of_a_cache_give_a_record_away(tmp_path: Path) -> None:
     assert leakbound.audit(system=cached, channels=("seconds",), **given).verdict == "violation"
 
 
+@pytest.mark.slow
 def test_an_agent_that_leaks_nowhere_is_not_accused(tmp_path: Path) -> None:
     result = leakbound.audit(
         system=AgentSystem(), channels=("all",), pairs=16, epsilon=0.2, out=tmp_path, **GIVEN

@@ -128,6 +128,7 @@ class Referring:
         return f"{greeting} {self.of(context, query)} {self.draws.randrange(10**8):08d}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", [dated, in_order, lambda context, query: "We call you. Ref"])
 def test_a_word_that_recurs_in_its_place_is_compared_alone(of: Any) -> None:
     """A drawn number made every text and all numbers differ, and dates are stored as none."""
@@ -200,6 +201,7 @@ def test_a_mean_passes_with_enough_noise_alone(scale: float, passes: bool) -> No
     assert (result.reason == "context_digest") is not passes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", [cached, Noisy(lambda context: "")], ids=["cache", "noise"])
 def test_a_cache_or_a_clock_is_none(system: Any) -> None:
     """The repeated queries differ in a number, so no cache has seen them."""

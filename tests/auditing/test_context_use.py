@@ -103,6 +103,7 @@ def test_what_another_attack_sees_is_named_and_audited_there() -> None:
     assert audit(system=quoting, epsilon=1.0, seed=3, **FREE).verdict == "violation"
 
 
+@pytest.mark.slow
 def test_few_pairs_say_what_they_would_have_shown() -> None:
     result = audit(system=constant, epsilon=1.0, seed=3, pairs=24)
     assert (result.verdict, result.reason) == ("inconclusive", "too_few_trials")
@@ -111,6 +112,7 @@ def test_few_pairs_say_what_they_would_have_shown() -> None:
     assert enough.reason == "context_unused"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [4.0, 8.0])
 def test_pairs_that_no_attack_could_do_with_are_named_first(epsilon: float) -> None:
     """More of them let other attacks be asked, and a silent system pass."""
@@ -119,6 +121,7 @@ def test_pairs_that_no_attack_could_do_with_are_named_first(epsilon: float) -> N
     assert "even with a perfect attack" in result.sentences[0]
 
 
+@pytest.mark.slow
 def test_other_attacks_are_not_asked_where_nobody_wants_them(tmp_path: Path) -> None:
     none = audit(system=constant, epsilon=1.0, seed=3, settings={"detect_change": 0.0})
     assert (none.verdict, none.reason, none.use) == ("inconclusive", "attack_blind", None)
@@ -126,6 +129,7 @@ def test_other_attacks_are_not_asked_where_nobody_wants_them(tmp_path: Path) -> 
     assert {point.verdict for point in grid.points} == {"inconclusive"}
 
 
+@pytest.mark.slow
 def test_a_plan_counts_their_calls_and_a_run_that_needs_none_makes_none() -> None:
     found = plan(system=constant, epsilon=1.0, seed=3)
     assert found.others is not None
@@ -138,6 +142,7 @@ def test_a_plan_counts_their_calls_and_a_run_that_needs_none_makes_none() -> Non
     assert seeing.counts["model_calls"] <= found.model_calls
 
 
+@pytest.mark.slow
 def test_an_audit_that_stops_among_them_goes_on_to_the_same_result(tmp_path: Path) -> None:
     given: Settings = {"epsilon": 1.0, "seed": 3, "pairs": 100, "system": f"python:{APP}:constant"}
     spec = make_spec(given)
@@ -189,6 +194,7 @@ REPLIES: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", REPLIES)
 def test_what_shows_in_half_of_the_replies_to_another_attack_does_not_pass(kind: str) -> None:
     """Limits of a rate were taken from the wrong side, and hid changes of up to 68 %."""

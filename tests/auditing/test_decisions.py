@@ -665,6 +665,7 @@ def replies(number: int) -> Any:
     return [((one, other), "canary")] * number
 
 
+@pytest.mark.slow
 def test_replies_certify_what_they_could_have_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of pairs that differ as the controls do, or, of those that are told apart, half as many."""
     made, pairs = design(pairs=80, replies=True), 80

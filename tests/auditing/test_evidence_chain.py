@@ -123,6 +123,7 @@ def ends(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     return int(ended.value.code or 0), capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_commands_end_with_2_and_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -346,6 +347,7 @@ def doubtful(prompt: str) -> str:
     return "yes" if right != (crc32(prompt.encode()) % 5 < 2) else "no"
 
 
+@pytest.mark.slow
 def test_the_e_process_of_the_first_result_goes_on_after_a_look(
     rows: Context, tmp_path: Path
 ) -> None:
@@ -412,6 +414,7 @@ def test_points_of_a_plan_are_tests_of_their_own(
         assert point.counts["looks"] == looks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other", [{"controls": 5}, {"batch_pairs": 5}, {"store_text": "none"}, {"state_check": 0.1}]
 )
@@ -462,6 +465,7 @@ def held(word: str) -> Any:
     return lambda context, query: said[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [Client, lambda: Client().answer, lambda: held("no")])
 def test_the_state_of_an_object_hides_no_look(
     made: Callable[[], Any], rows: Context, tmp_path: Path

@@ -70,6 +70,7 @@ class Wordy:
         return {"text": "no", "tokens": 9 if there else 1}
 
 
+@pytest.mark.slow
 def test_metadata_beside_a_label_gives_a_canary_away(rows: Context, tmp_path: Path) -> None:
     """On the old code: no violation, and a bound of 0."""
     result = leakbound.audit(rows, system=Wordy(), pairs=60, shots=6, out=tmp_path, simulations=0)

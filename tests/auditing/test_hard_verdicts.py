@@ -164,6 +164,7 @@ class MostlyCoins(FewShot):
         return replace(certain, answers=np.where(coins, rng.integers(0, 2, draws), certain.answers))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "claim"),
     [(MoreNoise(0.5, 4), 2.0), (MostlyCoins(), 1.0)],
@@ -224,6 +225,7 @@ def test_an_early_end_is_a_number_of_pairs_that_a_result_chose(
         leakbound.audit(rows, pairs=early.counts["pairs"], estimator="unconditional", **given)
 
 
+@pytest.mark.slow
 def test_declaring_0_dp_spares_no_system_the_control(rows: Context, tmp_path: Path) -> None:
     """120 of 120 answers unreadable: it was no violation, and every gate passed."""
     result = leakbound.audit(
@@ -240,6 +242,7 @@ class Slow:
         return {"text": "I cannot help.", "seconds": sum(len(row.text) for row in context) / 1000}
 
 
+@pytest.mark.slow
 def test_time_that_follows_the_length_of_a_context_is_no_sight(
     rows: Context, tmp_path: Path
 ) -> None:

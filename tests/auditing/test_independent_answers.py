@@ -36,6 +36,7 @@ class Remembering:
         return "yes" if query.split('"')[1] in self.seen else "no"
 
 
+@pytest.mark.slow
 def test_declared_independence_shows_more_and_is_listed() -> None:
     plain = audit(system=leaky, epsilon=2.0, pairs=24, seed=1, settings=DENIED)
     declared = audit(system=leaky, epsilon=2.0, pairs=24, seed=1, settings=DECLARED)
@@ -63,6 +64,7 @@ def test_it_is_assumed_of_claims_from_1_on_and_said_so(epsilon: float, assumed: 
     assert any("(assumed, not tested)" in one for one in result.bound.assumptions) == assumed
 
 
+@pytest.mark.slow
 def test_a_system_with_state_gets_no_evidence_from_independence() -> None:
     """The state check rejects, so the product bet is 0 and the bound is what it leaves."""
     plain = audit(system=Remembering(), epsilon=1.0, pairs=40, seed=2, settings=DENIED)

@@ -74,6 +74,7 @@ def test_killed_runs_resume_to_the_same_record(tmp_path: Path, data_file: Path) 
     )
 
 
+@pytest.mark.slow
 def test_interrupting_ends_with_130(tmp_path: Path, data_file: Path) -> None:
     (tmp_path / "system.py").write_text(HELD)
     process = launch(*AUDIT, "stopped", cwd=tmp_path)

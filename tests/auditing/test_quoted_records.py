@@ -193,6 +193,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LIMITS)
 def test_an_application_that_refuses_questions_of_attackers_is_asked_as_by_its_users(
     kind: str, tmp_path: Path

@@ -302,6 +302,7 @@ def test_what_cannot_be_verified_is_a_sentence(done: Path, tmp_path: Path) -> No
         verify_run(done, ["abc"])
 
 
+@pytest.mark.slow
 def test_a_run_is_committed_to_and_verified_without_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

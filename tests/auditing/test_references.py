@@ -66,6 +66,7 @@ def test_classes_of_the_edpb_follow_the_attack(result: AuditResult, tmp_path: Pa
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_aisvs_is_answered_by_the_claim_of_random_guessing(
     result: AuditResult, tmp_path: Path
 ) -> None:

@@ -87,6 +87,7 @@ def test_an_early_stop_is_the_same_on_answers_of_another_run(
     assert alone.counts["pairs"] < 20
 
 
+@pytest.mark.slow
 def test_a_cache_changes_no_byte(rows: Context, leaky: Scripted, tmp_path: Path) -> None:
     alone, counted = whole(rows, leaky, tmp_path / "a", **VOTES), Counted(leaky)
     for out in ("b", "c"):
@@ -107,6 +108,7 @@ def test_a_replay_opens_no_model(rows: Context, leaky: Scripted, tmp_path: Path)
         run_audit(more, tmp_path, ask=replay_only)
 
 
+@pytest.mark.slow
 def test_concurrent_answers_give_the_record_of_single_ones(rows: Context, tmp_path: Path) -> None:
     """Asynchronous calls end in any order; names and provenance differ, results do not."""
 

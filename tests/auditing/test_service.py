@@ -107,6 +107,7 @@ def folders(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
 
 
+@pytest.mark.slow
 def test_more_answers_are_held_against_the_composed_claim(
     rows: Context, leaky: Scripted, tmp_path: Path
 ) -> None:

@@ -203,6 +203,7 @@ def test_an_estimator_that_reads_no_replies_is_told_of_them(tmp_path: Path) -> N
     assert "audit with --estimator e_process" in " ".join(result.sentences)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pairs", "verdict"),
     [(18, "inconclusive"), (26, "violation"), (100, "violation")],
@@ -252,6 +253,7 @@ class LoggingSession(NearestSession):
         return Reply(said, channels={"logs": "hit" if there else "miss"})
 
 
+@pytest.mark.slow
 def test_a_channel_that_is_read_slowly_is_not_covered_by_another(tmp_path: Path) -> None:
     """The score sees the control in the answer, and a witness alone sees it in the logs."""
     result = run(Logging(), tmp_path, channels=("all",), settings={"documents": 20})

@@ -121,6 +121,7 @@ def all_but_one(plan: CollectionPlan, model: Model, missing: Sequence[int]) -> B
     return run_serial(plan, model, [first for first in missing if first != 6])
 
 
+@pytest.mark.slow
 def test_what_cannot_be_merged_gets_a_sentence(tmp_path: Path, data_file: Path) -> None:
     made = prepare(spec(tmp_path))
     one, two = (run_shard(made, (i, 2), tmp_path / f"s{i}") for i in (1, 2))
@@ -143,6 +144,7 @@ def test_what_cannot_be_merged_gets_a_sentence(tmp_path: Path, data_file: Path) 
         merge([one, two], tmp_path / "out6")
 
 
+@pytest.mark.slow
 def test_a_shard_that_was_cut_short_is_named(tmp_path: Path, data_file: Path) -> None:
     made = prepare(spec(tmp_path))
     one = run_shard(made, (1, 2), tmp_path / "s1")
@@ -159,6 +161,7 @@ def test_an_early_stop_has_no_shards(tmp_path: Path, data_file: Path) -> None:
         run_shard(prepare(spec(tmp_path, stop_when_rejected=True)), (1, 2), tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_merged_run_is_a_run(tmp_path: Path, data_file: Path) -> None:
     """It resumes as others do, and its manifest is that of a whole run."""
     made = prepare(spec(tmp_path))

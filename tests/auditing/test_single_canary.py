@@ -206,6 +206,7 @@ class Weak:
         return self._left[there].pop()
 
 
+@pytest.mark.slow
 def test_an_attack_with_a_bound_above_0_is_not_called_blind(tmp_path: Path) -> None:
     """It was `attack_blind`, "nothing shows that this attack sees the canary", beside a bound."""
     result = audited(Weak(), tmp_path, pairs=160)

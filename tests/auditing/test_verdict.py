@@ -34,6 +34,7 @@ def audited(rows: Context, folder: Path, system: Any, **more: Any) -> leakbound.
     return leakbound.audit(rows, system=system, shots=4, out=folder, **more)
 
 
+@pytest.mark.slow
 def test_the_claim_is_tested_where_the_declared_guarantee_does_not_imply_it(
     rows: Context, tmp_path: Path
 ) -> None:

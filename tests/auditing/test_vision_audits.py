@@ -48,6 +48,7 @@ def test_the_label_of_a_canary_gives_the_undefended_system_away(
     assert audited(seeing, tmp_path, query="input_output").verdict == "violation"
 
 
+@pytest.mark.slow
 def test_product_of_experts_in_groups_is_not_refuted(seeing: Model, tmp_path: Path) -> None:
     experts = {"kind": "product_of_experts", "group_size": 2}
     record = audited(seeing, tmp_path, mechanism=experts, pairs=16, controls=4)
@@ -56,12 +57,14 @@ def test_product_of_experts_in_groups_is_not_refuted(seeing: Model, tmp_path: Pa
     assert record.counts["model_calls"] == (16 + 2 * 4) * 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("canary", ["marked", "natural"])
 def test_other_canaries_of_images_are_audited(canary: str, seeing: Model, tmp_path: Path) -> None:
     record = audited(seeing, tmp_path, canary=canary, query="input_output", pairs=5)
     assert record.counts["pairs"] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["canary_only", "all"])
 def test_the_page_shows_images_only_where_all_may_be_kept(
     keep: str, seeing: Model, tmp_path: Path

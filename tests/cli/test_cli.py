@@ -27,6 +27,7 @@ def test_an_audit_of_the_undefended_system_exits_1(tmp_path: Path) -> None:
     assert "What this does not prove" in page.read_text()
 
 
+@pytest.mark.slow
 def test_options_come_from_flags_over_environment_over_file(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("pairs: 5\nshots: 4\nepsilon: 2\n")
     flags = ("--config", "a.yaml", "--shots", "6", "--set", "seed=9", "--controls", "1")
@@ -158,6 +159,7 @@ def test_report_puts_runs_side_by_side(tmp_path: Path) -> None:
     assert (tmp_path / "all.html").read_text() == (tmp_path / "both.html").read_text()
 
 
+@pytest.mark.slow
 def test_fresh_sets_the_old_run_aside(tmp_path: Path) -> None:
     few = ("--pairs", "2", "--shots", "2", "--controls", "1", "--threshold", "0.5")
     for extra in ((), (), ("--fresh",)):

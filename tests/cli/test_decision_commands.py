@@ -125,6 +125,7 @@ def test_compare_shows_a_table_and_writes_a_page(desk: Path, tmp_path: Path) -> 
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_an_exported_configuration_makes_the_same_run(desk: Path) -> None:
     exported = cli("export", "config", run(desk, "sound24"), cwd=desk)
     assert exported.returncode == 0, exported.stderr

@@ -54,6 +54,7 @@ def test_a_crash_shows_its_traceback_where_that_is_asked_for(tmp_path: Path) -> 
     assert "Traceback" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize(
     "does",
@@ -76,6 +77,7 @@ def test_what_a_file_does_to_the_process_hides_no_verdict(tmp_path: Path, does: 
     assert (tmp_path / "runs").is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_sigterm_ends_an_audit_with_130(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(HANGS, encoding="utf-8")

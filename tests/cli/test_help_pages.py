@@ -80,6 +80,7 @@ def test_the_default_mechanism_of_private_answers_has_a_guarantee(name: str) -> 
     assert not isinstance(MECHANISMS[kind].calibrated(4.0, 1e-5).guarantee, NonPrivate)
 
 
+@pytest.mark.slow
 def test_an_audit_prints_one_json_value_with_its_record(tmp_path: Path) -> None:
     done = run("audit", "--system", f"python:{SYSTEM}:answer", "--pairs", "16", "--json",
                "--out", str(tmp_path))  # fmt: skip
@@ -103,6 +104,7 @@ def test_a_gate_a_plan_and_a_list_print_one_json_value(tmp_path: Path) -> None:
     assert "few_shot" in json.loads(run("list", "mechanisms", "--json").stdout)["mechanisms"]
 
 
+@pytest.mark.slow
 def test_a_quiet_audit_prints_nothing_and_keeps_its_exit_code(tmp_path: Path) -> None:
     done = run("audit", "--system", f"python:{SYSTEM}:answer", "--pairs", "16", "--quiet",
                "--out", str(tmp_path))  # fmt: skip

@@ -138,6 +138,7 @@ def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent:
     assert done.return_value == 1
 
 
+@pytest.mark.slow
 def test_documents_that_questions_are_about_are_the_rows_of_an_application() -> None:
     """The questions were sent in place of the documents, which no audit saw."""
     rows = [{"question": f"Who has {n}?", "context": f"Box {n} is red.", "answer": "ab"[n % 2]}
@@ -163,6 +164,7 @@ def test_a_system_that_answers_two_ordinary_questions_alike_may_answer_an_attack
     assert yaml.safe_load(Path("audit.yaml").read_text())["attack"]["query"]["kind"] == "recall"
 
 
+@pytest.mark.slow
 def test_the_wording_that_shows_a_single_canary_is_written() -> None:
     """An application that only completes what it is given the beginning of."""
     shown = run("init", "private.csv", "python:app.py:completing").stdout
@@ -176,6 +178,7 @@ def test_the_wording_that_shows_a_single_canary_is_written() -> None:
     assert "Tried" not in none
 
 
+@pytest.mark.slow
 def test_what_it_writes_is_audited_and_a_claim_that_nobody_stated_stays_so() -> None:
     run("init", "private.csv", "python:app.py:words", "--pairs", "16")
     assert "# epsilon: 1.0  # YOUR CLAIM" in Path("audit.yaml").read_text()

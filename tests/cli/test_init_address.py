@@ -208,6 +208,7 @@ TEXTS = {"type": "array", "items": {"type": "string"}}
 NOTE = {"type": "object", "properties": {"body": {}}, "required": ["body"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("documents", "sent"),
     [
@@ -280,6 +281,7 @@ def quoting(field: str, key: str | None) -> Callable[[Json], Answer]:
     return answer
 
 
+@pytest.mark.slow
 def test_a_form_of_rows_that_changes_the_answer_is_looked_for() -> None:
     with application(quoting("documents", "text")) as (_, url):
         done = run("init", "private.csv", url, "--epsilon", "1")
@@ -537,6 +539,7 @@ def test_what_a_service_takes_and_answers_can_be_stated() -> None:
     assert (written["body"], written["answer"]) == (json.loads(body), "left")
 
 
+@pytest.mark.slow
 def test_a_service_that_may_not_read_the_context_is_named() -> None:
     with application(lambda body: (200, {"answer": body["query"][::-1]})) as (_, url):
         done = run("init", "private.csv", url)
@@ -615,6 +618,7 @@ def test_a_service_that_fails_later_leaves_the_files_as_they_were() -> None:
 # --- a server of models
 
 
+@pytest.mark.slow
 def test_the_only_model_of_a_server_is_audited_there() -> None:
     with served(chat("desk-model")) as (service, base):
         done = run("init", "private.csv", base, "--epsilon", "1")

@@ -186,6 +186,7 @@ TOO_LONG: list[tuple[tuple[str, ...], int, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.torch  # whose tokenizer counts
 @pytest.mark.parametrize(("args", "code", "sentence"), TOO_LONG, ids=["row", "hex", "words", "all"])
 def test_what_is_too_long_reaches_no_model(

@@ -120,6 +120,7 @@ VALUES: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "text", "sentence"), TEXTS, ids=[name for name, _, _ in TEXTS])
 def test_configuration_files(
     tmp_path: Path,
@@ -145,6 +146,7 @@ def test_grids(
     mistaken(capsys, ("sweep", "--config", "grid.yaml"), 2, sentence)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["pairs=1:5", "pairs=4,,8"])
 def test_lists_that_only_look_like_grids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str

@@ -164,6 +164,7 @@ def test_a_plan_contacts_nobody_and_bounds_the_cost() -> None:
     assert not parrot.prompts
 
 
+@pytest.mark.slow
 def test_an_interruption_is_a_sentence(tmp_path: Path) -> None:
     parrot = Parrot(pause=math.inf)
     with running(parrot) as there:

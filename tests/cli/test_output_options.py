@@ -112,12 +112,14 @@ def test_a_report_prints_its_files_and_records() -> None:
     assert {Path(file).suffix for file in found["files"]} == {".html", ".csv", ".svg"}
 
 
+@pytest.mark.slow
 def test_a_comparison_is_the_one_of_the_python_interface() -> None:
     run(*AUDIT)
     run(*AUDIT, "--seed", "1")
     assert len(facts("compare", "runs")["runs"]) == 2
 
 
+@pytest.mark.slow
 def test_exports_print_the_values_that_they_write() -> None:
     run(*AUDIT)
     (folder,) = map(str, Path("runs").iterdir())

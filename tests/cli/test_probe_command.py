@@ -56,6 +56,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKBOUND_API_KEY", "sk-hush")
 
 
+@pytest.mark.slow
 def test_a_misaligned_server_is_told_with_what_it_costs(
     urls: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

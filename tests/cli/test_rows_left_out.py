@@ -76,6 +76,7 @@ def test_labels_of_other_rows_compute_nothing_as_the_same(store: Path, tmp_path:
     assert done.stdout.count("bounds were not computed again") == 2
 
 
+@pytest.mark.slow
 def test_where_a_row_is_the_canary_nothing_is_computed_without_it(
     store: Path, tmp_path: Path
 ) -> None:

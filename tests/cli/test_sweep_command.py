@@ -121,6 +121,7 @@ def test_a_grid_of_a_file_asks_once_and_reports(folder: Path) -> None:
     assert len((folder / "found" / "sweep.csv").read_text().splitlines()) == 7
 
 
+@pytest.mark.slow
 def test_points_that_cannot_be_run_are_refused_or_listed(folder: Path) -> None:
     grid = (
         "sweep",

@@ -30,6 +30,7 @@ IMAGES = (
 )
 
 
+@pytest.mark.slow
 def test_the_undefended_system_is_refuted(tmp_path: Path) -> None:
     done = cli("audit", *IMAGES, cwd=tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -56,6 +56,7 @@ def test_rows_without_a_system_get_a_sentence_and_what_to_do(desk: Path) -> None
     assert (code, "'mine.csv' and --data mine.csv are both given" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_damaged_torch_is_named(desk: Path) -> None:
     """As on a machine whose libraries it was not built for; it ended with 70."""
     damaged = desk / "damaged"

@@ -22,6 +22,7 @@ def test_bounds_are_computed_again_from_the_store() -> None:
     assert done.stdout.count("computed again from the stored trials, are the same") == runs >= 4
 
 
+@pytest.mark.slow
 def test_the_table_of_the_readme_is_that_of_the_store() -> None:
     made = subprocess.run(
         [sys.executable, ROOT / "bench" / "real_model" / "subj.py", "table"],

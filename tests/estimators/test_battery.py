@@ -126,6 +126,7 @@ class Confident(ClopperPearson):
         return Power(1.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "invariant"),
     [

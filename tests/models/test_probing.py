@@ -136,6 +136,7 @@ def test_a_defect_is_found_and_said(
     assert told in finding.detail
 
 
+@pytest.mark.slow
 def test_a_tokenizer_without_a_first_token_scores_prompts(probed: Probe, small: Any) -> None:
     """As those of Qwen and GPT-2: what the probe finds is what an audit reads."""
     record = probed("vllm", first_token=False)
@@ -206,6 +207,7 @@ def test_noise_that_drowns_the_place_leaves_it_open(probed: Probe) -> None:
     assert "ScoreTokens" not in record.supports
 
 
+@pytest.mark.slow
 def test_nothing_can_be_said_about_seeds_without_draws(probed: Probe) -> None:
     assert probed("bare").finding("seed").holds is None
     assert probed("vllm", ignore_temperature=True).finding("seed").holds is None
@@ -214,6 +216,7 @@ def test_nothing_can_be_said_about_seeds_without_draws(probed: Probe) -> None:
 # --- requests
 
 
+@pytest.mark.slow
 def test_only_public_texts_are_sent_and_no_key_is_kept(small: Any) -> None:
     app = speaking(small, "vllm", key="sk-hush", **SHORT)
     with running(app) as url:
@@ -260,6 +263,7 @@ def test_a_model_that_is_not_there_and_several_addresses_are_refused(small: Any)
         probe_endpoint("pocket", Endpoint(("http://127.0.0.1:9/v1", "http://127.0.0.1:8/v1")))
 
 
+@pytest.mark.slow
 def test_faults_that_pass_change_no_finding(small: Any, probed: Probe) -> None:
     """A tenth of the replies is damaged; each is asked for again."""
     kinds = tuple(kind for kind in FAULTS if kind not in ("no_choices", "slow"))
@@ -295,6 +299,7 @@ def test_replies_that_cannot_be_read_are_paid_for(small: Any) -> None:
 # --- records
 
 
+@pytest.mark.slow
 def test_a_record_survives_its_file(probed: Probe, tmp_path: Path) -> None:
     path = tmp_path / "probe.json"
     path.write_text(probed("vllm", echo_limit=None).model_dump_json())

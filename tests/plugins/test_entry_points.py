@@ -65,6 +65,7 @@ pairs: 60
     assert "VIOLATION" in done.stdout
 
 
+@pytest.mark.slow
 def test_flags_reach_options_of_the_package(installed: Path, tmp_path: Path) -> None:
     plain = ("audit", "--pairs", "20", "--canary", "dated:year=1901")
     done = leakbound(installed, tmp_path, *plain, "--mechanism", "coin_flip:heads=0.25")
@@ -74,11 +75,13 @@ def test_flags_reach_options_of_the_package(installed: Path, tmp_path: Path) -> 
     assert "coin_flip has no option 'tails'" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_a_system_of_the_package_is_audited_at_its_address(installed: Path, tmp_path: Path) -> None:
     done = leakbound(installed, tmp_path, "audit", "--system", "sample:no", "--pairs", "20")
     assert done.returncode in (0, 3), done.stderr
 
 
+@pytest.mark.slow
 def test_a_class_under_another_name_is_listed_with_what_is_wrong(
     installed: Path, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ def test_its_first_layers_learn_names_too(seeing: Any) -> None:
     assert few >= zero + 0.2
 
 
+@pytest.mark.slow
 def test_it_tells_whether_an_image_is_in_the_context(seeing: Any) -> None:
     there, absent, copied = evaluate.presence(seeing, "patchwork", 10, 15, seed=5)
     assert np.mean(there) >= 0.9

@@ -86,6 +86,7 @@ def test_the_conversion_is_never_above_that_of_canonne_kamath_and_steinke(
     assert renyi_epsilon(order, value, delta) <= max(0.0, known) * (1 + 1e-8) + 1e-12
 
 
+@pytest.mark.slow
 @given(ORDERS, st.floats(0.01, 30.0), DELTAS)
 def test_a_calibrated_divergence_keeps_its_claim(
     order: float, epsilon: float, delta: float

@@ -184,6 +184,7 @@ def test_the_day_of_a_report_can_be_fixed(monkeypatch: pytest.MonkeyPatch) -> No
 MARKED = [name if name == "audit" else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MARKED)
 def test_a_page_is_accessible_and_readable_at_every_width(
     browser: Any, pages: dict[str, str], tmp_path: Path, name: str

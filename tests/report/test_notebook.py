@@ -81,6 +81,7 @@ def test_a_card_of_the_bundled_model_says_that_it_is_not_the_readers(
     assert said in str(bundled).splitlines()[0]
 
 
+@pytest.mark.slow
 def test_a_score_with_many_values_has_its_roc_curve_and_histogram(tmp_path: Path) -> None:
     data = [(f"row {i}", "ab"[i % 2]) for i in range(30)]
     seen = leakbound.audit(

@@ -140,6 +140,7 @@ def test_trials_show_right_and_wrong_guesses_and_no_private_row(
     assert all(SECRET not in prompt for one in partly.trials for prompt in one.prompts)
 
 
+@pytest.mark.slow
 def test_free_text_answers_are_shown_only_where_all_text_is_kept(tmp_path: Path) -> None:
     def quoting(context: Sequence[Any], query: str) -> str:
         return "I saw " + ", ".join(example.text for example in context)
@@ -182,6 +183,7 @@ def test_what_was_not_tried_comes_with_the_option_that_tries_it(
     assert all((tried == "no") == bool(how) for _, tried, how in rows)
 
 
+@pytest.mark.slow
 def test_in_a_browser_trials_are_filtered_and_four_systems_print_on_eight_pages(
     browser: Any, partly: leakbound.AuditResult, tmp_path: Path
 ) -> None:

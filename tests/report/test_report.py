@@ -77,6 +77,7 @@ def test_private_markup_is_escaped(tmp_path: Path) -> None:
     assert "<script" not in page([record])
 
 
+@pytest.mark.slow
 def test_equal_records_give_equal_pages(records: list[leakbound.AuditResult], text: str) -> None:
     assert page(records, "Two systems") == text
 

@@ -251,6 +251,7 @@ def test_markup_in_settings_is_escaped(point: SweepPoint) -> None:
     assert text.count("</script>") == 1
 
 
+@pytest.mark.slow
 def test_in_a_browser(browser: Any, text: str, tmp_path: Path) -> None:
     from selenium.webdriver import Keys
 

@@ -101,6 +101,7 @@ def test_answers_over_tls(tmp_path: Path) -> None:
     assert served.state.answers == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("greeted", [False, True])
 def test_tls_connections_begin_and_end_in_time(tmp_path: Path, greeted: bool) -> None:
     """A client that says nothing held its connection for 60 seconds in the handshake; one that did

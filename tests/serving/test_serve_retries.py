@@ -148,6 +148,7 @@ def test_the_official_client_pays_once_for_an_answer_that_fails(tmp_path: Path) 
     assert "private text" not in str(error.value) + again.text
 
 
+@pytest.mark.slow
 def test_the_official_client_pays_once_when_its_time_runs_out(tmp_path: Path) -> None:
     """The retry of a client that went away gets the answer that it has paid for."""
     asked, calls = threading.Event(), itertools.count()

@@ -15,6 +15,7 @@ from leakbound.sweeping.record import SweepRecord
 EPSILONS, ESTIMATORS = [1, 8], ["e_process", "clopper_pearson", "unconditional"]
 
 
+@pytest.mark.slow
 def test_six_points_make_the_calls_of_one(sweeps: Any, tmp_path: Any) -> None:
     one = type(sweeps)(tmp_path / "one", sweeps.base["data"])
     one.run({"epsilon": [1]})
@@ -28,6 +29,7 @@ def test_six_points_make_the_calls_of_one(sweeps: Any, tmp_path: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_every_point_equals_its_own_audit(sweeps: Any, tmp_path: Any) -> None:
     other = type(sweeps)(tmp_path / "other", sweeps.base["data"])
     record = sweeps.run({"epsilon": [1, 8], "estimator": ["e_process", "unconditional"]})
@@ -52,6 +54,7 @@ def test_what_changes_a_request_is_collected_by_itself(sweeps: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_fewer_pairs_are_part_of_more(sweeps: Any) -> None:
     record = sweeps.run({"pairs": [8, 24, 16]})
     assert sweeps.model.calls == record.model_calls == record.points[1].model_calls
@@ -67,6 +70,7 @@ def test_a_point_is_computed_again_as_the_test_of_its_own_that_it_was(sweeps: An
         assert not verify_run(sweeps.out / point.run).problems
 
 
+@pytest.mark.slow
 def test_points_that_stop_early_ask_at_most_what_the_longest_does(sweeps: Any) -> None:
     stopping = {"mechanism": "few_shot", "stop_when_rejected": True, "pairs": 40}
     record = sweeps.run({"epsilon": [0.1, 3], "delta": [1e-5, 1e-3]}, stopping)
@@ -105,6 +109,7 @@ def test_the_same_sweep_again_asks_nothing_and_says_the_same(sweeps: Any) -> Non
     assert load_sweep(sweeps.out) == first
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_keeps_its_points_and_goes_on(sweeps: Any, tmp_path: Any) -> None:
     sweep = sweeps.sweep({"mechanism.partitions": [1, 2, 3]}, queries=4)
     answer, left = sweeps.model.model.answer, [130]
@@ -177,6 +182,7 @@ def test_two_models_are_never_open_at_once(sweeps: Any) -> None:
     assert sweeps.opened <= 4
 
 
+@pytest.mark.slow
 def test_utility_is_collected_once_and_lies_between_its_references(sweeps: Any) -> None:
     record = sweeps.run(
         {"epsilon": [0.1, 1, 8], "estimator": ["e_process", "unconditional"]}, queries=6
@@ -219,6 +225,7 @@ def test_a_model_with_too_short_a_window_has_no_upper_bound(sweeps: Any) -> None
     assert used.zero_shot is not None
 
 
+@pytest.mark.slow
 def test_repeats_have_seeds_of_their_own(sweeps: Any) -> None:
     record = sweeps.run({"epsilon": [1, 2]}, {"seed": 5}, repeats=3)
     assert [point.seed for point in record.points] == [5, 6, 7, 5, 6, 7]

@@ -300,6 +300,7 @@ def test_a_store_that_shows_new_records_late_is_not_called_clean(tmp_path: Path)
     assert result.verdict == "violation"
 
 
+@pytest.mark.slow
 def test_a_memory_that_shows_new_records_late_is_not_called_clean(tmp_path: Path) -> None:
     """In a paired design, a control has its copies from the first place on."""
 

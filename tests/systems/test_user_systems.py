@@ -287,6 +287,7 @@ def test_scores_give_away_what_the_text_does_not(
     assert white.counts["simulated_outputs"] == 40
 
 
+@pytest.mark.slow
 def test_the_text_gives_nothing_away_beside_scores_that_do(rows: Context, tmp_path: Path) -> None:
     given: dict[str, Any] = {"pairs": 50, "shots": 6, "epsilon": 1.0}
     black = leakbound.audit(rows, system=Hints(300.0), out=tmp_path, **given)

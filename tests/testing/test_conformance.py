@@ -178,6 +178,7 @@ def test_free_answers_of_a_real_model(name: str, check: str, pocket: Model) -> N
     assert found.passed, found.detail
 
 
+@pytest.mark.slow
 def test_a_users_mechanism_and_a_users_callable_conform(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = importlib.util.spec_from_file_location(
         "user_mechanism", Path("examples/user_mechanism.py")
@@ -466,6 +467,7 @@ def test_a_broken_mechanism_is_named_in_a_sentence() -> None:
         assert_conforms(Cheap(SIGMA))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 16.0, 50.0])
 def test_calibrated_experts_conform_at_every_epsilon(epsilon: float) -> None:
     """The battery compared a free answer with a choice of labels, and accused a correct one."""
