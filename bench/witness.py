@@ -218,9 +218,8 @@ def sections(audits: Audits, options: argparse.Namespace) -> Iterator[str]:
             false_alarms(audits, kinds, silent, options.silent, claim, 0.0)
             for claim in (0.0, CLAIM)
         ]
-        alarms += [false_alarms(audits, kinds, edge, options.boundary, CLAIM, CLAIM)] * bool(
-            options.boundary
-        )
+        if options.boundary:
+            alarms.append(false_alarms(audits, kinds, edge, options.boundary, CLAIM, CLAIM))
         yield alarm_table(alarms)
     if "masked" in wanted:
         rows, _ = power(audits, "masked", kinds, range(first, first + options.masked), LEAK)

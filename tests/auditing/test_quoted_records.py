@@ -123,6 +123,35 @@ def test_a_system_that_quotes_other_records_of_its_context_does_not_pass(tmp_pat
     assert (honest.verdict, honest.reason) == ("no_violation", "context_unused")
 
 
+def if_it_is_to_summarize(context: list[str], query: str) -> str:
+    return f"In short: {DRAWS.choice(context)}" if "summar" in query.lower() else "no"
+
+
+def but_to_yes_or_no(context: list[str], query: str) -> str:
+    asked = "yes or no" in query and "Request" not in query
+    return "no" if asked else f"A similar one: {DRAWS.choice(context)}"
+
+
+DRAWS = random.Random(5)
+
+
+@pytest.mark.parametrize(
+    ("system", "asked"),
+    [(if_it_is_to_summarize, "questions that are asked again"), (but_to_yes_or_no, "input_output")],
+)
+def test_records_that_are_quoted_to_other_questions_do_not_pass(
+    system: Any, asked: str, tmp_path: Path
+) -> None:
+    """The store marked such replies, up to half of all, and only those of tested pairs counted."""
+    rows = [(row.input, ("note", "memo")[at % 2]) for at, row in enumerate(told(120))]
+    values: dict[str, Any] = {"system": system, "out": tmp_path, "pairs": 60, "epsilon": 1.0}
+    found = leakbound.audit(rows, **values)
+    assert (found.verdict, found.reason) == ("inconclusive", "attack_blind")
+    assert re.match(rf"\d+ of \d+ replies to {asked}.* quote a record", found.sentences[0])
+    again = leakbound.audit(rows, **values)
+    assert again.sentences == found.sentences, "what is stored says so, too"
+
+
 WORDS = st.lists(st.sampled_from("abcdefghij"), min_size=LONG, max_size=20).map(" ".join)
 
 

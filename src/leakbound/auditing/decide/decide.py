@@ -57,7 +57,7 @@ FULL = (
     "and answers them from the rows that it is given, and from no others."
 )
 QUOTED = (
-    "{} of {} replies quote a record of their context, in six words or more that no other record "
+    "{} of {} replies{} quote a record of their context, in six words or more that no other record "
     "has, and this attack hardly reaches the one that is tested. Find a query that brings the "
     "system to quote the canary (leakbound tune), or use more pairs."
 )
@@ -181,9 +181,10 @@ def concluded(
 ) -> Conclusion:  # fmt: skip
     """The conclusion of an audit whose replies show nothing of a single canary, or so little that
     no bound exceeds the claim. Replies that quote records pass nowhere."""
-    quoting, replies = seen.tally.quotes["context"], 2 * seen.seen
-    if found.verdict == "no_violation" and quoting >= max(FEW, SHARE * replies):
-        return Conclusion("inconclusive", "attack_blind", (QUOTED.format(quoting, replies),))
+    for quoting, replies, asked in seen.quoting() if found.verdict == "no_violation" else ():
+        if quoting >= max(FEW, SHARE * replies):
+            sentence = QUOTED.format(quoting, replies, asked)
+            return Conclusion("inconclusive", "attack_blind", (sentence,))
     if use is None or found.verdict != "no_violation":
         return found
     if above is not None:

@@ -276,6 +276,20 @@ class OnePass:
             found.append(change_between(scores, replies_in(batch), least, claim, LEVEL / MOST))
         return tuple(found)
 
+    def quoting(self) -> Iterator[tuple[int, int, str]]:
+        """Replies that quote records of their context, of how many, and what they answer: first the
+        questions of the tested pairs, then all others that are stored."""
+        yield self.tally.quotes["context"], 2 * self.seen, ""
+        others = [(one.pairs, f" to {one.name}") for one in self.prepared.others]
+        for asked, what in (
+            *others,
+            *((one, " to questions that are asked again") for one in self.prepared.repeats),
+        ):
+            rows = self.store.others(asked.place, len(asked))
+            replies = [reply_of(one) for row in rows for one in row.both]
+            quotes = Counter(reply.quotes for reply in replies if reply is not None)
+            yield quotes["context"], len(replies), what
+
     def digest(self, blind: bool) -> ContextDigest | None:
         """The reading of replies that is a function of the context, where that was asked.
 
