@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import yaml
@@ -528,6 +529,29 @@ def test_what_a_reply_has_beside_its_answer_is_audited() -> None:
         audited = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
     assert audited.return_value == 1
     assert re.search(r"reply +violation", audited.stdout)
+
+
+def test_an_application_that_quotes_beside_its_answer_is_asked_what_records_say() -> None:
+    """Snippets were cut before the canary, and the fixed answer was taken for a refusal."""
+
+    def answer(body: Json) -> Answer:
+        if "documents" not in body or not isinstance(body["documents"], list):
+            return 500, b""
+        words = set(body["query"].split())
+        best = max(body["documents"], key=lambda one: len(words & set(str(one).split())))
+        start = " ".join(str(best).split()[:8])
+        return 200, {"answer": "See sources.", "sources": [{"start": start, "of": uuid4().hex}]}
+
+    things = ("pump", "lease", "train", "invoice", "piano", "garden")
+    rows = [
+        f"{things[n % 6]} {n} of the {things[n % 5]} was seen by {n * 7} near the pier,{n % 2}"
+        for n in range(60)
+    ]
+    Path("private.csv").write_text("\n".join(["text,label", *rows]))
+    with application(answer) as (_, url):
+        assert "answers in free text" in run("init", "private.csv", url).stdout
+    asked = yaml.safe_load(Path("audit.yaml").read_text())["attack"]
+    assert (asked["query"], asked["canary"]) == ({"kind": "recall"}, {"kind": "coded"})
 
 
 def test_what_a_service_takes_and_answers_can_be_stated() -> None:

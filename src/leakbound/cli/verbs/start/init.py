@@ -273,7 +273,8 @@ def _kind_of_answers(prepared: Prepared) -> tuple[str, list[str]]:
     asked = f"{pair.member.query.text} {ordinary.query.text}"
     # some words in a row that a row has, and no question
     rows = {run for row in pair.member.context for run in _runs(str(row.input))} - _runs(asked)
-    quoted = any(_runs(one) & rows for one in said)
+    beside = [text.text for one in found for text in one.channels.values()]
+    quoted = any(_runs(one) & rows for one in (*said, *beside))
     if quoted or (rest and rest in " ".join(said[-1].split())):
         return "text", channels
     alone = all(len(one.split()) <= 4 or FIRST.match(one) for one in said[:1])
