@@ -111,12 +111,6 @@ def longest_passages(
 
     A passage that stands in two records says of neither that it was disclosed, so it counts for
     none. Passages do not run across texts.
-
-    Examples:
-        >>> found = longest_passages([["the code is 4711"], ["the code is 12"]],
-        ...                          ["I think the code is 4711."])
-        >>> [passage.words for passage in found]
-        [('the', 'code', 'is', '4711'), ()]
     """
     known: dict[str, int] = {}
     mine, owner = _number(records, known)

@@ -111,14 +111,7 @@ def too_slow(name: str, seconds: float) -> NoAnswer:
 
 
 def failure_of(error: BaseException) -> NoAnswer | None:
-    """What an exception says of a call that gave no output.
-
-    Examples:
-        >>> failure_of(TimeoutError()).kind
-        'TimeoutError'
-        >>> failure_of(KeyError("private text")) is None
-        True
-    """
+    """What an exception says of a call that gave no output."""
     one: BaseException | None = error
     while one is not None:
         if isinstance(one, NoAnswer):

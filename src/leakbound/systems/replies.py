@@ -95,12 +95,6 @@ WORDS = re.compile(r"(?<![0-9A-Za-z])[a-z]{3,}(?![0-9A-Za-z])")
 def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | None:
     """All of a reply but some fields, where it has more than its answer and how it was made; an
     answer that is the text of a JSON object is read as that object.
-
-    Examples:
-        >>> whole_reply({"id": "req-90f1c4d27b", "answer": "no", "model": "m-1"}, "no") is None
-        True
-        >>> whole_reply({"answer": "no", "metadata": {"sources": ["note 7"]}}, "no")
-        '{"answer": "no", "metadata": {"sources": ["note 7"]}}'
     """
     inner = _object_in(answer)
     told = _fields(reply) or inner
