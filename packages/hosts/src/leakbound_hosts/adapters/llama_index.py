@@ -44,7 +44,8 @@ def llama_index_store(thing: object, name: str) -> IndexStore | None:
     if found is None:
         return None
     index = cast(_Index, found)
-    ask = partial(_retrieve, index) if found is thing else _method(thing, index)
+    whole = found is thing
+    ask = (lambda query: index.as_retriever().retrieve(query)) if whole else _method(thing, index)
     if ask is None:
         return None
     require_one_store(thing, _is_index, name)
@@ -53,10 +54,6 @@ def llama_index_store(thing: object, name: str) -> IndexStore | None:
 
 def _is_index(thing: object) -> bool:
     return INDEX in bases(thing)
-
-
-def _retrieve(index: _Index, query: str) -> object:
-    return index.as_retriever().retrieve(query)
 
 
 def _method(thing: object, index: _Index) -> Callable[[str], object] | None:

@@ -113,7 +113,9 @@ class InspectModel:
         return found
 
     async def _text(self, request: Complete) -> str:
-        return _cut(await self._complete(request), request.stop)
+        begun = (await self._complete(request)).lstrip()
+        ends = [at for part in request.stop if (at := begun.find(part)) >= 0]
+        return begun[: min(ends, default=None)]
 
 
 async def completion(model: object, request: Complete) -> str:
@@ -151,8 +153,3 @@ def messages_of(prompt: Prompt) -> list[object]:
     if isinstance(prompt, Chat):
         return [kinds[one.role](content=one.content) for one in prompt.messages]
     return [ChatMessageUser(content=str(prompt))]
-
-
-def _cut(text: str, stop: tuple[str, ...]) -> str:
-    begun = text.lstrip()
-    return begun[: min((at for part in stop if (at := begun.find(part)) >= 0), default=None)]
