@@ -193,6 +193,15 @@ def test_a_record_of_an_earlier_context_is_marked(one: str, between: str) -> Non
     assert marks(records, job("nothing of it"), f"Only here: {said}!")
 
 
+def test_what_stands_beside_an_answer_is_marked() -> None:
+    record = "the heron left the harbor at noon"
+    channels = {"trace": GeneratedText(f"from: {record}")}
+    answer = GeneratedText("no", reply=ReplyFacts("no"), channels=channels)
+    found = knowing(record, "else").mark(job(record), 1, answer)
+    assert isinstance(found.reply, ReplyFacts)
+    assert found.reply.quotes == "context"
+
+
 def test_words_that_several_records_have_are_nobodys() -> None:
     phrase = "please answer as soon as you can"
     rows = (f"A fee was added, {phrase}", f"Where is it, {phrase}")

@@ -78,13 +78,14 @@ class KnownRecords:
         said = reply.text.replace(str(job.query.text), "")  # an echo has the number of its request
         each = said.encode("utf-8", "surrogatepass"), " ".join(NUMBER.findall(said)).encode()
         digests = [blake2b(one, digest_size=8, key=self._key).hexdigest() for one in each]
-        words = WORD.findall("\n".join([said, *(one.text for one in found.channels.values())]))
+        beside = "\n".join(one.text for one in found.channels.values())
+        words = WORD.findall(f"{said}\n{beside}")
         for name, some in (("first", words[:FIRST]), ("last", words[: -LAST - 1 : -1])):
             places = (f"{draw} {name} {at} {word}".encode() for at, word in enumerate(some))
             found_at = (blake2b(one, digest_size=WIDE, key=self._key).hexdigest() for one in places)
             digests.append(" ".join(found_at))
         marked = replace(reply, digests=tuple(digests))
-        quoted = self._rare.intersection(_pieces(reply.text))
+        quoted = self._rare.intersection(_pieces(f"{reply.text}\n{beside}"))
         quoted -= _in_any((job.query.text, *job.query.further) if quoted else ())
         if quoted:
             own = quoted <= _in_any(row.input for row in job.context)
