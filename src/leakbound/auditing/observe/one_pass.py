@@ -280,15 +280,15 @@ class OnePass:
         """Replies that quote records of their context, of how many, and what they answer: first the
         questions of the tested pairs, then all others that are stored."""
         yield self.tally.quotes["context"], 2 * self.seen, ""
-        others = [(one.pairs, f" to {one.name}") for one in self.prepared.others]
-        for asked, what in (
-            *others,
-            *((one, " to questions that are asked again") for one in self.prepared.repeats),
-        ):
+        others = self.prepared.others
+        for asked in (*(one.pairs for one in others), *self.prepared.repeats):
             rows = self.store.others(asked.place, len(asked))
             replies = [reply_of(one) for row in rows for one in row.both]
             quotes = Counter(reply.quotes for reply in replies if reply is not None)
-            yield quotes["context"], len(replies), what
+            if quotes["context"]:
+                named = [one.name for one in others if one.pairs is asked]
+                what = f" to {''.join(named) or 'questions that are asked again'}"
+                yield quotes["context"], len(replies), what
 
     def digest(self, blind: bool) -> ContextDigest | None:
         """The reading of replies that is a function of the context, where that was asked.

@@ -283,6 +283,11 @@ def _unpack_row(row: Packed) -> EvidenceRow:
     return EvidenceRow(pair, _unpacked(member), _unpacked(nonmember), repeated)
 
 
+def _pack_row(row: EvidenceRow) -> Packed:
+    again = None if row.again is None else _packed(row.again)
+    return row.pair, _packed(row.member), _packed(row.nonmember), again
+
+
 def _difference(one: Settings, other: Settings) -> str:
     """The first key of a manifest that another disagrees on; empty if there is none."""
     keys = (key for key in one if key not in BESIDE and one[key] != other.get(key))
@@ -451,10 +456,7 @@ class RunStore:
 
     def add(self, first: int, rows: Iterable[EvidenceRow], calls: int) -> None:
         """Store a batch in one transaction; a batch stored before stays as it is."""
-        packed: list[Packed] = []
-        for row in rows:
-            again = None if row.again is None else _packed(row.again)
-            packed.append((row.pair, _packed(row.member), _packed(row.nonmember), again))
+        packed = [_pack_row(row) for row in rows]
         digests = [chain.row_digest(row) for row in packed]
         values = [(row[0], digest, *row[1:]) for row, digest in zip(packed, digests, strict=True)]
         with self._database() as db:

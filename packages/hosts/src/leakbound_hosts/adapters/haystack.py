@@ -85,15 +85,15 @@ def _content(document: object) -> object:
 def _run(pipeline: _Pipeline, query: str) -> object:
     """Every text that the pipeline needs is the query; its last component answers."""
     data = {
-        component: {name: query for name, socket in sockets.items() if _is_required(socket)}
+        component: {
+            name: query
+            for name, socket in sockets.items()
+            if socket.get("is_mandatory") and socket.get("type") in (str, object)
+        }
         for component, sockets in pipeline.inputs().items()
     }
     answers = pipeline.run({name: values for name, values in data.items() if values})
     return _say(list(answers.values())[-1])
-
-
-def _is_required(socket: Mapping[str, object]) -> bool:
-    return bool(socket.get("is_mandatory")) and socket.get("type") in (str, object)
 
 
 def _say(values: Mapping[str, object]) -> object:
