@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from pathlib import Path
@@ -200,6 +201,46 @@ def test_what_stands_beside_an_answer_is_marked() -> None:
     found = knowing(record, "else").mark(job(record), 1, answer)
     assert isinstance(found.reply, ReplyFacts)
     assert found.reply.quotes == "context"
+
+
+def test_a_phrase_of_several_records_with_a_word_beside_it_is_nobodys() -> None:
+    """A constant text was said to quote other contexts: one row had "it" before its signature."""
+    ends = "kind regards anna berg head of customer care"
+    rows = [f"where is the parcel {number} {end} {ends}" for number, end in enumerate(("it", "x"))]
+    records = knowing(*rows, f"the invoice of may was paid twice {ends}")
+    said = f"We will look into it. {ends}"
+    assert quotes(records, job("else"), said) is None
+    assert quotes(records, job("else"), f"A case: where is the parcel 0 it {ends}") == "other"
+    form = "the patient named {} was seen at the desk of the clinic on monday"
+    forms = knowing(*(form.format(name) for name in ("ada", "ben", "cleo")))
+    assert quotes(forms, job("else"), form.format("ben")) == "other"
+
+
+@pytest.mark.parametrize(
+    "script", ["患者李伟住在长安街十二号于三月被诊断为糖尿病", "ทะเบียนผู้ป่วยของสมชายใจดีที่บ้านเลขที่สิบสอง"]
+)
+def test_a_record_without_blanks_is_known(script: str) -> None:
+    records = knowing(script, "别的记录说的是完全不同的事情和数字")
+    assert quotes(records, job("else"), f"相关记录：{script}。") == "other"
+    assert quotes(records, job(script), f"…{script[3:18]}…") == "context"
+    assert quotes(records, job("else"), f"…{script[3:11]}…") is None
+
+
+def test_all_of_a_row_and_of_a_reply_is_compared() -> None:
+    row = Example("how do I pay", "take the form on the second desk and sign it")
+    records, asked = KnownRecords([row, Example("else", "no")]), Query("what?", free=True)
+    call = {"name": "save", "arguments": json.dumps({"note": row.label})}
+    for reply in (ReplyFacts(row.label), ReplyFacts("Done.", tool_calls=(call,))):
+        answer = GeneratedText(reply.text, reply=reply)
+        found = records.mark(Job((row,), asked), 1, answer).reply
+        assert isinstance(found, ReplyFacts)
+        assert found.quotes == "context"
+
+
+def test_a_document_that_several_rows_ask_about_is_one_record() -> None:
+    text = "the heron left the harbor at noon"
+    records = KnownRecords([Example(text, "when"), Example(text, "who"), Example("else", "x")])
+    assert quotes(records, job("else"), text) == "other"
 
 
 def test_words_that_several_records_have_are_nobodys() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -35,7 +36,11 @@ from leakbound.tasks import (
 from leakbound.witness import ReplyFacts, mask_reply
 
 WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
+# Where no blanks part words (Chinese, Japanese, Thai, Lao, Khmer, Burmese), any six characters.
+CHARACTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff"
+SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W{CHARACTERS}]+|[{CHARACTERS}]+")
 LONG = 6  # words in a row that only one record has
+EDGE = 2  # words beside a phrase of several records that others may have by chance
 MANY, EACH = 64, 8  # of a longer record, one in eight of these is kept, by its checksum
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
@@ -49,24 +54,22 @@ class KnownRecords:
     rows: Sequence[Example] = field(repr=False)
 
     @cached_property
-    def _rare(self) -> frozenset[int]:
-        texts = dict.fromkeys(one.input for one in self.rows if isinstance(one.input, str))
-        step = sum(map(len, texts)) // MOST + 1
-        once, more = set[int](), set[int]()
-        for text in list(texts)[::step]:
+    def _words_in_a_row(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Those that one record alone has, and those that several have."""
+        texts = list(dict.fromkeys(_texts_of(self.rows)))
+        once, more, kept = set[int](), set[int](), set[int]()
+        for text in texts[:: sum(map(len, texts)) // MOST + 1]:
             pieces = set(_pieces(text))
-            if len(pieces) > MANY:
-                pieces = {piece for piece in pieces if piece % EACH == 0}
             more |= once & pieces
             once |= pieces
-        return frozenset(once - more)
+            kept |= {one for one in pieces if len(pieces) <= MANY or one % EACH == 0}
+        return frozenset(kept - more), frozenset(more)
 
     @cached_property
     def _key(self) -> bytes:
-        """Of the rows: who has the stored replies alone cannot try texts."""
-        return blake2b(
-            repr([(one.input, one.label) for one in self.rows]).encode("utf-8", "surrogatepass")
-        ).digest()
+        # of the rows: who has the stored replies alone cannot try texts
+        rows = repr([(one.input, one.label) for one in self.rows])
+        return blake2b(rows.encode("utf-8", "surrogatepass")).digest()
 
     def mark(self, job: Job, draw: int, found: Aggregate) -> Aggregate:
         """The answer, with a mark if its reply quotes what its question does not hold, and with
@@ -85,12 +88,38 @@ class KnownRecords:
             found_at = (blake2b(one, digest_size=WIDE, key=self._key).hexdigest() for one in places)
             digests.append(" ".join(found_at))
         marked = replace(reply, digests=tuple(digests))
-        quoted = self._rare.intersection(_pieces(f"{reply.text}\n{beside}"))
+        pieces = [*_pieces("\n".join([reply.text, beside, *_strings(reply.tool_calls)]))]
+        rare, shared = self._words_in_a_row
+        phrases = {at for at, one in enumerate(pieces) if one in shared}
+        # a signature with the word that is before it in some record is a quote of nobody
+        quoted = {
+            one
+            for at, one in enumerate(pieces)
+            if one in rare and phrases.isdisjoint(range(at - EDGE, at + EDGE + 1))
+        }
         quoted -= _in_any((job.query.text, *job.query.further) if quoted else ())
         if quoted:
-            own = quoted <= _in_any(row.input for row in job.context)
+            own = quoted <= _in_any(_texts_of(job.context))
             marked = replace(marked, quotes="context" if own else "other")
         return replace(found, reply=marked)
+
+
+def _texts_of(rows: Iterable[Example]) -> Iterator[str]:
+    return (text for row in rows for text in (row.input, row.label) if isinstance(text, str))
+
+
+def _strings(value: object) -> Iterator[str]:
+    """The texts in what a reply holds, also in JSON that is a text."""
+    if isinstance(value, Mapping):
+        yield from _strings([*value.values()])
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _strings(one)
+    elif isinstance(value, str):
+        yield value
+        with suppress(ValueError, RecursionError):
+            if isinstance(inner := json.loads(value), dict | list):
+                yield from _strings(inner)
 
 
 def _in_any(texts: Iterable[object]) -> set[int]:
@@ -98,7 +127,7 @@ def _in_any(texts: Iterable[object]) -> set[int]:
 
 
 def _pieces(text: str) -> Iterator[int]:
-    words = WORD.findall(text.casefold())
+    words = [one[1] or one[0] for one in SAID.finditer(text.casefold())]
     return (
         crc32(" ".join(words[at : at + LONG]).encode("utf-8", "surrogatepass"))
         for at in range(len(words) - LONG + 1)

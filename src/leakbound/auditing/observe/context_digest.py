@@ -45,12 +45,6 @@ def most_apart(epsilon: float, delta: float, times: int) -> float:
 
     Each answer is that of randomised response at ε, processed by one of two channels; answers from
     one channel are exchangeable.
-
-    Examples:
-        >>> round(most_apart(0.0, 0.0, 2), 4)  # two of the six orders of four values
-        0.3333
-        >>> round(most_apart(1.0, 0.0, 6), 4)
-        0.0738
     """
     p = 1 / (1 + math.exp(-epsilon))
     ways = range(times + 1)

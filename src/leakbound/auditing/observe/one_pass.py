@@ -277,8 +277,7 @@ class OnePass:
         return tuple(found)
 
     def quoting(self) -> Iterator[tuple[int, int, str]]:
-        """Replies that quote records of their context, of how many, and what they answer: first the
-        questions of the tested pairs, then all others that are stored."""
+        """Replies that quote records of their context, of how many, and what they answer."""
         yield self.tally.quotes["context"], 2 * self.seen, ""
         others = self.prepared.others
         for asked in (*(one.pairs for one in others), *self.prepared.repeats):

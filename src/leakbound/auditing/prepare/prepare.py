@@ -75,8 +75,7 @@ def prepare(
     own_test: bool = False,
 ) -> Prepared:
     """Load, design and check; `opener` makes a model that is not handed over, once the cheaper
-    checks have passed. An audit that is one of several fixed beforehand is a test of its own:
-    earlier results of the same paired trials are counted, and change nothing."""
+    checks have passed. `own_test`: one of several that were fixed beforehand."""
     if spec.design.layout == "one_run":
         raise UsageError(
             "a one_run design has no paired trials; run it by itself with leakbound audit, or use "

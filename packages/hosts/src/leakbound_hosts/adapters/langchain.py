@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Protocol, cast
 
 from leakbound.systems.stores import require_done
@@ -54,7 +53,8 @@ def _asker(thing: object, store: _VectorStore) -> Callable[[str], object] | None
         return store.similarity_search
     if RUNNABLE in bases(thing):
         runnable = cast(_Runnable, thing)
-        return partial(_invoke, runnable, None if RETRIEVER in bases(thing) else _field(runnable))
+        field = None if RETRIEVER in bases(thing) else _field(runnable)
+        return lambda query: runnable.invoke(query if field is None else {field: query})
     return cast("Callable[[str], object]", thing) if callable(thing) else None
 
 
@@ -81,10 +81,6 @@ def _with(store: _VectorStore, name: str, asking: Callable[[str], object]) -> In
         return texts_of(asking(query), _text)
 
     return IndexStore(name, add, delete, answer)
-
-
-def _invoke(runnable: _Runnable, field: str | None, query: str) -> object:
-    return runnable.invoke(query if field is None else {field: query})
 
 
 def _field(runnable: _Runnable) -> str | None:

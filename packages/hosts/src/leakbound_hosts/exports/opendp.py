@@ -65,8 +65,10 @@ def registry_entry(result: AuditResult, publication: Publication) -> str:
             f"({result.guarantee.text}), and the registry is of differentially private "
             "deployments; export a run of a mechanism with a guarantee, at a delta above 0."
         )
+    named = result.name if publication.name == GAP else publication.name
+    slug = re.sub(r"[^a-z0-9]+", "_", named.lower()).strip("_") or "leakbound"
     entry: Json = {
-        "url_slug": _slug(publication, result), "status": "Draft", "tier": 3,
+        "url_slug": slug, "status": "Draft", "tier": 3,
         "deployment": {
             "basic": {
                 "name": publication.name,
@@ -108,11 +110,6 @@ def _is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _slug(publication: Publication, result: AuditResult) -> str:
-    named = result.name if publication.name == GAP else publication.name
-    return re.sub(r"[^a-z0-9]+", "_", named.lower()).strip("_") or "leakbound"
 
 
 def _privacy_loss(result: AuditResult) -> Json:
