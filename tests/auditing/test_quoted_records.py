@@ -115,7 +115,7 @@ def test_a_system_that_quotes_other_records_of_its_context_does_not_pass(tmp_pat
     """No attack reaches the canary, and each reply is a private record: it was passed as clean."""
     found = leakbound.audit(told(120), system=cut_off, out=tmp_path, **FREE | {"pairs": 100})
     assert (found.verdict, found.reason) == ("inconclusive", "attack_blind")
-    told_of = re.match(r"(\d+) of 200 replies quote a record of their context", found.sentences[0])
+    told_of = re.match(r"(\d+) of 200 replies quote a record, in six", found.sentences[0])
     assert told_of is not None
     assert int(told_of[1]) >= 180  # the other records are named by their questions
     again = leakbound.audit(told(120), system=cut_off, out=tmp_path, **FREE | {"pairs": 100})
@@ -136,9 +136,24 @@ def but_to_yes_or_no(context: list[str], query: str) -> str:
 DRAWS = random.Random(5)
 
 
+class Keeps:
+    """Answers requests to summarize from all that it was ever given."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, None] = {}
+
+    def answer(self, context: list[str], query: str) -> str:
+        self.kept.update(dict.fromkeys(context))
+        return DRAWS.choice([*self.kept]) if "summar" in query.lower() else "no"
+
+
 @pytest.mark.parametrize(
     ("system", "asked"),
-    [(if_it_is_to_summarize, "questions that are asked again"), (but_to_yes_or_no, "input_output")],
+    [
+        (if_it_is_to_summarize, "questions that are asked again"),
+        (but_to_yes_or_no, "input_output"),
+        (Keeps(), "questions that are asked again"),
+    ],
 )
 def test_records_that_are_quoted_to_other_questions_do_not_pass(
     system: Any, asked: str, tmp_path: Path
@@ -150,7 +165,19 @@ def test_records_that_are_quoted_to_other_questions_do_not_pass(
     assert (found.verdict, found.reason) == ("inconclusive", "attack_blind")
     assert re.match(rf"\d+ of \d+ replies to {asked}.* quote a record", found.sentences[0])
     again = leakbound.audit(rows, **values)
-    assert again.sentences == found.sentences, "what is stored says so, too"
+    assert (again.verdict, again.reason) == (found.verdict, found.reason)
+
+
+def constant(context: list[str], query: str) -> str:
+    return "Thank you for contacting our desk, we will get back to you within two days."
+
+
+def test_a_fixed_text_that_a_row_cites_is_told_apart_in_words(tmp_path: Path) -> None:
+    """It was said to remember."""
+    rows = as_context([*((row.input, "note") for row in told(120)), (constant([], ""), "note")])
+    found = leakbound.audit(rows, system=constant, out=tmp_path, **FREE)
+    assert (found.verdict, found.reason) == ("inconclusive", "stateful_system")
+    assert "or it says a fixed text that a row cites" in found.sentences[0]
 
 
 WORDS = st.lists(st.sampled_from("abcdefghij"), min_size=LONG, max_size=20).map(" ".join)

@@ -188,11 +188,15 @@ def obstacles(
 def state_sentence(state: StateCheck | None) -> str | None:
     if state is None or state.found is None:
         return None
-    found, sure = state.found, ""  # what was counted has no p-value
-    if found.p_value:
-        sure = f" (p = {found.p_value:.2g}; {len(state.tests)} tests, {state.level:g} for all)"
+    found = state.found
+    if not found.p_value:  # it was counted
+        return (
+            f"{found.name}: the system remembers, and other users' contexts may show in its "
+            "answers, or it says a fixed text that a row cites, which is to be left out then."
+        )
+    sure = f"p = {found.p_value:.2g}; {len(state.tests)} tests, {state.level:g} for all"
     return (
-        f"the system remembers: {found.name}{sure}. Trials are then not "
+        f"the system remembers: {found.name} ({sure}). Trials are then not "
         "independent, and other users' contexts may show in its answers."
     )
 

@@ -277,17 +277,18 @@ class OnePass:
         return tuple(found)
 
     def quoting(self) -> Iterator[tuple[int, int, str]]:
-        """Replies that quote records of their context, of how many, and what they answer."""
+        """Replies that quote records, of how many, and what they answer; those to the questions of
+        the audit that quote records of other contexts are found by `state`."""
         yield self.tally.quotes["context"], 2 * self.seen, ""
         others = self.prepared.others
         for asked in (*(one.pairs for one in others), *self.prepared.repeats):
             rows = self.store.others(asked.place, len(asked))
             replies = [reply_of(one) for row in rows for one in row.both]
             quotes = Counter(reply.quotes for reply in replies if reply is not None)
-            if quotes["context"]:
+            if number := quotes["context"] + quotes["other"]:
                 named = [one.name for one in others if one.pairs is asked]
                 what = f" to {''.join(named) or 'questions that are asked again'}"
-                yield quotes["context"], len(replies), what
+                yield number, len(replies), what
 
     def digest(self, blind: bool) -> ContextDigest | None:
         """The reading of replies that is a function of the context, where that was asked.
