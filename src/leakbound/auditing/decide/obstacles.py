@@ -189,10 +189,10 @@ def state_sentence(state: StateCheck | None) -> str | None:
     if state is None or state.found is None:
         return None
     found = state.found
-    if not found.p_value:  # it was counted
+    if found.p_value is None:
         return (
-            f"{found.name}: the system remembers, and other users' contexts may show in its "
-            "answers, or it says a fixed text that a row cites, which is to be left out then."
+            f"{found.name}: either the system remembers, and other users' contexts may show in its "
+            "answers, or a row cites a fixed text of the system, and should be left out."
         )
     sure = f"p = {found.p_value:.2g}; {len(state.tests)} tests, {state.level:g} for all"
     return (

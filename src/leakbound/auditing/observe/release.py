@@ -32,7 +32,7 @@ class StateTest:
     """One test of one way to depend on earlier queries."""
 
     name: str
-    p_value: float
+    p_value: float | None  # None of what was counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class StateCheck:
     @property
     def found(self) -> StateTest | None:
         """The strongest test, if it rejects at its share of the level."""
-        least = min(self.tests, key=lambda test: test.p_value, default=None)
-        if least is None or least.p_value > self.level / len(self.tests):
+        least = min(self.tests, key=lambda test: test.p_value or 0.0, default=None)
+        if least is None or (least.p_value or 0.0) > self.level / len(self.tests):
             return None
         return least
 
@@ -88,7 +88,7 @@ class _StateTally:
         if earlier >= max(FEW, SHARE * 2 * len(self.seen)):
             of = f"{earlier} of {2 * len(self.seen)}"
             tests.append(
-                StateTest(f"{of} replies quote records that their context does not hold", 0)
+                StateTest(f"{of} replies quote records that their context does not hold", None)
             )
         return StateCheck(len(repeated), tuple(tests))
 
