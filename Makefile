@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # Tests start many interpreters; each would compile every file again where bytecode is not kept.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install shape size map quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
+.PHONY: install shape size map schemas quick first-result check lint types layers laws test test-slow test-hosts test-hosts-here test-hosts-others \
 	test-hosts-deepeval test-wheel flaky mutants demo bench bench-influence influence-speed coverage findings published published-page utility papers papers-numbers real-models \
 	test-newest test-oldest lock attack-table canary-grid real-model pocket-train pocket-eval vision-train vision-eval vision-table readme-evidence readme-table docs docs-version \
 	catalogue notebook pictures witness clean
@@ -76,6 +76,10 @@ size:
 # docs/map.md: every file by its first sentence.
 map: install
 	$(BIN)/python tools/map.py docs/map.md
+
+# The JSON Schemas in the packages, from the types of the records.
+schemas: install
+	$(BIN)/python tools/schemas.py
 
 # A third worker fills the times in which others wait for servers and browsers. TESTS: paths, or options of pytest.
 TESTS ?= tests
