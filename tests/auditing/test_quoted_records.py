@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -287,11 +288,32 @@ def test_a_canary_made_of_a_record_takes_no_words_from_it() -> None:
     assert marks(records, job("else"), row)
 
 
-def test_long_records_are_known_by_some_of_their_words() -> None:
-    rng = np.random.default_rng(3)
-    words = [f"w{number}" for number in rng.integers(10**6, size=5000)]
+def test_all_of_a_long_record_is_known() -> None:
+    """One piece in eight was, and six words at a time passed."""
+    words = [f"w{number}" for number in np.random.default_rng(3).integers(10**6, size=500)]
     records = knowing(" ".join(words))
-    assert marks(records, job("else"), " ".join(words[2000:2200]))
+    for at in range(0, 495, 45):
+        assert marks(records, job("else"), " ".join(words[at : at + LONG]))
+        assert not marks(records, job("else"), " ".join(words[at : at + LONG - 1]))
+
+
+@pytest.mark.parametrize(("size", "step"), [(400, 300), (400, 200), (300, 100)])
+def test_chunks_of_a_document_that_overlap_are_quoted(size: int, step: int) -> None:
+    """All their words were shared, and a quote of them was nobody's. Chunks cut words in two."""
+    numbers = np.random.default_rng(3).integers(10**6, size=300)
+    text = " ".join(f"word{number}" for number in numbers)
+    chunks = [text[at : at + size] for at in range(0, len(text), step)]
+    records = knowing(*chunks, "a record of something else")
+    for one, next_one in pairwise(chunks[2:-3]):
+        said = " ".join(next_one[: size - step].split()[1:-1])
+        assert quotes(records, job("else"), said) == "other"
+        assert quotes(records, job(one), said) == quotes(records, job(next_one), said) == "context"
+
+
+def test_tags_between_words_hide_nothing() -> None:
+    row = "the heron & the crane left the harbor at noon"
+    said = " ".join(f'<b class="x">{word}</b>' for word in row.replace("&", "&amp;").split())
+    assert quotes(knowing(row, "else"), job("else"), said) == "other"
 
 
 LIMITS = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import blake2b
-from zlib import crc32
+from html import unescape
 
 from leakbound.attacks import RenderedQuery
 from leakbound.attacks.words import redact
@@ -38,10 +38,10 @@ from leakbound.witness import ReplyFacts, mask_reply
 WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
 # Where no blanks part words (Chinese, Japanese, Thai, Lao, Khmer, Burmese), any six characters.
 CHARACTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff"
+TAG = re.compile(r"</?[a-z][^<>]*>")
 SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W{CHARACTERS}]+|[{CHARACTERS}]+")
 LONG = 6  # words in a row that only one record has
 EDGE = 2  # words beside a phrase of several records that others may have by chance
-MANY, EACH = 64, 8  # of a longer record, one in eight of these is kept, by its checksum
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
 
@@ -55,15 +55,21 @@ class KnownRecords:
 
     @cached_property
     def _words_in_a_row(self) -> tuple[frozenset[int], frozenset[int]]:
-        """Those that one record alone has, and those that several have."""
+        """Those that one record alone has, and those that several have; what ends one and begins
+        another, as chunks of a document that overlap, they have once."""
         texts = list(dict.fromkeys(_texts_of(self.rows)))
-        once, more, kept = set[int](), set[int](), set[int]()
-        for text in texts[:: sum(map(len, texts)) // MOST + 1]:
-            pieces = set(_pieces(text))
-            more |= once & pieces
-            once |= pieces
-            kept |= {one for one in pieces if len(pieces) <= MANY or one % EACH == 0}
-        return frozenset(kept - more), frozenset(more)
+        records = [[*_pieces(text)] for text in texts[:: sum(map(len, texts)) // MOST + 1]]
+        had_by = Counter(piece for one in records for piece in set(one))
+        begins = {
+            one[1]: one for one in records if len(one) > 1
+        }  # the first word may be half of one
+        for one in records:
+            for piece, at in {piece: at for at, piece in enumerate(one)}.items():
+                next_one, rest = begins.get(piece, one), one[at:-1]
+                if next_one is not one and next_one[1 : len(rest) + 1] == rest:
+                    had_by.subtract({*one[max(at - 1, 0) :]} & {*next_one[: len(rest) + 2]})
+        more = frozenset(piece for piece, count in had_by.items() if count > 1)
+        return frozenset(had_by.keys() - more), more
 
     @cached_property
     def _key(self) -> bytes:
@@ -127,11 +133,8 @@ def _in_any(texts: Iterable[object]) -> set[int]:
 
 
 def _pieces(text: str) -> Iterator[int]:
-    words = [one[1] or one[0] for one in SAID.finditer(text.casefold())]
-    return (
-        crc32(" ".join(words[at : at + LONG]).encode("utf-8", "surrogatepass"))
-        for at in range(len(words) - LONG + 1)
-    )
+    words = [one[1] or one[0] for one in SAID.finditer(unescape(TAG.sub(" ", text.casefold())))]
+    return (hash(" ".join(words[at : at + LONG])) for at in range(len(words) - LONG + 1))
 
 
 Progress = Callable[[int, int], None]
