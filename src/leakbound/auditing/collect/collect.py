@@ -41,7 +41,7 @@ CHARACTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff
 TAG = re.compile(r"</?[a-z][^<>]*>")
 SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W{CHARACTERS}]+|[{CHARACTERS}]+")
 LONG = 6  # words in a row that only one record has
-EDGE = 2  # words beside a phrase of several records that others may have by chance
+NEAR = range(-2, 3)  # words beside a phrase of several records that others may have by chance
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
 
@@ -96,13 +96,9 @@ class KnownRecords:
         marked = replace(reply, digests=tuple(digests))
         pieces = [*_pieces("\n".join([reply.text, beside, *_strings(reply.tool_calls)]))]
         rare, shared = self._words_in_a_row
-        phrases = {at for at, one in enumerate(pieces) if one in shared}
         # a signature with the word that is before it in some record is a quote of nobody
-        quoted = {
-            one
-            for at, one in enumerate(pieces)
-            if one in rare and phrases.isdisjoint(range(at - EDGE, at + EDGE + 1))
-        }
+        near = {at + by for at, one in enumerate(pieces) if one in shared for by in NEAR}
+        quoted = {one for at, one in enumerate(pieces) if one in rare and at not in near}
         quoted -= _in_any((job.query.text, *job.query.further) if quoted else ())
         if quoted:
             own = quoted <= _in_any(_texts_of(job.context))
