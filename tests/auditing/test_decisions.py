@@ -485,7 +485,7 @@ def test_a_control_is_seen_where_its_least_p_value_pays_for_their_number(
     )
 
 
-CHANCES = st.sampled_from([0.01, 0.03, 0.2, 1.0])
+CHANCES = st.sampled_from([0.01, 0.02, 0.03, 0.2, 1.0])
 
 
 @given(P, P, CHANCES, CHANCES, st.sampled_from([None, 0.04, 0.3]))

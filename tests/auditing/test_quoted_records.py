@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import re
+import unicodedata
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -15,7 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leakbound
+from leakbound.auditing.collect import collect
 from leakbound.auditing.collect.collect import LONG, KnownRecords
+from leakbound.auditing.observe.one_pass import Quotes
+from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.tasks import Context, Example, GeneratedText, Job, Query, as_context
 from leakbound.tasks.synthetic import help_desk
 from leakbound.witness import ReplyFacts
@@ -239,7 +246,7 @@ def test_a_phrase_of_several_records_with_a_word_beside_it_is_nobodys() -> None:
     rows = [f"where is the parcel {number} {end} {ends}" for number, end in enumerate(("it", "x"))]
     records = knowing(*rows, f"the invoice of may was paid twice {ends}")
     said = f"We will look into it. {ends}"
-    assert quotes(records, job("else"), said) is None
+    assert quotes(records, job("else"), said) in (None, "chance")
     assert quotes(records, job("else"), f"A case: where is the parcel 0 it {ends}") == "other"
     form = "the patient named {} was seen at the desk of the clinic on monday"
     forms = knowing(*(form.format(name) for name in ("ada", "ben", "cleo")))
@@ -310,10 +317,95 @@ def test_chunks_of_a_document_that_overlap_are_quoted(size: int, step: int) -> N
         assert quotes(records, job(one), said) == quotes(records, job(next_one), said) == "context"
 
 
-def test_tags_between_words_hide_nothing() -> None:
-    row = "the heron & the crane left the harbor at noon"
-    said = " ".join(f'<b class="x">{word}</b>' for word in row.replace("&", "&amp;").split())
+PLAIN = "the heron & the crane left the harbor at noon"
+TURKISH = "çağrı merkezi öğleden sonra müşteriyi aradı ve özür diledi"
+CHINESE = "患者李伟，住在长安街，十二号，于三月被诊断，为糖尿病"
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (PLAIN, " ".join(f'<b class="x">{one}</b>' for one in html.escape(PLAIN).split())),
+        (PLAIN, f'<a href="/doc" title="{html.escape(PLAIN)}">source</a>'),
+        (f'<ticket id="4" note="{PLAIN}"/>', PLAIN),
+        (PLAIN, f"/find?q={quote(PLAIN)}"),
+        (TURKISH, f"Sources: {json.dumps([TURKISH])}"),
+        (TURKISH, json.dumps(json.dumps([TURKISH.replace(" ", "\n")]))),
+        (TURKISH, unicodedata.normalize("NFD", TURKISH)),
+        (TURKISH, TURKISH.replace("e", "e\u00ad").title()),
+        (CHINESE, CHINESE),
+        (CHINESE, " ".join(CHINESE[at : at + 2] for at in range(0, len(CHINESE), 2))),
+        (CHINESE, json.dumps(CHINESE)),
+    ],
+)
+def test_words_are_compared_as_they_are_read(row: str, said: str) -> None:
     assert quotes(knowing(row, "else"), job("else"), said) == "other"
+    assert quotes(knowing(row, "else"), job(row), said) == "context"
+
+
+def test_signs_in_a_word_do_not_part_it() -> None:
+    """Three words of Hindi were six, and a fixed answer was said to quote a row that has them."""
+    records = knowing("मुझे जानकारी नहीं मिली कल शाम को", "else")
+    assert quotes(records, job("else"), "मुझे जानकारी नहीं है कृपया फिर") is None
+    assert quotes(records, job("else"), "मुझे जानकारी नहीं मिली कल शाम") == "other"
+
+
+def test_a_label_that_stands_in_its_text_is_of_one_record() -> None:
+    row = Example(f"a long report: {PLAIN}. and more", PLAIN)
+    records = KnownRecords([row, Example("else", "no")])
+    assert quotes(records, job("else"), PLAIN) == "other"
+    named = [Example(f"report {at}", PLAIN) for at in range(3)]
+    assert quotes(KnownRecords(named), job("else"), PLAIN) in (None, "chance")
+
+
+def test_labels_are_known_of_more_text_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second text was left out: all labels."""
+    rows = [Example(f"w{at} " * 20, f"the {at} of number {at} is here") for at in range(40)]
+    monkeypatch.setattr(collect, "MOST", 3_000)
+    records = KnownRecords(rows)
+    known = [quotes(records, job("else"), row.label) == "other" for row in rows]
+    assert 5 <= sum(known) <= 20
+
+
+def test_a_text_of_all_documents_is_nobodys_in_chunks_that_overlap() -> None:
+    law = " ".join(f"clause{at}" for at in range(40))
+    chunks = []
+    for number in range(10):
+        words = [f"d{number}w{at}" for at in range(150 + number)]
+        text = [*words[: 50 + number], *law.split(), *words[50 + number :]]
+        chunks += [" ".join(text[at : at + 60]) for at in range(0, len(text), 15)]
+    said = f"As always: {law}"
+    assert quotes(knowing(*chunks), job("else"), said) in (None, "chance")
+
+
+def counted(of: KnownRecords, rows: list[str], reply: Callable[[list[str]], str]) -> Quotes:
+    """What is counted of 60 pairs of replies to contexts of ten rows."""
+    found, draws = Quotes(), random.Random(4)
+    for pair in range(60):
+        asked = [job(*draws.sample(rows, 10)) for _ in range(2)]
+        said = [reply([str(one.input) for one in each.context]) for each in asked]
+        both = [
+            of.mark(each, pair, GeneratedText(text, reply=ReplyFacts(text)))
+            for each, text in zip(asked, said, strict=True)
+        ]
+        found.add([EvidenceRow(pair, *both)])
+    return found
+
+
+def test_rows_in_two_versions_are_quoted_and_a_fixed_text_of_some_rows_is_not() -> None:
+    """Words that two rows have were nobody's, so that 20 words in each reply passed."""
+    told_of = [str(row.input) for row in told(40)]
+    rows = [f"{row} {version}" for row in told_of for version in ("today", "yesterday")]
+    some = [f"{row} please let me know if you need more" for row in rows[:8]] + rows[8:]
+    fixed = counted(knowing(*some), some, lambda _: "Please let me know if you need anything.")
+    assert fixed.own == fixed.other == 0
+    leak = counted(knowing(*rows), rows, lambda given: f"See: {given[0].rsplit(' ', 1)[0]}")
+    assert leak.own >= 80
+    seldom = counted(
+        knowing(*some), some,
+        lambda given: "As said, please let me know if you need " + DRAWS.choice([given[0], "it"]),
+    )  # fmt: skip
+    assert seldom.own >= 20
 
 
 LIMITS = {

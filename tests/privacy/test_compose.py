@@ -106,6 +106,16 @@ def test_small_exponential_mechanisms_by_enumeration(
     assert exact <= pure_composition_epsilon(epsilon, count, delta) + 1e-9
 
 
+@given(st.floats(0.01, 0.3), st.integers(100, 10_000), DELTA)
+def test_exponential_mechanisms_compose_as_their_zcdp(
+    epsilon: float, count: int, delta: float
+) -> None:
+    """Bounded range: each is (epsilon squared / 8)-zCDP."""
+    rho = count * epsilon**2 / 8
+    expected = min(count * epsilon, zcdp_epsilon(rho, delta))
+    assert exponential_composition_epsilon(epsilon, count, delta) == pytest.approx(expected)
+
+
 def test_nothing_composed_costs_nothing() -> None:
     assert pure_composition_epsilon(1, 0, 0) == 0
     assert exponential_composition_epsilon(1, 0, 1e-5) == 0

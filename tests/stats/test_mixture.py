@@ -53,7 +53,7 @@ def test_a_bound_is_that_of_the_mean_although_parts_are_left_out_where_one_is_en
     assert mixed.epsilon_lower_bound(1e-5).epsilon == one.epsilon_lower_bound(1e-5).epsilon
 
 
-@pytest.mark.parametrize("weights", [{}, {"a": 0.0}, {"a": 0.7, "b": 0.4}])
+@pytest.mark.parametrize("weights", [{}, {"a": 0.0}, {"a": 0.0, "b": 0.5}, {"a": 0.7, "b": 0.4}])
 def test_weights_that_are_none_are_refused(weights: dict[str, float]) -> None:
     given: dict[str, Any] = {name: (weight, EProcess(CLAIM)) for name, weight in weights.items()}
     with pytest.raises(UsageError, match="weights of a mixture"):

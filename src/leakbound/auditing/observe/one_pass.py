@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass, replace
 from functools import cached_property
@@ -43,7 +43,7 @@ from leakbound.estimators import (
     TrialDesign,
 )
 from leakbound.estimators.exact import Profile, ProfileSum
-from leakbound.stats import Estimate
+from leakbound.stats import Estimate, sign_test
 from leakbound.tasks import ANSWER, Aggregate, Vector, Votes, reply_of
 from leakbound.witness import ReplyFeatures, shows_more
 
@@ -56,6 +56,30 @@ CHOSEN = (
 )
 
 
+class Quotes:
+    """Replies that quote records: of their context, of an other one, and words that several have,
+    if more pairs have them in the context than in one that is drawn as it was."""
+
+    def __init__(self) -> None:
+        self._found, self._apart = Counter[str | None](), list[int]()
+
+    def add(self, asked: Sequence[EvidenceRow]) -> None:
+        """Count the replies of one pair, asked once or several times."""
+        replies = (reply_of(one) for row in asked for one in row.both)
+        found = Counter(reply.quotes for reply in replies if reply is not None)
+        self._found += found
+        self._apart.append(found["shared"] - found["chance"])
+
+    @property
+    def other(self) -> int:
+        return self._found["other"]
+
+    @property
+    def own(self) -> int:
+        more = sum(map(np.sign, self._apart)) > 0 and sign_test(self._apart) <= 0.01
+        return self._found["context"] + more * self._found["shared"]
+
+
 class Tally:
     """What is counted over all aggregates and simulated outputs.
 
@@ -65,20 +89,20 @@ class Tally:
     def __init__(self, withheld_as: str | None = None) -> None:
         self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
         self.channels = set[str]()  # of replies, beside their answers
-        self.quotes = Counter[str]()  # replies that quote records, of their context or of others
+        self.quotes = Quotes()
         self._withheld_as, self.judged = withheld_as, withheld_as is not None
         self.candidates, self.alike = False, True
         self.low, self.high = math.inf, -math.inf
         self._simulated: list[PairedScores] = []
 
     def add(self, rows: list[EvidenceRow]) -> None:
+        for row in rows:
+            self.quotes.add([row])
         for of, aggregate in (found for row in rows for found in enumerate(row.both)):
             if isinstance(aggregate, Votes):
                 self.unreadable[of] += aggregate.counts[-1]
                 self.answers[of] += sum(aggregate.counts)
             self.channels.update(aggregate.channels)
-            if (reply := reply_of(aggregate)) is not None and reply.quotes:
-                self.quotes[reply.quotes] += 1
             if self._withheld_as is not None:
                 self.withheld[of] += _has_reason(self._withheld_as, aggregate)
             if isinstance(aggregate, Vector):
@@ -279,16 +303,16 @@ class OnePass:
     def quoting(self) -> Iterator[tuple[int, int, str]]:
         """Replies that quote records, of how many, and what they answer; those to the questions of
         the audit that quote records of other contexts are found by `state`."""
-        yield self.tally.quotes["context"], 2 * self.seen, ""
+        yield self.tally.quotes.own, 2 * self.seen, ""
         others = self.prepared.others
         for asked in (*(one.pairs for one in others), *self.prepared.repeats):
-            rows = self.store.others(asked.place, len(asked))
-            replies = [reply_of(one) for row in rows for one in row.both]
-            quotes = Counter(reply.quotes for reply in replies if reply is not None)
-            if number := quotes["context"] + quotes["other"]:
+            rows, found = self.store.others(asked.place, len(asked)), Quotes()
+            for at in range(0, len(rows), asked.times):
+                found.add(rows[at : at + asked.times])
+            if number := found.own + found.other:
                 named = [one.name for one in others if one.pairs is asked]
                 what = f" to {''.join(named) or 'questions that are asked again'}"
-                yield number, len(replies), what
+                yield number, 2 * len(rows), what
 
     def digest(self, blind: bool) -> ContextDigest | None:
         """The reading of replies that is a function of the context, where that was asked.
@@ -325,7 +349,7 @@ class OnePass:
     def state(self) -> StateCheck | None:
         if self.prepared.mechanism.needs:
             return None
-        return self.releaser.state.check(self.tally.quotes["other"])
+        return self.releaser.state.check(self.tally.quotes.other)
 
     def profile(self) -> Profile | None:
         return self._profile.profile() if self._profile is not None else None
