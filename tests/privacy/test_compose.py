@@ -116,6 +116,10 @@ def test_exponential_mechanisms_compose_as_their_zcdp(
     assert exponential_composition_epsilon(epsilon, count, delta) == pytest.approx(expected)
 
 
+def test_more_than_a_million_mechanisms_compose_as_their_zcdp() -> None:
+    assert pure_composition_epsilon(1e-4, 2_000_000, 1e-5) == zcdp_epsilon(0.01, 1e-5)
+
+
 def test_nothing_composed_costs_nothing() -> None:
     assert pure_composition_epsilon(1, 0, 0) == 0
     assert exponential_composition_epsilon(1, 0, 1e-5) == 0

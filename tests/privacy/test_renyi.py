@@ -130,6 +130,9 @@ def test_what_is_out_of_range_is_said() -> None:
     for order in (1.0, math.inf, math.nan):
         with pytest.raises(UsageError, match=r"order is .*; it must be a finite number above 1"):
             RDP(order, 0.1)
+    assert RDP(1e150, 0.1).order == 1e150
+    with pytest.raises(UsageError, match="at most 1e"):
+        RDP(1.1e150, 0.1)
     with pytest.raises(UsageError, match="under one neighbouring relation"):
         compose_rdp([RDP(2.0, 0.1), RDP(2.0, 0.1, "add_remove")])
     assert RDP(2.0, 0.1).epsilon(0.0) == math.inf

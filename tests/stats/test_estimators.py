@@ -16,6 +16,7 @@ from scipy.stats import binom
 from leakbound.errors import UsageError
 from leakbound.stats import (
     Bonferroni,
+    Split,
     accuracy_bound,
     bonferroni,
     clopper_pearson,
@@ -24,6 +25,14 @@ from leakbound.stats import (
     noise_goodness_of_fit,
     one_run,
 )
+from leakbound.stats.curves.curves import error_cells
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.9])
+def test_a_hundredth_to_nine_tenths_choose_a_threshold(fraction: float) -> None:
+    assert Split(fraction).fraction == fraction
+    with pytest.raises(UsageError, match="fraction"):
+        Split(fraction - 0.001 if fraction < 0.5 else fraction + 0.001)
 
 
 @settings(max_examples=8, deadline=None)
@@ -155,6 +164,14 @@ def test_bonferroni_pays_for_its_thresholds() -> None:
     assert (many.mu or 0) < (one.mu or 0)
     assert many.confidence == 0.95
     assert "Bonferroni" in many.threshold
+    for estimator in (gdp, clopper_pearson):
+        levels = [2.5, 0.5, 9.0]
+        each = [
+            estimator(*error_cells(member, nonmember, tau), 1e-5, 1 - 0.05 / 3) for tau in levels
+        ]
+        best = bonferroni(estimator, member, nonmember, levels, 1e-5)
+        assert best.mu == max(one.mu or 0.0 for one in each) or best.mu is None
+        assert best.epsilon == max(one.epsilon or 0.0 for one in each) or best.epsilon is None
     empty = [
         bonferroni(gdp, *rng.normal(0, 1, (2, 100)), [-0.5, 0, 0.5], 1e-5).mu for _ in range(200)
     ]  # type: ignore[misc]

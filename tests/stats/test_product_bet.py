@@ -147,6 +147,22 @@ def test_what_is_not_known_bets_nothing() -> None:
         bet.extend([[0.3]], [[0.0]])
 
 
+def test_it_pauses_while_answers_tend_to_differ() -> None:
+    """By the correlation of all pairs before, below one standard deviation."""
+    rng = np.random.default_rng(7)
+    for shift in (-0.4, 0.0, 0.4):
+        first = rng.random(60) < 0.5
+        second = rng.random(60) < np.where(first, 0.5 + shift, 0.5 - shift)
+        x, y = first * 1.0, second * 1.0
+        found = bets._bets(x[None], y[None])[0]
+        for at in range(60):
+            if at < 8:
+                assert not found[at]
+            elif x[:at].std() > 0 and y[:at].std() > 0:
+                along = np.corrcoef(x[:at], y[:at])[0, 1] * math.sqrt(at)
+                assert found[at] == (along >= -1) or abs(along + 1) < 1e-9
+
+
 @given(st.floats(0, 50))
 def test_weights_of_priors_sum_to_one(epsilon: float) -> None:
     assert prior_weights(np.array([epsilon])).sum() == pytest.approx(1.0)

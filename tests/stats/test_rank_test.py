@@ -27,6 +27,12 @@ def enumerated(high: list[float], low: list[float]) -> float:
     return sum(one >= found - 1e-9 for one in sums) / len(sums)
 
 
+def test_values_that_are_none_are_the_largest() -> None:
+    none, zeros = [float("nan")] * 4, [0.0] * 4
+    assert rank_test(none, zeros) == rank_test([1.0] * 4, zeros)
+    assert rank_test(zeros, none) == 1.0
+
+
 @given(VALUES, VALUES)
 def test_small_samples_are_enumerated(high: list[float], low: list[float]) -> None:
     assert rank_test(high, low) == pytest.approx(enumerated(high, low))
