@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Generic, Protocol
 
 from leakbound.errors import UsageError
@@ -57,6 +57,24 @@ def _require_arguments(thing: object, name: str, wanted: list[str]) -> None:
         ) from None
 
 
+def require_stated(
+    what: str, thing: object, facts: Mapping[str, object], beside: Collection[str]
+) -> None:
+    """Refuse an object that has one of `facts`, and another value than there, from a class whose
+    code it makes anew."""
+    kind = type(thing).__name__
+    for member, least in facts.items():
+        if getattr(thing, member) != least and not holds_for(thing, member, {*beside, *facts}):
+            raise UsageError(
+                f"{what} is {kind}, which has {member} from a class whose code it makes anew; "
+                f"state {member} in {kind} itself, as it holds there."
+            )
+
+
+def _own_fields(kind: type[object]) -> Collection[str]:
+    return vars(kind).get("__annotations__", {}) if "__dataclass_fields__" in vars(kind) else ()
+
+
 LOOKUPS = ("__getattr__", "__getattribute__")  # they answer for any name
 
 
@@ -66,8 +84,11 @@ def holds_for(thing: object, member: str, beside: Collection[str]) -> bool:
     The class that states it does not know what the object's other classes make anew, in whatever
     order they stand: any name but those of `beside`, of its own fields and of new ones.
     """
-    kinds = type(thing).__mro__
-    of = next((kind.__mro__ for kind in kinds if member in vars(kind)), ())
+    kinds, held = type(thing).__mro__, getattr(thing, "__dict__", {})
+    states = [kind for kind in kinds if member in {*vars(kind), *_own_fields(kind)}]
+    if not states and member in held:  # on the object, by the class that makes it
+        states = [kind for kind in kinds if "__init__" in vars(kind)]
+    of = next((kind.__mro__ for kind in states), ())
     named = {name for kind in of for name in vars(kind)}
     named -= {name for kind in of for name in vars(kind).get("__dataclass_fields__", ())}
     for kind in kinds if of else ():
@@ -77,5 +98,4 @@ def holds_for(thing: object, member: str, beside: Collection[str]) -> bool:
             return False
         if not own.isdisjoint(LOOKUPS):
             return False
-    held = getattr(thing, "__dict__", {})
     return bool(of) and not any(name in named and callable(one) for name, one in held.items())

@@ -282,7 +282,9 @@ def test_what_a_test_leaves_open_is_the_strongest_weak_and_the_weakest_strong_at
 def attack(query: str = "membership", free: bool = False, score: str | None = "label") -> Any:
     return SimpleNamespace(
         query=SimpleNamespace(name=query, free=free),
-        score=None if score is None else SimpleNamespace(name=score),
+        score=None
+        if score is None
+        else SimpleNamespace(name=score, counts_unreadable=score == "unanswered"),
     )
 
 

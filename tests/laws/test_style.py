@@ -16,6 +16,9 @@ import pytest
 from sources import CORE, PACKAGES, ROOT, SOURCES, module_of
 
 from leakbound import attacks
+from leakbound.attacks.canaries import CANARIES
+from leakbound.attacks.queries import QUERIES
+from leakbound.attacks.scores import SCORES
 from leakbound.estimators import ESTIMATORS
 from leakbound.mechanisms import MECHANISMS
 
@@ -239,6 +242,41 @@ def test_what_may_be_missing_is_listed() -> None:
     """A member that a protocol asks for is never looked up with a default."""
     found = {short(path): names for path in SOURCES if (names := lookups(path))}
     assert found == {file: names for file, (names, _) in LOOKUPS.items()}
+
+
+# Nothing here asks of what class an object is, or where its code lives: it reads what is declared.
+DECIDING = tuple(
+    f"{folder}/" for folder in (
+        "auditing/collect", "auditing/decide", "auditing/design", "auditing/observe",
+        "auditing/one_run", "auditing/result", "auditing/store", "report", "gating", "estimators",
+        "stats", "privacy", "witness", "sweeping",
+    )
+)  # fmt: skip
+DETECTORS = {"hasattr", "getattr_static", "__import__", "__module__", "__qualname__"}
+SHIPPED = {
+    kind.__name__
+    for catalogue in (CANARIES, QUERIES, SCORES, MECHANISMS) for kind in catalogue.usable.values()
+}  # fmt: skip
+DETECTED: dict[str, tuple[set[str], str]] = {
+    "auditing/observe/controls.py": ({"ContainsCanary"}, "scores a control reply itself"),
+    "auditing/result/sentences.py": (
+        {"PromptDefense", "ReportNoisyMax"}, "each shipped mechanism has a sentence of its own"
+    ),
+    "sweeping/utility_meter.py": ({"FewShot", "ZeroShot"}, "measures utility beside baselines"),
+}  # fmt: skip
+
+
+def detected(path: Path) -> set[str]:
+    names = {node.id for node in nodes(path) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
+    return names & (DETECTORS | SHIPPED)
+
+
+def test_what_decides_detects_nothing() -> None:
+    deciding = [path for path in SOURCES if short(path).startswith(DECIDING)]
+    assert len(deciding) > 80
+    found = {short(path): names for path in deciding if (names := detected(path))}
+    assert found == {file: names for file, (names, _) in DETECTED.items()}
 
 
 # The product once had the name of a paper. `ContextLeak` is the paper; these may say it otherwise.

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -157,7 +157,10 @@ def test_codes_of_its_own_and_the_question_again_accuse_nobody() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Footed(Coded):
-    """Its last letters are the same in every pair."""
+    """Its last letters are the same in every pair, and it says that they are drawn."""
+
+    of_rows: ClassVar[bool] = True
+    code_digits: ClassVar[int] = 12  # type: ignore[assignment, misc]
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
         return Example(f"{Coded.make(self, held_out, label, rng).input} 0123456789ab", label)

@@ -85,6 +85,7 @@ class Hex(Canary):
     """
 
     name: ClassVar[str] = "hex"
+    of_rows: ClassVar[bool] = False
     digits: int = 16
 
     def __post_init__(self) -> None:
@@ -136,6 +137,7 @@ class Given(Canary):
     """
 
     name: ClassVar[str] = "given"
+    of_rows: ClassVar[bool] = False
     fixed: ClassVar[bool] = True
     text: Content = ""
     label: str = ""
@@ -187,6 +189,7 @@ class FalseFact(Canary):
     """
 
     name: ClassVar[str] = "false_fact"
+    of_rows: ClassVar[bool] = False
     facts: tuple[str, ...] = ()
     file: str = ""
     chosen: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -273,6 +276,7 @@ class Patchwork(Canary):
     """Squares of random colours, fresh for every pair: an image like no class."""
 
     name: ClassVar[str] = "patchwork"
+    of_rows: ClassVar[bool] = False
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
         return Example(as_image(patchwork(rng)), label)
@@ -283,6 +287,7 @@ class Marked(Canary):
     """A real image that the context does not hold, with a small random pattern in a corner."""
 
     name: ClassVar[str] = "marked"
+    of_rows: ClassVar[bool] = False
 
     def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
         """The first image of `held_out` with a mark of `rng`, under its own label, not `label`."""

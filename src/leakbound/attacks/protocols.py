@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
+from leakbound._members import require_stated
 from leakbound.attacks.words import redact
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.content import Content
@@ -28,13 +29,13 @@ class Canary(Protocol):
             to choose another one than that of the held-out row.
         needs_tokenizer: Whether `fit` splits texts by the model's tokenizer, so that a replay must
             open the model.
-        of_rows: Whether its text has words of the private rows, which no report shows.
+        of_rows: Whether its text may have words of the private rows, which no report shows.
         fixed: Whether it is one record, the same in every pair, that the configuration holds.
     """
 
     name: ClassVar[str]
     mislabels: ClassVar[bool] = False
-    of_rows: ClassVar[bool] = False
+    of_rows: ClassVar[bool] = True
     fixed: ClassVar[bool] = False
     needs_tokenizer: ClassVar[bool] = False
 
@@ -69,6 +70,11 @@ class Canary(Protocol):
         Raises:
             UsageError: If no canary can be made of this row.
         """
+
+
+# What a class may change without saying anew of its texts what others said, and of its scores.
+OF_CANARY = frozenset({"name", "mislabels", "fixed", "needs_tokenizer", "file_contents"})
+OF_SCORE = {"quotes": False, "of_votes": "none", "counts_unreadable": False}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -159,6 +165,7 @@ class Score(Protocol):
         free: Whether it reads a free text, not one of a few answers.
         learns: Whether it has to be fitted on pilot pairs, which then enter no bound.
         quotes: Whether it is 1 exactly where an answer holds the target, else 0.
+        counts_unreadable: Whether it tells answers that cannot be read from others.
         of_votes: What it is of noisy votes, whose chances are then known: the "winner", a "margin"
             between two classes or at `levels` of shares, or "none" of these.
     """
@@ -169,6 +176,7 @@ class Score(Protocol):
     free: ClassVar[bool] = False
     learns: ClassVar[bool] = False
     quotes: ClassVar[bool] = False
+    counts_unreadable: ClassVar[bool] = False
     of_votes: ClassVar[Literal["winner", "margin", "none"]] = "none"
 
     def fit(self, member: Floats, nonmember: Floats) -> Score:
@@ -277,11 +285,14 @@ class Attack:
         """Refuse, before any model call, an attack that cannot work on a mechanism.
 
         Raises:
-            UsageError: If the score reads another kind of answer than the query asks for.
+            UsageError: If the score reads another kind of answer than the query asks for, or a
+                class makes anew the code of another, and does not state what rested on it.
             TargetError: If the score reads what the mechanism does not release.
         """
+        require_stated("canary", self.canary, {"code_digits": 0, "of_rows": True}, OF_CANARY)
         if self.score is None:
             return
+        require_stated("score", self.score, OF_SCORE, {"name", "access", "threshold", "free"})
         if self.score.free != self.query.free:
             other = self.query.score or (
                 "predicted_member" if not self.query.free else "contains_canary"

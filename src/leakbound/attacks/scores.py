@@ -52,6 +52,7 @@ class Unanswered(_Indicator):
     """
 
     name: ClassVar[str] = "unanswered"
+    counts_unreadable: ClassVar[bool] = True
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
         return np.asarray(outputs.answers >= len(answers), float)

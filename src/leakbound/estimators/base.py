@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 
 from leakbound._check import delta_value, epsilon_value
+from leakbound._members import members_of, require_stated
 from leakbound.errors import UsageError
 from leakbound.privacy import ApproxDP, Gaussian, Guarantee, NonPrivate, Relation
 from leakbound.stats import (
@@ -491,6 +492,8 @@ def require_deciding(estimator: Estimator, design: TrialDesign) -> None:
             f"{estimator.name} gives a {what}, and only a lower bound decides a verdict; use "
             "--estimator e_process."
         )
+    # records know bounds by the name of what made them
+    require_stated("estimator", estimator, {"name": ""}, {*members_of(Estimator)} - {"begin"})
     require_fixed_size(estimator, design)
     estimator.check(design)
 

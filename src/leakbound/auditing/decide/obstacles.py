@@ -205,7 +205,7 @@ def _unreadable(
     attack: Attack, tally: Tally, controls: ControlCheck, bound: Estimate | None
 ) -> Iterator[Obstacle]:
     answers, unreadable = sum(tally.answers), sum(tally.unreadable)
-    reads_them = attack.score is not None and attack.score.name == "unanswered"
+    reads_them = attack.score is not None and attack.score.counts_unreadable
     if controls.exempt or reads_them or unreadable <= UNREADABLE * answers:
         return
     # p-value of a test that answers of both contexts are read equally often

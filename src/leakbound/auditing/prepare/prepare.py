@@ -47,6 +47,7 @@ from leakbound.auditing.prepare.rows import (
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
 from leakbound.errors import UsageError
+from leakbound.estimators import REPORTED
 from leakbound.estimators.base import ROUNDING, Estimator, require_deciding
 from leakbound.estimators.random_guessing import RANDOM_GUESSING, two_sided
 from leakbound.mechanisms import build_mechanism as from_catalogue
@@ -93,6 +94,12 @@ def prepare(
     require_evidence(prepared)
     prepared.trial_design.require_pairs()
     require_deciding(prepared.estimator, prepared.trial_design)
+    own = prepared.estimator
+    if any(one.name == own.name and one.reads != own.reads for one in REPORTED):
+        raise UsageError(
+            f"the estimator {type(own).__name__} is called {own.name}, as one of leakbound that "
+            "reads something else; records know bounds by their name: give it another one."
+        )
     return prepared
 
 
