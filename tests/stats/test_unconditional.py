@@ -24,6 +24,8 @@ from leakbound.stats.counts.unconditional import (
     NUISANCE_SHARE,
     RESOLUTION,
     _ApproxClaims,
+    _Region,
+    _Trials,
     _window,
     unconditional,
     unconditional_mu,
@@ -319,3 +321,12 @@ def test_what_is_no_count_is_refused(
     for bound in (unconditional, unconditional_mu):
         with pytest.raises(UsageError, match=sentence):
             bound(*cells, delta)
+
+
+def test_the_probability_of_a_region_is_binomial() -> None:
+    """Of no, of all and of some canary-in counts."""
+    n, m, edge = 5, 7, np.arange(-1, 8)
+    region = _Region(_Trials(n, m), np.arange(9) % (m + 1), edge)
+    p, q = np.array([-2.0, 0.0, 1.5]), np.array([-1.0, 0.3, 2.0])
+    assert np.allclose(region.tails(p), binom.sf(edge - 1, n, expit(p)[:, None]))
+    assert np.allclose(region.masses(q), binom.pmf(region.ys, m, expit(q)[:, None]))
