@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from leakbound._catalogue import Catalogue, Component
 from leakbound.attacks.canaries import Canary, Hex, Natural
+from leakbound.cli.main import Commands
 from leakbound.errors import IgnoredEntryPoint, UsageError
+from leakbound.tasks.named_tasks import task_by_name, tasks_by_name
 
 MODULE = """
 from dataclasses import dataclass
@@ -54,6 +57,26 @@ def test_a_package_that_cannot_be_imported_stops_only_who_names_it(registered: M
     with pytest.raises(UsageError, match=r"'broken', .* cannot be imported \(RuntimeError\)"):
         found["broken"]
     assert list(found.problems) == ["broken"]
+
+
+def test_sets_of_tasks_and_commands_that_cannot_be_imported_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A set of tasks stopped every audit, and a command ended as a fault of leakbound."""
+    info = tmp_path / "brought-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[leakbound.tasks]\nmine = brought_broken:X\n[leakbound.verbs]\nmine = brought_broken:X\n"
+    )
+    (tmp_path / "brought_broken.py").write_text("raise RuntimeError('boom')")
+    monkeypatch.syspath_prepend(tmp_path)
+    tasks_by_name.cache_clear()
+    with pytest.warns(IgnoredEntryPoint, match="set of tasks 'mine', .* cannot be imported"):
+        assert task_by_name("mine") is None
+    tasks_by_name.cache_clear()
+    with pytest.raises(UsageError, match=r"the command 'mine', .* cannot be imported"):
+        Commands().get_command(click.Context(click.Command("leakbound")), "mine")
 
 
 def test_the_name_of_a_built_in_stays_with_it_and_says_so(registered: Made) -> None:

@@ -107,7 +107,6 @@ class TrialDesign:
             contains no noisy votes.
         voters: Number of answers that an aggregate counts; None if it counts none or the number is
             unknown.
-        two_answers: Whether the query has one answer for each of the two contexts.
         known: Scores whose probabilities are known exactly given the votes, with the pairs of
             probabilities that the design allows; None if a score depends on more than votes.
         noise_levels: Thresholds of the e-process, which extend as far as the noise; if empty,
@@ -141,7 +140,6 @@ class TrialDesign:
     answers: int = 1
     sigma: float | None = None
     voters: int | None = None
-    two_answers: bool = True
     known: KnownScores | None = None
     noise_levels: tuple[float, ...] = ()
     served: bool = False

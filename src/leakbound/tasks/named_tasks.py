@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from typing import Protocol
 
 from leakbound._catalogue import load_entry
+from leakbound.errors import IgnoredEntryPoint, UsageError
 from leakbound.tasks.example import Context
 from leakbound.tasks.rows.sources import SourceRow
 from leakbound.tasks.task import Task
@@ -39,7 +41,10 @@ def tasks_by_name() -> Mapping[str, NamedTask]:
     """Every task by its name; an entry point leads to several."""
     found: dict[str, NamedTask] = {}
     for entry in metadata.entry_points(group="leakbound.tasks"):
-        found.update(load_entry("the set of tasks", entry))
+        try:
+            found.update(load_entry("the set of tasks", entry))
+        except UsageError as error:  # stops nobody who asks for another task
+            warnings.warn(str(error), IgnoredEntryPoint, stacklevel=2)
     return found
 
 

@@ -138,7 +138,6 @@ def trial_design(parts: AuditParts) -> TrialDesign:
         answers=spec.design.answers,
         sigma=None if noise is None or noise.whole else noise.sigma,
         voters=None if system else voters,
-        two_answers=asked.nonmember is not None,
         known=_exact_scores(parts),
         noise_levels=tuple(score.noise_levels(voters, mu).tolist()),
         served=bool(mechanism.needs) and not isinstance(cost, NonPrivate),
