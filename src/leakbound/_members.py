@@ -71,10 +71,6 @@ def require_stated(
             )
 
 
-def _own_fields(kind: type[object]) -> Collection[str]:
-    return vars(kind).get("__annotations__", {}) if "__dataclass_fields__" in vars(kind) else ()
-
-
 LOOKUPS = ("__getattr__", "__getattribute__")  # they answer for any name
 
 
@@ -85,7 +81,9 @@ def holds_for(thing: object, member: str, beside: Collection[str]) -> bool:
     order they stand: any name but those of `beside`, of its own fields and of new ones.
     """
     kinds, held = type(thing).__mro__, getattr(thing, "__dict__", {})
-    states = [kind for kind in kinds if member in {*vars(kind), *_own_fields(kind)}]
+    fields = [kind for kind in kinds if "__dataclass_fields__" in vars(kind)]
+    fields = [kind for kind in fields if member in vars(kind).get("__annotations__", {})]
+    states = [kind for kind in kinds if member in vars(kind) or kind in fields]
     if not states and member in held:  # on the object, by the class that makes it
         states = [kind for kind in kinds if "__init__" in vars(kind)]
     of = next((kind.__mro__ for kind in states), ())

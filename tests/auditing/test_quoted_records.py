@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import leakbound
 from leakbound.auditing.collect import collect
 from leakbound.auditing.collect.collect import LONG, KnownRecords
-from leakbound.auditing.observe.one_pass import Quotes
+from leakbound.auditing.observe.one_pass import _Quotes
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.tasks import Context, Example, GeneratedText, Job, Query, as_context
 from leakbound.tasks.synthetic import help_desk
@@ -378,9 +378,9 @@ def test_a_text_of_all_documents_is_nobodys_in_chunks_that_overlap() -> None:
     assert quotes(knowing(*chunks), job("else"), said) in (None, "chance")
 
 
-def counted(of: KnownRecords, rows: list[str], reply: Callable[[list[str]], str]) -> Quotes:
+def counted(of: KnownRecords, rows: list[str], reply: Callable[[list[str]], str]) -> _Quotes:
     """What is counted of 60 pairs of replies to contexts of ten rows."""
-    found, draws = Quotes(), random.Random(4)
+    found, draws = _Quotes(), random.Random(4)
     for pair in range(60):
         asked = [job(*draws.sample(rows, 10)) for _ in range(2)]
         said = [reply([str(one.input) for one in each.context]) for each in asked]

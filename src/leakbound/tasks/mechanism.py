@@ -536,10 +536,8 @@ class PublicManifest:
     @property
     def digest(self) -> str:
         """64 hexadecimal digits of SHA-256 over all of it, in a canonical form."""
-        content = json.dumps(asdict(self), sort_keys=True, default=_kind)
+        # a task that a caller wrote as a class of its own has its name
+        content = json.dumps(
+            asdict(self), sort_keys=True, default=lambda one: type(one).__qualname__
+        )
         return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _kind(value: object) -> str:
-    """Of a task that a caller wrote as a class of its own."""
-    return type(value).__qualname__

@@ -6,7 +6,7 @@ import random
 import re
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -55,15 +55,14 @@ MOST_STARTS = 8  # places at which the next record may begin in one
 
 @dataclass(frozen=True)
 class KnownRecords:
-    """The records that contexts are made of, by words in a row (PRIVATE). What is marked depends on
-    the rows, the context, the reply and its pair's draw."""
+    """The records that contexts are made of, by words in a row (PRIVATE). Marks depend on the rows,
+    the context, the reply and its pair's draw."""
 
     rows: Sequence[Example] = field(repr=False)
 
     @cached_property
     def _had_by(self) -> Counter[int]:
-        """How many records have each; what ends one and begins the next, as chunks of a document
-        that overlap, they have once."""
+        """How many records have each; chunks of a document that overlap have that part once."""
         records = dict[object, dict[str, None]]()
         for row in self.rows[:: sum(map(len, _texts_of(self.rows))) // MOST + 1]:
             records.setdefault(row.input, {}).update(dict.fromkeys(_texts_of([row])))
@@ -99,7 +98,7 @@ class KnownRecords:
             found_at = (blake2b(one, digest_size=WIDE, key=self._key).hexdigest() for one in places)
             digests.append(" ".join(found_at))
         marked = replace(reply, digests=tuple(digests))
-        pieces = _pieces("\n".join([reply.text, beside, *_strings(reply.tool_calls)]))
+        pieces = _pieces("\n".join([reply.text, beside, str(reply.tool_calls)]))
         quoted = {one for one in pieces if one in self._had_by}
         quoted -= _in_any((job.query.text, *job.query.further) if quoted else ())
         if mark := self._mark(job.context, draw, pieces, quoted):
@@ -107,11 +106,7 @@ class KnownRecords:
         return replace(found, reply=marked)
 
     def _mark(self, context: Context, draw: int, pieces: list[int], quoted: set[int]) -> str | None:
-        """Whether words that one record alone has are of the "context" or of an "other" one. Of
-        words of several records, those that the fewest have are "shared" with the context and not
-        with one that is drawn as it was, or by "chance" with that one alone: of a text that does
-        not depend on its context, one is as frequent as the other.
-        """
+        """Of which records: "context", "other"; or words of several, "shared" or by "chance"."""
         # a signature with the word that is before it in some record is a quote of nobody
         phrases = (at for at, one in enumerate(pieces) if self._had_by.get(one, 0) > 1)
         near = {at + by for at in phrases for by in NEAR}
@@ -121,6 +116,8 @@ class KnownRecords:
         own = _in_any(_texts_of(context))
         if alone:
             return "context" if alone <= own else "other"
+        # those that the fewest have are in the context and not in one that is drawn as it was, or
+        # the other way round, which is as frequent of a text that does not depend on its context
         fewest = min(self._had_by[one] for one in quoted)
         rarest = {one for one in quoted if self._had_by[one] == fewest}
         drawn = random.Random(draw).sample(self.rows, min(len(context), len(self.rows)))
@@ -132,41 +129,24 @@ def _texts_of(rows: Iterable[Example]) -> Iterator[str]:
     return (text for row in rows for text in (row.input, row.label) if isinstance(text, str))
 
 
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        yield from _strings([*value.values()])
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _strings(one)
-    elif isinstance(value, str):
-        yield value
-
-
 def _in_any(texts: Iterable[object]) -> set[int]:
     return {piece for text in texts if isinstance(text, str) for piece in _pieces(text)}
 
 
 def _pieces(text: str) -> list[int]:
-    """Of six words in a row each: of what is read, and of what stands in tags."""
-    text = _as_read(text)
+    """Of six words in a row each, as they are read, and of what stands in tags."""
+    if "\\" in text:
+        text = ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = unescape(unquote(text)).casefold()
+    if not text.isascii():
+        text = BETWEEN.sub("", normalize("NFKD", text).translate(_marks()))
     found = list[int]()
     for part in (" ".join(TAG.findall(text)), TAG.sub(" ", text)):
         words = [one[1] or one[0] for one in SAID.finditer(part)]
         ends = range(LONG, len(words) + 1)
         found += (hash(" ".join(words[end - LONG : end])) for end in ends)
     return found
-
-
-def _as_read(text: str) -> str:
-    """The words without what may be written in several ways: escapes, accents, case, and marks
-    between characters where no blanks part words."""
-    if "\\" in text:
-        text = ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    text = unescape(unquote(text)).casefold()
-    if text.isascii():
-        return text
-    return BETWEEN.sub("", normalize("NFKD", text).translate(_marks()))
 
 
 @cache

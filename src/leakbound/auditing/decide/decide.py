@@ -31,7 +31,7 @@ from leakbound.auditing.observe.controls import ControlCheck, StoredBatch, repli
 from leakbound.auditing.observe.one_pass import OnePass, Tally
 from leakbound.auditing.observe.rejections import as_tested
 from leakbound.auditing.observe.release import FEW, SHARE, StateCheck
-from leakbound.auditing.observe.reply_separation import ChangeTest, Separations, separates_alone
+from leakbound.auditing.observe.reply_separation import Separations, separates_alone
 from leakbound.auditing.prepare.prepared import (
     FAMILIES,
     LEVEL,
@@ -110,7 +110,11 @@ def context_use(seen: OnePass) -> ContextUse | None:
     names = attack_name(seen.prepared.attack), *(one.name for one in others)
     asked, levels = names[: len(tests)], [level_of(test.readings) for test in tests]
     each = [(test.pairs, level) for test, level in zip(tests, levels, strict=True)]
-    own, *rest = [(_p_value(test), name) for name, test in zip(asked, tests, strict=True)]
+    values = [  # of all readings of one attack
+        2 * min(test.by_score, test.by_replies) if test.readings else test.by_score
+        for test in tests
+    ]
+    own, *rest = [*zip(values, asked, strict=True)]
     seeing = min([own, *rest])
     return ContextUse(
         wanted=wanted,
@@ -127,11 +131,6 @@ def context_use(seen: OnePass) -> ContextUse | None:
 
 
 EACH = LEVEL / MOST
-
-
-def _p_value(test: ChangeTest) -> float:
-    """Of all readings of one attack."""
-    return 2 * min(test.by_score, test.by_replies) if test.readings else test.by_score
 
 
 def without_use(

@@ -56,23 +56,21 @@ CHOSEN = (
 )
 
 
-class Quotes:
+class _Quotes:
     """Replies that quote records: of their context, of an other one, and words that several have,
     if more pairs have them in the context than in one that is drawn as it was."""
 
     def __init__(self) -> None:
         self._found, self._apart = Counter[str | None](), list[int]()
+        self.other = 0
 
     def add(self, asked: Sequence[EvidenceRow]) -> None:
         """Count the replies of one pair, asked once or several times."""
         replies = (reply_of(one) for row in asked for one in row.both)
         found = Counter(reply.quotes for reply in replies if reply is not None)
         self._found += found
+        self.other += found["other"]
         self._apart.append(found["shared"] - found["chance"])
-
-    @property
-    def other(self) -> int:
-        return self._found["other"]
 
     @property
     def own(self) -> int:
@@ -89,7 +87,7 @@ class Tally:
     def __init__(self, withheld_as: str | None = None) -> None:
         self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
         self.channels = set[str]()  # of replies, beside their answers
-        self.quotes = Quotes()
+        self.quotes = _Quotes()
         self._withheld_as, self.judged = withheld_as, withheld_as is not None
         self.candidates, self.alike = False, True
         self.low, self.high = math.inf, -math.inf
@@ -306,7 +304,7 @@ class OnePass:
         yield self.tally.quotes.own, 2 * self.seen, ""
         others = self.prepared.others
         for asked in (*(one.pairs for one in others), *self.prepared.repeats):
-            rows, found = self.store.others(asked.place, len(asked)), Quotes()
+            rows, found = self.store.others(asked.place, len(asked)), _Quotes()
             for at in range(0, len(rows), asked.times):
                 found.add(rows[at : at + asked.times])
             if number := found.own + found.other:

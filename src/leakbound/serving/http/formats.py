@@ -27,7 +27,8 @@ class _FieldRule:
 def _equal(*values: object, why: str, ignorable: bool = False) -> _FieldRule:
     """Accept values that are equal to what the service does."""
     shown = " or ".join("empty" if value in ("", [], {}) else _show(value) for value in values)
-    return _FieldRule(lambda value, _: any(_same(value, one) for one in values), shown, why,
+    exact = [(isinstance(one, bool), one) for one in values]  # true is not 1
+    return _FieldRule(lambda value, _: (isinstance(value, bool), value) in exact, shown, why,
                      ignorable)  # fmt: skip
 
 
@@ -36,11 +37,6 @@ def _kind(*kinds: type, must: str, why: str, required: bool = False) -> _FieldRu
 
 
 _needed = partial(_kind, required=True)
-
-
-def _same(value: object, allowed: object) -> bool:
-    """Equality of JSON values: true is not 1."""
-    return isinstance(value, bool) == isinstance(allowed, bool) and value == allowed
 
 
 def _show(value: object) -> str:

@@ -330,16 +330,13 @@ def _names(file: str, head: str, mark: str) -> Sequence[str]:
             "characters. It must name the fields, such as text,label; put such a line on top."
         )
     if twice:
+        places = f"column {' and '.join(map(str, twice[:2]))}{' and more' * (len(twice) > 2)}"
         raise DataError(
-            f"the first line of {file!r} gives several columns one name ({_places(twice)}); rename "
+            f"the first line of {file!r} gives several columns one name ({places}); rename "
             "or remove all but one. If the line is a row, put one above it that names the fields, "
             "such as text,label."
         )
     return names
-
-
-def _places(columns: Sequence[int]) -> str:
-    return f"column {' and '.join(map(str, columns[:2]))}{' and more' * (len(columns) > 2)}"
 
 
 def _require_fit(place: str, names: Sequence[str], cells: Sequence[str], mark: str) -> None:

@@ -32,11 +32,11 @@ def _find(prompt: Prompt) -> str:
     return "yes" if text.count(text.rsplit('"', 2)[-2]) > 1 else "no"
 
 
-def _scores(prompt: Prompt, labels: tuple[str, ...]) -> list[float]:
-    return [0.0 if one == _find(prompt) else -9.0 for one in labels]
-
-
-SCRIPT = Scripted(_find, _scores, name="a script")
+SCRIPT = Scripted(
+    _find,
+    lambda prompt, labels: [0.0 if one == _find(prompt) else -9.0 for one in labels],
+    name="a script",
+)
 
 
 @cli_command("")
