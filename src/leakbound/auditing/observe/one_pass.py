@@ -74,7 +74,8 @@ class _Quotes:
 
     @property
     def own(self) -> int:
-        more = sum(map(np.sign, self._apart)) > 0 and sign_test(self._apart) <= 0.01
+        signs = [(one > 0) - (one < 0) for one in self._apart]
+        more = sum(signs) > 0 and sign_test(signs) <= 0.01
         return self._found["context"] + more * self._found["shared"]
 
 
