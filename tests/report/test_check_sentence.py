@@ -40,4 +40,4 @@ def test_a_trial_says_how_much_of_a_reply_is_kept_and_not_how_long_it_was(tmp_pa
     found = leakbound.audit(
         rows, system=lambda context, query: "x" * 26, pairs=8, out=tmp_path, **asked
     )
-    assert all("characters of it kept]" in text for one in found.trials for text in one.answers)
+    assert all(" of it kept]" in text for one in found.trials for text in one.answers)

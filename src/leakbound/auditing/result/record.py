@@ -190,7 +190,7 @@ def _answer(prepared: Prepared, pair: Pair, text: str) -> str:
     held = isinstance(canary, str) and canary in text
     if keep == "all" or (text in public and not (held and keep == "none")):
         return text  # a query may have the canary itself among its answers
-    return f"[private, {len(text)} characters of it kept]"
+    return f"[private, {len(text)} character{'s' * (len(text) != 1)} of it kept]"
 
 
 def show_prompt(prepared: Prepared, pair: Pair, job: Job) -> str:
