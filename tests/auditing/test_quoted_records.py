@@ -246,7 +246,7 @@ def test_a_phrase_of_several_records_with_a_word_beside_it_is_nobodys() -> None:
     rows = [f"where is the parcel {number} {end} {ends}" for number, end in enumerate(("it", "x"))]
     records = knowing(*rows, f"the invoice of may was paid twice {ends}")
     said = f"We will look into it. {ends}"
-    assert quotes(records, job("else"), said) in (None, "chance")
+    assert quotes(records, job("else"), said) in (None, *CHANCE)
     assert quotes(records, job("else"), f"A case: where is the parcel 0 it {ends}") == "other"
     form = "the patient named {} was seen at the desk of the clinic on monday"
     forms = knowing(*(form.format(name) for name in ("ada", "ben", "cleo")))
@@ -317,6 +317,7 @@ def test_chunks_of_a_document_that_overlap_are_quoted(size: int, step: int) -> N
         assert quotes(records, job(one), said) == quotes(records, job(next_one), said) == "context"
 
 
+CHANCE = tuple(f"chance {size}" for size in range(9))
 PLAIN = "the heron & the crane left the harbor at noon"
 TURKISH = "çağrı merkezi öğleden sonra müşteriyi aradı ve özür diledi"
 CHINESE = "患者李伟，住在长安街，十二号，于三月被诊断，为糖尿病"
@@ -355,7 +356,7 @@ def test_a_label_that_stands_in_its_text_is_of_one_record() -> None:
     records = KnownRecords([row, Example("else", "no")])
     assert quotes(records, job("else"), PLAIN) == "other"
     named = [Example(f"report {at}", PLAIN) for at in range(3)]
-    assert quotes(KnownRecords(named), job("else"), PLAIN) in (None, "chance")
+    assert quotes(KnownRecords(named), job("else"), PLAIN) in (None, *CHANCE)
 
 
 def test_labels_are_known_of_more_text_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,7 +376,23 @@ def test_a_text_of_all_documents_is_nobodys_in_chunks_that_overlap() -> None:
         text = [*words[: 50 + number], *law.split(), *words[50 + number :]]
         chunks += [" ".join(text[at : at + 60]) for at in range(0, len(text), 15)]
     said = f"As always: {law}"
-    assert quotes(knowing(*chunks), job("else"), said) in (None, "chance")
+    assert quotes(knowing(*chunks), job("else"), said) in (None, *CHANCE)
+
+
+def test_a_line_that_begins_and_ends_every_row_is_nobodys() -> None:
+    """It was taken for what chunks of a document have in common."""
+    line = "Northwind Traders Handbook for all employees 2026"
+    rows = [f"{line} {row.input} {line}" for row in told(30)]
+    assert quotes(knowing(*rows), job("else"), f"See {line}.") in (None, *CHANCE)
+
+
+def test_names_of_classes_are_no_quotes() -> None:
+    """A private choice among labels of six words was said to quote records."""
+    rows = [
+        Example(str(row.input), f"the class of number {at % 2} is here")
+        for at, row in enumerate(told(9))
+    ]
+    assert quotes(KnownRecords(rows), job("else"), rows[0].label) is None
 
 
 def counted(of: KnownRecords, rows: list[str], reply: Callable[[list[str]], str]) -> _Quotes:
@@ -401,6 +418,16 @@ def test_rows_in_two_versions_are_quoted_and_a_fixed_text_of_some_rows_is_not() 
     assert fixed.own == fixed.other == 0
     leak = counted(knowing(*rows), rows, lambda given: f"See: {given[0].rsplit(' ', 1)[0]}")
     assert leak.own >= 80
+    rows = [
+        f"{row} kind regards from the care team" if at % 20 < 2 else row
+        for at, row in enumerate(rows)
+    ]
+    signed = counted(
+        knowing(*rows), rows,
+        lambda given: "Yes. " + DRAWS.choice([" ".join(given[0].split()[:15]), *["No."] * 3])
+        + " Kind regards from the care team",
+    )  # fmt: skip
+    assert signed.own >= 15, "the signature alone is as often by chance"
     seldom = counted(
         knowing(*some), some,
         lambda given: "As said, please let me know if you need " + DRAWS.choice([given[0], "it"]),

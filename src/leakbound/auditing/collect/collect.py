@@ -44,12 +44,13 @@ WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
 CHARACTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff"
 BETWEEN = re.compile(rf"(?<=[{CHARACTERS}])\W+(?=[{CHARACTERS}])")
 TAG = re.compile(r"</?[a-z][^<>]*>")
-ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf\"/])")  # of JSON
+ESCAPE = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|[nrtbf\"/])")  # of JSON
 SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W{CHARACTERS}]+|[{CHARACTERS}]+")
 LONG = 6  # words in a row that only one record has
 NEAR = range(-2, 3)  # words beside a phrase of several records that others may have by chance
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
+CHUNKS = 4  # of a document that have a word; what more records begin and end with is public
 MOST_STARTS = 8  # places at which the next record may begin in one
 
 
@@ -63,16 +64,18 @@ class KnownRecords:
     @cached_property
     def _had_by(self) -> Counter[int]:
         """How many records have each; chunks of a document that overlap have that part once."""
-        records = dict[object, dict[str, None]]()
+        records, classes = dict[object, dict[str, None]](), Counter(row.label for row in self.rows)
         for row in self.rows[:: sum(map(len, _texts_of(self.rows))) // MOST + 1]:
-            records.setdefault(row.input, {}).update(dict.fromkeys(_texts_of([row])))
-        found, before = Counter[int](), list[int]()
+            own = (text for text in _texts_of([row]) if classes[text] < 2)  # of others, no secret
+            records.setdefault(row.input, {}).update(dict.fromkeys(own))
+        found, twice, before = Counter[int](), Counter[int](), list[int]()
         for texts in records.values():
             each = [_pieces(text) for text in texts]
             found.update({*chain(*each)})
             after = each[0] if each else []
-            found.subtract(_overlap(before, after))
+            twice.update(_overlap(before, after))
             before = after
+        found.subtract({one: times for one, times in twice.items() if found[one] <= CHUNKS})
         return found
 
     @cached_property
@@ -122,7 +125,8 @@ class KnownRecords:
         rarest = {one for one in quoted if self._had_by[one] == fewest}
         drawn = random.Random(draw).sample(self.rows, min(len(context), len(self.rows)))
         known, by_chance = bool(rarest & own), bool(rarest & _in_any(_texts_of(drawn)))
-        return None if known == by_chance else "shared" if known else "chance"
+        mark = f"{'shared' if known else 'chance'} {fewest.bit_length()}"
+        return None if known == by_chance else mark
 
 
 def _texts_of(rows: Iterable[Example]) -> Iterator[str]:

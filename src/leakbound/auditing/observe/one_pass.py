@@ -61,22 +61,33 @@ class _Quotes:
     if more pairs have them in the context than in one that is drawn as it was."""
 
     def __init__(self) -> None:
-        self._found, self._apart = Counter[str | None](), list[int]()
-        self.other = 0
+        self.other, self._context = 0, 0
+        self._shared = Counter[int]()  # by the size of the number of records that have the words
+        self._apart = list[Counter[int]]()  # of each pair, less those by chance
 
     def add(self, asked: Sequence[EvidenceRow]) -> None:
         """Count the replies of one pair, asked once or several times."""
         replies = (reply_of(one) for row in asked for one in row.both)
-        found = Counter(reply.quotes for reply in replies if reply is not None)
-        self._found += found
-        self.other += found["other"]
-        self._apart.append(found["shared"] - found["chance"])
+        marks = [reply.quotes.split() for reply in replies if reply is not None and reply.quotes]
+        self.other += marks.count(["other"])
+        self._context += marks.count(["context"])
+        shared, chance = (
+            Counter(int(size) for kind, *rest in marks if kind == what for size in rest)
+            for what in ("shared", "chance")
+        )
+        self._shared.update(shared)
+        shared.subtract(chance)
+        self._apart.append(shared)
 
     @property
     def own(self) -> int:
-        signs = [(one > 0) - (one < 0) for one in self._apart]
-        more = sum(signs) > 0 and sign_test(signs) <= 0.01
-        return self._found["context"] + more * self._found["shared"]
+        sizes, found = sorted({size for pair in self._apart for size in pair}), 0
+        for at, largest in enumerate(sizes, 1):
+            each = [sum(pair[size] for size in sizes[:at]) for pair in self._apart]
+            signs = [(one > 0) - (one < 0) for one in each]
+            if sum(signs) > 0 and sign_test(signs) * len(sizes) <= 0.02:  # of two sides
+                found = sum(n for size, n in self._shared.items() if size <= largest)
+        return self._context + found
 
 
 class Tally:
