@@ -442,11 +442,7 @@ def csv_text(record: InfluenceRecord) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for line in lines(record):
-        formulas = [isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") for cell in line]
-        writer.writerow(
-            [f"'{cell}" if is_one else cell for cell, is_one in zip(line, formulas, strict=True)]
-        )
+    writer.writerows([_safe(cell) for cell in line] for line in lines(record))
     return buffer.getvalue()
 
 
@@ -471,6 +467,10 @@ def _rows(
         first, end = grid.characters[at] if grid.unit else (one.bounds[i] for i in span)
         text = one.context[first:end]
         yield (grid.n, at, *span, first, end, text), row, grid.names[at] if grid.unit else ""
+
+
+def _safe(cell: CsvCell) -> CsvCell:
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
 
 
 def npz_bytes(record: InfluenceRecord) -> bytes:

@@ -46,7 +46,7 @@ BETWEEN = re.compile(rf"(?<=[{CHARACTERS}])\W+(?=[{CHARACTERS}])")
 TAG = re.compile(r"</?[a-z][^<>]*>")
 ESCAPE = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|[nrtbf\"/])")  # of JSON
 SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W{CHARACTERS}]+|[{CHARACTERS}]+")
-LONG = 6  # words in a row that only one record has
+LONG = 6  # words in a row that are compared
 NEAR = range(-2, 3)  # words beside a phrase of several records that others may have by chance
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
@@ -66,7 +66,7 @@ class KnownRecords:
         """How many records have each; chunks of a document that overlap have that part once."""
         records, classes = dict[object, dict[str, None]](), Counter(row.label for row in self.rows)
         for row in self.rows[:: sum(map(len, _texts_of(self.rows))) // MOST + 1]:
-            own = (text for text in _texts_of([row]) if classes[text] < 2)  # of others, no secret
+            own = (text for text in _texts_of([row]) if classes[text] < 2)  # else a class
             records.setdefault(row.input, {}).update(dict.fromkeys(own))
         found, twice, before = Counter[int](), Counter[int](), list[int]()
         for texts in records.values():
@@ -109,13 +109,13 @@ class KnownRecords:
         return replace(found, reply=marked)
 
     def _mark(self, context: Context, draw: int, pieces: list[int], quoted: set[int]) -> str | None:
-        """Of which records: "context", "other"; or words of several, "shared" or by "chance"."""
+        """Is it of "context", "other", or several ("shared N", "chance N": bits of how many)?"""
+        if not quoted:
+            return None
         # a signature with the word that is before it in some record is a quote of nobody
         phrases = (at for at, one in enumerate(pieces) if self._had_by.get(one, 0) > 1)
         near = {at + by for at in phrases for by in NEAR}
         alone = quoted & {one for at, one in enumerate(pieces) if at not in near}
-        if not quoted:
-            return None
         own = _in_any(_texts_of(context))
         if alone:
             return "context" if alone <= own else "other"

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -56,38 +56,39 @@ CHOSEN = (
 )
 
 
+@dataclass(slots=True)
 class _Quotes:
     """Replies that quote records: of their context, of an other one, and words that several have,
     if more pairs have them in the context than in one that is drawn as it was."""
 
-    def __init__(self) -> None:
-        self.other, self._context = 0, 0
-        self._shared = Counter[int]()  # by the size of the number of records that have the words
-        self._apart = list[Counter[int]]()  # of each pair, less those by chance
+    other: int = 0
+    context: int = 0
+    shared: Counter[int] = field(default_factory=Counter)  # by how many records have the words
+    apart: list[Counter[int]] = field(default_factory=list)  # of each pair, less those by chance
 
     def add(self, asked: Sequence[EvidenceRow]) -> None:
         """Count the replies of one pair, asked once or several times."""
         replies = (reply_of(one) for row in asked for one in row.both)
         marks = [reply.quotes.split() for reply in replies if reply is not None and reply.quotes]
         self.other += marks.count(["other"])
-        self._context += marks.count(["context"])
+        self.context += marks.count(["context"])
         shared, chance = (
             Counter(int(size) for kind, *rest in marks if kind == what for size in rest)
             for what in ("shared", "chance")
         )
-        self._shared.update(shared)
+        self.shared.update(shared)
         shared.subtract(chance)
-        self._apart.append(shared)
+        self.apart.append(shared)
 
     @property
     def own(self) -> int:
-        sizes, found = sorted({size for pair in self._apart for size in pair}), 0
+        sizes, found = sorted({size for pair in self.apart for size in pair}), 0
         for at, largest in enumerate(sizes, 1):
-            each = [sum(pair[size] for size in sizes[:at]) for pair in self._apart]
+            each = [sum(pair[size] for size in sizes[:at]) for pair in self.apart]
             signs = [(one > 0) - (one < 0) for one in each]
             if sum(signs) > 0 and sign_test(signs) * len(sizes) <= 0.02:  # of two sides
-                found = sum(n for size, n in self._shared.items() if size <= largest)
-        return self._context + found
+                found = sum(n for size, n in self.shared.items() if size <= largest)
+        return self.context + found
 
 
 class Tally:
