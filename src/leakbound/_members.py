@@ -60,14 +60,14 @@ def _require_arguments(thing: object, name: str, wanted: list[str]) -> None:
 def require_stated(
     what: str, thing: object, facts: Mapping[str, object], beside: Collection[str]
 ) -> None:
-    """Refuse an object that has one of `facts`, and another value than there, from a class whose
-    code it makes anew."""
+    """Refuse an object that inherits one of `facts`, with another value than that, and overrides
+    code which it describes."""
     kind = type(thing).__name__
     for member, least in facts.items():
         if getattr(thing, member) != least and not holds_for(thing, member, {*beside, *facts}):
             raise UsageError(
-                f"{what} is {kind}, which has {member} from a class whose code it makes anew; "
-                f"state {member} in {kind} itself, as it holds there."
+                f"{what} is {kind}, which inherits {member} and overrides code that {member} "
+                f"describes; set {member} in {kind} itself."
             )
 
 

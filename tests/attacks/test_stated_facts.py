@@ -74,7 +74,7 @@ def register(context: list[str], query: str) -> str:
 
 def test_a_score_of_other_code_does_not_inherit_that_it_quotes(tmp_path: Path) -> None:
     """An honest application was a violation, epsilon at least 19."""
-    with pytest.raises(UsageError, match="score is Nearly, which has quotes from a class whose"):
+    with pytest.raises(UsageError, match="score is Nearly, which inherits quotes and overrides"):
         leakbound.audit(ROWS, system=register, canary="coded", score=Nearly(), out=tmp_path, **FREE)
     found = leakbound.audit(
         ROWS, system=register, canary="coded", score=NearlyStated(), out=tmp_path, **FREE
@@ -85,7 +85,7 @@ def test_a_score_of_other_code_does_not_inherit_that_it_quotes(tmp_path: Path) -
 
 def test_a_canary_of_other_code_does_not_inherit_its_random_digits(tmp_path: Path) -> None:
     """An honest application that answers from a public register was a violation."""
-    with pytest.raises(UsageError, match="canary is Numbered, which has code_digits from a class"):
+    with pytest.raises(UsageError, match="canary is Numbered, which inherits code_digits and over"):
         leakbound.audit(ROWS, system=register, canary=Numbered(), out=tmp_path, **FREE)
     for seed in range(3):
         out = tmp_path / str(seed)
@@ -119,7 +119,7 @@ def test_a_canary_may_be_made_of_rows_unless_it_says_otherwise(tmp_path: Path) -
     (record,) = tmp_path.rglob("record.json")
     assert json.loads(record.read_text())["verdict"]
     assert not [text for text, _ in ROWS if text in record.read_text()]
-    with pytest.raises(UsageError, match=r"state (code_digits|of_rows) in HexOfARow itself"):
+    with pytest.raises(UsageError, match=r"set (code_digits|of_rows) in HexOfARow itself"):
         leakbound.audit(ROWS, canary=HexOfARow(), pairs=6, shots=4, out=tmp_path)
 
 
@@ -172,7 +172,7 @@ class _NamedExact(_OfTrials):
 @pytest.mark.parametrize(
     ("estimator", "sentence"),
     [
-        (_OfTrials(), "estimator is _OfTrials, which has name from a class whose code"),
+        (_OfTrials(), "estimator is _OfTrials, which inherits name and overrides"),
         (_NamedExact(), "is called exact, as one of leakbound that reads something else"),
     ],
 )

@@ -72,7 +72,7 @@ class Canary(Protocol):
         """
 
 
-# What a class may change without saying anew of its texts what others said, and of its scores.
+# What a class may override and still inherit what is stated of its texts; and of scores, what is.
 OF_CANARY = frozenset({"name", "mislabels", "fixed", "needs_tokenizer", "file_contents"})
 OF_SCORE = {"quotes": False, "of_votes": "none", "counts_unreadable": False}
 
@@ -286,7 +286,7 @@ class Attack:
 
         Raises:
             UsageError: If the score reads another kind of answer than the query asks for, or a
-                class makes anew the code of another, and does not state what rested on it.
+                class overrides code and inherits what its base states of that code.
             TargetError: If the score reads what the mechanism does not release.
         """
         require_stated("canary", self.canary, {"code_digits": 0, "of_rows": True}, OF_CANARY)
