@@ -14,7 +14,7 @@ from leakbound.report.influence.terminal import influence_summary, print_heat
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.mark.parametrize("name", ["influence-2-first.json", "influence-2.json"])
+@pytest.mark.parametrize("name", ["influence-2.json"])
 def test_records_of_every_form_still_load_and_render(name: str) -> None:
     record = load_influence(GOLDEN / name)
     assert record.schema_version == 2
@@ -26,13 +26,3 @@ def test_records_of_every_form_still_load_and_render(name: str) -> None:
     print_heat(record, file=shown)
     assert "»" in shown.getvalue()
     assert "top-attributed" in influence_summary(record)
-
-
-def test_the_first_form_has_no_lambda_of_tokens() -> None:
-    first, present = (
-        load_influence(GOLDEN / name) for name in ("influence-2-first.json", "influence-2.json")
-    )
-    assert first.attributions[0].readings[0].lams == ()
-    assert first.attributions[0].readings[0].epsilon is None
-    assert "λ of each token" in influence_summary(present)
-    assert "λ of each token" not in influence_summary(first)

@@ -14,7 +14,7 @@ import pytest
 
 from leakbound import audit, plan
 from leakbound.auditing import make_spec, prepare
-from leakbound.auditing.collect.collect import KnownRecords
+from leakbound.auditing.collect.quotes import KnownRecords
 from leakbound.auditing.observe.context_digest import most_apart
 from leakbound.tasks import Example, GeneratedText, Job, Query
 from leakbound.witness import ReplyFacts, mask_reply

@@ -10,8 +10,9 @@ import yaml
 
 import leakbound
 from leakbound.attacks import Attack, Hex, Membership, PredictedMember
-from leakbound.auditing import load_spec, make_spec, prepare, run_audit
+from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.auditing.result.audit_result import config_text
+from leakbound.auditing.spec.audit_spec import load_config
 from leakbound.errors import UsageError
 from leakbound.estimators import EProcess
 from leakbound.mechanisms import ReportNoisyMax
@@ -38,7 +39,7 @@ def test_the_same_run_is_found(tmp_path: Path, options: dict[str, Any]) -> None:
     record, _ = run_audit(prepare(spec, named("pocket")), tmp_path / "runs")
     file = tmp_path / "again.yaml"
     file.write_text(config_text(record), encoding="utf-8")
-    again = load_spec(str(file), {})
+    again = make_spec(load_config(file))
     assert again == spec
     assert prepare(again, named("pocket")).name == record.name
 
@@ -99,7 +100,7 @@ def test_an_object_that_a_name_makes_is_exported(key: str, tmp_path: Path) -> No
     assert record.handed == ()
     file = tmp_path / "again.yaml"
     file.write_text(config_text(record), encoding="utf-8")
-    assert prepare(load_spec(str(file), {}), named("pocket")).name == record.name
+    assert prepare(make_spec(load_config(file)), named("pocket")).name == record.name
 
 
 class Own(Hex):

@@ -19,8 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leakbound
-from leakbound.auditing.collect import collect
-from leakbound.auditing.collect.collect import LONG, KnownRecords
+from leakbound.auditing.collect.quotes import LONG, KnownRecords
 from leakbound.auditing.observe.one_pass import _Quotes
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.tasks import Context, Example, GeneratedText, Job, Query, as_context
@@ -362,7 +361,7 @@ def test_a_label_that_stands_in_its_text_is_of_one_record() -> None:
 def test_labels_are_known_of_more_text_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second text was left out: all labels."""
     rows = [Example(f"w{at} " * 20, f"the {at} of number {at} is here") for at in range(40)]
-    monkeypatch.setattr(collect, "MOST", 3_000)
+    monkeypatch.setattr("leakbound.auditing.collect.quotes.MOST", 3_000)
     records = KnownRecords(rows)
     known = [quotes(records, job("else"), row.label) == "other" for row in rows]
     assert 5 <= sum(known) <= 20

@@ -20,7 +20,7 @@ from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.prepare.prepare import claim_warnings, of_named_claim
 from leakbound.auditing.receipts import Recomputed, recompute
 from leakbound.auditing.result.audit_result import config_text
-from leakbound.auditing.spec.audit_spec import load_spec, make_spec
+from leakbound.auditing.spec.audit_spec import load_config, make_spec
 from leakbound.errors import UsageError
 from leakbound.estimators import (
     ClopperPearson,
@@ -148,12 +148,12 @@ def test_a_file_and_its_exported_configuration_make_the_same_run(tmp_path: Path)
     app, file = tmp_path / "app.py", tmp_path / "audit.yaml"
     app.write_text("def answer(context, query):\n    return 'no'\n")
     file.write_text(f"system: python:{app}:answer\nclaim: random-guessing\npairs: 12\n")
-    result, folder = run_audit(prepare(load_spec(str(file), {})), tmp_path / "runs")
+    result, folder = run_audit(prepare(make_spec(load_config(file))), tmp_path / "runs")
     assert (result.verdict, result.claim_source) == ("inconclusive", "stated")  # says no to all
     file.write_text(text := config_text(result))
     assert "claim: random-guessing" in text
     assert "epsilon" not in text
-    assert prepare(load_spec(str(file), {})).folder(tmp_path / "runs") == folder
+    assert prepare(make_spec(load_config(file))).folder(tmp_path / "runs") == folder
     assert recompute(folder) == Recomputed()
 
 

@@ -18,7 +18,7 @@ from limits import PATIENCE
 
 import leakbound
 from leakbound.cli.main import group
-from leakbound.cli.screen.terminal import escape
+from leakbound.cli.screen.output import escape
 from leakbound.models import Scripted
 from leakbound.serving.ledger import Ledger
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import NextLogits, ScoreTokens, Scripted
-from leakbound.models.probe import capabilities_of, load_probe, probe_model
+from leakbound.models.probe import capabilities_of, probe_model
 from leakbound.models.probe.replies import (
     ScoredText,
     Token,
@@ -119,23 +117,6 @@ def test_replies_of_other_shapes_are_none_or_a_text() -> None:
     )
     assert parse_prompt({"prompt_logprobs": [None, 3]}) is None
     assert parse_prompt({"text": "a"}) is None
-
-
-def test_a_record_of_the_first_schema_still_loads(tmp_path: Path) -> None:
-    """It said `told` for what is called `detail` now."""
-    old = {
-        "schema_version": 1, "version": "0.1.0", "address": "openai/x", "requests": 2,
-        "base_url": "http://127.0.0.1/v1", "supports": ["Complete"], "findings": [
-            {"check": "chat", "holds": True, "told": "answers /chat/completions", "value": None},
-            {"check": "echo_aligned", "holds": False, "told": "shifted by one", "value": 2.5},
-        ],
-    }  # fmt: skip
-    (tmp_path / "old.json").write_text(json.dumps(old))
-    record = load_probe(tmp_path / "old.json")
-    assert record.finding("echo_aligned").detail == "shifted by one"
-    assert capabilities_of(record).echo_shift == 1
-    new = json.loads(record.model_dump_json())
-    assert new["findings"][0]["detail"] == "answers /chat/completions"
 
 
 # --- local models

@@ -69,13 +69,6 @@ def test_a_refusal_that_no_parameter_explains_is_no_answer() -> None:
         probed(refused=("messages",), names=False)
 
 
-def test_a_record_of_an_earlier_version_has_the_usual_dialect() -> None:
-    record, _ = probed()
-    old = record.model_dump(mode="json") | {"schema_version": 2}
-    del old["dialect"]
-    assert not ProbeRecord.model_validate(old).dialect
-
-
 @pytest.mark.parametrize("name", ["temperature", "top_p", "stop"])
 def test_no_more_is_left_out_than_is_refused(name: str) -> None:
     """Where top_p was refused without a name, temperature was left out with it."""

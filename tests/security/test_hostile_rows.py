@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakbound.cli.screen.terminal import printable
+from leakbound.cli.screen.output import printable
 from leakbound.errors import DataError
 from leakbound.tasks.rows.datasets import load_rows
 

@@ -418,14 +418,3 @@ def test_totals_are_checked(tmp_path: Path, epsilon: float, delta: float) -> Non
     with pytest.raises(LeakboundError):
         Ledger(tmp_path / "ledger", epsilon, delta)
     assert not os.listdir(tmp_path)
-
-
-def test_a_ledger_of_schema_1_is_refused_and_gives_nothing_back(tmp_path: Path) -> None:
-    """Its accounts belong to lists of rows, which no record can be found in."""
-    file = tmp_path / "ledger"
-    before = (Path(__file__).parents[1] / "golden" / "ledger-1.sqlite").read_bytes()
-    file.write_bytes(before)
-    for use in (lambda: Ledger(file, 50.0, DELTA), lambda: report(file)):
-        with pytest.raises(StoreError, match=r"schema 1.*6 answers from 1 lists of rows"):
-            use()
-    assert file.read_bytes() == before

@@ -25,9 +25,10 @@ from leakbound_lab.tuning import (
 from leakbound_lab.tuning.streams import RELEASING, draw_pairs, require_disjoint, tuning_root
 
 from leakbound._install import install_hint
-from leakbound.auditing import load_spec, make_spec, prepare, run_audit
+from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.auditing.design.pairs import generator
 from leakbound.auditing.prepare.build import Handed
+from leakbound.auditing.spec.audit_spec import load_config
 from leakbound.errors import StoreError, TargetError, UsageError
 from leakbound.models import Counted, Scripted
 from leakbound.systems import SystemMechanism
@@ -334,7 +335,7 @@ def test_the_attack_file_is_an_audit(rows: Context, target: Counted, tmp_path: P
     assert "# Calls spent: 16 of 400; cost: unknown. Reflection model: none." in text
     assert "# Seed: 0." in text
     assert stat.S_IMODE((tmp_path / "attack.yaml").stat().st_mode) == 0o600
-    spec = load_spec(str(tmp_path / "attack.yaml"), {"shots": 6, "pairs": 40})
+    spec = make_spec(load_config(tmp_path / "attack.yaml") | {"shots": 6, "pairs": 40})
     record, _ = run_audit(prepare(spec, target, rows=rows), tmp_path)
     assert record.verdict == "violation"
     labelled = make_spec({"shots": 6, "query.labelled": True})

@@ -213,7 +213,6 @@ def _describe(
     parameters: AuditParameters,
     source: str = "",
 ) -> tuple[AuditSpec, Handed, Context | None]:
-    """Spec, objects and rows of a call."""
     require_known(parameters)
     keys, handed = describe_call({**parameters, "system": system}, source)
     others = keys_of(settings)
@@ -294,7 +293,6 @@ def keys_of(settings: object) -> _Values:
 
 
 def _open_attack(given: _Values) -> None:
-    """An attack is its parts."""
     attack = given.pop("attack")
     if attack is None:
         return
@@ -306,7 +304,6 @@ def _open_attack(given: _Values) -> None:
 
 
 def _open_claim(given: _Values) -> None:
-    """A claim is epsilon and delta."""
     claim = given.pop("claim")
     if claim is None:
         return

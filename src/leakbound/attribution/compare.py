@@ -10,10 +10,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 from scipy.special import bdtr, stdtrit
 
 from leakbound._check import within
+from leakbound._records import Frozen, JsonRecord
 from leakbound.attribution.record import (
     CONFIDENCE,
     Attribution,
@@ -35,7 +36,7 @@ CAVEATS = (
 )
 
 
-class InfluenceDifference(BaseModel):
+class InfluenceDifference(Frozen):
     """The difference of one measure of influence, over the contexts that two records share.
 
     Attributes:
@@ -52,7 +53,6 @@ class InfluenceDifference(BaseModel):
         high: Upper end. All intervals of a comparison hold simultaneously.
     """
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
     lam: float
     temperature: float
     of: str
@@ -71,7 +71,7 @@ class InfluenceDifference(BaseModel):
         return self.low > 0 or self.high < 0
 
 
-class InfluenceComparison(BaseModel):
+class InfluenceComparison(JsonRecord):
     """A comparison of two influence records. Holds no text of a context or a response.
 
     Attributes:
@@ -85,7 +85,6 @@ class InfluenceComparison(BaseModel):
         caveats: What a comparison does not show.
     """
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
     schema_version: Literal[1] = 1
     kind: Literal["influences"] = "influences"
     confidence: float
@@ -94,14 +93,6 @@ class InfluenceComparison(BaseModel):
     differences: tuple[InfluenceDifference, ...]
     unmatched: tuple[int, int]
     caveats: tuple[str, ...] = CAVEATS
-
-    def to_json(self) -> str:
-        """The comparison as stable text.
-
-        Returns:
-            JSON; equal comparisons give equal bytes.
-        """
-        return self.model_dump_json(indent=2) + "\n"
 
 
 class _Measure(NamedTuple):

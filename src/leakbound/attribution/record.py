@@ -16,10 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
 from scipy.special import stdtrit
 
-from leakbound._notebook import card, data_frame
+from leakbound._records import Frozen, JsonRecord, data_frame
 from leakbound._version import __version__
 from leakbound.attribution.spans import TEMPLATE
 from leakbound.errors import StoreError, findable, reason_of
@@ -56,9 +55,7 @@ BOUNDED_NOTES = (
 )
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
-
+class _Frozen(Frozen):
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """Show nothing: notebooks and test runners keep the `repr`, and readings are private."""
         return ()
@@ -289,7 +286,7 @@ class ShareLimit(_Frozen):
         )
 
 
-class InfluenceRecord(_Frozen):
+class InfluenceRecord(_Frozen, JsonRecord):
     """What was measured, with which model, over one or more contexts.
 
     Attributes:
@@ -342,10 +339,6 @@ class InfluenceRecord(_Frozen):
             UsageError: If pandas is not installed.
         """
         return data_frame(dict(zip(COLUMNS, line, strict=True)) for line in lines(self))
-
-    def _repr_html_(self) -> str | None:
-        """A card for notebooks: numbers, places and figures, without contexts and responses."""
-        return card(self)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """The model and the number of contexts."""

@@ -8,7 +8,7 @@ from leakbound.auditing.audit import run_audit
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.receipts import load_result
 from leakbound.auditing.result.audit_result import AuditResult
-from leakbound.auditing.spec.audit_spec import AuditSpec, load_spec, make_spec
+from leakbound.auditing.spec.audit_spec import AuditSpec, make_spec
 from leakbound.estimators import Claim
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "AuditSpec",
     "Claim",
     "load_result",
-    "load_spec",
     "make_spec",
     "prepare",
     "run_audit",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leakbound._notebook import card
+from leakbound._records import Card
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.prepare.prepared import Prepared, wanted_change
 from leakbound.auditing.result.sentences import Subject, full_name
@@ -31,7 +31,7 @@ class OtherCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Card):
     """What an audit costs at most, and what it can show."""
 
     pairs: int
@@ -50,10 +50,6 @@ class Plan:
     guessing_power: tuple[tuple[float, Power], ...] = ()
     subject: Subject | None = None
     others: OtherCalls | None = None
-
-    def _repr_html_(self) -> str | None:
-        """What a notebook shows: cost, largest certifiable epsilon and power."""
-        return card(self)
 
 
 def plan(prepared: Prepared) -> Plan:

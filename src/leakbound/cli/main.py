@@ -20,7 +20,7 @@ from typing import TextIO
 
 import click
 
-from leakbound.cli.screen.terminal import data_messages, say
+from leakbound.cli.screen.output import data_messages, say
 from leakbound.errors import IgnoredEntryPoint, LeakboundError, UsageError, unknown_name
 
 SECTIONS = {

@@ -15,9 +15,9 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from leakbound._notebook import card
+from leakbound._records import Frozen, JsonRecord
 from leakbound.auditing import AuditResult
-from leakbound.auditing.result.record import ClaimSource, Frozen
+from leakbound.auditing.result.record import ClaimSource
 from leakbound.auditing.result.sentences import Subject, subject_of
 from leakbound.gating.rates import Rate, rates_of
 
@@ -105,11 +105,11 @@ class Contrast(Frozen):
         return self.low > 0 or self.high < 0
 
 
-class Comparison(Frozen):
+class Comparison(JsonRecord):
     """Two or more runs side by side.
 
     Attributes:
-        schema_version: 2; version 1 had the keys differing, missing and not_said.
+        schema_version: 2.
         confidence: With which all intervals of rates, and so all contrasts, hold together.
         runs: The runs in their order.
         differing_settings: Settings that are not the same in all runs: a value for each run.
@@ -125,14 +125,6 @@ class Comparison(Frozen):
     contrasts: tuple[Contrast, ...]
     not_compared: tuple[str, ...]
     caveats: tuple[str, ...] = CAVEATS
-
-    def to_json(self) -> str:
-        """The comparison as stable text: equal comparisons give equal bytes."""
-        return self.model_dump_json(indent=2) + "\n"
-
-    def _repr_html_(self) -> str | None:
-        """What a notebook shows: the runs, and differences of their rates."""
-        return card(self)
 
 
 def compare_results(results: Sequence[AuditResult], together: int = 1) -> Comparison:

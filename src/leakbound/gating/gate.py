@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Literal
 
-from leakbound._notebook import card
+from leakbound._records import Card
 from leakbound.auditing.decide.obstacles import unshown_sentence
 from leakbound.auditing.result.audit_result import FACTORS, AuditResult
 from leakbound.errors import UsageError
@@ -82,16 +82,12 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class GateResult:
+class GateResult(Card):
     """What a gate says of one run: whether it passed, and why, in a sentence."""
 
     run: str
     outcome: Outcome
     why: str
-
-    def _repr_html_(self) -> str | None:
-        """What a notebook shows: the outcome and why."""
-        return card(self)
 
 
 def check_gate(result: AuditResult, gate: Gate) -> GateResult:
@@ -301,7 +297,6 @@ def _power_words(result: AuditResult, gate: Gate) -> str:
 
 
 def _assume(result: AuditResult) -> Assumption:
-    """What the power of a run assumes of its model; perfect where nothing was given."""
     spec = result.spec
     return Assumption(spec.get("assume_hit", 1.0), spec.get("assume_false_alarm", 0.0))
 

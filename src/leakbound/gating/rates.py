@@ -6,8 +6,8 @@ import inspect
 import math
 
 from leakbound._catalogue import Component
+from leakbound._records import Frozen
 from leakbound.auditing.result.audit_result import AuditResult
-from leakbound.auditing.result.record import Frozen
 from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from leakbound._records import Frozen, JsonRecord
 from leakbound.auditing import AuditResult, load_result
-from leakbound.auditing.result.record import Frozen
 from leakbound.errors import StoreError, UsageError
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.sweeping.grid import Changes, describe
@@ -30,7 +30,7 @@ class ComparedPoint(Frozen):
     comparison: Comparison
 
 
-class SweepComparison(Frozen):
+class SweepComparison(JsonRecord):
     """Two sweeps side by side.
 
     Attributes:
@@ -48,14 +48,6 @@ class SweepComparison(Frozen):
     points: tuple[ComparedPoint, ...]
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
-
-    def to_json(self) -> str:
-        """The comparison as stable text.
-
-        Returns:
-            JSON; equal comparisons give equal bytes.
-        """
-        return self.model_dump_json(indent=2) + "\n"
 
 
 def compare_sweeps(first: Path, second: Path) -> SweepComparison:

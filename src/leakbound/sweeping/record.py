@@ -12,10 +12,10 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from leakbound._notebook import card
+from leakbound._records import Frozen, JsonRecord
 from leakbound.auditing.decide.obstacles import Reason, Verdict
 from leakbound.auditing.result.audit_result import AuditResult
-from leakbound.auditing.result.record import ClaimSource, Frozen, GuaranteeData
+from leakbound.auditing.result.record import ClaimSource, GuaranteeData
 from leakbound.auditing.store.folder import is_run
 from leakbound.errors import StoreError, findable, reason_of
 from leakbound.estimators import Claim
@@ -103,7 +103,7 @@ class SweepPoint(Frozen):
     model_calls: int
     evidence: str
     utility: SweepUtility | None = None
-    model: str | None = None
+    model: str
     claim_source: ClaimSource = "unknown"
 
 
@@ -123,7 +123,7 @@ class MissingPoint(Frozen):
     reason: str
 
 
-class SweepRecord(Frozen):
+class SweepRecord(JsonRecord):
     """All points of a grid, in its order. Holds no private row.
 
     Attributes:
@@ -146,10 +146,6 @@ class SweepRecord(Frozen):
 
     def __repr__(self) -> str:
         return f"SweepRecord({len(self.points)} points over {', '.join(self.grid) or 'seeds'})"
-
-    def _repr_html_(self) -> str | None:
-        """What a notebook shows: the points, and the worst bound."""
-        return card(self)
 
     @property
     def settings(self) -> list[list[SweepPoint]]:
@@ -183,14 +179,6 @@ class SweepRecord(Frozen):
         return sum(point.model_calls for point in self.points) + sum(
             one.model_calls + one.reference_model_calls for one in self.utilities
         )
-
-    def to_json(self) -> str:
-        """The record as JSON.
-
-        Returns:
-            Stable text: equal records give equal bytes.
-        """
-        return self.model_dump_json(indent=2) + "\n"
 
 
 def key_of(point: SweepPoint | MissingPoint) -> tuple[str, int]:

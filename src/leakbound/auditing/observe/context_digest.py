@@ -15,7 +15,7 @@ from operator import itemgetter
 
 from scipy.special import bdtrc
 
-from leakbound.auditing.collect.collect import FIRST, LAST
+from leakbound.auditing.collect.quotes import FIRST, LAST
 from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.controls import StoredBatch
 from leakbound.auditing.store.run_store import EvidenceRow

@@ -207,7 +207,6 @@ def _sentences(
     prepared: Prepared, conclusion: Conclusion, guessing: GatePowers, controls: ControlCheck,
     told: Separations,
 ) -> tuple[str, ...]:  # fmt: skip
-    """The verdict in sentences, with what it rests on."""
     verdict, spec = conclusion.verdict, prepared.spec
     open_ = spec.decision.claim is not None and verdict == "no_violation"
     once = spec.design.layout == "session" and verdict != "inconclusive"  # a store built once

@@ -15,7 +15,7 @@ import scipy
 import yaml
 from pydantic import PrivateAttr
 
-from leakbound._notebook import card, data_frame
+from leakbound._records import JsonRecord, data_frame
 from leakbound._version import __version__
 from leakbound.attacks import ScoredAttack
 from leakbound.auditing.decide.decide import ChannelResult, ContextUse
@@ -28,7 +28,6 @@ from leakbound.auditing.result.record import (
     ClaimSource,
     Curves,
     EValuePath,
-    Frozen,
     GuaranteeData,
     TrialView,
 )
@@ -98,7 +97,7 @@ class Finding:
     sentence: str
 
 
-class AuditResult(Frozen):
+class AuditResult(JsonRecord):
     """One audit: what was claimed, what was done, what was found, and what it rests on.
 
     It holds everything that a report, a gate and an exported configuration need, and no private
@@ -321,14 +320,6 @@ class AuditResult(Frozen):
         heading = first_line(verdict_words(self), [subject_of(self)])
         return "\n  ".join([heading, *filter(None, lines)])
 
-    def to_json(self) -> str:
-        """The result as JSON.
-
-        Returns:
-            Stable text: equal results give equal bytes.
-        """
-        return self.model_dump_json(indent=2) + "\n"
-
     def results(self) -> str:
         """The result without where the outputs came from: addresses, provenance, looks, name.
 
@@ -379,10 +370,6 @@ class AuditResult(Frozen):
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """What `repr` shows, which notebooks and test runners write down: no text of rows."""
         return (("name", self.name), ("verdict", self.verdict), ("bound", self.bound.epsilon))
-
-    def _repr_html_(self) -> str | None:
-        """What a notebook shows: verdict, bound, claim and figures; no text of rows."""
-        return card(self)
 
 
 def power_of(

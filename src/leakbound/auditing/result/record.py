@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
+from leakbound._records import Frozen
 from leakbound.attacks import Canary
 from leakbound.auditing.decide.decide import ChannelResult, ContextUse
 from leakbound.auditing.decide.obstacles import Reason, Verdict
@@ -23,12 +23,6 @@ from leakbound.stats.e_values.anytime import AnytimeTest
 from leakbound.tasks import Example, Job
 
 ClaimSource = Literal["stated", "default", "unknown"]
-
-
-class Frozen(BaseModel):
-    """A part of a record, which never changes."""
-
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
 
 
 class GuaranteeData(Frozen):

@@ -441,16 +441,6 @@ def _must(problem: Any) -> str:
     return must.replace("a dictionary or instance of Component", "a name or {kind: NAME, ...}")
 
 
-def load_spec(path: str | None, overrides: Mapping[str, Any]) -> AuditSpec:
-    """The values of a YAML file (None: none), overridden by flat keys.
-
-    Raises:
-        UsageError: With a sentence for whatever is wrong with file or values.
-    """
-    base = flat_keys(load_config(Path(path)), f"the file {path}") if path else {}
-    return make_spec(merge_keys(base, flat_keys(overrides, "the command line")))
-
-
 POST_HOC = frozenset(
     {
         "answers", "claim", "epsilon", "delta", "confidence", "estimator", "threshold", "score",

@@ -67,7 +67,7 @@ ENDS = (".", "!", "?", ";")  # of a sentence, and of no name
 
 
 @dataclass(frozen=True)
-class RowField:
+class _RowField:
     """What one field holds in all rows."""
 
     name: str
@@ -98,11 +98,11 @@ class RowField:
         return 2 <= self.distinct <= most and self.length <= LONGEST_LABEL
 
 
-def columns_of(rows: Sequence[Fields]) -> list[RowField]:
+def columns_of(rows: Sequence[Fields]) -> list[_RowField]:
     """The fields that hold a text or a number in nearly every row."""
     found = ((name, [_text(row.get(name)) for row in rows]) for name in rows[0])
     whole = ((str(name), tuple(text for text in texts if text)) for name, texts in found)
-    return [RowField(name, texts) for name, texts in whole if len(texts) >= FILLED * len(rows)]
+    return [_RowField(name, texts) for name, texts in whole if len(texts) >= FILLED * len(rows)]
 
 
 def _text(value: object) -> str | None:
@@ -113,35 +113,35 @@ def _text(value: object) -> str | None:
     return str(value).strip() or None if plain else None
 
 
-def text_columns(columns: Iterable[RowField]) -> list[RowField]:
+def text_columns(columns: Iterable[_RowField]) -> list[_RowField]:
     """The columns that may be the input."""
     found = sorted((one for one in columns if one.is_text), key=lambda one: -one.length)
     return _name_of([one for one in found if one.length >= CLEAR * found[0].length], INPUT_FIELDS)
 
 
-def label_columns(columns: Iterable[RowField]) -> list[RowField]:
+def label_columns(columns: Iterable[_RowField]) -> list[_RowField]:
     """The columns that may be the label."""
     return _name_of([one for one in columns if one.is_label], LABEL_FIELDS)
 
 
-def is_identifier(column: RowField) -> bool:
+def is_identifier(column: _RowField) -> bool:
     """Whether it holds a different word or number in each row, and so is neither text nor label."""
     plain = not any(" " in value for value in column.values)
     return plain and column.distinct == len(column.values)
 
 
-def _name_of(columns: list[RowField], usual: Sequence[str]) -> list[RowField]:
+def _name_of(columns: list[_RowField], usual: Sequence[str]) -> list[_RowField]:
     """The columns with a usual word in their names, if there are any."""
     found = [one for one in columns if {word.lower() for word in WORD.findall(one.name)} & {*usual}]
     return found or columns
 
 
-def looks_like_row(columns: Iterable[RowField]) -> bool:
+def looks_like_row(columns: Iterable[_RowField]) -> bool:
     """Whether what should be names of fields may be a first row, which is private."""
     return any(map(_is_value, columns))
 
 
-def _is_value(column: RowField) -> bool:
+def _is_value(column: _RowField) -> bool:
     name, words = column.name.strip(), column.name.split()
     if not LETTER.search(name) or name.endswith(ENDS) or name in column.values:
         return True
@@ -200,7 +200,7 @@ def found_fields(data: str, given: Mapping[str, Any], application: bool) -> Foun
 
 
 def _choose(
-    data: str, names: Sequence[str], columns: Sequence[RowField], unknown: NoUsualName,
+    data: str, names: Sequence[str], columns: Sequence[_RowField], unknown: NoUsualName,
     documents: bool,
 ) -> FoundFields:  # fmt: skip
     """Which fields to read; of an application, rows may be documents that have no label."""
@@ -233,14 +233,14 @@ def _known(unknown: NoUsualName) -> dict[str, str]:
     return known
 
 
-def _why(key: str, column: RowField) -> str:
+def _why(key: str, column: _RowField) -> str:
     if key == "input_field":
         return f"the longest texts, {column.length:.0f} characters on average"
     return f"{column.distinct} short values that recur"
 
 
 def _ask(
-    data: str, free: Sequence[RowField], may_be: Mapping[str, list[RowField]]
+    data: str, free: Sequence[_RowField], may_be: Mapping[str, list[_RowField]]
 ) -> dict[str, str]:
     """What a person at a terminal answers; a guess is the default."""
     names = [column.name for column in free]
@@ -258,7 +258,7 @@ def _ask(
     return chosen
 
 
-def _unclear(data: str, names: Sequence[str], may_be: Mapping[str, list[RowField]]) -> str:
+def _unclear(data: str, names: Sequence[str], may_be: Mapping[str, list[_RowField]]) -> str:
     """Which fields there are, what speaks for which, and how to name them."""
     unclear = {key: found for key, found in may_be.items() if len(found) != 1}
     told = [

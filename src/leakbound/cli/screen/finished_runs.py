@@ -13,7 +13,7 @@ from pathlib import Path
 from leakbound.auditing import AuditResult, load_result
 from leakbound.auditing.store.folder import is_run
 from leakbound.auditing.store.run_store import UnfinishedRun, is_unfinished
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import say
 from leakbound.errors import StoreError, UsageError
 
 SET_ASIDE = re.compile(r".*\.old\d+")  # by audit --fresh

@@ -89,7 +89,6 @@ class SectionedCommand(click.Command):
 
 
 def _help_all() -> click.Option:
-    """--help-all, which shows every option."""
 
     def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value and not ctx.resilient_parsing:

@@ -57,7 +57,6 @@ class Decoding(MechanismBase):
 
     @property
     def _token_guarantee(self) -> Guarantee:
-        """Guarantee of one token of a free answer."""
         return self.guarantee
 
     @abstractmethod

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from leakbound._version import __version__
 from leakbound.errors import Refused, TargetError, UsageError
@@ -48,7 +48,7 @@ class ProbeFinding(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     check: CheckName
     holds: bool | None
-    detail: str = Field(validation_alias=AliasChoices("detail", "told"))
+    detail: str
     value: float | None = None
 
 
@@ -56,7 +56,7 @@ class ProbeRecord(BaseModel):
     """The findings at an address. Holds no key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    schema_version: Literal[1, 2, 3] = 3
+    schema_version: Literal[3] = 3
     version: str = __version__
     address: str
     base_url: str | None = None

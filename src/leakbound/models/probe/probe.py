@@ -32,7 +32,7 @@ R = TypeVar("R")
 RESPONSE = " Rome, and the capital of Spain is Madrid"
 
 
-class ModelProbe(Findings):
+class _ModelProbe(Findings):
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.model = model
@@ -42,11 +42,11 @@ class ModelProbe(Findings):
         return self.model.answer([request])[0]
 
 
-def examine(model: Model) -> ModelProbe:
+def examine(model: Model) -> _ModelProbe:
     """Check everything that the model says it answers."""
     if not model.supports:
         raise TargetError(f"{model.name} answers no kind of request; choose another model.")
-    probe = ModelProbe(model)
+    probe = _ModelProbe(model)
     for kind, name, check in CHECKS:
         if kind in model.supports:
             check(probe)
@@ -55,7 +55,7 @@ def examine(model: Model) -> ModelProbe:
     return probe
 
 
-def _texts(probe: ModelProbe) -> None:
+def _texts(probe: _ModelProbe) -> None:
     first, _, again = (
         probe.answer(Complete(prompt, TOKENS, stop=())) for prompt in (ONE, OTHER, ONE)
     )
@@ -72,7 +72,7 @@ def _texts(probe: ModelProbe) -> None:
     probe.note("seed", one == twin and hot, f"one draw gave {count}")
 
 
-def _scores(probe: ModelProbe) -> None:
+def _scores(probe: _ModelProbe) -> None:
     """ln p of a given text. The change between equal questions is added to the finding on texts."""
     first, _, again = (
         np.asarray(probe.answer(ScoreTokens(prompt, RESPONSE)), float)
@@ -90,7 +90,7 @@ def _scores(probe: ModelProbe) -> None:
     probe.note("repeats", holds, f"{before}ln p changes by up to {change:.2g}", change)
 
 
-def _logits(probe: ModelProbe) -> None:
+def _logits(probe: _ModelProbe) -> None:
     """All next-token logits. Scores of a text must be their log-softmax at the same position."""
     logits = np.asarray(probe.answer(NextLogits(ONE, RESPONSE)), float)
     size = logits.shape[1]
@@ -105,13 +105,13 @@ def _logits(probe: ModelProbe) -> None:
     probe.note("echo_aligned", gap < NUMERICS, detail, gap)
 
 
-def _embeddings(probe: ModelProbe) -> None:
+def _embeddings(probe: _ModelProbe) -> None:
     vector = np.asarray(probe.answer(Embed(ONE)), float)
     good = vector.ndim == 1 and bool(np.isfinite(vector).all())
     probe.note("embeddings", good, f"{vector.size} numbers for a text")
 
 
-CHECKS: tuple[tuple[type[Request[object]], CheckName, Callable[[ModelProbe], None]], ...] = (
+CHECKS: tuple[tuple[type[Request[object]], CheckName, Callable[[_ModelProbe], None]], ...] = (
     (Complete, "completions", _texts),
     (ScoreTokens, "logprobs", _scores),
     (NextLogits, "vocabulary", _logits),
@@ -172,7 +172,7 @@ def capabilities_of(record: ProbeRecord) -> Capabilities:
             f"the capabilities are those of {record.address}, which is not an endpoint; probe the "
             "openai/... address."
         )
-    # records of earlier versions do not say whether an audit could read scores
+    # where it cannot be determined, the echo that is aligned speaks for itself
     scored = [record.finding(check).holds is not False for check in SCORED]
     place = record.finding("echo_aligned")
     late = 1 if place.holds is False and "shifted by one" in place.detail else None

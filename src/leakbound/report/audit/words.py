@@ -131,8 +131,7 @@ def _trials(result: AuditResult) -> str:
     if result.spec.get("layout") == "session":
         where = "in one store, into which each was put and taken out,"
     text = f"{counts['pairs']} paired trials {where} and a {canary} canary"
-    copies = counts.get("background_copies", 0)  # results of earlier versions count none
-    if copies:
+    if copies := counts["background_copies"]:
         text += f", which also stands in {copies} other partitions of both contexts"
     return text
 

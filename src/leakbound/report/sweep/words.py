@@ -35,21 +35,16 @@ def subjects_of(record: SweepRecord) -> list[Subject]:
     """Who was asked in a sweep, and what was claimed."""
     base = record.base
     if record.points:
-        return [_subject(point, {**base, **point.changes}) for point in record.points]
-    system = base.get("address") or base.get("mechanism")
-    return [] if system is None else [Subject(str(system), _model_of(base))]
+        return [_subject(point) for point in record.points]
+    address, mechanism, model = map(base.get, ("address", "mechanism", "model"))
+    system, asked = address or mechanism, None if address or model is None else str(model)
+    return [] if system is None else [Subject(str(system), asked)]
 
 
-def _subject(point: SweepPoint, settings: Mapping[str, object]) -> Subject:
-    """Points of earlier versions name no model, so it is read from the settings."""
-    system, model = point.attack["mechanism"], point.model
-    asked = _model_of(settings) if model is None else None if model == system else model
-    return Subject(system, asked, point.claim.epsilon, point.claim.delta, point.claim_source)
-
-
-def _model_of(settings: Mapping[str, object]) -> str | None:
-    own = settings.get("address") is not None or settings.get("model") is None
-    return None if own else str(settings["model"])
+def _subject(point: SweepPoint) -> Subject:
+    system, claim = point.attack["mechanism"], point.claim
+    model = None if point.model == system else point.model
+    return Subject(system, model, claim.epsilon, claim.delta, point.claim_source)
 
 
 def tally(record: SweepRecord) -> dict[str, int]:

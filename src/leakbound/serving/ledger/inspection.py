@@ -68,7 +68,6 @@ def _open_existing(address: str | Path) -> Storage:
         raise StoreError(
             f"there is no ledger at {storage.address!r}; name one that gave answers (--ledger)."
         )
-    tables.refuse_first_schema(storage)
     return storage
 
 

@@ -322,7 +322,6 @@ class Ledger:
                 "delta": repr(self.delta),
             }
             self._storage.create(lambda db: tables.fill(db, values))
-        tables.refuse_first_schema(self._storage)
         if damage := self._storage.damage():
             raise unusable(self.address, ValueError(damage))
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from leakbound.errors import StoreError
 from leakbound.privacy import Guarantee
-from leakbound.serving.ledger.storage import Database, SqliteStorage, Storage
+from leakbound.serving.ledger.storage import Database
 from leakbound.serving.ledger.units import from_json
 
 VERSION = "2"
@@ -44,25 +44,6 @@ def fill(db: Database, values: dict[str, str]) -> None:
         db.run(statement)
     rows = list(values.items())
     db.run_each("INSERT INTO leakbound_total VALUES (?, ?)", rows)
-
-
-def refuse_first_schema(storage: Storage) -> None:
-    """Refuse a file whose accounts belong to lists of rows."""
-    if not isinstance(storage, SqliteStorage):
-        return
-    with storage.transaction(write=False) as db:
-        names = {str(name) for (name,) in db.run("SELECT name FROM sqlite_master")}
-        if not {"total", "spends"} <= names:
-            return
-        values = {str(name): value for name, value in db.run("SELECT name, value FROM total")}
-        answers, lists = db.run("SELECT COUNT(*), COUNT(DISTINCT context) FROM spends")[0]
-    raise StoreError(
-        f"the ledger {storage.address!r} was written by an earlier release (schema 1), whose "
-        f"accounts belong to lists of rows and not to records. What it granted stays spent: "
-        f"{answers} answers from {lists} lists of rows, each list with a budget of epsilon "
-        f"{float(values['epsilon']):g} at delta {float(values['delta']):g}. Keep the file, and "
-        "open another ledger (--ledger) with what the owner of the data still allows on top."
-    )
 
 
 def total(db: Database) -> dict[str, str]:

@@ -12,8 +12,7 @@ import yaml
 
 from leakbound.cli.screen.finished_runs import one_result
 from leakbound.cli.screen.help_pages import cli_command, option
-from leakbound.cli.screen.output import emit
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say
 from leakbound.errors import UsageError
 from leakbound_hosts.exports.opendp import Publication, registry_entry
 from leakbound_hosts.exports.statements import cyclonedx, in_toto

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 from pydantic import PrivateAttr
 
+from leakbound._records import Frozen
 from leakbound.attribution.record import CONFIDENCE, interval
-from leakbound.auditing.result.record import Frozen
 
 NOT_MEASURED = "not measured"
 SCORES = {"rouge_l": "ROUGE-L", "bertscore": "BERTScore", "factkb": "FactKB"}

@@ -24,8 +24,7 @@ from leakbound.cli.options.influence import (
 )
 from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import COUNT, PATH, cli_command, option
-from leakbound.cli.screen.output import emit
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say
 from leakbound.errors import StoreError, reason_of
 from leakbound.models import Local, Model
 from leakbound.models.address import model_names, open_shared

@@ -17,8 +17,7 @@ from leakbound.auditing.store.folder import make_folder, write_private
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.influence import addresses
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, cli_command, option
-from leakbound.cli.screen.output import emit
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say
 from leakbound.errors import UsageError, unknown_name
 from leakbound.models import Endpoint, Model
 from leakbound_lab.reproduce import (

@@ -10,8 +10,7 @@ from leakbound.cli.options.collect import call_options, rate_option
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, cli_command, option
-from leakbound.cli.screen.output import emit
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say
 from leakbound.errors import UsageError
 from leakbound.models import Endpoint
 from leakbound_lab.tuning import Tuned, save_attack, tune_spec

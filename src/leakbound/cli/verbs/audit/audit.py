@@ -21,9 +21,8 @@ from leakbound.cli.options.collect import CollectOptions, collect_options
 from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.help_pages import cli_command, option
-from leakbound.cli.screen.output import emit, is_verbose
+from leakbound.cli.screen.output import emit, is_verbose, say
 from leakbound.cli.screen.progress import progress
-from leakbound.cli.screen.terminal import say
 from leakbound.models import Endpoint, Local
 from leakbound.systems import SystemFailed
 

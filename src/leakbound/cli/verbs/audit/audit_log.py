@@ -9,8 +9,7 @@ from pathlib import Path
 from leakbound.api.logs import audit_log
 from leakbound.auditing.logs import DisclosedRecord, LogAudit
 from leakbound.cli.screen.help_pages import PATH, WHOLE_NUMBER, cli_command, option
-from leakbound.cli.screen.output import emit
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say
 
 EXIT = {"no_disclosure_shown": 0, "disclosure": 1, "inconclusive": 3}
 SHOWN = 20  # records in the terminal; --json has all

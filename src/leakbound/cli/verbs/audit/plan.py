@@ -23,8 +23,7 @@ from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.help_pages import FOLDER, cli_command, option
-from leakbound.cli.screen.output import emit
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say
 from leakbound.errors import UsageError
 from leakbound.estimators import Claim
 from leakbound.models import Endpoint, Model, Scripted
@@ -154,7 +153,6 @@ def _one_run(spec: AuditSpec, commit: Path | None) -> int:
 
 
 def _one_run_lines(p: Plan, claim: Claim, claim_for: str) -> list[str]:
-    """The plan of a one_run design as a terminal shows it."""
     needed = "no number of canaries is enough for a perfect attack to reject what is tested"
     if p.pairs_needed is not None:
         needed = (
@@ -242,7 +240,6 @@ def _powers(p: Plan, epsilon: float) -> list[str]:
 
 
 def _assume(assumption: Assumption) -> str:
-    """The assumption of a power, in words."""
     if assumption == PERFECT:
         return (
             "if the model notices every canary and raises no false alarm, which is the best case "

@@ -23,10 +23,9 @@ from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.spec import keys_of_set, overrides, pilot_check, spec_options
 from leakbound.cli.options.takers import require_taken
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, WHOLE_NUMBER, cli_command, option
-from leakbound.cli.screen.output import emit
+from leakbound.cli.screen.output import emit, say
 from leakbound.cli.screen.progress import progress
 from leakbound.cli.screen.sweep_files import figures_option, write_sweep
-from leakbound.cli.screen.terminal import say
 from leakbound.errors import LeakboundError, UsageError
 from leakbound.models import Endpoint, Local
 from leakbound.report.sweep.words import sweep_summary

@@ -13,8 +13,7 @@ import click
 from leakbound.auditing.receipts import trial_scores
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import PATH, WHOLE_NUMBER, cli_command, option
-from leakbound.cli.screen.output import emit
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say
 from leakbound.cli.verbs.audit.plan import power_lines
 from leakbound.errors import UsageError
 from leakbound.estimators import Claim, threshold_rule
@@ -237,7 +236,6 @@ def _power(found: ScoreBounds, claim: Claim, method: DecidingName) -> Powers:
 
 
 def _lines(found: ScoreBounds) -> Iterator[str]:
-    """Bounds as a terminal shows them."""
     counts = found.counts
     yield (
         f"{counts['member']} member and {counts['nonmember']} non-member scores, {found.design}; "

@@ -11,8 +11,7 @@ from leakbound.api.decisions import compare, kind_of_record
 from leakbound.attribution import InfluenceComparison
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
-from leakbound.cli.screen.output import emit, write_output
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say, write_output
 from leakbound.errors import StoreError, UsageError
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.report.decisions.comparison import comparison_page, comparison_text
@@ -55,7 +54,6 @@ def command(runs: tuple[Path, ...], html: Path | None) -> int:
 
 
 def _show(found: Comparison | SweepComparison | InfluenceComparison, html: Path | None) -> int:
-    """Print a comparison of sweeps or of influence."""
     from leakbound.report.decisions.comparison import influences_text, sweeps_text
 
     if html is not None:

@@ -10,8 +10,7 @@ import click
 from leakbound.auditing.result.sentences import first_line, subject_of
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
-from leakbound.cli.screen.output import emit, write_output
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say, write_output
 from leakbound.errors import StoreError, UsageError
 from leakbound.gating.gate import MAX_DELTA, Gate, GateResult, check_gate
 from leakbound.report.export.gate_files import junit, sarif

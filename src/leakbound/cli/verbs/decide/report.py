@@ -8,9 +8,8 @@ import click
 
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import PATH, cli_command, option
-from leakbound.cli.screen.output import emit, is_verbose, write_output
+from leakbound.cli.screen.output import emit, is_verbose, say, write_output
 from leakbound.cli.screen.sweep_files import figures_option, write_sweep
-from leakbound.cli.screen.terminal import say
 from leakbound.errors import StoreError, UsageError
 from leakbound.report import comparison_table, page, summary
 from leakbound.report.sweep.words import sweep_summary

@@ -16,8 +16,7 @@ from leakbound.auditing.receipts import (
 )
 from leakbound.cli.screen.finished_runs import runs_at
 from leakbound.cli.screen.help_pages import cli_command, option
-from leakbound.cli.screen.output import emit
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say
 from leakbound.errors import StoreError, UsageError
 
 

@@ -16,8 +16,7 @@ from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.ledger import LEDGER, Accounts, accounts_options
 from leakbound.cli.options.spec import spec_from, spec_options
 from leakbound.cli.screen.help_pages import COUNT, Function, cli_command, option, together
-from leakbound.cli.screen.output import emit, is_quiet
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, is_quiet, say
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Endpoint, Local, Scripted
 from leakbound.models.address import BUNDLED

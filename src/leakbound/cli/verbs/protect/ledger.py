@@ -11,8 +11,7 @@ import click
 
 from leakbound.cli.options.ledger import LEDGER, ledger_key_option
 from leakbound.cli.screen.help_pages import COUNT, SETTINGS, option, subcommand
-from leakbound.cli.screen.output import emit
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say
 from leakbound.errors import StoreError
 from leakbound.serving.ledger.inspection import (
     LedgerReport,

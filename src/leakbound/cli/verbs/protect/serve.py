@@ -16,8 +16,7 @@ from leakbound._install import install_hint
 from leakbound.auditing.prepare.build import build_served
 from leakbound.cli.options.ledger import Accounts
 from leakbound.cli.screen.help_pages import COUNT, PATH, RealRange, cli_command, option, together
-from leakbound.cli.screen.output import emit, is_quiet
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, is_quiet, say
 from leakbound.cli.verbs.protect.answer import (
     answer_options,
     load_private,

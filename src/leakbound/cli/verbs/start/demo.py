@@ -9,9 +9,8 @@ import click
 from leakbound._install import install_hint
 from leakbound.auditing import make_spec, prepare, run_audit
 from leakbound.cli.screen.help_pages import COUNT, PATH, cli_command, option
-from leakbound.cli.screen.output import emit, write_output
+from leakbound.cli.screen.output import emit, say, write_output
 from leakbound.cli.screen.progress import progress
-from leakbound.cli.screen.terminal import say
 from leakbound.models import Scripted, open_model
 from leakbound.models.address import lacks_torch
 from leakbound.models.content import readable

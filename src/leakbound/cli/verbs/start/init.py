@@ -15,6 +15,7 @@ import click
 
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.collect.quotes import pieces_of
 from leakbound.auditing.observe.controls import check_channels
 from leakbound.auditing.observe.release import Releaser
 from leakbound.auditing.plan import plan
@@ -25,8 +26,7 @@ from leakbound.cli.init.fields import FoundFields, config_text, found_fields, ke
 from leakbound.cli.init.server import ServerOptions, Target, system_file, targets_of, written
 from leakbound.cli.init.sources import Sources, asked_sources
 from leakbound.cli.screen.help_pages import FILE, cli_command, option
-from leakbound.cli.screen.output import emit, write_output
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say, write_output
 from leakbound.cli.verbs.audit.plan import described
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Endpoint
@@ -271,10 +271,10 @@ def _kind_of_answers(prepared: Prepared) -> tuple[str, list[str]]:
     replies = [reply_of(one) for one in found]
     said = [one.text.strip() for one in replies if isinstance(one, ReplyFacts)]
     asked = f"{pair.member.query.text} {ordinary.query.text}"
-    # some words in a row that a row has, and no question
-    rows = {run for row in pair.member.context for run in _runs(str(row.input))} - _runs(asked)
+    pieces = partial(pieces_of, long=QUOTED)  # that a row has, and no question
+    rows = {one for row in pair.member.context for one in pieces(str(row.input))} - {*pieces(asked)}
     beside = [text.text for one in found for text in one.channels.values()]
-    quoted = any(_runs(one) & rows for one in (*said, *beside))
+    quoted = not all(rows.isdisjoint(pieces(one)) for one in (*said, *beside))
     if quoted or (rest and rest in " ".join(said[-1].split())):
         return "text", channels
     alone = all(len(one.split()) <= 4 or FIRST.match(one) for one in said[:1])
@@ -301,7 +301,6 @@ def _seen(
     prepared: Prepared, named: Sources, kind: str | None, fields: FoundFields, target: Target,
     labels: object, tried: str,
 ) -> str:  # fmt: skip
-    """What was found out, in lines."""
     spec = prepared.spec
     lines = [*_rows_seen(prepared, named.data, fields), *target.lines]
     shots, application = spec.design.shots, prepared.mechanism.application

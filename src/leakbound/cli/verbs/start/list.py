@@ -10,8 +10,7 @@ import click
 from leakbound._catalogue import Catalogue, schemes
 from leakbound.auditing.spec.audit_spec import COMPONENTS
 from leakbound.cli.screen.help_pages import cli_command
-from leakbound.cli.screen.output import emit
-from leakbound.cli.screen.terminal import say
+from leakbound.cli.screen.output import emit, say
 from leakbound.errors import unknown_name
 from leakbound.models.address import ADDRESSES
 from leakbound.tasks.named_tasks import tasks_by_name
