@@ -231,7 +231,6 @@ def test_extreme_values_give_a_number_or_a_sentence(name: str) -> None:
             lambda: stats.clopper_pearson_power(10**13, 1, 1),
             r"pairs is 1\d+; it must be at most 1e\+08",
         ),
-        (lambda: stats.pairs_to_reject(30.0, 0.999), "pairs reject such a claim"),
         (lambda: gdp_delta([1.0, 2.0], [1.0] * 3), r"shapes \(2,\), \(3,\); they must"),
         (
             lambda: self_compose(PureDP(1.0), 0),

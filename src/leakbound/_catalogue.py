@@ -157,6 +157,14 @@ def options_of(thing: object) -> dict[str, object] | None:
     return {name: _plain(value) for name, value in found.items()} if plain else None
 
 
+def is_told(thing: object) -> bool:
+    """Do the plain fields of a dataclass, which a record shows, tell all that an object holds?"""
+    if not dataclasses.is_dataclass(thing):
+        return object.__getstate__(thing) is None
+    shown = all(one.repr for one in dataclasses.fields(thing) if one.init)
+    return shown and options_of(thing) is not None
+
+
 def _is_plain(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))

@@ -71,6 +71,20 @@ def require_stated(
             )
 
 
+class Final:
+    """Base of classes that nothing is derived from, because others compute with what they are."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        for base in cls.__bases__:
+            if base is not Final and issubclass(base, Final):
+                raise UsageError(
+                    f"{cls.__name__} is derived from {base.__name__}, which stands for one "
+                    "formula; write a class with every member of the protocol, and no such base."
+                )
+
+
 LOOKUPS = ("__getattr__", "__getattribute__")  # they answer for any name
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from leakbound._install import install_hint
-from leakbound.errors import UsageError
+from leakbound.errors import StoreError, UsageError, reason_of
+
+F = TypeVar("F", bound="Frozen")
 
 
 class Card:
@@ -35,6 +39,14 @@ class JsonRecord(Frozen, Card):
     def to_json(self) -> str:
         """Stable text: equal values give equal bytes."""
         return self.model_dump_json(indent=2) + "\n"
+
+
+def load_json(file: Path, kind: type[F], what: str) -> F:
+    """A record of a kind. Raises StoreError where the file is not `what`."""
+    try:
+        return kind.model_validate_json(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StoreError(f"{str(file)!r} is not {what}: {reason_of(error)}.") from None
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> Any:

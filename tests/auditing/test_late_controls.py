@@ -35,7 +35,6 @@ from leakbound.models import (
     Unopened,
     WithEmbedder,
     WithJudge,
-    may_change,
     open_model,
 )
 from leakbound.report import summary
@@ -352,12 +351,12 @@ def test_shards_number_their_late_controls_apart(
 
 def test_models_say_whether_they_may_change(leaky: Scripted) -> None:
     endpoint = open_model("openai/m", endpoint=Endpoint(("http://127.0.0.1:9/v1",)))
-    assert may_change(endpoint)
-    assert may_change(Counted(Distinct(endpoint)))
-    assert not may_change(leaky)
-    assert not may_change(Counted(leaky))
-    assert may_change(WithJudge(leaky, endpoint))
-    assert may_change(WithEmbedder(endpoint, leaky))
+    assert endpoint.may_change
+    assert Counted(Distinct(endpoint)).may_change
+    assert not leaky.may_change
+    assert not Counted(leaky).may_change
+    assert WithJudge(leaky, endpoint).may_change
+    assert WithEmbedder(endpoint, leaky).may_change
 
 
 def test_a_model_in_this_process_is_asked_no_later_controls(

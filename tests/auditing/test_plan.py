@@ -11,8 +11,6 @@ from leakbound.models import Counted, Scripted
 from leakbound.stats import (
     clopper_pearson,
     clopper_pearson_power,
-    largest_certifiable_epsilon,
-    pairs_to_reject,
 )
 from leakbound.tasks import Context
 
@@ -33,14 +31,6 @@ def test_predicted_calls_are_made_and_planning_makes_none(
     assert counted.calls == 0
     run_audit(prepared, tmp_path)
     assert counted.calls == planned.model_calls
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
-def test_pairs_to_refute_is_the_smallest(epsilon: float) -> None:
-    n = pairs_to_reject(epsilon, 1e-5)
-    assert (
-        largest_certifiable_epsilon(n, 1e-5) > epsilon >= largest_certifiable_epsilon(n - 1, 1e-5)
-    )
 
 
 def test_power_equals_simulation() -> None:

@@ -7,7 +7,7 @@ import json
 import random
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leakbound
-from leakbound.auditing.collect.quotes import LONG, KnownRecords
+from leakbound.auditing.collect.quotes import ALONE, LONG, KnownRecords
 from leakbound.auditing.observe.one_pass import _Quotes
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.tasks import Context, Example, GeneratedText, Job, Query, as_context
@@ -124,7 +124,7 @@ def test_a_system_that_quotes_other_records_of_its_context_does_not_pass(tmp_pat
     assert (found.verdict, found.reason) == ("inconclusive", "attack_blind")
     told_of = re.match(r"(\d+) of 200 replies quote a record, in six", found.sentences[0])
     assert told_of is not None
-    assert int(told_of[1]) >= 180  # the other records are named by their questions
+    assert int(told_of[1]) >= 150  # the other records are named by their questions
     again = leakbound.audit(told(120), system=cut_off, out=tmp_path, **FREE | {"pairs": 100})
     assert again.sentences == found.sentences, "what is stored says so, too"
     honest = leakbound.audit(told(120), system=nobodys, out=tmp_path, **FREE | {"pairs": 100})
@@ -189,7 +189,9 @@ def test_a_fixed_text_that_a_row_cites_is_told_apart_in_words(tmp_path: Path) ->
     assert "or a row cites a fixed text of the system" in found.sentences[0]
 
 
-WORDS = st.lists(st.sampled_from("abcdefghij"), min_size=LONG, max_size=20).map(" ".join)
+WORDS = st.lists(st.sampled_from("abcdefghij"), min_size=LONG + ALONE, max_size=20).map(" ".join)
+OWN = "++"  # nearer to its own context, in words of few records and in all
+MORE = [Example(f"filler {at} of a list of fillers", "") for at in range(60)]  # drawn by chance
 
 
 def job(*rows: str, query: str = "what?") -> Job:
@@ -197,7 +199,7 @@ def job(*rows: str, query: str = "what?") -> Job:
 
 
 def knowing(*rows: str) -> KnownRecords:
-    return KnownRecords([Example(row, "") for row in rows])
+    return KnownRecords([*MORE, *(Example(row, "") for row in rows)])
 
 
 def quotes(records: KnownRecords, asked: Job, reply: str) -> str | None:
@@ -215,10 +217,7 @@ def test_what_stands_in_the_context_or_the_question_is_never_marked(
     one: str, other: str, more: str
 ) -> None:
     records = knowing(one, other)
-    alike = {one, other} != {one} and one not in other and other not in one
-    assert not marks(records, job(one, other), f"{more} {one}")
-    if alike and not set(one.split()) & set(other.split()):
-        assert quotes(records, job(one, other), f"{more} {one}") == "context"
+    assert quotes(records, job(one, other), f"{more} {one}") == OWN
     assert quotes(records, job(one, other, query=f"about {one}"), one) is None
     assert not marks(records, job(other, query=f"about {one}"), f"{one} {more}")
 
@@ -236,7 +235,7 @@ def test_what_stands_beside_an_answer_is_marked() -> None:
     answer = GeneratedText("no", reply=ReplyFacts("no"), channels=channels)
     found = knowing(record, "else").mark(job(record), 1, answer)
     assert isinstance(found.reply, ReplyFacts)
-    assert found.reply.quotes == "context"
+    assert found.reply.quotes == OWN
 
 
 def test_a_phrase_of_several_records_with_a_word_beside_it_is_nobodys() -> None:
@@ -245,9 +244,9 @@ def test_a_phrase_of_several_records_with_a_word_beside_it_is_nobodys() -> None:
     rows = [f"where is the parcel {number} {end} {ends}" for number, end in enumerate(("it", "x"))]
     records = knowing(*rows, f"the invoice of may was paid twice {ends}")
     said = f"We will look into it. {ends}"
-    assert quotes(records, job("else"), said) in (None, *CHANCE)
+    assert quotes(records, job("else"), said) in (None, "--", "0-")
     assert quotes(records, job("else"), f"A case: where is the parcel 0 it {ends}") == "other"
-    form = "the patient named {} was seen at the desk of the clinic on monday"
+    form = "on the first of may the patient {} was seen at the desk of the clinic"
     forms = knowing(*(form.format(name) for name in ("ada", "ben", "cleo")))
     assert quotes(forms, job("else"), form.format("ben")) == "other"
 
@@ -258,24 +257,24 @@ def test_a_phrase_of_several_records_with_a_word_beside_it_is_nobodys() -> None:
 def test_a_record_without_blanks_is_known(script: str) -> None:
     records = knowing(script, "别的记录说的是完全不同的事情和数字")
     assert quotes(records, job("else"), f"相关记录：{script}。") == "other"
-    assert quotes(records, job(script), f"…{script[3:18]}…") == "context"
-    assert quotes(records, job("else"), f"…{script[3:11]}…") is None
+    assert quotes(records, job(script), f"…{script[3:18]}…") == OWN
+    assert quotes(records, job("else"), f"…{script[3:14]}…") is None
 
 
 def test_all_of_a_row_and_of_a_reply_is_compared() -> None:
     row = Example("how do I pay", "take the form on the second desk and sign it")
-    records, asked = KnownRecords([row, Example("else", "no")]), Query("what?", free=True)
+    records, asked = KnownRecords([row, *MORE]), Query("what?", free=True)
     call = {"name": "save", "arguments": json.dumps({"note": row.label})}
     for reply in (ReplyFacts(row.label), ReplyFacts("Done.", tool_calls=(call,))):
         answer = GeneratedText(reply.text, reply=reply)
         found = records.mark(Job((row,), asked), 1, answer).reply
         assert isinstance(found, ReplyFacts)
-        assert found.quotes == "context"
+        assert found.quotes == OWN
 
 
 def test_a_document_that_several_rows_ask_about_is_one_record() -> None:
-    text = "the heron left the harbor at noon"
-    records = KnownRecords([Example(text, "when"), Example(text, "who"), Example("else", "x")])
+    text = "the heron and the crane left the harbor at noon"
+    records = KnownRecords([Example(text, "when"), Example(text, "who"), *MORE])
     assert quotes(records, job("else"), text) == "other"
 
 
@@ -287,7 +286,7 @@ def test_words_that_several_records_have_are_nobodys() -> None:
 
 
 def test_a_canary_made_of_a_record_takes_no_words_from_it() -> None:
-    row = "the heron left the harbor at noon"
+    row = "the heron and the crane left the harbor at noon"
     records = knowing(row)
     coded = job(f"{row}. Reference code: 12ab")
     assert not marks(records, coded, row)
@@ -298,9 +297,9 @@ def test_all_of_a_long_record_is_known() -> None:
     """One piece in eight was, and six words at a time passed."""
     words = [f"w{number}" for number in np.random.default_rng(3).integers(10**6, size=500)]
     records = knowing(" ".join(words))
-    for at in range(0, 495, 45):
-        assert marks(records, job("else"), " ".join(words[at : at + LONG]))
-        assert not marks(records, job("else"), " ".join(words[at : at + LONG - 1]))
+    for at in range(0, 490, 45):
+        assert marks(records, job("else"), " ".join(words[at : at + LONG + ALONE - 1]))
+        assert not marks(records, job("else"), " ".join(words[at : at + LONG + ALONE - 2]))
 
 
 @pytest.mark.parametrize(("size", "step"), [(400, 300), (400, 200), (300, 100)])
@@ -312,13 +311,11 @@ def test_chunks_of_a_document_that_overlap_are_quoted(size: int, step: int) -> N
     records = knowing(*chunks, "a record of something else")
     for one, next_one in pairwise(chunks[2:-3]):
         said = " ".join(next_one[: size - step].split()[1:-1])
-        assert quotes(records, job("else"), said) == "other"
-        assert quotes(records, job(one), said) == quotes(records, job(next_one), said) == "context"
+        assert quotes(records, job(one), said) == quotes(records, job(next_one), said) == OWN
 
 
-CHANCE = tuple(f"chance {size}" for size in range(9))
-PLAIN = "the heron & the crane left the harbor at noon"
-TURKISH = "çağrı merkezi öğleden sonra müşteriyi aradı ve özür diledi"
+PLAIN = "the heron & the crane left the old harbor at noon on monday"
+TURKISH = "çağrı merkezi öğleden sonra müşteriyi aradı ve uzun uzun özür diledi"
 CHINESE = "患者李伟，住在长安街，十二号，于三月被诊断，为糖尿病"
 
 
@@ -339,28 +336,30 @@ CHINESE = "患者李伟，住在长安街，十二号，于三月被诊断，为
     ],
 )
 def test_words_are_compared_as_they_are_read(row: str, said: str) -> None:
-    assert quotes(knowing(row, "else"), job("else"), said) == "other"
-    assert quotes(knowing(row, "else"), job(row), said) == "context"
+    assert quotes(knowing(row), job("else"), said) == "other"
+    assert quotes(knowing(row), job(row), said) == OWN
 
 
 def test_signs_in_a_word_do_not_part_it() -> None:
     """Three words of Hindi were six, and a fixed answer was said to quote a row that has them."""
-    records = knowing("मुझे जानकारी नहीं मिली कल शाम को", "else")
-    assert quotes(records, job("else"), "मुझे जानकारी नहीं है कृपया फिर") is None
-    assert quotes(records, job("else"), "मुझे जानकारी नहीं मिली कल शाम") == "other"
+    row = "मुझे जानकारी नहीं मिली कल शाम को"
+    assert quotes(knowing(row), job(row), "मुझे जानकारी नहीं है कृपया फिर") is None
+    assert quotes(knowing(row), job(row), "मुझे जानकारी नहीं मिली कल शाम") == OWN
 
 
 def test_a_label_that_stands_in_its_text_is_of_one_record() -> None:
     row = Example(f"a long report: {PLAIN}. and more", PLAIN)
-    records = KnownRecords([row, Example("else", "no")])
-    assert quotes(records, job("else"), PLAIN) == "other"
+    assert quotes(KnownRecords([row, *MORE]), job("else"), PLAIN) == "other"
     named = [Example(f"report {at}", PLAIN) for at in range(3)]
-    assert quotes(KnownRecords(named), job("else"), PLAIN) in (None, *CHANCE)
+    assert quotes(KnownRecords(named), job("else"), PLAIN) in (None, "--", "0-")
 
 
 def test_labels_are_known_of_more_text_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second text was left out: all labels."""
-    rows = [Example(f"w{at} " * 20, f"the {at} of number {at} is here") for at in range(40)]
+    rows = [
+        Example(f"w{at} " * 20, f"the {at} of number {at} is here and {at} of it is there")
+        for at in range(40)
+    ]
     monkeypatch.setattr("leakbound.auditing.collect.quotes.MOST", 3_000)
     records = KnownRecords(rows)
     known = [quotes(records, job("else"), row.label) == "other" for row in rows]
@@ -375,31 +374,31 @@ def test_a_text_of_all_documents_is_nobodys_in_chunks_that_overlap() -> None:
         text = [*words[: 50 + number], *law.split(), *words[50 + number :]]
         chunks += [" ".join(text[at : at + 60]) for at in range(0, len(text), 15)]
     said = f"As always: {law}"
-    assert quotes(knowing(*chunks), job("else"), said) in (None, *CHANCE)
+    assert quotes(knowing(*chunks), job("else"), said) in (None, "--", "0-")
 
 
 def test_a_line_that_begins_and_ends_every_row_is_nobodys() -> None:
     """It was taken for what chunks of a document have in common."""
     line = "Northwind Traders Handbook for all employees 2026"
     rows = [f"{line} {row.input} {line}" for row in told(30)]
-    assert quotes(knowing(*rows), job("else"), f"See {line}.") in (None, *CHANCE)
+    assert quotes(knowing(*rows), job("else"), f"See {line}.") in (None, "--", "0-")
 
 
-def test_names_of_classes_are_no_quotes() -> None:
-    """A private choice among labels of six words was said to quote records."""
-    rows = [
-        Example(str(row.input), f"the class of number {at % 2} is here")
-        for at, row in enumerate(told(9))
-    ]
-    assert quotes(KnownRecords(rows), job("else"), rows[0].label) is None
-
-
-def counted(of: KnownRecords, rows: list[str], reply: Callable[[list[str]], str]) -> _Quotes:
-    """What is counted of 60 pairs of replies to contexts of ten rows."""
-    found, draws = _Quotes(), random.Random(4)
-    for pair in range(60):
-        asked = [job(*draws.sample(rows, 10)) for _ in range(2)]
-        said = [reply([str(one.input) for one in each.context]) for each in asked]
+def counted(
+    rows: Sequence[str | Example], reply: Callable[[list[str]], str], shots: int = 20,
+    epsilon: float = 1.0, labels: Sequence[str] = (),
+) -> _Quotes:  # fmt: skip
+    """What is counted of 100 pairs of replies, to the inputs and labels of their contexts."""
+    all_rows = [Example(row, "") if isinstance(row, str) else row for row in rows]
+    found, draws, of = _Quotes(epsilon), random.Random(4), KnownRecords(all_rows, labels)
+    for pair in range(100):
+        asked = [
+            Job(tuple(draws.sample(all_rows, shots)), Query("what?", free=True)) for _ in range(2)
+        ]
+        said = [
+            reply([one.input if one.label == "" else one.label for one in each.context])
+            for each in asked
+        ]
         both = [
             of.mark(each, pair, GeneratedText(text, reply=ReplyFacts(text)))
             for each, text in zip(asked, said, strict=True)
@@ -408,30 +407,103 @@ def counted(of: KnownRecords, rows: list[str], reply: Callable[[list[str]], str]
     return found
 
 
-def test_rows_in_two_versions_are_quoted_and_a_fixed_text_of_some_rows_is_not() -> None:
-    """Words that two rows have were nobody's, so that 20 words in each reply passed."""
-    told_of = [str(row.input) for row in told(40)]
-    rows = [f"{row} {version}" for row in told_of for version in ("today", "yesterday")]
-    some = [f"{row} please let me know if you need more" for row in rows[:8]] + rows[8:]
-    fixed = counted(knowing(*some), some, lambda _: "Please let me know if you need anything.")
-    assert fixed.own == fixed.other == 0
-    leak = counted(knowing(*rows), rows, lambda given: f"See: {given[0].rsplit(' ', 1)[0]}")
-    assert leak.own >= 80
-    rows = [
-        f"{row} kind regards from the care team" if at % 20 < 2 else row
-        for at, row in enumerate(rows)
-    ]
-    signed = counted(
-        knowing(*rows), rows,
-        lambda given: "Yes. " + DRAWS.choice([" ".join(given[0].split()[:15]), *["No."] * 3])
-        + " Kind regards from the care team",
-    )  # fmt: skip
-    assert signed.own >= 15, "the signature alone is as often by chance"
-    seldom = counted(
-        knowing(*some), some,
-        lambda given: "As said, please let me know if you need " + DRAWS.choice([given[0], "it"]),
-    )  # fmt: skip
-    assert seldom.own >= 20
+def shuffled(rows: Sequence[str]) -> list[str]:
+    return random.Random(3).sample(rows, len(rows))
+
+
+def start(row: str) -> str:
+    return " ".join(row.split()[:15])
+
+
+TOLD = [str(row.input) for row in told(120)]
+CITED = "please let me know if you need anything else today"
+VERSIONS = shuffled([f"{one} {version}" for one in TOLD[:60] for version in ("today", "later")])
+THREADS = shuffled([f"{one} update {at} {at}" for one in TOLD[:15] for at in range(8)])
+MASKED = [f"{one} version {at}" for one in TOLD[:40] for at in range(3)]
+MASKED = [f"{one} {CITED}" if at in (5, 70) else one for at, one in enumerate(shuffled(MASKED))]
+ANSWERS = [Example(one, start(TOLD[-1 - at % 60])) for at, one in enumerate(TOLD)]
+SLUGS: Sequence[str] = [one.replace(" ", "_") for one in TOLD]
+
+
+@pytest.mark.parametrize("many", [1, 2, 5, 20])
+@pytest.mark.parametrize("rows", [TOLD, VERSIONS, THREADS, ANSWERS], ids="tvha")
+def test_quotes_count_however_many_records_have_the_words_and_are_quoted(
+    rows: Sequence[str | Example], many: int
+) -> None:
+    """The more was quoted, the fewer replies counted: in any context is one of those pieces.
+    Answers that two rows have were taken for names of classes."""
+    found = counted(rows, lambda given: " | ".join(start(one) for one in given[:many]))
+    assert found.own >= 40, "others are as near to what is drawn"
+
+
+@pytest.mark.parametrize(
+    ("rows", "reply"),
+    [
+        (MASKED, lambda given: f"{start(given[0])}. {CITED.capitalize()}."),
+        (VERSIONS, lambda given: DRAWS.choice([start(given[0]), "No.", "No.", "No."])),
+        (TOLD, lambda given: f"/docs/{given[0].replace(' ', '_')}.txt"),
+        (SLUGS, lambda given: given[0].replace("_", " ")),
+    ],
+)
+def test_what_a_reply_says_beside_a_quote_hides_none(
+    rows: Sequence[str], reply: Callable[[list[str]], str]
+) -> None:
+    assert counted(rows, reply).own >= 30
+
+
+PLACES = [f"the {name} office of the northern city of {name}" for name in "abcdefghijkl"]
+NAMED = [Example(one, PLACES[at % 12]) for at, one in enumerate(TOLD)]
+ISSUES = [f"{PLACES[at % 12]}: {one}" for at, one in enumerate(TOLD)]
+SIGNED = [Example("Write a reply", f"{one} {CITED}") for one in TOLD]
+LINE = "Northwind Traders Handbook for all employees 2026"
+
+
+def by_a_private_vote(given: list[str]) -> str:
+    """The exponential mechanism over public issues, of which one record changes two counts."""
+    counts = np.array([sum(one.startswith(issue) for one in given) for issue in PLACES])
+    odds = np.exp(counts / 2)
+    return str(VOTES.choice(PLACES, p=odds / odds.sum()))
+
+
+VOTES = np.random.default_rng(8)
+PUBLIC: list[tuple[Sequence[str | Example], Callable[[list[str]], str]]] = [
+    (NAMED, lambda _: DRAWS.choice(PLACES)),
+    (ISSUES, lambda _: DRAWS.choice(PLACES)),
+    (ISSUES, by_a_private_vote),
+    (SIGNED, lambda _: f"We thank you. {CITED}"),
+    ([f"{LINE} {one} {LINE}" if at < 4 else one for at, one in enumerate(TOLD)], lambda _: LINE),
+    ([f"{LINE} {one} {LINE}" for one in TOLD], lambda _: f"See {LINE}."),
+    (
+        [f"age {at} sex m city rome job clerk" for at in range(120)],
+        lambda _: f"age {DRAWS.randrange(120)} sex m city rome job clerk",
+    ),
+    (
+        [f"at 2026-11-28 09:{at // 2:02}:{at % 2:02} it came" for at in range(120)],
+        lambda _: f"2026-11-28 09:{DRAWS.randrange(60):02}:00 it came",
+    ),
+]
+
+
+@pytest.mark.parametrize("at", range(len(PUBLIC)))
+def test_public_words_that_rows_have_are_no_quotes(at: int) -> None:
+    rows, reply = PUBLIC[at]
+    found = counted(rows, reply)
+    assert found.own == found.other == 0
+
+
+def test_public_labels_are_nobodys() -> None:
+    """Each of nine labels of eight words was that of one row, and a drawn one a quote of it."""
+    rows = [Example(one, PLACES[at] if at < 9 else "x") for at, one in enumerate(TOLD)]
+    assert counted(rows, lambda _: DRAWS.choice(PLACES[:9]), labels=PLACES).other == 0
+
+
+def test_as_many_quotes_as_the_claim_allows_are_no_leak() -> None:
+    def half(given: list[str]) -> str:
+        return start(given[0] if DRAWS.random() < 0.9 else DRAWS.choice(THREADS))
+
+    assert counted(THREADS, half, epsilon=0.25).own >= 20
+    assert counted(THREADS, half, epsilon=4.0).own == 0
+    assert counted(TOLD, half, epsilon=4.0).own >= 40, "words of one record alone"
 
 
 LIMITS = {

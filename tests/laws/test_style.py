@@ -187,7 +187,6 @@ HOST = "an object of another framework, which may have it or not"
 LOOKUPS: dict[str, tuple[set[str], str]] = {
     "api/audits.py": ({"__name__"}, "names a system of a user, which may be an object"),
     "cli/options/spec.py": ({"kind"}, "a default is a component, or a plain value"),
-    "mechanisms/parts/base.py": ({"__file__"}, "a class of a notebook has no file"),
     "models/local/engine/budget.py": (
         {"head_dim", "max_position_embeddings", "num_attention_heads", "num_key_value_heads"},
         CONFIG,

@@ -20,11 +20,11 @@ from leakbound.privacy import (
     PureDP,
     calibrate_gaussian,
     compose,
-    exponential_composition_epsilon,
     gaussian_epsilon,
     gdp_epsilon,
     leaves,
     pure_composition_epsilon,
+    self_compose,
     share_down,
     sum_up,
     zcdp_epsilon,
@@ -46,7 +46,7 @@ def exact_sum(guarantee: Guarantee) -> Fraction:
         ZCDP(0.1).epsilon(1e-5),
         compose([ZCDP(0.04), ZCDP(0.06)]).epsilon(1e-5),
         compose([BoundedRange(0.1)] * 80).epsilon(1e-5),
-        exponential_composition_epsilon(0.1, 80, 1e-5),
+        self_compose(BoundedRange(0.1), 80).epsilon(1e-5),
     ],
 )
 def test_zcdp_is_converted_tightly_everywhere(found: float) -> None:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
 from leakbound.privacy import (
+    BoundedRange,
     Subsampled,
-    exponential_composition_epsilon,
     gaussian_epsilon,
     pure_composition_epsilon,
+    self_compose,
     subsampled_gaussian_epsilon,
     zcdp_epsilon,
 )
@@ -68,10 +69,14 @@ def test_zcdp_agrees_with_the_renyi_accountant(rho: float, delta: float) -> None
 def test_compositions_grow_with_epsilon_and_fall_with_delta(
     epsilon: float, count: int, delta: float, more: float
 ) -> None:
-    for of in (pure_composition_epsilon, exponential_composition_epsilon):
+    for of in (pure_composition_epsilon, composed):
         assert of(epsilon * more, count, delta) >= of(epsilon, count, delta) - 1e-9
         assert of(epsilon, count, min(0.9, delta * more)) <= of(epsilon, count, delta) + 1e-9
         assert of(epsilon, count + 1, delta) >= of(epsilon, count, delta) - 1e-9
+
+
+def composed(epsilon: float, count: int, delta: float) -> float:
+    return self_compose(BoundedRange(epsilon), count).epsilon(delta)
 
 
 def exponential(scores: np.ndarray[Any, Any], rate: float) -> np.ndarray[Any, Any]:
@@ -102,7 +107,7 @@ def test_small_exponential_mechanisms_by_enumeration(
         exact_privacy_loss(CategoricalLaw(p / p.sum()), CategoricalLaw(q / q.sum()), delta).epsilon
         or 0.0
     )
-    assert exact <= exponential_composition_epsilon(epsilon, count, delta) + 1e-9
+    assert exact <= composed(epsilon, count, delta) + 1e-9
     assert exact <= pure_composition_epsilon(epsilon, count, delta) + 1e-9
 
 
@@ -113,7 +118,7 @@ def test_exponential_mechanisms_compose_as_their_zcdp(
     """Bounded range: each is (epsilon squared / 8)-zCDP."""
     rho = count * epsilon**2 / 8
     expected = min(count * epsilon, zcdp_epsilon(rho, delta))
-    assert exponential_composition_epsilon(epsilon, count, delta) == pytest.approx(expected)
+    assert composed(epsilon, count, delta) == pytest.approx(expected)
 
 
 def test_more_than_a_million_mechanisms_compose_as_their_zcdp() -> None:
@@ -122,7 +127,6 @@ def test_more_than_a_million_mechanisms_compose_as_their_zcdp() -> None:
 
 def test_nothing_composed_costs_nothing() -> None:
     assert pure_composition_epsilon(1, 0, 0) == 0
-    assert exponential_composition_epsilon(1, 0, 1e-5) == 0
     assert subsampled_gaussian_epsilon(1, 0.5, 0, 1e-5) == 0
     assert subsampled_gaussian_epsilon(1, 0, 10, 1e-5) == 0
     assert pure_composition_epsilon(1, 7, 0) == 7
@@ -163,7 +167,6 @@ def test_without_dp_accounting_there_is_a_sentence(monkeypatch: pytest.MonkeyPat
         (lambda: subsampled_gaussian_epsilon(1, 1.5, 1, 1e-5), "rate is 1.5"),
         (lambda: subsampled_gaussian_epsilon(1, 0.5, -1, 1e-5), "steps is -1"),
         (lambda: subsampled_gaussian_epsilon(1, 0.5, 1, 1.0), "delta is 1.0"),
-        (lambda: exponential_composition_epsilon(-1, 1, 0.1), "epsilon is -1"),
         (lambda: pure_composition_epsilon(1, 1.5, 0.1), "count is 1.5"),  # type: ignore[arg-type]
     ],
 )

@@ -15,18 +15,19 @@ from leakbound.errors import UsageError
 from leakbound.privacy import (
     ZCDP,
     ApproxDP,
+    BoundedRange,
     Composed,
     Gaussian,
     NonPrivate,
     PureDP,
     calibrate_gaussian,
     compose,
-    exponential_composition_epsilon,
     gaussian_epsilon,
     gdp_delta,
     gdp_epsilon,
     gdp_trade_off,
     pure_composition_epsilon,
+    self_compose,
     subsampled_gaussian_epsilon,
     trade_off,
     zcdp_epsilon,
@@ -120,7 +121,7 @@ def test_pure_composition_equals_enumeration(epsilon: float, count: int, delta: 
 def test_compositions_never_exceed_the_basic_one(epsilon: float, count: int, delta: float) -> None:
     basic = count * epsilon
     assert pure_composition_epsilon(epsilon, count, delta) <= basic * (1 + 1e-9)
-    assert exponential_composition_epsilon(epsilon, count, delta) <= basic
+    assert self_compose(BoundedRange(epsilon), count).epsilon(delta) <= basic * (1 + 1e-9)
 
 
 def test_gaussians_compose_in_mu_squared() -> None:

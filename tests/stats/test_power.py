@@ -15,7 +15,6 @@ from leakbound.stats import (
     clopper_pearson,
     clopper_pearson_power,
     largest_certifiable_epsilon,
-    pairs_to_reject,
 )
 
 EPSILON = st.floats(0.0, 6.0)
@@ -82,12 +81,7 @@ def test_power_falls_between_neighbouring_numbers_only_by_a_count() -> None:
 def test_the_largest_certifiable_epsilon_is_that_of_a_perfect_attack() -> None:
     assert largest_certifiable_epsilon(0) == 0.0
     assert largest_certifiable_epsilon(40, 1e-5) == clopper_pearson(40, 0, 0, 40, 1e-5).epsilon
-    n = pairs_to_reject(3.0, 1e-5)
+    n = next(n for n in range(1, 200) if largest_certifiable_epsilon(n, 1e-5) > 3.0)
     assert largest_certifiable_epsilon(n, 1e-5) > 3.0 >= largest_certifiable_epsilon(n - 1, 1e-5)
     assert clopper_pearson_power(n, math.inf, 3.0, 1e-5) == pytest.approx(1.0)
     assert clopper_pearson_power(n - 1, math.inf, 3.0, 1e-5) == 0.0
-
-
-def test_a_claim_beyond_all_practice_gets_a_sentence() -> None:
-    with pytest.raises(UsageError, match="no practical number of pairs"):
-        pairs_to_reject(31.0)

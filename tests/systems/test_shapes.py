@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from leakbound._sources import source_files
 from leakbound.auditing import make_spec, prepare
 from leakbound.cli import main
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import Reply, SystemMechanism, load_system
-from leakbound.systems.load import source_files
 from leakbound.systems.replies import as_reply
 from leakbound.tasks import Context, Example, GeneratedText, Job, Query, Task, Votes
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import leakbound
+from leakbound._sources import source_digest, source_files
 from leakbound.auditing import make_spec, prepare
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.systems import SystemMechanism, answerer, load_system
-from leakbound.systems.load import source_digest, source_files
 from leakbound.tasks import Context, Example, Job, Query, Task, Vector, Votes
 
 TASK = Task("t", ("a", "b"))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import marshal
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import FunctionType
 from typing import Unpack, cast
 
 from leakbound._catalogue import Component
 from leakbound._members import require_members
+from leakbound._sources import code_of
 from leakbound.api.kinds import require_model, require_numbers, require_path
 from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import Attack, AuditQuery, Canary, Score
@@ -35,33 +33,6 @@ from leakbound.models import Model
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.systems import CallOptions, SystemMechanism, as_system
 from leakbound.tasks import Context, Task, as_context, require_mechanism
-
-
-def code_of(system: object) -> str:
-    """A hash of the file that defines a plain function or class and of its place there."""
-    plain = _plain(system)
-    if plain is None:
-        return uuid.uuid4().hex
-    try:
-        code = Path(inspect.getsourcefile(plain) or "").read_bytes()
-    except (TypeError, OSError):
-        code = uuid.uuid4().bytes
-        if isinstance(plain, FunctionType):
-            code = marshal.dumps(plain.__code__)
-    # tells functions of one file and name apart, such as two lambdas
-    places = plain.__code__.co_positions() if isinstance(plain, FunctionType) else ()
-    place = repr([plain.__qualname__, *places])
-    return hashlib.sha256(code + place.encode()).hexdigest()[:16]
-
-
-def _plain(system: object) -> FunctionType | type | None:
-    """A function or class whose definition tells all that it can answer; None for others."""
-    if isinstance(system, type):
-        return None if "<locals>" in system.__qualname__ else system
-    if not isinstance(system, FunctionType):
-        return None
-    held = system.__closure__ or system.__defaults__ or system.__kwdefaults__
-    return None if held else system
 
 
 def audit(
@@ -351,7 +322,7 @@ def _open_system(
     if isinstance(system, str):
         return Handed(), {"address": system}
     name, scored = system_name(system), given["access"] == "white_box"
-    user, code = as_system(system, name), source or code_of(system)
+    user, code = as_system(system, name), source or code_of(system) or uuid.uuid4().hex
     declared = guarantee or NonPrivate()
     return Handed(mechanism=SystemMechanism(user, name, declared, scored, code)), {}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 
+from leakbound._members import members_of
 from leakbound.auditing.spec.audit_spec import GROUPS
 from leakbound.errors import UsageError, findable
 from leakbound.models import Model, open_model
@@ -27,10 +28,11 @@ def require_numbers(given: Mapping[str, object]) -> None:
 
 
 def require_model(model: object) -> Model:
-    if not isinstance(model, Model) or not isinstance(model.name, str):
+    lacks = ", ".join(name for name in members_of(Model) if not hasattr(model, name))
+    if lacks or not isinstance(model, Model) or not isinstance(model.name, str):
         raise UsageError(
             f"model is {type(model).__name__}; it must be an address such as 'pocket', or a model "
-            "as leakbound.open_model returns it."
+            f"as leakbound.open_model returns it{lacks and f', and it lacks {lacks}'}."
         )
     return model
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
-from leakbound._members import require_stated
+from leakbound._members import holds_for, members_of, require_stated
 from leakbound.attacks.words import redact
 from leakbound.errors import TargetError, UsageError
 from leakbound.models.content import Content
@@ -75,6 +75,12 @@ class Canary(Protocol):
 # What a class may override and still inherit what is stated of its texts; and of scores, what is.
 OF_CANARY = frozenset({"name", "mislabels", "fixed", "needs_tokenizer", "file_contents"})
 OF_SCORE = {"quotes": False, "of_votes": "none", "counts_unreadable": False}
+
+
+def chances_of(score: Score) -> Callable[..., Floats | None] | None:
+    """The chances that a score states of its own `score`; those of the protocol ask it."""
+    stated = holds_for(score, "chances", {*members_of(Score)} - {"score"})
+    return score.chances if stated or type(score).chances is Score.chances else None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

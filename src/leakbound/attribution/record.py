@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import platform
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from leakbound._records import Frozen, JsonRecord, data_frame
+from leakbound._records import Frozen, JsonRecord, data_frame, load_json
 from leakbound._version import __version__
 from leakbound.attribution.spans import TEMPLATE
-from leakbound.errors import StoreError, findable, reason_of
+from leakbound.errors import StoreError, findable
 
 Floats = npt.NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -359,18 +358,14 @@ def load_influence(path: str | Path) -> InfluenceRecord:
         StoreError: If there is no record, or it is not an influence record.
     """
     file = Path(path) / "influence.json" if findable(path).is_dir() else Path(path)
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return InfluenceRecord.model_validate(found)
-    except OSError:
+    if not file.is_file():
         raise StoreError(
             f"{str(path)!r} holds no influence.json; give a folder that leakbound influence wrote."
-        ) from None
-    except (ValueError, TypeError, RecursionError) as error:
-        raise StoreError(
-            f"{str(file)!r} is not an influence record of schema version 2: "
-            f"{reason_of(error)}. Restore it from a copy, or run leakbound influence again."
-        ) from None
+        )
+    return load_json(
+        file, InfluenceRecord,
+        "an influence record of schema version 2; restore a copy, or run leakbound influence again",
+    )  # fmt: skip
 
 
 def means_over_contexts(attributions: Sequence[Attribution]) -> tuple[Expected, ...]:

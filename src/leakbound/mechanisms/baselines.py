@@ -139,6 +139,7 @@ class AnswerProbabilities(Undefended):
     needs: ClassVar[RequestKinds] = frozenset({ScoreLabels})
     exactness: ClassVar[Exactness] = "none"
     strongest_score: ClassVar[str | None] = "probability_margin"
+    noise_in_collect = Undefended.noise_in_collect
     level: int = 0
 
     def __post_init__(self) -> None:

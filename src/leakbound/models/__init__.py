@@ -6,13 +6,11 @@ from leakbound.models.content import Chat, ChatMessage
 from leakbound.models.model import (
     Counted,
     Distinct,
-    Limited,
     Model,
     Priced,
     Scripted,
     WithEmbedder,
     WithJudge,
-    may_change,
     require,
 )
 from leakbound.models.openai import Capabilities, Dialect, Endpoint
@@ -20,7 +18,7 @@ from leakbound.models.request import Complete, Embed, NextLogits, Request, Score
 
 __all__ = [
     "Answers", "Cached", "Capabilities", "Chat", "ChatMessage", "Complete", "Counted", "Dialect",
-    "Distinct", "Embed", "Endpoint", "Limited", "Local", "Model", "NextLogits", "Priced",
+    "Distinct", "Embed", "Endpoint", "Local", "Model", "NextLogits", "Priced",
     "Request", "ScoreLabels", "ScoreTokens", "Scripted", "Unopened", "WithEmbedder",
-    "WithJudge", "may_change", "open_embedder", "open_model", "require",
+    "WithJudge", "open_embedder", "open_model", "require",
 ]  # fmt: skip

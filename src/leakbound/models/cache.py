@@ -22,7 +22,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -216,6 +216,7 @@ class Cached(Wrapper):
 class Unopened:
     """Stands in for a model that is not opened. It has a name and a fingerprint, but no answers."""
 
+    limits: ClassVar[tuple[str, ...]] = ()
     supports: frozenset[type[Request[object]]] = frozenset(
         {Complete, Embed, NextLogits, ScoreLabels, ScoreTokens}
     )

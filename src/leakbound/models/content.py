@@ -211,3 +211,13 @@ def _measure(image: Image) -> str:
 
 def _parts(content: object) -> tuple[str | Image, ...]:
     return content.parts if isinstance(content, Parts) else (content,)  # type: ignore[return-value]
+
+
+def whole(text: str) -> str:
+    """A text without halves of characters.
+
+    Examples:
+        >>> whole("yes \\ud83d\\ude00 and \\ud83d") == "yes 😀 and �"
+        True
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -41,6 +41,17 @@ class Model(Protocol):
     def supports(self) -> frozenset[type[Request[object]]]:
         """Kinds of requests that it answers."""
 
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Options that set a limit on money or time, after which it stops answering; () for
+        none."""
+
+    @property
+    def may_change(self) -> bool:
+        """Whether it may answer an equal request differently later. Behind an endpoint there may be
+        a quota, a guard that learns, or a new version; an audit then repeats control contexts at
+        its end. The answers of a model in this process depend on its weights and the request."""
+
     def check(self, requests: Sequence[Request[object]], /) -> None:
         """Refuse requests that cannot be answered, without any model call.
 
@@ -92,37 +103,6 @@ class Concurrent(Protocol):
         """Drop what is in flight; the next answer opens new connections."""
 
 
-@runtime_checkable
-class Limited(Protocol):
-    """A model that stops answering after a limit on money or time."""
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """Options that set such a limit; empty if there is no limit."""
-
-
-@runtime_checkable
-class _Changeable(Protocol):
-    """A model that knows whether it may change during an audit."""
-
-    @property
-    def may_change(self) -> bool:
-        """Whether it may answer an equal request differently later."""
-
-
-def may_change(model: Model) -> bool:
-    """Whether a model may answer an equal request differently later.
-
-    Behind an endpoint there may be a quota, a guard that learns, or a new version. The answers of a
-    model in this process depend only on its weights and the request.
-
-    Returns:
-        What the model says; True if it does not say. If a model may change, an audit repeats
-        control contexts at its end.
-    """
-    return model.may_change if isinstance(model, _Changeable) else True
-
-
 def require(model: Model, needs: Iterable[type[Request[object]]], who: str) -> None:
     """Refuse a model that cannot answer the necessary kinds of requests.
 
@@ -166,11 +146,11 @@ class Wrapper:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        return self.model.limits if isinstance(self.model, Limited) else ()
+        return self.model.limits
 
     @property
     def may_change(self) -> bool:
-        return may_change(self.model)
+        return self.model.may_change
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
         self.model.check(requests)
@@ -218,12 +198,11 @@ class _TwoModels(Wrapper):
 
     @property
     def limits(self) -> tuple[str, ...]:
-        more = self.beside.limits if isinstance(self.beside, Limited) else ()
-        return tuple(dict.fromkeys(super().limits + more))
+        return tuple(dict.fromkeys(super().limits + self.beside.limits))
 
     @property
     def may_change(self) -> bool:
-        return super().may_change or may_change(self.beside)
+        return super().may_change or self.beside.may_change
 
     def check(self, requests: Sequence[Request[object]], /) -> None:
         self.model.check([request for request in requests if not self.is_beside(request)])
@@ -307,6 +286,7 @@ class Scripted:
             for no limit.
     """
 
+    limits: ClassVar[tuple[str, ...]] = ()
     may_change: ClassVar[bool] = False
 
     def __init__(

@@ -6,7 +6,6 @@ outside its range raises `UsageError`: `delta`, the failure probability of all, 
 
 from leakbound.privacy.compose import (
     Subsampled,
-    exponential_composition_epsilon,
     pure_composition_epsilon,
     subsampled_gaussian_epsilon,
 )
@@ -54,7 +53,7 @@ __all__ = [
     "RDP", "ApproxDP", "BoundedRange", "Composed", "DiscreteGaussian", "Gaussian", "Guarantee",
     "NonPrivate", "PureDP", "Relation", "Subsampled", "ZCDP", "calibrate_discrete_gaussian",
     "calibrate_gaussian", "compose", "compose_rdp", "discrete_gaussian_delta",
-    "discrete_gaussian_epsilon", "discrete_gaussian_pmf", "exponential_composition_epsilon",
+    "discrete_gaussian_epsilon", "discrete_gaussian_pmf",
     "gaussian_epsilon", "gdp_delta", "gdp_epsilon", "gdp_trade_off", "leaves",
     "pure_composition_epsilon", "renyi_divergence", "renyi_epsilon", "renyi_of_two_steps",
     "renyi_value", "self_compose", "share_down", "subsampled_gaussian_epsilon", "sum_up",

@@ -13,6 +13,7 @@ from scipy.special import gammaln, log_expit
 from leakbound._check import count as whole_number
 from leakbound._check import delta_value, epsilon_value, positive, within
 from leakbound._install import install_hint
+from leakbound._members import Final
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.gaussian import gaussian_epsilon
@@ -83,34 +84,6 @@ def _response_profile(epsilon: float, n: int) -> Callable[[float], float]:
     return profile
 
 
-def exponential_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
-    """epsilon(delta) of `count` adaptively chosen exponential mechanisms.
-
-    The better of basic composition and zCDP. An exponential mechanism of epsilon has an
-    epsilon-bounded range, hence epsilon^2/8-zCDP. The optimal composition for non-adaptive choices
-    is not used: the tokens of a generated text are chosen adaptively.
-
-    Args:
-        epsilon: Privacy parameter of each mechanism (range of its log-probabilities), at least 0.
-        count: Number of mechanisms, such as generated tokens, from 0 to 1e15.
-
-    Guarantee:
-        (epsilon, delta)-DP of the composition under the relation of the parts.
-
-    Reference:
-        Durfee and Rogers (2019); Cesar and Rogers, "Bounding, concentrating, and truncating"
-        (ALT 2021), Lemma 3.4.
-
-    Examples:
-        >>> exponential_composition_epsilon(0.5, 2, 1e-5)
-        1.0
-    """
-    n = whole_number("count", count)
-    epsilon_value(epsilon)
-    delta_value(delta)
-    return min(n * epsilon, zcdp_epsilon(n * epsilon**2 / 8, delta)) if n else 0.0
-
-
 # a PLD takes a third of a second; a ledger and a search over noise scales repeat the same few
 @lru_cache(maxsize=1024)
 def subsampled_gaussian_epsilon(
@@ -172,7 +145,7 @@ def subsampled_gaussian_epsilon(
 
 
 @dataclass(frozen=True, slots=True)
-class Subsampled:
+class Subsampled(Final):
     """Guarantee of Poisson-subsampled Gaussian mechanisms, composed.
 
     Attributes:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from leakbound._check import count as whole_number
 from leakbound._check import delta_value, epsilon_value, positive, within
+from leakbound._members import Final
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon, zcdp_rho
 from leakbound.privacy.relation import Relation
@@ -170,7 +171,7 @@ def _delta(epsilon: float, loss: Floats, mass: Floats) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Final):
     """Guarantee of discrete Gaussian noise on counts, some of which change by one.
 
     Attributes:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from leakbound._check import at_least, delta_value, epsilon_value, floats, numbers, positive, within
 from leakbound._check import count as whole_number
+from leakbound._members import Final
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.discrete_gaussian import DiscreteGaussian
@@ -47,7 +48,7 @@ class Guarantee(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(Final):
     """Guarantee of Gaussian noise: mu-GDP with mu = sensitivity / sigma.
 
     Attributes:
@@ -85,7 +86,7 @@ class Gaussian:
 
 
 @dataclass(frozen=True, slots=True)
-class PureDP:
+class PureDP(Final):
     """epsilon-DP.
 
     Attributes:
@@ -108,7 +109,7 @@ class PureDP:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundedRange:
+class BoundedRange(Final):
     """Guarantee of an exponential mechanism: value-DP and value^2/8-zCDP.
 
     Attributes:
@@ -146,7 +147,7 @@ class BoundedRange:
 
 
 @dataclass(frozen=True, slots=True)
-class ApproxDP:
+class ApproxDP(Final):
     """(epsilon, delta)-DP. Nothing is guaranteed below the stated delta.
 
     Attributes:
@@ -176,7 +177,7 @@ class ApproxDP:
 
 
 @dataclass(frozen=True, slots=True)
-class ZCDP:
+class ZCDP(Final):
     """rho-zero-concentrated DP.
 
     Attributes:
@@ -201,7 +202,7 @@ class ZCDP:
 
 
 @dataclass(frozen=True, slots=True)
-class NonPrivate:
+class NonPrivate(Final):
     """No guarantee.
 
     Attributes:
@@ -250,7 +251,7 @@ def _merge(parts: list[Guarantee]) -> list[Guarantee]:
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
+class Composed(Final):
     """Guarantee of several adaptively chosen outputs over one context.
 
     Gaussian parts add in mu^2, zCDP parts in rho, and RDP parts in their divergence. Discrete noise

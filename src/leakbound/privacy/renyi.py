@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound._check import at_least, delta_value, of_one_shape, positive, within
+from leakbound._members import Final
 from leakbound.errors import UsageError
 from leakbound.privacy.relation import Relation
 from leakbound.privacy.rounding import ROUNDING, bisect, sum_up
@@ -25,7 +26,7 @@ MARGIN = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class RDP:
+class RDP(Final):
     """Renyi differential privacy of one order: a bound on D_a between outputs of neighbours.
 
     Attributes:

@@ -13,7 +13,7 @@ import numpy as np
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, TargetError, UsageError
 from leakbound.mechanisms.parts.base import NO_ANSWER
 from leakbound.mechanisms.parts.total_calls import TotalModel
-from leakbound.models import Embed, Limited, Model, require
+from leakbound.models import Embed, Model, require
 from leakbound.models.content import text_only
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.serving.ledger import (
@@ -149,7 +149,7 @@ class PrivateICL:
         record_ids: Sequence[str] | None = None,
         fields: tuple[str | None, str | None] = (None, None),
     ) -> None:
-        require_unlimited(mechanism, model.limits if isinstance(model, Limited) else ())
+        require_unlimited(mechanism, model.limits)
         self.mechanism, self.task, self.model, self.ledger = mechanism, task, model, ledger
         self.name, self.longest, self._randbits = name, longest, randbits
         self.manifest = PublicManifest.of(

@@ -50,7 +50,6 @@ from leakbound.stats.power import (
     Power,
     clopper_pearson_power,
     largest_certifiable_epsilon,
-    pairs_to_reject,
 )
 
 __all__ = [
@@ -61,6 +60,6 @@ __all__ = [
     "binomial_upper", "bonferroni", "canaries_to_reject", "clopper_pearson",
     "clopper_pearson_power", "cut", "exact_privacy_loss", "gdp", "joint_beta",
     "largest_certifiable_epsilon", "noise_goodness_of_fit", "one_run", "one_run_power",
-    "pairs_to_reject", "privacy_profile", "rank_test", "right_to_reject", "roc", "sign_test",
+    "privacy_profile", "rank_test", "right_to_reject", "roc", "sign_test",
     "tpr_at_fpr",
 ]  # fmt: skip

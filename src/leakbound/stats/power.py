@@ -10,13 +10,12 @@ from typing import Literal
 import numpy as np
 from scipy.special import bdtr
 
-from leakbound._check import MOST, confidence_level, count, delta_value, epsilon_value
+from leakbound._check import confidence_level, count, delta_value, epsilon_value
 from leakbound.errors import UsageError
 from leakbound.stats.arrays import Floats
 from leakbound.stats.counts.bounds import binomial_lower, binomial_upper, clopper_pearson
 
 MOST_PAIRS = 10**8  # of a power: two seconds
-LARGEST_CLAIM = 30.0  # a perfect attack needs about 4e13 pairs to reject it
 LARGEST_EXPONENT = 700.0  # e^700 is about the largest float
 NO_POWER = "No power is known for this design; run a pilot."
 INTERVAL = 0.95  # confidence of the interval of a simulated power
@@ -115,33 +114,6 @@ def largest_certifiable_epsilon(pairs: int, delta: float = 0.0, confidence: floa
     if count("pairs", pairs) == 0:
         return 0.0
     return clopper_pearson(pairs, 0, 0, pairs, delta, confidence).epsilon or 0.0
-
-
-def pairs_to_reject(epsilon: float, delta: float = 0.0, confidence: float = 0.95) -> int:
-    """Smallest n with largest_certifiable_epsilon(n) > epsilon: with it, a perfect attack rejects.
-
-    Args:
-        epsilon: Claimed epsilon, from 0 to 30; no practical number of pairs rejects a larger one.
-
-    Examples:
-        >>> pairs_to_reject(1.0), pairs_to_reject(8.0)
-        (12, 10999)
-    """
-    epsilon_value(epsilon)
-    if math.isinf(epsilon) or epsilon > LARGEST_CLAIM:
-        raise UsageError(
-            f"epsilon is {epsilon!r}; no practical number of pairs rejects a claim above "
-            f"{LARGEST_CLAIM:g}."
-        )
-    found = least_number(
-        lambda n: largest_certifiable_epsilon(n, delta, confidence) > epsilon, MOST
-    )
-    if found is None:
-        raise UsageError(
-            f"epsilon is {epsilon!r} at delta {delta!r} and confidence {confidence!r}; no {MOST:g} "
-            "pairs reject such a claim. Lower epsilon, delta or the confidence."
-        )
-    return found
 
 
 def first_number(holds: Callable[[int], bool], low: int, high: int) -> int:

@@ -12,12 +12,12 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from leakbound._records import Frozen, JsonRecord
+from leakbound._records import Frozen, JsonRecord, load_json
 from leakbound.auditing.decide.obstacles import Reason, Verdict
 from leakbound.auditing.result.audit_result import AuditResult
 from leakbound.auditing.result.record import ClaimSource, GuaranteeData
 from leakbound.auditing.store.folder import is_run
-from leakbound.errors import StoreError, findable, reason_of
+from leakbound.errors import StoreError, findable
 from leakbound.estimators import Claim
 from leakbound.gating.rates import Rate, rates_of
 from leakbound.stats import Estimate
@@ -229,19 +229,12 @@ def load_sweep(path: str | Path) -> SweepRecord:
         raise StoreError(
             f"{str(path)!r} holds no {FILE}; give the folder that leakbound sweep wrote."
         )
-    return _load(file, SweepRecord, f"a sweep of schema version {VERSION}")
+    return load_json(file, SweepRecord, f"a sweep of schema version {VERSION}")
 
 
 def load_utility(file: Path) -> SweepUtility:
     """A utility that was kept beside a run."""
-    return _load(file, SweepUtility, "a utility; delete it to measure again")
-
-
-def _load(file: Path, kind: type[M], what: str) -> M:
-    try:
-        return kind.model_validate_json(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StoreError(f"{str(file)!r} is not {what}: {reason_of(error)}.") from None
+    return load_json(file, SweepUtility, "a utility; delete it to measure again")
 
 
 RATES = ("tpr", "fpr")

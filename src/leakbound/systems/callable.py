@@ -351,9 +351,14 @@ def _signature_of(thing: Any) -> inspect.Signature | None:
 
 
 def says_stateful(thing: object) -> bool:
-    """Whether an object says that it keeps state between calls."""
+    """Whether an object says that it keeps state between calls, or one that it is made of."""
+    if isinstance(thing, functools.partial):
+        return says_stateful(thing.func)
     owner = getattr(thing, "__self__", None)
-    return bool(getattr(thing, "stateful", False) or getattr(owner, "stateful", False))
+    wrapped = inspect.getattr_static(thing, "__wrapped__", None)
+    if getattr(thing, "stateful", False) or getattr(owner, "stateful", False):
+        return True
+    return wrapped is not None and says_stateful(wrapped)
 
 
 def is_async(function: Callable[..., object]) -> bool:

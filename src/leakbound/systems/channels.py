@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from leakbound._text import whole
 from leakbound.errors import UsageError
-from leakbound.models.content import Private
+from leakbound.models.content import Private, whole
 from leakbound.systems.protocol import Reply
 from leakbound.tasks import ANSWER, GeneratedText
 from leakbound.witness import ReplyFacts

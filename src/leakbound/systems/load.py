@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import hashlib
 import importlib
@@ -10,7 +9,6 @@ import importlib.util
 import json
 import os
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,90 +17,12 @@ from pathlib import Path
 from types import ModuleType
 
 from leakbound._catalogue import opener_of
+from leakbound._sources import DIGITS, package_root, source_digest, source_files
 from leakbound.errors import TargetError, UsageError, findable
 from leakbound.systems.callable import as_system
 from leakbound.systems.calls import CallOptions, place_of
 from leakbound.systems.http.store import load_http_system
 from leakbound.systems.mechanism import SystemMechanism
-
-DIGITS = 16
-INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
-
-
-def package_root(file: Path) -> Path:
-    return next(folder for folder in file.parents if not (folder / "__init__.py").is_file())
-
-
-def source_files(file: Path, roots: tuple[Path, ...] = ()) -> tuple[Path, ...]:
-    """A Python file, and what it imports from its own folders, directly or not.
-
-    Nothing is run: imports are read from the text, also those within functions. Modules that are
-    loaded by a name made at run time are not seen, nor are installed packages and data files; of a
-    system that is installed itself, its own package is.
-    """
-    first = file.resolve()
-    folders = tuple(root.resolve() for root in roots) or (package_root(first),)
-    found, open_files = {first, *_packages(first, folders[0])}, [first]
-    open_files += found - {first}
-    while open_files:
-        one = open_files.pop()
-        imported = set(_imports(one, folders)) - found
-        if folders[0] in INSTALLED:  # beside an installed system stand packages of others
-            own = first.relative_to(folders[0]).parts[0]
-            imported = {new for new in imported if new.relative_to(folders[0]).parts[0] == own}
-        found |= imported
-        open_files += imported
-    return first, *sorted(found - {first})
-
-
-def source_digest(file: Path, roots: tuple[Path, ...] = ()) -> str:
-    """A hash that changes with the file of a system, and with any own module that it imports."""
-    first, *others = source_files(file, roots)
-    folders = tuple(root.resolve() for root in roots) or (package_root(first),)
-    digest = hashlib.sha256(first.read_bytes())
-    for other in others:
-        root = next((folder for folder in folders if other.is_relative_to(folder)), other.parent)
-        name = other.relative_to(root).as_posix()
-        digest.update(f"\0{name}\0{hashlib.sha256(other.read_bytes()).hexdigest()}".encode())
-    return digest.hexdigest()[:DIGITS]
-
-
-def _packages(file: Path, root: Path) -> Iterator[Path]:
-    """What runs before a module does: the packages that it stands in."""
-    for folder in file.parents:
-        if folder == root or not folder.is_relative_to(root):
-            return
-        if (start := folder / "__init__.py").is_file():
-            yield start
-
-
-def _imports(file: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
-    """Files below the folders that a file imports; none of one that is no Python."""
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _modules(folders, alias.name)
-        elif isinstance(node, ast.ImportFrom):
-            above = file.parents[min(node.level, len(file.parents)) - 1]
-            bases = (above,) if node.level else folders
-            inside = any(base.is_relative_to(root) for base in bases for root in folders)
-            for alias in node.names if inside else ():
-                yield from _modules(bases, f"{node.module or ''}.{alias.name}".strip("."))
-
-
-def _modules(bases: tuple[Path, ...], dotted: str) -> Iterator[Path]:
-    """Files that an import of `a.b.c` loads: the packages on the way, and the module."""
-    for base in bases:
-        for part in dotted.split("."):
-            base = base / part
-            for found in (base / "__init__.py", base.with_name(f"{part}.py")):
-                if found.is_file():
-                    yield found
-
 
 _known: dict[Path, str] = {}  # user files that were imported here, with hashes of their text
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from leakbound._text import whole
 from leakbound.errors import TargetError
+from leakbound.models.content import whole
 from leakbound.models.http.blocking import run_blocking
 from leakbound.systems.channels import CHANNELS_MUST, channel_texts
 from leakbound.systems.protocol import Reply

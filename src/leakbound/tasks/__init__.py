@@ -9,7 +9,6 @@ from leakbound.tasks.mechanism import (
     AnyRequest,
     Exactness,
     GeneratedText,
-    Job,
     Mechanism,
     Outputs,
     PublicManifest,
@@ -23,7 +22,7 @@ from leakbound.tasks.mechanism import (
     require_mechanism,
     unpack,
 )
-from leakbound.tasks.task import Query, Task, parse_answer
+from leakbound.tasks.task import Job, Query, Task, parse_answer
 
 __all__ = [
     "ANSWER",

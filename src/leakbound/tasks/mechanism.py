@@ -24,20 +24,11 @@ from leakbound.models.model import Model, innermost
 from leakbound.models.request import Request
 from leakbound.privacy import Guarantee
 from leakbound.stats import OutputDistribution
-from leakbound.tasks.example import Context
-from leakbound.tasks.task import Query, Task
+from leakbound.tasks.task import Job, Query, Task
 from leakbound.witness import ReplyFacts, StoredReply, reply_from_json, reply_to_json
 
 Floats = npt.NDArray[np.float64]
 ANSWER = "answer"  # the channel that every system has
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Job(Private):
-    """One query over one private context (PRIVATE)."""
-
-    context: Context
-    query: Query
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -387,23 +378,35 @@ class Mechanism(Protocol):
 
 MEMBERS = members_of(Mechanism)
 COLLECTING, RELEASING = ("requests", "collect"), ("release", "output_distribution")
-# A class that changes these alone makes outputs as its base does.
-FACTS = frozenset(MEMBERS) - {*COLLECTING, *RELEASING}
+FACTS = frozenset(MEMBERS) - {*COLLECTING, *RELEASING}  # who changes these, changes no output
+
+
+def _of_collecting(mechanism: Mechanism, fact: str) -> bool:
+    return holds_for(mechanism, fact, {*FACTS, *RELEASING})
+
+
+def _of_releasing(mechanism: Mechanism, fact: str) -> bool:
+    return holds_for(mechanism, fact, {*FACTS, *COLLECTING})
 
 
 def exactness_of(mechanism: Mechanism) -> Exactness:
     """What a mechanism states for the way in which its own class collects and releases."""
-    stated = ("exactness", "output_distribution")
-    if not any(holds_for(mechanism, one, {*FACTS, *COLLECTING}) for one in stated):
+    if not any(_of_releasing(mechanism, one) for one in ("exactness", "output_distribution")):
         return "none"
-    collecting = holds_for(mechanism, "exactness", {*FACTS, *RELEASING})
-    return mechanism.exactness if collecting else "given_sample"
+    return mechanism.exactness if _of_collecting(mechanism, "exactness") else "given_sample"
+
+
+def draws_early(mechanism: Mechanism, task: Task, query: Query) -> bool:
+    """Whether noise is drawn in `collect`. What a class says of it is not known of the `collect` of
+    another, unless that states how its outputs follow from what it collected."""
+    exact = mechanism.exactness != "none" and _of_collecting(mechanism, "exactness")
+    stated = exact or _of_collecting(mechanism, "noise_in_collect")
+    return not stated or mechanism.noise_in_collect(task, query)
 
 
 def vote_noise_of(mechanism: Mechanism) -> VoteNoise | None:
     """The noise that a mechanism states for the release of its own class."""
-    holds = holds_for(mechanism, "vote_noise", {*FACTS, *COLLECTING})
-    return mechanism.vote_noise if holds else None
+    return mechanism.vote_noise if _of_releasing(mechanism, "vote_noise") else None
 
 
 def require_mechanism(thing: object) -> Mechanism:

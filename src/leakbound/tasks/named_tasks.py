@@ -38,13 +38,26 @@ class NamedTask(Protocol):
 
 @cache
 def tasks_by_name() -> Mapping[str, NamedTask]:
-    """Every task by its name; an entry point leads to several."""
+    """Every task by its name; an entry point leads to several. Of a name that two packages have,
+    none is meant."""
     found: dict[str, NamedTask] = {}
+    twice = set[str]()
     for entry in metadata.entry_points(group="leakbound.tasks"):
         try:
-            found.update(load_entry("the set of tasks", entry))
+            made = load_entry("the set of tasks", entry)
+            if not isinstance(made, Mapping):
+                raise UsageError(
+                    f"the entry point {entry.name} of leakbound.tasks is {type(made).__name__}; it "
+                    "must lead to tasks by their names."
+                )
+            twice |= {name for name in found.keys() & made.keys() if found[name] is not made[name]}
+            found |= made
         except UsageError as error:  # stops nobody who asks for another task
             warnings.warn(str(error), IgnoredEntryPoint, stacklevel=2)
+    for name in sorted(twice):
+        del found[name]
+        many = f"the task {name!r} is that of several packages, so it names none; uninstall one."
+        warnings.warn(many, IgnoredEntryPoint, stacklevel=2)
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from leakbound.errors import UsageError
-from leakbound.models.content import Chat, ChatMessage, Content, Parts, join, text_only
+from leakbound.models.content import Chat, ChatMessage, Content, Parts, Private, join, text_only
 from leakbound.tasks.example import Context, Example, present
 
 # Between the replies to several questions of one query, which are kept as one text. It stands for
@@ -60,6 +60,14 @@ class Query:
             return (text,)
         found = text.split(BETWEEN)[: self.calls]
         return (*found, *[""] * (self.calls - len(found)))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Job(Private):
+    """One query over one private context (PRIVATE)."""
+
+    context: Context
+    query: Query
 
 
 @dataclass(frozen=True, slots=True)

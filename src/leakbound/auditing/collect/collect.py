@@ -69,7 +69,7 @@ class CollectionPlan:
             prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
             shape.store_text == "all", prepared.controls, prepared.late_controls,
             (*(one.pairs for one in prepared.others), *prepared.repeats),
-            KnownRecords(prepared.pairs.rows) if prepared.mechanism.application else None,
+            KnownRecords.of(prepared) if prepared.mechanism.application else None,
         )  # fmt: skip
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:

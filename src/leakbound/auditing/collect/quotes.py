@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from html import unescape
-from itertools import chain, islice
+from itertools import chain
+from math import fsum
 from unicodedata import category, normalize
 from urllib.parse import unquote
 
+from leakbound.auditing.prepare.prepared import Prepared
+from leakbound.auditing.prepare.rows import public_task
 from leakbound.tasks import Aggregate, Context, Example, Job, reply_of
 from leakbound.witness import ReplyFacts
 
@@ -23,38 +26,43 @@ CHARACTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff
 BETWEEN = re.compile(rf"(?<=[{CHARACTERS}])\W+(?=[{CHARACTERS}])")
 TAG = re.compile(r"</?[a-z][^<>]*>")
 ESCAPE = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|[nrtbf\"/])")  # of JSON
-SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W{CHARACTERS}]+|[{CHARACTERS}]+")
+SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W_{CHARACTERS}]+|[{CHARACTERS}]+")
 LONG = 6  # words in a row that are compared
-NEAR = range(-2, 3)  # words beside a phrase of several records that others may have by chance
+ALONE = 4  # of them behind each other, of one record alone: nine words that no other record has
+FEW = 4  # records: fewer have no class or public phrase in common
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
-CHUNKS = 4  # of a document that have a word; what more records begin and end with is public
-MOST_STARTS = 8  # places at which the next record may begin in one
+READ = 512  # texts whose words are kept
 
 
 @dataclass(frozen=True)
 class KnownRecords:
-    """The records that contexts are made of, by words in a row (PRIVATE). Marks depend on the rows,
-    the context, the reply and its pair's draw."""
+    """The records that contexts are made of, by words in a row (PRIVATE); not of public `labels`.
+    Marks depend on the rows, the context, the reply and its pair's draw."""
 
     rows: Sequence[Example] = field(repr=False)
+    labels: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> KnownRecords:
+        public = public_task(prepared.spec.design, own_rows=True)
+        fixed = prepared.task if "task" in prepared.handed else public
+        return cls(prepared.pairs.rows, fixed.labels if fixed else ())
 
     @cached_property
     def _had_by(self) -> Counter[int]:
-        """How many records have each; chunks of a document that overlap have that part once."""
-        records, classes = dict[object, dict[str, None]](), Counter(row.label for row in self.rows)
+        """How many records have each; several rows about one text are one record."""
+        records = dict[object, set[int]]()
         for row in self.rows[:: sum(map(len, _texts_of(self.rows))) // MOST + 1]:
-            own = (text for text in _texts_of([row]) if classes[text] < 2)  # else a class
-            records.setdefault(row.input, {}).update(dict.fromkeys(own))
-        found, twice, before = Counter[int](), Counter[int](), list[int]()
-        for texts in records.values():
-            each = [pieces_of(text) for text in texts]
-            found.update({*chain(*each)})
-            after = each[0] if each else []
-            twice.update(_overlap(before, after))
-            before = after
-        found.subtract({one: times for one, times in twice.items() if found[one] <= CHUNKS})
+            records.setdefault(row.input, set()).update(*map(pieces_of, _texts_of([row])))
+        found = Counter(chain.from_iterable(records.values()))
+        for one in chain.from_iterable(map(pieces_of, self.labels)):
+            found.pop(one, None)
         return found
+
+    @cached_property
+    def _read(self) -> Callable[[str], frozenset[int]]:
+        return lru_cache(READ)(lambda text: frozenset(pieces_of(text)))
 
     @cached_property
     def _key(self) -> bytes:
@@ -80,39 +88,37 @@ class KnownRecords:
             digests.append(" ".join(found_at))
         marked = replace(reply, digests=tuple(digests))
         pieces = pieces_of("\n".join([reply.text, beside, str(reply.tool_calls)]))
-        quoted = {one for one in pieces if one in self._had_by}
-        quoted -= _in_any((job.query.text, *job.query.further) if quoted else ())
-        if mark := self._mark(job.context, draw, pieces, quoted):
+        if any(one in self._had_by for one in pieces):
+            texts = str(job.query.text), *job.query.further
+            asked = {*chain.from_iterable(map(pieces_of, texts))}
+            mark = self._mark(job.context, draw, [one for one in pieces if one not in asked])
             marked = replace(marked, quotes=mark)
         return replace(found, reply=marked)
 
-    def _mark(self, context: Context, draw: int, pieces: list[int], quoted: set[int]) -> str | None:
-        """Is it of "context", "other", or several ("shared N", "chance N": bits of how many)?"""
-        if not quoted:
-            return None
-        # a signature with the word that is before it in some record is a quote of nobody
-        phrases = (at for at, one in enumerate(pieces) if self._had_by.get(one, 0) > 1)
-        near = {at + by for at in phrases for by in NEAR}
-        alone = quoted & {one for at, one in enumerate(pieces) if at not in near}
-        own = _in_any(_texts_of(context))
-        if alone:
-            return "context" if alone <= own else "other"
-        # those that the fewest have are in the context and not in one that is drawn as it was, or
-        # the other way round, which is as frequent of a text that does not depend on its context
-        fewest = min(self._had_by[one] for one in quoted)
-        rarest = {one for one in quoted if self._had_by[one] == fewest}
+    def _mark(self, context: Context, draw: int, pieces: list[int]) -> str | None:
+        """Does it say more of its context than of one that is drawn as it was ("+"), or less ("-"),
+        in words that a few records have, and in all? The rarer the words, the more they count. Of
+        neither, and of one record alone: "other"."""
         drawn = random.Random(draw).sample(self.rows, min(len(context), len(self.rows)))
-        known, by_chance = bool(rarest & own), bool(rarest & _in_any(_texts_of(drawn)))
-        mark = f"{'shared' if known else 'chance'} {fewest.bit_length()}"
-        return None if known == by_chance else mark
+        known = {one: 1 / had for one in pieces if (had := self._had_by.get(one))}
+        own, by_chance = (
+            known.keys() & set[int]().union(*map(self._read, _texts_of(some)))
+            for some in (context, drawn)
+        )
+        alone = "".join("x" if known.get(one) == 1 and one not in own else " " for one in pieces)
+        if not own and "x" * ALONE in alone:
+            return "other"
+        signs = ""
+        for least in (1 / FEW, 0):
+            more, less = (
+                fsum(known[one] for one in some if known[one] >= least) for some in (own, by_chance)
+            )
+            signs += "0" if more == less else "+" if more > less else "-"
+        return None if signs == "00" else signs
 
 
 def _texts_of(rows: Iterable[Example]) -> Iterator[str]:
     return (text for row in rows for text in (row.input, row.label) if isinstance(text, str))
-
-
-def _in_any(texts: Iterable[object]) -> set[int]:
-    return {piece for text in texts if isinstance(text, str) for piece in pieces_of(text)}
 
 
 def pieces_of(text: str, long: int = LONG) -> list[int]:
@@ -136,12 +142,3 @@ def _marks() -> dict[int, None]:
     """Accents, vowel signs and other marks, and characters that are not seen."""
     kinds = ("Mn", "Mc", "Me", "Cf")
     return dict.fromkeys(at for at in range(0x80, 0x20000) if category(chr(at)) in kinds)
-
-
-def _overlap(one: list[int], other: list[int]) -> set[int]:
-    """What ends one and begins the other; the first and the last word may be half of one."""
-    starts = (at for at, piece in enumerate(one) if other[1:2] == [piece])
-    for at in islice(starts, MOST_STARTS):
-        if other[1 : len(one) - at] == one[at:-1]:
-            return {*one[max(at - 1, 0) :]} & {*other[: len(one) - at + 1]}
-    return set()

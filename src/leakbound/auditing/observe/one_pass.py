@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import groupby
 
 import numpy as np
+from scipy.special import bdtrc, expit
 
 from leakbound.auditing.collect.collect import CollectionPlan
 from leakbound.auditing.design.pairs import LATE, OtherPairs, Pair
@@ -43,11 +44,12 @@ from leakbound.estimators import (
     TrialDesign,
 )
 from leakbound.estimators.exact import Profile, ProfileSum
-from leakbound.stats import Estimate, sign_test
+from leakbound.stats import Estimate
 from leakbound.tasks import ANSWER, Aggregate, Vector, Votes, reply_of
 from leakbound.witness import ReplyFeatures, shows_more
 
 REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
+QUOTES = 0.002  # p-value from which more replies quote records than the claim allows
 BLOCK = 512  # pairs read from the store at once
 GIVEN = "no bound: it holds given the aggregates, which this mechanism may draw at random"
 CHOSEN = (
@@ -58,37 +60,38 @@ CHOSEN = (
 
 @dataclass(slots=True)
 class _Quotes:
-    """Replies that quote records: of their context, of an other one, and words that several have,
-    if more pairs have them in the context than in one that is drawn as it was."""
+    """Replies that quote records: of an other context, and more of their own than `epsilon` allows.
 
+    Of a context and one that is drawn as it was, a reply that does not depend on them is as often
+    nearer to either. Of words that many records have, what a record says may be e^epsilon times as
+    probable where it stands.
+    """
+
+    epsilon: float
     other: int = 0
-    context: int = 0
-    shared: Counter[int] = field(default_factory=Counter)  # by how many records have the words
-    apart: list[Counter[int]] = field(default_factory=list)  # of each pair, less those by chance
+    nearer: tuple[Counter[str], ...] = field(default_factory=lambda: (Counter(), Counter()))
+    pairs: tuple[Counter[str], ...] = field(default_factory=lambda: (Counter(), Counter()))
 
     def add(self, asked: Sequence[EvidenceRow]) -> None:
-        """Count the replies of one pair, asked once or several times."""
+        """Count the replies of one pair, asked once or several times; of each pair, the first that
+        is nearer to either context."""
         replies = (reply_of(one) for row in asked for one in row.both)
-        marks = [reply.quotes.split() for reply in replies if reply is not None and reply.quotes]
-        self.other += marks.count(["other"])
-        self.context += marks.count(["context"])
-        shared, chance = (
-            Counter(int(size) for kind, *rest in marks if kind == what for size in rest)
-            for what in ("shared", "chance")
-        )
-        self.shared.update(shared)
-        shared.subtract(chance)
-        self.apart.append(shared)
+        marks = [reply.quotes for reply in replies if reply is not None and reply.quotes]
+        self.other += marks.count("other")
+        for at, (all_of, first) in enumerate(zip(self.nearer, self.pairs, strict=True)):
+            signs = [one[at] for one in marks if one != "other" and one[at] != "0"]
+            all_of.update(signs)
+            first.update(signs[:1])
 
     @property
     def own(self) -> int:
-        sizes, found = sorted({size for pair in self.apart for size in pair}), 0
-        for at, largest in enumerate(sizes, 1):
-            each = [sum(pair[size] for size in sizes[:at]) for pair in self.apart]
-            signs = [(one > 0) - (one < 0) for one in each]
-            if sum(signs) > 0 and sign_test(signs) * len(sizes) <= 0.02:  # of two sides
-                found = sum(n for size, n in self.shared.items() if size <= largest)
-        return self.context + found
+        found = [0]
+        allowed = 0.5, expit(self.epsilon)
+        for replies, pairs, chance in zip(self.nearer, self.pairs, allowed, strict=True):
+            number = pairs["+"]
+            if number and bdtrc(number - 1, pairs.total(), chance) <= QUOTES:
+                found.append(replies["+"])
+        return max(found)
 
 
 class Tally:
@@ -97,10 +100,10 @@ class Tally:
     `answers`, `unreadable` and `withheld` are counted apart for canary-in and canary-out contexts.
     """
 
-    def __init__(self, withheld_as: str | None = None) -> None:
+    def __init__(self, withheld_as: str | None = None, epsilon: float = 0.0) -> None:
         self.answers, self.unreadable, self.withheld = [0, 0], [0, 0], [0, 0]
         self.channels = set[str]()  # of replies, beside their answers
-        self.quotes = _Quotes()
+        self.quotes = _Quotes(epsilon)
         self._withheld_as, self.judged = withheld_as, withheld_as is not None
         self.candidates, self.alike = False, True
         self.low, self.high = math.inf, -math.inf
@@ -146,7 +149,7 @@ class OnePass:
         first_look = prior.first(prepared.trial_design.pairs)
         self.design = replace(prepared.trial_design, first_look=first_look)
         self.observers, self.first = dict[Estimator, Observer](), list[Pair]()
-        self.tally = Tally(prepared.mechanism.withheld_as)
+        self.tally = Tally(prepared.mechanism.withheld_as, self.design.claim.epsilon)
         self.seen, self.ended, self._next, self._observed = 0, False, 0, False
         self._two_sided = prepared.spec.decision.claim is not None
         self.told = ReplySeparation(self._two_sided, self.design.claim)
@@ -315,9 +318,9 @@ class OnePass:
         """Replies that quote records, of how many, and what they answer; those to the questions of
         the audit that quote records of other contexts are found by `state`."""
         yield self.tally.quotes.own, 2 * self.seen, ""
-        others = self.prepared.others
+        others, epsilon = self.prepared.others, self.design.claim.epsilon
         for asked in (*(one.pairs for one in others), *self.prepared.repeats):
-            rows, found = self.store.others(asked.place, len(asked)), _Quotes()
+            rows, found = self.store.others(asked.place, len(asked)), _Quotes(epsilon)
             for at in range(0, len(rows), asked.times):
                 found.add(rows[at : at + asked.times])
             if number := found.own + found.other:

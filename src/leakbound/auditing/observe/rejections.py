@@ -32,6 +32,8 @@ def rejections(design: TrialDesign, estimator: Estimator, bounds: Sequence[Estim
     first is rejected. A bound on epsilon speaks against every smaller value at once, so it is also
     compared with what a guarantee that is not Gaussian states at the delta of the claim.
     """
+    if bounds[0].kind == "point_estimate":
+        return []
     found, mu = [], mu_bound(bounds)
     for hypothesis in design.hypotheses if mu is not None else ("claim",):
         if hypothesis == "claim" or mu is None:

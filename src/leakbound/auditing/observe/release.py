@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from leakbound.attacks import Score
+from leakbound.attacks.protocols import chances_of
 from leakbound.attacks.scores import output_texts
 from leakbound.auditing.design.pairs import Pair, generator
 from leakbound.auditing.observe.controls import StoredBatch, observe_channels, replies_in
@@ -325,6 +326,7 @@ class Releaser:
         self, batch: StoredBatch, laws: Sequence[DistributionPair] | None
     ) -> tuple[PairedScores, PairedScores | None]:
         """Scores of simulated outputs, and the exact chances of the score at each threshold."""
+        exactly = chances_of(self._score)
         known = laws is not None and "chances" in self._reads and self._answers == 1
         chances = np.full((2, len(batch), self._thresholds.size), np.nan)
         out = np.empty((2, len(batch), self._draws))
@@ -334,9 +336,9 @@ class Releaser:
                 outputs = self._mechanism.release(row.both[of], self._draws * self._answers, rng)
                 out[of, at] = self._scored(pair, outputs)
                 law = laws[at][of] if laws is not None and known else None
-                if law is not None:
+                if law is not None and exactly is not None:
                     answers = self._task.answers(pair.asked.query)
-                    found = self._score.chances(law, outputs, pair.asked, answers, self._thresholds)
+                    found = exactly(law, outputs, pair.asked, answers, self._thresholds)
                     chances[of, at] = np.nan if found is None else found
         return PairedScores(*out), PairedScores(*chances) if known else None
 

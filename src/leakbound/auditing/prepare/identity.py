@@ -6,17 +6,21 @@ import functools
 import hashlib
 import inspect
 import re
+import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from types import CodeType, FunctionType, MethodType
 from typing import cast
 
+from leakbound._catalogue import is_told
+from leakbound._sources import class_source
 from leakbound._version import __version__
 from leakbound.auditing.prepare.prepared import AuditParts
 from leakbound.auditing.spec.audit_spec import AuditSpec, collection_settings
 from leakbound.auditing.store.folder import Settings, run_id
 from leakbound.systems import AsyncCallableSystem, CallableSystem, SystemMechanism
 from leakbound.tasks import Example, Mechanism
+from leakbound.tasks.mechanism import draws_early
 from leakbound.tasks.rows.datasets import fingerprint
 
 PLACES = frozenset({"data", "data_dir", "encoding"})  # the rows themselves have a fingerprint
@@ -32,6 +36,18 @@ def sources_of(mechanism: Mechanism, data: str, model: str, objects: str = "") -
     """What a run is of; `objects` is what no spec tells."""
     system = mechanism.name + mechanism.source + objects
     return {"system": system, "data": data, "model": model, "version": __version__}
+
+
+def objects_of(parts: AuditParts) -> str:
+    """What no spec tells of the objects of an audit: the task, their code, and a name that nothing
+    else has for what is not told by plain fields, so that no other audit goes on with its run."""
+    named = {"task": parts.task, "canary": parts.attack.canary, "query": parts.attack.query}
+    things: list[object] = [thing for name, thing in named.items() if name in parts.handed]
+    if "mechanism" in parts.handed and parts.mechanism.application is None:
+        things.append(parts.mechanism)
+    told = [repr(parts.task)] * ("task" in parts.handed)
+    told += [class_source(type(thing)) for thing in things]
+    return "".join(told) + ("" if all(map(is_told, things)) else uuid.uuid4().hex)
 
 
 def manifest_of(
@@ -77,7 +93,7 @@ def _who(parts: AuditParts) -> Settings:
     if application := mechanism.application:
         named = parts.spec.system.address is not None
         return known | {"source": source_of(application, named)}
-    early = mechanism.noise_in_collect(task, parts.pairs[0].asked.query)
+    early = draws_early(mechanism, task, parts.pairs[0].asked.query)
     fixed = mechanism if early else mechanism.recalibrated(*ANY)
     source = _code(type(mechanism)) if mechanism.source else ""  # "": of this package
     return known | {"source": source, "mechanism": fixed.to_config(), "task": repr(task)}

@@ -22,6 +22,7 @@ from leakbound.auditing.prepare.build import (
 )
 from leakbound.auditing.prepare.identity import (
     manifest_of,
+    objects_of,
     questions_of,
     run_name,
     same_trials_key,
@@ -51,7 +52,7 @@ from leakbound.estimators import REPORTED
 from leakbound.estimators.base import ROUNDING, Estimator, require_deciding
 from leakbound.estimators.random_guessing import RANDOM_GUESSING, two_sided
 from leakbound.mechanisms import build_mechanism as from_catalogue
-from leakbound.models import Model, Scripted, may_change, require
+from leakbound.models import Model, Scripted, require
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.tasks import (
     Context,
@@ -62,7 +63,7 @@ from leakbound.tasks import (
     Votes,
     require_mechanism,
 )
-from leakbound.tasks.mechanism import exactness_of, vote_noise_of
+from leakbound.tasks.mechanism import draws_early, exactness_of, vote_noise_of
 from leakbound.tasks.rows.datasets import fingerprint
 
 
@@ -139,12 +140,11 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
 def _fill(parts: AuditParts, own_test: bool) -> Prepared:
     trials = trial_design(parts)
     spec, task, mechanism, model = parts.spec, parts.task, parts.mechanism, parts.model
-    cost, changes = cost_of(parts), may_change(model) if mechanism.needs else True
+    cost, changes = cost_of(parts), model.may_change if mechanism.needs else True
     # nobody looked into a system
     ignores = mechanism.application is None and cost.epsilon(0.0) == 0
     controls = parts.pairs.controls(0 if ignores else spec.design.controls)
-    objects = repr(task) if "task" in parts.handed else ""
-    sources = sources_of(mechanism, parts.data, model.fingerprint, objects)
+    sources = sources_of(mechanism, parts.data, model.fingerprint, objects_of(parts))
     questions = questions_of(parts, sources)
     evidence = questions if mechanism.needs else ""
     identity = {"spec": settings_without_places(spec), "evidence": evidence, **sources}
@@ -301,7 +301,7 @@ def require_evidence(prepared: Prepared) -> None:
             raise UsageError(
                 "a free answer is released once; use --answers 1, or a query with given answers."
             )
-        if mechanism.answers_once or mechanism.noise_in_collect(prepared.task, asked):
+        if mechanism.answers_once or draws_early(mechanism, prepared.task, asked):
             raise UsageError(
                 f"answers is {count}, and {mechanism.name} is asked once in each trial: its "
                 f"further answers would be copies of the first, held against {count} times the "

@@ -268,10 +268,11 @@ def other_attacks(prepared: Prepared) -> tuple[_OtherAttack, ...]:
     asked more."""
     spec, shape = prepared.spec, prepared.spec.design
     told = spec.decision.claim is not None or spec.attack.channels is not None
+    inside = prepared.attack.access != "black_box"  # replies do not say what else leaves a system
     application = prepared.mechanism.application
     unread = application is not None and not application.reads_rows
     paired = shape.layout == "paired"
-    if told or unread or not prepared.controls or not paired or not wanted_change(spec):
+    if told or inside or unread or not prepared.controls or not paired or not wanted_change(spec):
         return ()
     number = FAMILIES if prepared.mechanism.application is None else MOST
     return tuple(islice(_fitting(prepared), number - 1))

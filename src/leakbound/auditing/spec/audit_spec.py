@@ -26,6 +26,7 @@ from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Fixed
 from leakbound.stats.counts.one_run import Ranked
 from leakbound.tasks import Mechanism, Query, Task
+from leakbound.tasks.mechanism import draws_early
 from leakbound.tasks.named_tasks import task_by_name, tasks_by_name
 from leakbound.tasks.rows.datasets import TASKS
 
@@ -456,7 +457,7 @@ def collection_settings(
     settings: Settings, mechanism: Mechanism, task: Task, query: Query
 ) -> Settings:
     """The keys that change what is collected."""
-    early = mechanism.noise_in_collect(task, query)
+    early = draws_early(mechanism, task, query)
     free = POST_HOC - CLAIM if early else POST_HOC
     found = {key: value for key, value in settings.items() if key not in free}
     return found | {"mechanism": (mechanism if early else mechanism.recalibrated(*ANY)).to_config()}

@@ -7,18 +7,15 @@ hence of the manifest.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
-import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
 from leakbound._catalogue import construct, option_types
+from leakbound._sources import class_source
 from leakbound.errors import TargetError, UsageError
 from leakbound.mechanisms.parts.total_calls import answer_total
 from leakbound.models import Model, Request, ScoreLabels
@@ -128,8 +125,8 @@ class MechanismBase(Mechanism):
 
     @property
     def source(self) -> str:
-        """Fingerprint of the files of the class and its bases; "" for classes of this package."""
-        return code_fingerprint(type(self))
+        """Fingerprint of the files of the class and its bases, and of what they import."""
+        return class_source(type(self))
 
     @classmethod
     def option_types(cls) -> dict[str, Any]:
@@ -289,7 +286,7 @@ def _plain(mechanism: object, name: str) -> object:
         return list(value)
     raise UsageError(
         f"the field {name} of {type(mechanism).__name__} is {type(value).__name__}; it must be a "
-        "plain value. Give it repr=False, or define to_config."
+        "plain value. Give it repr=False, and no audit of it is resumed, or define to_config."
     )
 
 
@@ -311,23 +308,3 @@ def answer_each(model: Model, groups: Sequence[Sequence[Request[R]]]) -> list[li
             )
     replies = iter(answers)
     return [[next(replies) for _ in group] for group in groups]
-
-
-def code_fingerprint(kind: type) -> str:
-    ours = (PACKAGE, "builtins", "abc", "typing")
-    own = [one for one in kind.__mro__ if one.__module__.partition(".")[0] not in ours]
-    digest = hashlib.sha256(b"".join(map(_code, own))).hexdigest()
-    return digest[:16] if own else ""
-
-
-def _code(kind: type) -> bytes:
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    if file is not None and Path(file).is_file():
-        return Path(file).read_bytes()
-    functions = [value for value in vars(kind).values() if isinstance(value, FunctionType)]
-    return b"".join(_bytecode(function.__code__) for function in functions)
-
-
-def _bytecode(code: CodeType) -> bytes:
-    inner = (_bytecode(c) if isinstance(c, CodeType) else repr(c).encode() for c in code.co_consts)
-    return code.co_code + b"".join(inner)

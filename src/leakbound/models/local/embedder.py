@@ -27,6 +27,7 @@ R = TypeVar("R")
 class _SentenceEmbedder:
     """Answers `Embed` only, in one batch, with embeddings of norm 1."""
 
+    limits: ClassVar[tuple[str, ...]] = ()
     may_change: ClassVar[bool] = False
     supports: frozenset[type[Request[object]]] = frozenset({Embed})
 

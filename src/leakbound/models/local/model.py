@@ -75,6 +75,7 @@ def choose(logits: Floats, request: Complete, step: int) -> int:
 
 
 class TransformersModel:
+    limits: ClassVar[tuple[str, ...]] = ()
     may_change: ClassVar[bool] = False
     supports: frozenset[type[Request[object]]] = frozenset(
         {Complete, ScoreLabels, ScoreTokens, NextLogits, Embed}

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,8 @@ ReplyValue = Generated | npt.NDArray[np.float32]
 
 class OpenAIModel:
     """A model that an endpoint serves, which may change behind its name."""
+
+    may_change: ClassVar[bool] = True
 
     def __init__(self, model: str, endpoint: Endpoint, key: str | None = None) -> None:
         self._served, self.endpoint = model, endpoint

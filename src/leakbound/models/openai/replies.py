@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn
 from urllib.parse import urlsplit
 
-from leakbound._text import whole
 from leakbound.errors import Refused
+from leakbound.models.content import whole
 from leakbound.models.http.hosts import is_azure, join_path
 from leakbound.models.http.transport import HttpReply, Transport, TransportError
 from leakbound.models.openai.endpoint import OPTIONAL

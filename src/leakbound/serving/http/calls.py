@@ -16,9 +16,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from leakbound._text import whole
 from leakbound.errors import BudgetExhausted, Interrupted, LeakboundError, StoreError
 from leakbound.mechanisms.parts.base import NO_ANSWER
+from leakbound.models.content import whole
 from leakbound.serving.http.formats import (
     AnswerFormat,
     Payload,

@@ -66,7 +66,7 @@ def rank_test(high: Sequence[float], low: Sequence[float], two_sided: bool = Fal
 def sign_test(differences: Sequence[float]) -> float:
     """Two-sided p-value against the hypothesis that differences are as often above 0 as below.
 
-    Exact for up to 2,000 differences of exchangeable values; zeros and NaN are ignored.
+    Exact for exchangeable values; zeros and NaN are ignored.
 
     Reference:
         Lehmann, "Nonparametrics" (1975).
@@ -77,11 +77,7 @@ def sign_test(differences: Sequence[float]) -> float:
     """
     found = numbers("differences", differences, nan=True)
     up, down = int((found > 0).sum()), int((found < 0).sum())
-    total = up + down
-    if total > COUNTED:
-        return math.erfc(max(0.0, abs(up - down) - 1) / math.sqrt(2 * total))
-    tail = sum(math.comb(total, i) for i in range(min(up, down) + 1))
-    return min(1.0, 2 * tail / (1 << total))
+    return min(1.0, 2 * float(bdtr(min(up, down), up + down, 0.5))) if up + down else 1.0
 
 
 def _upper_tail(ranks: Floats, chosen: int, found: float) -> float:

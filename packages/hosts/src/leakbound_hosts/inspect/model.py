@@ -59,6 +59,7 @@ class InspectModel:
     """
 
     supports: frozenset[type[Request[object]]] = frozenset({Complete})
+    limits: tuple[str, ...] = ()
     may_change = True
 
     def __init__(self, asked: str, complete: CompleteOne, run: RunTexts) -> None:

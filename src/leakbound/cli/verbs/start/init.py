@@ -283,11 +283,6 @@ def _kind_of_answers(prepared: Prepared) -> tuple[str, list[str]]:
     return _kind_of_texts(said, prepared.task.labels), channels
 
 
-def _runs(text: str) -> set[tuple[str, ...]]:
-    words = text.casefold().split()
-    return {*zip(*(words[at:] for at in range(QUOTED)), strict=False)}
-
-
 def _kind_of_texts(said: Sequence[str], labels: Sequence[str]) -> str:
     """Of two answers that use no word of the query."""
     if not any(said):

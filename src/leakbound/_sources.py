@@ -1,0 +1,132 @@
+"""What code is made of: its files, and what no file tells of an object."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import marshal
+import sysconfig
+import uuid
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+
+DIGITS = 16
+INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+
+
+def package_root(file: Path) -> Path:
+    return next(folder for folder in file.parents if not (folder / "__init__.py").is_file())
+
+
+def source_files(file: Path, roots: tuple[Path, ...] = ()) -> tuple[Path, ...]:
+    """A Python file, and what it imports from its own folders, directly or not.
+
+    Nothing is run: imports are read from the text, also those within functions. Modules that are
+    loaded by a name made at run time are not seen, nor are installed packages and data files; of a
+    system that is installed itself, its own package is.
+    """
+    first = file.resolve()
+    folders = tuple(root.resolve() for root in roots) or (package_root(first),)
+    found, open_files = {first, *_packages(first, folders[0])}, [first]
+    open_files += found - {first}
+    while open_files:
+        one = open_files.pop()
+        imported = set(_imports(one, folders)) - found
+        if folders[0] in INSTALLED:  # beside an installed system stand packages of others
+            own = first.relative_to(folders[0]).parts[0]
+            imported = {new for new in imported if new.relative_to(folders[0]).parts[0] == own}
+        found |= imported
+        open_files += imported
+    return first, *sorted(found - {first})
+
+
+def source_digest(file: Path, roots: tuple[Path, ...] = ()) -> str:
+    """A hash that changes with the file of a system, and with any own module that it imports."""
+    first, *others = source_files(file, roots)
+    folders = tuple(root.resolve() for root in roots) or (package_root(first),)
+    digest = hashlib.sha256(first.read_bytes())
+    for other in others:
+        root = next((folder for folder in folders if other.is_relative_to(folder)), other.parent)
+        name = other.relative_to(root).as_posix()
+        digest.update(f"\0{name}\0{hashlib.sha256(other.read_bytes()).hexdigest()}".encode())
+    return digest.hexdigest()[:DIGITS]
+
+
+def _packages(file: Path, root: Path) -> Iterator[Path]:
+    """What runs before a module does: the packages that it stands in."""
+    for folder in file.parents:
+        if folder == root or not folder.is_relative_to(root):
+            return
+        if (start := folder / "__init__.py").is_file():
+            yield start
+
+
+def _imports(file: Path, folders: tuple[Path, ...]) -> Iterator[Path]:
+    """Files below the folders that a file imports; none of one that is no Python."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _modules(folders, alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            above = file.parents[min(node.level, len(file.parents)) - 1]
+            bases = (above,) if node.level else folders
+            inside = any(base.is_relative_to(root) for base in bases for root in folders)
+            for alias in node.names if inside else ():
+                yield from _modules(bases, f"{node.module or ''}.{alias.name}".strip("."))
+
+
+def _modules(bases: tuple[Path, ...], dotted: str) -> Iterator[Path]:
+    """Files that an import of `a.b.c` loads: the packages on the way, and the module."""
+    for base in bases:
+        for part in dotted.split("."):
+            base = base / part
+            for found in (base / "__init__.py", base.with_name(f"{part}.py")):
+                if found.is_file():
+                    yield found
+
+
+def code_of(thing: object) -> str:
+    """A hash of the files of a function or class, and of its place there.
+
+    "" for what more than its text decides: what holds values, or is made in a function, and a class
+    that no file defines.
+    """
+    if isinstance(thing, FunctionType):
+        if thing.__closure__ or thing.__defaults__ or thing.__kwdefaults__:
+            return ""
+        places = [*thing.__code__.co_positions()]  # of two lambdas of one file
+    elif isinstance(thing, type) and "<locals>" not in thing.__qualname__:
+        places = []
+    else:
+        return ""
+    try:
+        code = source_digest(Path(inspect.getsourcefile(thing) or "")).encode()
+    except (TypeError, OSError):
+        if isinstance(thing, type):
+            return ""
+        code = marshal.dumps(thing.__code__)
+    place = repr([thing.__qualname__, *places]).encode()
+    return hashlib.sha256(code + place).hexdigest()[:DIGITS]
+
+
+@cache
+def _alone(kind: type) -> str:
+    return uuid.uuid4().hex
+
+
+def class_source(kind: type) -> str:
+    """A hash of the files of a class and its bases; "" for classes of this package, and a name of
+    its own for one that no file tells."""
+    ours = (__package__, "builtins", "abc", "typing")
+    own = [one for one in kind.__mro__ if one.__module__.partition(".")[0] not in ours]
+    found = [code_of(one) for one in own]
+    if not found or not all(found):
+        return _alone(kind) if found else ""
+    return hashlib.sha256("".join(found).encode()).hexdigest()[:DIGITS]

@@ -1,0 +1,284 @@
+"""What no file and no field tells of an object is another audit, and what it states is its own."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import leakbound
+from leakbound.attacks import Canary
+from leakbound.attacks.scores import ScoreMargin
+from leakbound.errors import IgnoredEntryPoint, UsageError
+from leakbound.estimators import Exact
+from leakbound.mechanisms import FewShot, ReportNoisyMax
+from leakbound.models import Complete, Model, Scripted
+from leakbound.privacy import Gaussian, PureDP
+from leakbound.serving import Ledger, PrivateICL
+from leakbound.stats.arrays import Floats
+from leakbound.systems.callable import says_stateful
+from leakbound.tasks import Example, Job, Outputs, Query, Task, Votes
+from leakbound.tasks.named_tasks import tasks_by_name
+
+SMALL: dict[str, Any] = {"pairs": 30, "shots": 4, "controls": 2, "epsilon": 1.0}
+
+
+def seen(prompt: str) -> str:
+    before, *quoted = prompt.rsplit('"', 2)
+    return "yes" if len(quoted) == 2 and quoted[0] in before else "no"
+
+
+SEES = Scripted(seen, name="sees")
+
+
+def shown(found: leakbound.AuditResult) -> tuple[object, ...]:
+    return found.verdict, found.reason, found.bound.epsilon
+
+
+def hiding(all_rows: bool) -> FewShot:
+    @dataclass(frozen=True)
+    class Hiding(FewShot):
+        name: ClassVar[str] = "hiding"
+
+        def shown(self, job: Job) -> Job:
+            return Job((), job.query) if all_rows else job
+
+    return Hiding()
+
+
+@dataclass(frozen=True)
+class Filtered(FewShot):
+    name: ClassVar[str] = "filtered"
+    hide: Callable[[str], bool] = field(default=bool, repr=False)
+
+    def shown(self, job: Job) -> Job:
+        return Job(tuple(row for row in job.context if not self.hide(str(row.input))), job.query)
+
+
+@dataclass(frozen=True)
+class Early(ReportNoisyMax):
+    """Its noise is drawn in `collect`, of which its base says nothing."""
+
+    name: ClassVar[str] = "early"
+    exactness: ClassVar[Any] = "none"
+    vote_noise: ClassVar[Any] = None
+
+    def collect(self, task: Task, jobs: Any, draws: Sequence[int], model: Model) -> Any:
+        found = super().collect(task, jobs, draws, model)
+        noise = (np.random.default_rng([abs(draw), at]) for at, draw in enumerate(draws))
+        return [
+            Votes(
+                tuple(
+                    (np.array(one.counts) + rng.normal(0, self.sigma, len(one.counts)))
+                    .astype(int)
+                    .tolist()
+                )
+            )
+            for one, rng in zip(found, noise, strict=True)
+        ]
+
+    def release(self, aggregate: Any, draws: int, rng: np.random.Generator) -> Outputs:
+        return Outputs(np.full(draws, int(np.argmax(aggregate.counts[:-1]))))
+
+    def output_distribution(self, aggregate: Any) -> None:
+        return None
+
+
+class Words(Canary):
+    name: ClassVar[str] = "words"
+    of_rows: ClassVar[bool] = False
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
+        return Example(self.words[int(rng.integers(len(self.words)))], label)
+
+
+ODD = tuple(f"zq{at}xv w{at}kp" for at in range(8))
+BLACK: dict[str, Any] = {"score": "predicted_member", "access": "black_box", "shots": 8}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"mechanism": hiding(False)}, {"mechanism": hiding(True)}),
+        ({"mechanism": Filtered(lambda _: False)}, {"mechanism": Filtered(lambda _: True)}),
+        ({"canary": Words(*ODD)}, {"canary": Words(*["the"] * 6, ODD[0], ODD[1])}),
+        (
+            {"mechanism": Early(50.0, partitions=2), **BLACK},
+            {"mechanism": Early(0.01, partitions=2), **BLACK},
+        ),
+    ],
+    ids=["closure", "hidden_field", "state", "noise_in_collect"],
+)
+def test_answers_of_one_object_are_not_those_of_another(
+    one: dict[str, Any], other: dict[str, Any], tmp_path: Path
+) -> None:
+    """They were: the second audit had the verdict of the first."""
+    both: dict[str, Any] = SMALL | {"out": tmp_path / "both", "model": SEES}
+    first, again = leakbound.audit(**both | one), leakbound.audit(**both | other)
+    alone = leakbound.audit(**both | other | {"out": tmp_path / "alone"})
+    assert shown(again) == shown(alone) != shown(first)
+
+
+def test_a_class_whose_helper_is_edited_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_mechanism.py").write_text(
+        "import my_filter\nfrom leakbound.mechanisms import FewShot\nclass Mine(FewShot): pass\n"
+    )
+    (tmp_path / "my_filter.py").write_text("def hide(text): return False\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import my_mechanism  # type: ignore[import-not-found]
+
+    before = my_mechanism.Mine().source
+    assert before == my_mechanism.Mine().source
+    (tmp_path / "my_filter.py").write_text("def hide(text): return True\n")
+    assert my_mechanism.Mine().source != before
+
+
+@dataclass(frozen=True)
+class Sampled(ReportNoisyMax):
+    name: ClassVar[str] = "sampled"
+    exactness: ClassVar[Any] = "given_sample"
+
+
+@dataclass(frozen=True)
+class Constant(ScoreMargin):
+    """It inherited the exact chances of another score: a bound of 1.91 from zeros."""
+
+    name: ClassVar[str] = "constant"
+    quotes: ClassVar[bool] = False
+    of_votes: ClassVar[Any] = "none"
+
+    def score(self, outputs: Outputs, rendered: Any, answers: tuple[str, ...]) -> Floats:
+        return np.zeros(len(outputs.answers))
+
+
+def test_the_chances_of_a_score_are_those_of_its_own_class(tmp_path: Path) -> None:
+    found = leakbound.audit(
+        mechanism=Sampled(0.3, partitions=4), score=Constant(), out=tmp_path, model=SEES,
+        **SMALL | {"shots": 8, "pairs": 60},
+    )  # fmt: skip
+    assert found.verdict == "inconclusive"
+    assert not found.bound.epsilon
+
+
+@dataclass(frozen=True)
+class Flips(FewShot):
+    """Randomised response that keeps its claim, and is drawn in `collect`."""
+
+    name: ClassVar[str] = "flips"
+    exactness: ClassVar[Any] = "given_sample"
+
+    @property
+    def guarantee(self) -> PureDP:
+        return PureDP(1.0)
+
+    def noise_in_collect(self, task: Task, query: Query) -> bool:
+        return True
+
+    def collect(self, task: Task, jobs: Any, draws: Sequence[int], model: Model) -> Any:
+        found = []
+        for at, one in enumerate(super().collect(task, jobs, draws, model)):
+            odds = np.where(np.array(one.counts) > 0, math.e, 1.0)
+            rng = np.random.default_rng([draws[at], at])
+            found.append(Votes(tuple(rng.multinomial(1, odds / odds.sum()).tolist())))
+        return found
+
+    def output_distribution(self, aggregate: Any) -> Any:
+        return FewShot.output_distribution(self, aggregate)
+
+
+def test_a_point_estimate_decides_nothing(tmp_path: Path) -> None:
+    """Given what was drawn, the loss is infinite: that was a violation."""
+    found = leakbound.audit(mechanism=Flips(), estimator=Exact(), out=tmp_path, model=SEES, **SMALL)
+    assert found.bound.kind == "point_estimate"
+    assert found.verdict == "inconclusive"
+
+
+class Agent:
+    stateful = True
+
+    def answer(self, context: list[str], query: str) -> str:
+        return "no"
+
+
+def test_what_is_made_of_a_stateful_object_is_stateful() -> None:
+    """A partial call and a decorated one were asked at once, 64 at a time."""
+    method = Agent().answer
+
+    @functools.wraps(method)
+    def decorated(context: list[str], query: str) -> str:
+        return method(context, query)
+
+    for one in (Agent(), method, functools.partial(method), decorated):
+        assert says_stateful(one)
+    assert not says_stateful(functools.partial(shown))
+
+
+def test_nothing_is_derived_from_a_guarantee() -> None:
+    """A subclass was composed and tested by the formula of its base, whatever it stated."""
+    with pytest.raises(UsageError, match="Doubtful is derived from Gaussian, which stands for one"):
+
+        class Doubtful(Gaussian):
+            pass
+
+
+class Five:
+    """A model without the members that say what stops it, and whether it changes."""
+
+    name = fingerprint = "five"
+    supports = frozenset({Complete})
+
+    def check(self, requests: Any, /) -> None: ...
+
+    def answer(self, requests: Any, /) -> list[Any]:
+        return ["yes" for _ in requests]
+
+
+class Paid(Five):
+    limits = ("max_cost",)
+    may_change = True
+
+
+def test_a_model_says_what_stops_it(tmp_path: Path) -> None:
+    """One row could decide whether there is an answer: a wrapper that did not say passed."""
+    with pytest.raises(UsageError, match=r"model is Five; .*, and it lacks limits, may_change"):
+        leakbound.audit(model=Five(), out=tmp_path, **SMALL)  # type: ignore[arg-type]
+    rows = [Example(f"row {at}", "ab"[at % 2]) for at in range(20)]
+    mail, ledger = Task("mail", ("a", "b")), Ledger(tmp_path / "ledger", 1.0, 1e-5)
+    with pytest.raises(UsageError, match="max_cost"):
+        PrivateICL(ReportNoisyMax(1.0), rows, mail, Paid(), ledger)
+    assert Scripted().limits == ()
+
+
+def test_a_task_of_two_packages_is_that_of_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The path decided whose rows they were; and what is no set of tasks stopped every audit."""
+    for name in ("one", "two", "three"):
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        lines = f"[leakbound.tasks]\n{name} = brought_sets:{name}\n"
+        (info / "entry_points.txt").write_text(lines)
+    sets = "one = {'mine': 1, 'first': 1}\ntwo = {'mine': 2}\nthree = 3\n"
+    (tmp_path / "brought_sets.py").write_text(sets)
+    monkeypatch.syspath_prepend(tmp_path)
+    tasks_by_name.cache_clear()
+    with pytest.warns(IgnoredEntryPoint) as told:
+        found = tasks_by_name()
+    tasks_by_name.cache_clear()
+    assert "first" in found
+    assert "mine" not in found
+    said = " ".join(str(one.message) for one in told)
+    assert "the task 'mine' is that of several packages" in said
+    assert "three of leakbound.tasks is int; it must lead to tasks by their names" in said
