@@ -41,12 +41,12 @@ class JsonRecord(Frozen, Card):
         return self.model_dump_json(indent=2) + "\n"
 
 
-def load_json(file: Path, kind: type[F], what: str) -> F:
-    """A record of a kind. Raises StoreError where the file is not `what`."""
+def load_json(file: Path, kind: type[F], what: str, again: str) -> F:
+    """A record of a kind. Raises StoreError where the file is not `what`, with what to do."""
     try:
         return kind.model_validate_json(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StoreError(f"{str(file)!r} is not {what}: {reason_of(error)}.") from None
+        raise StoreError(f"{str(file)!r} is not {what}: {reason_of(error)}. {again}") from None
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> Any:

@@ -362,10 +362,8 @@ def load_influence(path: str | Path) -> InfluenceRecord:
         raise StoreError(
             f"{str(path)!r} holds no influence.json; give a folder that leakbound influence wrote."
         )
-    return load_json(
-        file, InfluenceRecord,
-        "an influence record of schema version 2; restore a copy, or run leakbound influence again",
-    )  # fmt: skip
+    again = "Restore it from a copy, or run leakbound influence again."
+    return load_json(file, InfluenceRecord, "an influence record of schema version 2", again)
 
 
 def means_over_contexts(attributions: Sequence[Attribution]) -> tuple[Expected, ...]:

@@ -25,6 +25,7 @@ from leakbound.sweeping.grid import Changes, Grid
 from leakbound.utility.held_out import UtilityKind
 
 FILE = "sweep.json"
+AGAIN = "Restore it from a copy, or run leakbound sweep again."
 ELSEWHERE = "another shard of the sweep runs it."
 VERSION = 2
 M = TypeVar("M", bound=BaseModel)
@@ -229,12 +230,12 @@ def load_sweep(path: str | Path) -> SweepRecord:
         raise StoreError(
             f"{str(path)!r} holds no {FILE}; give the folder that leakbound sweep wrote."
         )
-    return load_json(file, SweepRecord, f"a sweep of schema version {VERSION}")
+    return load_json(file, SweepRecord, f"a sweep of schema version {VERSION}", AGAIN)
 
 
 def load_utility(file: Path) -> SweepUtility:
     """A utility that was kept beside a run."""
-    return load_json(file, SweepUtility, "a utility; delete it to measure again")
+    return load_json(file, SweepUtility, "a utility", "Delete it to measure again.")
 
 
 RATES = ("tpr", "fpr")
