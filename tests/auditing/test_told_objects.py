@@ -282,3 +282,21 @@ def test_a_task_of_two_packages_is_that_of_none(
     said = " ".join(str(one.message) for one in told)
     assert "the task 'mine' is that of several packages" in said
     assert "three of leakbound.tasks is int; it must lead to tasks by their names" in said
+
+
+class Law:
+    support = (0, 1)
+
+
+@dataclass(frozen=True)
+class OwnLaw(FewShot):
+    name: ClassVar[str] = "own_law"
+    exactness: ClassVar[Any] = "full"
+
+    def output_distribution(self, aggregate: Any) -> Any:
+        return Law()
+
+
+def test_a_law_of_ones_own_gets_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"output_distribution gives Law; it must be one of the"):
+        leakbound.audit(mechanism=OwnLaw(), out=tmp_path, model=SEES, **SMALL)

@@ -22,6 +22,7 @@ from leakbound.estimators.base import (
 )
 from leakbound.stats import (
     BoundReading,
+    CategoricalLaw,
     Estimate,
     GaussianLaw,
     Kind,
@@ -162,4 +163,9 @@ def _key(distribution: OutputDistribution) -> bytes:
     if isinstance(distribution, GaussianLaw | DiscreteGaussianLaw):
         sigma = np.float64(distribution.sigma).tobytes()
         return sigma + np.asarray(distribution.mean, float).tobytes()
+    if not isinstance(distribution, CategoricalLaw):
+        raise UsageError(
+            f"output_distribution gives {type(distribution).__name__}; it must be one of the laws "
+            "of leakbound.stats, or None where the distribution is not known."
+        )
     return np.asarray(distribution.probabilities, float).tobytes()
