@@ -190,7 +190,7 @@ def test_a_fixed_text_that_a_row_cites_is_told_apart_in_words(tmp_path: Path) ->
 
 
 WORDS = st.lists(st.sampled_from("abcdefghij"), min_size=LONG + ALONE, max_size=20).map(" ".join)
-OWN = "++"  # nearer to its own context, in words of few records and in all
+SHARED = (None, "0----", "0000-", "0-000", "00-00", "000-0")  # no quote of one record
 MORE = [Example(f"filler {at} of a list of fillers", "") for at in range(60)]  # drawn by chance
 
 
@@ -208,6 +208,11 @@ def quotes(records: KnownRecords, asked: Job, reply: str) -> str | None:
     return found.reply.quotes
 
 
+def is_own(mark: str | None) -> bool:
+    """Is a reply nearer to its own context, in words that some number of records have?"""
+    return mark not in (None, "other") and "+" in mark and "-" not in mark
+
+
 def marks(records: KnownRecords, asked: Job, reply: str) -> bool:
     return quotes(records, asked, reply) == "other"
 
@@ -217,7 +222,7 @@ def test_what_stands_in_the_context_or_the_question_is_never_marked(
     one: str, other: str, more: str
 ) -> None:
     records = knowing(one, other)
-    assert quotes(records, job(one, other), f"{more} {one}") == OWN
+    assert is_own(quotes(records, job(one, other), f"{more} {one}"))
     assert quotes(records, job(one, other, query=f"about {one}"), one) is None
     assert not marks(records, job(other, query=f"about {one}"), f"{one} {more}")
 
@@ -235,7 +240,7 @@ def test_what_stands_beside_an_answer_is_marked() -> None:
     answer = GeneratedText("no", reply=ReplyFacts("no"), channels=channels)
     found = knowing(record, "else").mark(job(record), 1, answer)
     assert isinstance(found.reply, ReplyFacts)
-    assert found.reply.quotes == OWN
+    assert is_own(found.reply.quotes)
 
 
 def test_a_phrase_of_several_records_with_a_word_beside_it_is_nobodys() -> None:
@@ -244,7 +249,7 @@ def test_a_phrase_of_several_records_with_a_word_beside_it_is_nobodys() -> None:
     rows = [f"where is the parcel {number} {end} {ends}" for number, end in enumerate(("it", "x"))]
     records = knowing(*rows, f"the invoice of may was paid twice {ends}")
     said = f"We will look into it. {ends}"
-    assert quotes(records, job("else"), said) in (None, "--", "0-")
+    assert quotes(records, job("else"), said) in SHARED
     assert quotes(records, job("else"), f"A case: where is the parcel 0 it {ends}") == "other"
     form = "on the first of may the patient {} was seen at the desk of the clinic"
     forms = knowing(*(form.format(name) for name in ("ada", "ben", "cleo")))
@@ -257,7 +262,7 @@ def test_a_phrase_of_several_records_with_a_word_beside_it_is_nobodys() -> None:
 def test_a_record_without_blanks_is_known(script: str) -> None:
     records = knowing(script, "别的记录说的是完全不同的事情和数字")
     assert quotes(records, job("else"), f"相关记录：{script}。") == "other"
-    assert quotes(records, job(script), f"…{script[3:18]}…") == OWN
+    assert is_own(quotes(records, job(script), f"…{script[3:18]}…"))
     assert quotes(records, job("else"), f"…{script[3:14]}…") is None
 
 
@@ -269,7 +274,7 @@ def test_all_of_a_row_and_of_a_reply_is_compared() -> None:
         answer = GeneratedText(reply.text, reply=reply)
         found = records.mark(Job((row,), asked), 1, answer).reply
         assert isinstance(found, ReplyFacts)
-        assert found.quotes == OWN
+        assert is_own(found.quotes)
 
 
 def test_a_document_that_several_rows_ask_about_is_one_record() -> None:
@@ -311,7 +316,8 @@ def test_chunks_of_a_document_that_overlap_are_quoted(size: int, step: int) -> N
     records = knowing(*chunks, "a record of something else")
     for one, next_one in pairwise(chunks[2:-3]):
         said = " ".join(next_one[: size - step].split()[1:-1])
-        assert quotes(records, job(one), said) == quotes(records, job(next_one), said) == OWN
+        assert is_own(quotes(records, job(one), said))
+        assert is_own(quotes(records, job(next_one), said))
 
 
 PLAIN = "the heron & the crane left the old harbor at noon on monday"
@@ -333,25 +339,30 @@ CHINESE = "患者李伟，住在长安街，十二号，于三月被诊断，为
         (CHINESE, CHINESE),
         (CHINESE, " ".join(CHINESE[at : at + 2] for at in range(0, len(CHINESE), 2))),
         (CHINESE, json.dumps(CHINESE)),
+        (CHINESE, "<br/>".join(CHINESE[at : at + 9] for at in range(0, len(CHINESE), 9))),
+        (CHINESE.replace("，", "<br>"), CHINESE.replace("，", "_")),
+        (PLAIN, PLAIN.replace("ro", "<em>ro</em>")),
+        (TURKISH, ascii(TURKISH)),
+        (PLAIN, PLAIN.replace(" the ", " \x1b[31mthe\x1b[0m ")),
     ],
 )
 def test_words_are_compared_as_they_are_read(row: str, said: str) -> None:
     assert quotes(knowing(row), job("else"), said) == "other"
-    assert quotes(knowing(row), job(row), said) == OWN
+    assert is_own(quotes(knowing(row), job(row), said))
 
 
 def test_signs_in_a_word_do_not_part_it() -> None:
     """Three words of Hindi were six, and a fixed answer was said to quote a row that has them."""
     row = "मुझे जानकारी नहीं मिली कल शाम को"
     assert quotes(knowing(row), job(row), "मुझे जानकारी नहीं है कृपया फिर") is None
-    assert quotes(knowing(row), job(row), "मुझे जानकारी नहीं मिली कल शाम") == OWN
+    assert is_own(quotes(knowing(row), job(row), "मुझे जानकारी नहीं मिली कल शाम"))
 
 
 def test_a_label_that_stands_in_its_text_is_of_one_record() -> None:
     row = Example(f"a long report: {PLAIN}. and more", PLAIN)
     assert quotes(KnownRecords([row, *MORE]), job("else"), PLAIN) == "other"
     named = [Example(f"report {at}", PLAIN) for at in range(3)]
-    assert quotes(KnownRecords(named), job("else"), PLAIN) in (None, "--", "0-")
+    assert quotes(KnownRecords(named), job("else"), PLAIN) in SHARED
 
 
 def test_labels_are_known_of_more_text_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,14 +385,14 @@ def test_a_text_of_all_documents_is_nobodys_in_chunks_that_overlap() -> None:
         text = [*words[: 50 + number], *law.split(), *words[50 + number :]]
         chunks += [" ".join(text[at : at + 60]) for at in range(0, len(text), 15)]
     said = f"As always: {law}"
-    assert quotes(knowing(*chunks), job("else"), said) in (None, "--", "0-")
+    assert quotes(knowing(*chunks), job("else"), said) in SHARED
 
 
 def test_a_line_that_begins_and_ends_every_row_is_nobodys() -> None:
     """It was taken for what chunks of a document have in common."""
     line = "Northwind Traders Handbook for all employees 2026"
     rows = [f"{line} {row.input} {line}" for row in told(30)]
-    assert quotes(knowing(*rows), job("else"), f"See {line}.") in (None, "--", "0-")
+    assert quotes(knowing(*rows), job("else"), f"See {line}.") in SHARED
 
 
 def counted(
@@ -422,6 +433,8 @@ THREADS = shuffled([f"{one} update {at} {at}" for one in TOLD[:15] for at in ran
 MASKED = [f"{one} version {at}" for one in TOLD[:40] for at in range(3)]
 MASKED = [f"{one} {CITED}" if at in (5, 70) else one for at, one in enumerate(shuffled(MASKED))]
 ANSWERS = [Example(one, start(TOLD[-1 - at % 60])) for at, one in enumerate(TOLD)]
+LINES = [f"the {name} kettle of steel for {name} cups at a good price" for name in "abcdefgh"]
+PRODUCTS = [f"{one} {LINES[at % 8]}" if at < 24 else one for at, one in enumerate(TOLD)]
 SLUGS: Sequence[str] = [one.replace(" ", "_") for one in TOLD]
 
 
@@ -443,12 +456,24 @@ def test_quotes_count_however_many_records_have_the_words_and_are_quoted(
         (VERSIONS, lambda given: DRAWS.choice([start(given[0]), "No.", "No.", "No."])),
         (TOLD, lambda given: f"/docs/{given[0].replace(' ', '_')}.txt"),
         (SLUGS, lambda given: given[0].replace("_", " ")),
+        (PRODUCTS, lambda given: f"{' '.join(given[0].split()[:12])}. {DRAWS.choice(LINES)}"),
     ],
 )
 def test_what_a_reply_says_beside_a_quote_hides_none(
     rows: Sequence[str], reply: Callable[[list[str]], str]
 ) -> None:
     assert counted(rows, reply).own >= 30
+
+
+def test_contexts_of_nearly_all_rows_are_quoted_where_nothing_tells() -> None:
+    """Of 21 rows with 20 examples, what is drawn alike has nearly each record, too."""
+    assert counted(TOLD[:21], lambda given: start(given[0])).own >= 150
+    assert counted(TOLD[:21], lambda _: "We answer within two days, as a rule.").own == 0
+
+
+def test_a_footer_of_all_rows_hides_no_record_of_others() -> None:
+    rows = [f"{one} sent by the front desk please do not forward this" for one in TOLD]
+    assert counted(rows, lambda _: DRAWS.choice(rows)).other >= 100
 
 
 PLACES = [f"the {name} office of the northern city of {name}" for name in "abcdefghijkl"]
@@ -466,10 +491,20 @@ def by_a_private_vote(given: list[str]) -> str:
 
 
 VOTES = np.random.default_rng(8)
+CATALOGUE = [f"{LINES[at % 8]} {one}" if at < 24 else one for at, one in enumerate(TOLD)]
+
+
+def by_a_private_choice(given: list[str]) -> str:
+    counts = np.array([sum(one.startswith(line) for one in given) for line in LINES])
+    odds = np.exp(counts / 2)
+    return str(VOTES.choice(LINES, p=odds / odds.sum()))
+
+
 PUBLIC: list[tuple[Sequence[str | Example], Callable[[list[str]], str]]] = [
     (NAMED, lambda _: DRAWS.choice(PLACES)),
     (ISSUES, lambda _: DRAWS.choice(PLACES)),
     (ISSUES, by_a_private_vote),
+    (CATALOGUE, by_a_private_choice),
     (SIGNED, lambda _: f"We thank you. {CITED}"),
     ([f"{LINE} {one} {LINE}" if at < 4 else one for at, one in enumerate(TOLD)], lambda _: LINE),
     ([f"{LINE} {one} {LINE}" for one in TOLD], lambda _: f"See {LINE}."),

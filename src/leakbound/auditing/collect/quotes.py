@@ -11,7 +11,6 @@ from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from html import unescape
 from itertools import chain
-from math import fsum
 from unicodedata import category, normalize
 from urllib.parse import unquote
 
@@ -23,15 +22,16 @@ from leakbound.witness import ReplyFacts
 WORD, NUMBER = re.compile(r"\w+"), re.compile(r"\d[\d.,]*")
 # Where no blanks part words (Chinese, Japanese, Thai, Lao, Khmer, Burmese), any six characters.
 CHARACTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff"
-BETWEEN = re.compile(rf"(?<=[{CHARACTERS}])\W+(?=[{CHARACTERS}])")
-TAG = re.compile(r"</?[a-z][^<>]*>")
-ESCAPE = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|[nrtbf\"/])")  # of JSON
+BETWEEN = re.compile(rf"(?<=[{CHARACTERS}])[\W_]+(?=[{CHARACTERS}])")
+TAG = re.compile(r"</?[a-z][^<>]*>|\x1b\[[\d;]*m")  # or a colour of a terminal
+ESCAPE = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrtbf\"/])")  # of JSON
 SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W_{CHARACTERS}]+|[{CHARACTERS}]+")
 LONG = 6  # words in a row that are compared
 ALONE = 4  # of them behind each other, of one record alone: nine words that no other record has
 FEW = 4  # records: fewer have no class or public phrase in common
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
+MOST_ROWS = 2 / 3  # in a context: what is drawn has nearly all of them, too
 READ = 512  # texts whose words are kept
 
 
@@ -96,25 +96,27 @@ class KnownRecords:
         return replace(found, reply=marked)
 
     def _mark(self, context: Context, draw: int, pieces: list[int]) -> str | None:
-        """Does it say more of its context than of one that is drawn as it was ("+"), or less ("-"),
-        in words that a few records have, and in all? The rarer the words, the more they count. Of
-        neither, and of one record alone: "other"."""
-        drawn = random.Random(draw).sample(self.rows, min(len(context), len(self.rows)))
-        known = {one: 1 / had for one in pieces if (had := self._had_by.get(one))}
+        """Does it say more of its context than of one that is drawn as it was ("+"), or less ("-")?
+        A sign each for words of one record, two, and so on, and of more than a few. "=" for as much
+        where contexts have most rows; of none that few have, and of one record alone: "other"."""
+        chance = random.Random(draw)
+        drawn = chance.sample(self.rows, min(len(context), len(self.rows)))
+        known = {one: had for one in pieces if (had := self._had_by.get(one, 0)) > 0}
         own, by_chance = (
             known.keys() & set[int]().union(*map(self._read, _texts_of(some)))
             for some in (context, drawn)
         )
         alone = "".join("x" if known.get(one) == 1 and one not in own else " " for one in pieces)
-        if not own and "x" * ALONE in alone:
+        if "x" * ALONE in alone and all(known[one] > FEW for one in own):
             return "other"
-        signs = ""
-        for least in (1 / FEW, 0):
-            more, less = (
-                fsum(known[one] for one in some if known[one] >= least) for some in (own, by_chance)
-            )
-            signs += "0" if more == less else "+" if more > less else "-"
-        return None if signs == "00" else signs
+        more, less = (Counter(known[one] for one in some) for some in (own, by_chance))
+        equal = "=" if more[1] and len(context) > MOST_ROWS * len(self.rows) else "0"
+        few = ((more[had], less[had]) for had in range(1, FEW + 1))
+        signs = ["+" if one > other else "-" if one < other else equal for one, other in few]
+        # of many phrases of many records, each of which may say as much as the claim allows, one
+        apart = [one for one in known if known[one] > FEW and (one in own) != (one in by_chance)]
+        signs.append("0" if not apart else "+" if chance.choice(apart) in own else "-")
+        return "".join(signs) if {*signs} != {"0"} else None
 
 
 def _texts_of(rows: Iterable[Example]) -> Iterator[str]:
@@ -124,14 +126,14 @@ def _texts_of(rows: Iterable[Example]) -> Iterator[str]:
 def pieces_of(text: str, long: int = LONG) -> list[int]:
     """A number for each so many words in a row, as they are read, and as they stand in tags."""
     if "\\" in text:
-        text = ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
+        text = ESCAPE.sub(lambda found: chr(int(found[1] or found[2] or "20", 16)), text)
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = unescape(unquote(text)).casefold()
     if not text.isascii():
-        text = BETWEEN.sub("", normalize("NFKD", text).translate(_marks()))
-    found = list[int]()
-    for part in (" ".join(TAG.findall(text)), TAG.sub(" ", text)):
-        words = [one[1] or one[0] for one in SAID.finditer(part)]
+        text = normalize("NFKD", text).translate(_marks())
+    found, tags = list[int](), TAG.findall(text)
+    for part in (" ".join(tags), TAG.sub(" ", text), TAG.sub("", text) if tags else ""):
+        words = [one[1] or one[0] for one in SAID.finditer(BETWEEN.sub("", part))]
         ends = range(long, len(words) + 1)
         found += (hash(" ".join(words[end - long : end])) for end in ends)
     return found

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, is_dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import bdtrc, expit
 
 from leakbound.auditing.collect.collect import CollectionPlan
+from leakbound.auditing.collect.quotes import FEW
 from leakbound.auditing.design.pairs import LATE, OtherPairs, Pair
 from leakbound.auditing.observe.context_digest import ContextDigest, context_digest, readings_apart
 from leakbound.auditing.observe.controls import (
@@ -49,7 +50,7 @@ from leakbound.tasks import ANSWER, Aggregate, Vector, Votes, reply_of
 from leakbound.witness import ReplyFeatures, shows_more
 
 REST = 12  # bounds that reject nothing are computed again after a twelfth more pairs
-QUOTES = 0.002  # p-value from which more replies quote records than the claim allows
+QUOTES = 0.001  # p-value from which more replies quote records than the claim allows
 BLOCK = 512  # pairs read from the store at once
 GIVEN = "no bound: it holds given the aggregates, which this mechanism may draw at random"
 CHOSEN = (
@@ -58,40 +59,38 @@ CHOSEN = (
 )
 
 
-@dataclass(slots=True)
 class _Quotes:
     """Replies that quote records: of an other context, and more of their own than `epsilon` allows.
 
     Of a context and one that is drawn as it was, a reply that does not depend on them is as often
-    nearer to either. Of words that many records have, what a record says may be e^epsilon times as
-    probable where it stands.
+    nearer to either. Of words that several records have, what a record says may be e^epsilon times
+    as probable where it stands.
     """
 
-    epsilon: float
-    other: int = 0
-    nearer: tuple[Counter[str], ...] = field(default_factory=lambda: (Counter(), Counter()))
-    pairs: tuple[Counter[str], ...] = field(default_factory=lambda: (Counter(), Counter()))
+    def __init__(self, epsilon: float) -> None:
+        self.epsilon, self.other = epsilon, 0
+        self.replies = [Counter[str]() for _ in range(FEW + 1)]
+        self.pairs = [Counter[str]() for _ in range(FEW + 1)]
 
     def add(self, asked: Sequence[EvidenceRow]) -> None:
         """Count the replies of one pair, asked once or several times; of each pair, the first that
         is nearer to either context."""
-        replies = (reply_of(one) for row in asked for one in row.both)
-        marks = [reply.quotes for reply in replies if reply is not None and reply.quotes]
+        found = (reply_of(one) for row in asked for one in row.both)
+        marks = [reply.quotes for reply in found if reply is not None and reply.quotes]
         self.other += marks.count("other")
-        for at, (all_of, first) in enumerate(zip(self.nearer, self.pairs, strict=True)):
-            signs = [one[at] for one in marks if one != "other" and one[at] != "0"]
+        for at, (all_of, first) in enumerate(zip(self.replies, self.pairs, strict=True)):
+            signs = [one[at] for one in marks if one != "other"]
             all_of.update(signs)
-            first.update(signs[:1])
+            first.update([one for one in signs if one in "+-"][:1])
 
     @property
     def own(self) -> int:
-        found = [0]
-        allowed = 0.5, expit(self.epsilon)
-        for replies, pairs, chance in zip(self.nearer, self.pairs, allowed, strict=True):
-            number = pairs["+"]
-            if number and bdtrc(number - 1, pairs.total(), chance) <= QUOTES:
+        allowed, found = [0.5, *[expit(self.epsilon)] * FEW], [0]
+        for replies, pairs, chance in zip(self.replies, self.pairs, allowed, strict=True):
+            if pairs["+"] and bdtrc(pairs["+"] - 1, pairs.total(), chance) <= QUOTES:
                 found.append(replies["+"])
-        return max(found)
+        same = self.replies[0]["="]  # contexts of most rows
+        return max(*found, same and same + self.replies[0]["+"])
 
 
 class Tally:
