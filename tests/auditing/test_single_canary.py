@@ -42,6 +42,7 @@ from leakbound.gating.score_files import conclude_guessing, conclude_scores, see
 from leakbound.stats import Estimate, Fixed
 from leakbound.systems import SystemMechanism
 from leakbound.tasks import Context, Example, as_context
+from leakbound.tasks.synthetic import help_desk
 
 pytestmark = pytest.mark.process
 
@@ -303,3 +304,30 @@ def test_no_scores_are_of_a_blind_attack_beside_a_bound(method: DecidingName) ->
     assert (
         conclude_scores(none, method, Claim(0.0, 1e-5), sees_leak(alike)).reason == "attack_blind"
     )
+
+
+def duplicates(context: list[str], query: str) -> str:
+    """Says whether a ticket is there already: no question of an attack was the text of a record."""
+    known = query.strip().lower() in {text.lower() for text in context}
+    return "Duplicate of an open ticket." if known else f"New ticket: {query[:12]}"
+
+
+def of_sentences(context: list[str], query: str) -> str:
+    """Answers whether a text is there, if it is one of words."""
+    text = (query.split('"') + [""] * 2)[1]
+    known = any(text.lower() in one.lower() for one in context)
+    return "yes" if known and len(text.split()) > 3 else "no"
+
+
+@pytest.mark.parametrize(
+    ("system", "options"),
+    [(duplicates, "given:text={canary}' --canary natural"), (of_sentences, "--canary natural")],
+)
+def test_the_whole_text_of_a_record_is_asked_too(system: Any, options: str, tmp_path: Path) -> None:
+    rows = [(row.input, "") for row in help_desk(120, np.random.default_rng(2))]
+    found = leakbound.audit(
+        rows, system=system, task="generation", pairs=60, epsilon=1.0, query="recall",
+        canary="coded", out=tmp_path,
+    )  # fmt: skip
+    assert (found.verdict, found.reason) == ("inconclusive", "attack_blind")
+    assert options in found.sentences[0]

@@ -234,7 +234,6 @@ def load_sweep(path: str | Path) -> SweepRecord:
 
 
 def load_utility(file: Path) -> SweepUtility:
-    """A utility that was kept beside a run."""
     return load_json(file, SweepUtility, "a utility", "Delete it to measure again.")
 
 

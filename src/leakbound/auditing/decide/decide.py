@@ -86,7 +86,8 @@ class ContextUse:
 
     @property
     def read(self) -> str:
-        return "the replies" if self.whole else "the replies, of whose words few are stored,"
+        kept = "of whose words few, and of numbers two digits, are stored"
+        return "the replies" if self.whole else f"the replies, {kept},"
 
     @property
     def limit(self) -> str:

@@ -339,7 +339,6 @@ def power_of_run(prepared: PreparedOneRun, claim: Claim, factor: float) -> Power
 
 
 def _guesses(prepared: PreparedOneRun, canaries: int) -> int:
-    """How many of so many canaries are guessed."""
     ranked = Ranked.named(prepared.spec.decision.threshold)
     return canaries if ranked is None else 2 * ranked.each(canaries)
 

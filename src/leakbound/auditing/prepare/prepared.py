@@ -227,7 +227,7 @@ def _exact_scores(parts: AuditParts) -> KnownScores | None:
 
 
 FAMILIES = 3  # attacks of different kinds that have to stay blind, the audit's own among them
-MOST = 4  # that are asked of an application; of a mechanism, none of a few words
+MOST = 6  # that are asked of an application; of a mechanism, none that is named
 LEVEL = 0.05  # at which an honest system is said to show a canary, in all readings of all attacks
 READINGS = 300  # of whole replies, in a plan; a result counts those that there were
 LEAST_CHANGE = 0.2
@@ -237,11 +237,14 @@ REPEATED = ((20, 2), (30, 8))
 # What users type into an application: a few words of a record, and no request that it may refuse.
 WORDS = "a few words"
 FEW_WORDS = {"kind": "recall", "words": 8, "template": "{prefix}"}
+WHOLE = {"kind": "given", "text": "{canary}"}
 # Queries with canaries that suit them, from the most unlike: the application's own use with a wrong
 # label, a quote of what the canary says, and questions whether it is there.
 CANDIDATES: tuple[tuple[Component, str, str], ...] = (
     (Component(kind="input_output"), "mislabeled", ""),
     (Component.model_validate(FEW_WORDS), "coded", WORDS),
+    (Component.model_validate(WHOLE), "natural", "the text of a record"),
+    (Component(kind="membership"), "natural", "whether a record is there"),
     (Component(kind="recall"), "coded", ""),
     (Component(kind="membership"), "hex", ""),
     (Component(kind="repeat"), "hex", ""),

@@ -300,6 +300,5 @@ def _divide(text: str, opens: re.Pattern[str], closes: re.Pattern[str]) -> tuple
 
 
 def _partition(text: str, mark: re.Pattern[str]) -> tuple[str, str]:
-    """The text before a mark and the text after it."""
     found = mark.search(text)
     return (text[: found.start()], text[found.end() :].strip()) if found else (text, "")

@@ -179,7 +179,6 @@ def _heading(p: Plan) -> str:
 
 
 def _cost(most: float | None) -> str:
-    """What the calls cost at most, rounded up."""
     if most is None:
         return "unknown, no price is known for this model"
     return f"at most ${ceil(most * 1e4) / 1e4:.4f}, retries not counted"

@@ -268,7 +268,6 @@ def _count(answers: int | None) -> str:
 
 
 def _up(epsilon: float) -> float:
-    """Rounded up to four digits."""
     if not 0 < epsilon < math.inf:
         return epsilon
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
