@@ -74,7 +74,7 @@ def test_replies_that_do_not_depend_on_the_context_pass(system: Any, attack: Any
     assert (result.verdict, result.reason) == ("no_violation", "context_unused")
     use = result.use
     assert use is not None
-    assert (len(use.attacks), use.left, use.seen_by) == (4, (), None)
+    assert (len(use.attacks), use.left, use.seen_by) == (6, (), None)
     assert use.change <= use.wanted == pytest.approx(math.tanh(0.5))
     assert f"fewer than {math.ceil(100 * use.share)}% of the replies" in result.sentences[0]
     assert result.sentences[0].endswith("from the rows that it is given, and from no others.")
