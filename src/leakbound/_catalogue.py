@@ -18,10 +18,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from importlib import metadata
+from itertools import chain
 from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from leakbound._sources import is_made
 from leakbound.errors import IgnoredEntryPoint, UsageError, unknown_name
 
 T = TypeVar("T")
@@ -159,10 +161,13 @@ def options_of(thing: object) -> dict[str, object] | None:
 
 def is_told(thing: object) -> bool:
     """Do the plain fields of a dataclass, which a record shows, tell all that an object holds?"""
-    if not dataclasses.is_dataclass(thing):
-        return object.__getstate__(thing) is None
-    shown = all(one.repr for one in dataclasses.fields(thing) if one.init)
-    return shown and options_of(thing) is not None
+    state: Any = object.__getstate__(thing)
+    held = {*chain(*filter(None, state))} if isinstance(state, tuple) else {*(state or ())}
+    fields = dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ()
+    if not held <= {one.name for one in fields if one.init and one.repr}:
+        return False
+    plain = not any(not is_made(kind) and kind is not object for kind in type(thing).__mro__)
+    return plain and (not held or options_of(thing) is not None)
 
 
 def _is_plain(value: object) -> bool:

@@ -6,15 +6,19 @@ import ast
 import hashlib
 import inspect
 import marshal
+import sys
 import sysconfig
 import uuid
 from collections.abc import Iterator
-from functools import cache
+from contextlib import suppress
+from functools import cache, reduce
 from pathlib import Path
 from types import FunctionType
 
 DIGITS = 16
+HEAP = 1 << 9  # flag of a type that Python code made
 INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
+STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
 
 
 def package_root(file: Path) -> Path:
@@ -96,18 +100,20 @@ def code_of(thing: object) -> str:
     """A hash of the files of a function or class, and of its place there.
 
     "" for what more than its text decides: what holds values, or is made in a function, and a class
-    that no file defines.
+    that no file defines, or that another one of its name has replaced there.
     """
     if isinstance(thing, FunctionType):
         if thing.__closure__ or thing.__defaults__ or thing.__kwdefaults__:
             return ""
         places = [*thing.__code__.co_positions()]  # of two lambdas of one file
-    elif isinstance(thing, type) and "<locals>" not in thing.__qualname__:
+    elif isinstance(thing, type) and _stands(thing):
         places = []
     else:
         return ""
     try:
-        code = source_digest(Path(inspect.getsourcefile(thing) or "")).encode()
+        file = Path(inspect.getsourcefile(thing) or "").resolve()
+        installed = any(file.is_relative_to(one) for one in INSTALLED)  # beside many files
+        code = file.read_bytes() if installed else source_digest(file).encode()
     except (TypeError, OSError):
         if isinstance(thing, type):
             return ""
@@ -116,17 +122,34 @@ def code_of(thing: object) -> str:
     return hashlib.sha256(code + place).hexdigest()[:DIGITS]
 
 
+def _stands(kind: type) -> bool:
+    with suppress(AttributeError, KeyError):
+        module: object = sys.modules[kind.__module__]
+        return reduce(getattr, kind.__qualname__.split("."), module) is kind
+    return False
+
+
 @cache
-def _alone(kind: type) -> str:
-    return uuid.uuid4().hex
-
-
 def class_source(kind: type) -> str:
     """A hash of the files of a class and its bases; "" for classes of this package, and a name of
     its own for one that no file tells."""
-    ours = (__package__, "builtins", "abc", "typing")
-    own = [one for one in kind.__mro__ if one.__module__.partition(".")[0] not in ours]
-    found = [code_of(one) for one in own]
+    found = [code_of(one) for one in kind.__mro__ if is_made(one) and not _is_shipped(one)]
     if not found or not all(found):
-        return _alone(kind) if found else ""
+        return uuid.uuid4().hex if found else ""
     return hashlib.sha256("".join(found).encode()).hexdigest()[:DIGITS]
+
+
+def is_made(kind: type) -> bool:
+    """Whether a class was made by Python code."""
+    return bool(kind.__flags__ & HEAP)
+
+
+def _is_shipped(kind: type) -> bool:
+    """Whether a class is of this package or of Python, which have a version."""
+    with suppress(TypeError, OSError):
+        file = Path(inspect.getsourcefile(kind) or "/").resolve()
+        if file.is_relative_to(Path(__file__).resolve().parent):
+            return True
+        installed = any(file.is_relative_to(one) for one in INSTALLED)
+        return file.is_relative_to(STDLIB) and not installed
+    return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -90,6 +91,29 @@ class Early(ReportNoisyMax):
         return None
 
 
+class Switched(FewShot):
+    """Its state is no field."""
+
+    def __init__(self, on: bool) -> None:
+        object.__setattr__(self, "on", on)
+
+    def shown(self, job: Job) -> Job:
+        return Job((), job.query) if self.on else job  # type: ignore[attr-defined]
+
+
+def made(on: bool) -> FewShot:
+    """Its class says that it stands in this file, where none of its name does."""
+    body = {"shown": lambda self, job: Job((), job.query) if on else job}
+    return type("Made", (FewShot,), {**body, "__module__": __name__})()
+
+
+def executed(on: bool) -> FewShot:
+    space: dict[str, Any] = {"FewShot": FewShot, "Job": Job}
+    shown = "Job((), job.query)" if on else "job"
+    exec(f"class Run(FewShot):\n    def shown(self, job):\n        return {shown}\n", space)
+    return space["Run"]()  # type: ignore[no-any-return]
+
+
 class Words(Canary):
     name: ClassVar[str] = "words"
     of_rows: ClassVar[bool] = False
@@ -110,13 +134,16 @@ BLACK: dict[str, Any] = {"score": "predicted_member", "access": "black_box", "sh
     [
         ({"mechanism": hiding(False)}, {"mechanism": hiding(True)}),
         ({"mechanism": Filtered(lambda _: False)}, {"mechanism": Filtered(lambda _: True)}),
+        ({"mechanism": Switched(False)}, {"mechanism": Switched(True)}),
+        ({"mechanism": made(False)}, {"mechanism": made(True)}),
+        ({"mechanism": executed(False)}, {"mechanism": executed(True)}),
         ({"canary": Words(*ODD)}, {"canary": Words(*["the"] * 6, ODD[0], ODD[1])}),
         (
             {"mechanism": Early(50.0, partitions=2), **BLACK},
             {"mechanism": Early(0.01, partitions=2), **BLACK},
         ),
     ],
-    ids=["closure", "hidden_field", "state", "noise_in_collect"],
+    ids=["closure", "hidden_field", "slot", "type", "exec", "state", "noise_in_collect"],
 )
 def test_answers_of_one_object_are_not_those_of_another(
     one: dict[str, Any], other: dict[str, Any], tmp_path: Path
@@ -141,7 +168,7 @@ def test_a_class_whose_helper_is_edited_is_another(
     before = my_mechanism.Mine().source
     assert before == my_mechanism.Mine().source
     (tmp_path / "my_filter.py").write_text("def hide(text): return True\n")
-    assert my_mechanism.Mine().source != before
+    assert importlib.reload(my_mechanism).Mine().source != before
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ OF_SCORE = {"quotes": False, "of_votes": "none", "counts_unreadable": False}
 def chances_of(score: Score) -> Callable[..., Floats | None] | None:
     """The chances that a score states of its own `score`; those of the protocol ask it."""
     stated = holds_for(score, "chances", {*members_of(Score)} - {"score"})
-    return score.chances if stated or type(score).chances is Score.chances else None
+    asks = getattr(score.chances, "__func__", None) is Score.chances
+    return score.chances if stated or asks else None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -18,6 +18,7 @@ from leakbound.auditing.prepare.build import (
 )
 from leakbound.auditing.prepare.identity import (
     manifest_of,
+    objects_of,
     run_name,
     settings_without_places,
     source_of,
@@ -226,7 +227,8 @@ def prepare_one_run(
     rows_print, unnamed = fingerprint(data), parts_without_name(given, spec)
     answers = sum(one.asked.query.calls for one in found.every)
     cost = mechanism.cost(task, Query("-"))
-    sources = sources_of(mechanism, rows_print, mechanism.name)
+    objects = objects_of(unnamed, task, attack)
+    sources = sources_of(mechanism, rows_print, mechanism.name, objects)
     asked = {key: value for key, value in settings_without_places(spec).items() if key not in FREE}
     evidence = run_id("evidence", {"spec": asked, **sources}) if mechanism.source else ""
     identity = {"spec": settings_without_places(spec), "evidence": evidence, **sources}

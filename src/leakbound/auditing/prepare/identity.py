@@ -7,7 +7,7 @@ import hashlib
 import inspect
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from types import CodeType, FunctionType, MethodType
 from typing import cast
@@ -15,11 +15,12 @@ from typing import cast
 from leakbound._catalogue import is_told
 from leakbound._sources import class_source
 from leakbound._version import __version__
+from leakbound.attacks import Attack
 from leakbound.auditing.prepare.prepared import AuditParts
 from leakbound.auditing.spec.audit_spec import AuditSpec, collection_settings
 from leakbound.auditing.store.folder import Settings, run_id
 from leakbound.systems import AsyncCallableSystem, CallableSystem, SystemMechanism
-from leakbound.tasks import Example, Mechanism
+from leakbound.tasks import Example, Mechanism, Task
 from leakbound.tasks.mechanism import draws_early
 from leakbound.tasks.rows.datasets import fingerprint
 
@@ -38,16 +39,18 @@ def sources_of(mechanism: Mechanism, data: str, model: str, objects: str = "") -
     return {"system": system, "data": data, "model": model, "version": __version__}
 
 
-def objects_of(parts: AuditParts) -> str:
+def objects_of(
+    handed: Collection[str], task: Task, attack: Attack, mechanism: Mechanism | None = None
+) -> str:
     """What no spec tells of the objects of an audit: the task, their code, and a name that nothing
     else has for what is not told by plain fields, so that no other audit goes on with its run."""
-    named = {"task": parts.task, "canary": parts.attack.canary, "query": parts.attack.query}
-    things: list[object] = [thing for name, thing in named.items() if name in parts.handed]
-    if "mechanism" in parts.handed and parts.mechanism.application is None:
-        things.append(parts.mechanism)
-    told = [repr(parts.task)] * ("task" in parts.handed)
-    told += [class_source(type(thing)) for thing in things]
-    return "".join(told) + ("" if all(map(is_told, things)) else uuid.uuid4().hex)
+    named: dict[str, object] = {"task": task, "canary": attack.canary, "query": attack.query}
+    named |= {"mechanism": mechanism} if mechanism is not None else {}
+    kinds: list[type] = [type(thing) for thing in named.values()]
+    told = [repr(task)] * ("task" in handed) + [*map(class_source, kinds)]
+    if not all(is_told(thing) for name, thing in named.items() if name in handed):
+        told.append(uuid.uuid4().hex)
+    return "".join(told)
 
 
 def manifest_of(

@@ -144,7 +144,9 @@ def _fill(parts: AuditParts, own_test: bool) -> Prepared:
     # nobody looked into a system
     ignores = mechanism.application is None and cost.epsilon(0.0) == 0
     controls = parts.pairs.controls(0 if ignores else spec.design.controls)
-    sources = sources_of(mechanism, parts.data, model.fingerprint, objects_of(parts))
+    made = mechanism if mechanism.application is None else None
+    objects = objects_of(parts.handed, task, parts.attack, made)
+    sources = sources_of(mechanism, parts.data, model.fingerprint, objects)
     questions = questions_of(parts, sources)
     evidence = questions if mechanism.needs else ""
     identity = {"spec": settings_without_places(spec), "evidence": evidence, **sources}
