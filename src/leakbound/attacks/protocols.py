@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import getattr_static
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
@@ -80,7 +81,7 @@ OF_SCORE = {"quotes": False, "of_votes": "none", "counts_unreadable": False}
 def chances_of(score: Score) -> Callable[..., Floats | None] | None:
     """The chances that a score states of its own `score`; those of the protocol ask it."""
     stated = holds_for(score, "chances", {*members_of(Score)} - {"score"})
-    asks = getattr(score.chances, "__func__", None) is Score.chances
+    asks = getattr_static(type(score), "chances", None) is Score.chances
     return score.chances if stated or asks else None
 
 
