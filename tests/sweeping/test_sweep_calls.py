@@ -251,4 +251,4 @@ def test_a_damaged_utility_is_refused_with_a_sentence(sweeps: Any) -> None:
     sweep = sweeps.sweep({"epsilon": [1, 2]}, queries=3)
     record = sweep.run()
     assert [one.cause for one in record.missing] == ["failed"]
-    assert "delete it to measure again" in record.missing[0].reason
+    assert "Delete it to measure again" in record.missing[0].reason
