@@ -190,7 +190,7 @@ def test_a_fixed_text_that_a_row_cites_is_told_apart_in_words(tmp_path: Path) ->
 
 
 WORDS = st.lists(st.sampled_from("abcdefghij"), min_size=LONG + ALONE, max_size=20).map(" ".join)
-SHARED = (None, "0----", "0000-", "0-000", "00-00", "000-0")  # no quote of one record
+SHARED = (None, *(f"0-{at}0" for at in ("-000", "0-00", "00-0", "000-")))  # of none alone
 MORE = [Example(f"filler {at} of a list of fillers", "") for at in range(60)]  # drawn by chance
 
 
@@ -210,11 +210,16 @@ def quotes(records: KnownRecords, asked: Job, reply: str) -> str | None:
 
 def is_own(mark: str | None) -> bool:
     """Is a reply nearer to its own context, in words that some number of records have?"""
-    return mark not in (None, "other") and "+" in mark and "-" not in mark
+    return mark is not None and "+" in mark and "-" not in mark
+
+
+def is_other(mark: str | None) -> bool:
+    """Is it of one record alone that is not in the context?"""
+    return mark is not None and mark[-1] == "o"
 
 
 def marks(records: KnownRecords, asked: Job, reply: str) -> bool:
-    return quotes(records, asked, reply) == "other"
+    return is_other(quotes(records, asked, reply))
 
 
 @given(WORDS, WORDS, st.text(max_size=20))
@@ -250,10 +255,10 @@ def test_a_phrase_of_several_records_with_a_word_beside_it_is_nobodys() -> None:
     records = knowing(*rows, f"the invoice of may was paid twice {ends}")
     said = f"We will look into it. {ends}"
     assert quotes(records, job("else"), said) in SHARED
-    assert quotes(records, job("else"), f"A case: where is the parcel 0 it {ends}") == "other"
+    assert is_other(quotes(records, job("else"), f"A case: where is the parcel 0 it {ends}"))
     form = "on the first of may the patient {} was seen at the desk of the clinic"
     forms = knowing(*(form.format(name) for name in ("ada", "ben", "cleo")))
-    assert quotes(forms, job("else"), form.format("ben")) == "other"
+    assert is_other(quotes(forms, job("else"), form.format("ben")))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +266,7 @@ def test_a_phrase_of_several_records_with_a_word_beside_it_is_nobodys() -> None:
 )
 def test_a_record_without_blanks_is_known(script: str) -> None:
     records = knowing(script, "别的记录说的是完全不同的事情和数字")
-    assert quotes(records, job("else"), f"相关记录：{script}。") == "other"
+    assert is_other(quotes(records, job("else"), f"相关记录：{script}。"))
     assert is_own(quotes(records, job(script), f"…{script[3:18]}…"))
     assert quotes(records, job("else"), f"…{script[3:14]}…") is None
 
@@ -280,7 +285,7 @@ def test_all_of_a_row_and_of_a_reply_is_compared() -> None:
 def test_a_document_that_several_rows_ask_about_is_one_record() -> None:
     text = "the heron and the crane left the harbor at noon"
     records = KnownRecords([Example(text, "when"), Example(text, "who"), *MORE])
-    assert quotes(records, job("else"), text) == "other"
+    assert is_other(quotes(records, job("else"), text))
 
 
 def test_words_that_several_records_have_are_nobodys() -> None:
@@ -347,7 +352,7 @@ CHINESE = "患者李伟，住在长安街，十二号，于三月被诊断，为
     ],
 )
 def test_words_are_compared_as_they_are_read(row: str, said: str) -> None:
-    assert quotes(knowing(row), job("else"), said) == "other"
+    assert is_other(quotes(knowing(row), job("else"), said))
     assert is_own(quotes(knowing(row), job(row), said))
 
 
@@ -360,7 +365,7 @@ def test_signs_in_a_word_do_not_part_it() -> None:
 
 def test_a_label_that_stands_in_its_text_is_of_one_record() -> None:
     row = Example(f"a long report: {PLAIN}. and more", PLAIN)
-    assert quotes(KnownRecords([row, *MORE]), job("else"), PLAIN) == "other"
+    assert is_other(quotes(KnownRecords([row, *MORE]), job("else"), PLAIN))
     named = [Example(f"report {at}", PLAIN) for at in range(3)]
     assert quotes(KnownRecords(named), job("else"), PLAIN) in SHARED
 
@@ -373,7 +378,7 @@ def test_labels_are_known_of_more_text_than_is_kept(monkeypatch: pytest.MonkeyPa
     ]
     monkeypatch.setattr("leakbound.auditing.collect.quotes.MOST", 3_000)
     records = KnownRecords(rows)
-    known = [quotes(records, job("else"), row.label) == "other" for row in rows]
+    known = [is_other(quotes(records, job("else"), row.label)) for row in rows]
     assert 5 <= sum(known) <= 20
 
 
@@ -471,6 +476,21 @@ def test_contexts_of_nearly_all_rows_are_quoted_where_nothing_tells() -> None:
     assert counted(TOLD[:21], lambda _: "We answer within two days, as a rule.").own == 0
 
 
+def test_an_index_that_shows_many_foreign_records_is_found() -> None:
+    """One of them in the context hid the others."""
+    assert counted(TOLD, lambda _: " | ".join(TOLD[:25])).other >= 100
+
+
+def test_threads_of_all_lengths_are_quoted_together() -> None:
+    """Each length has a test, and a leak of all of them was in none."""
+    lengths = [at % 5 + 2 for at in range(30)]
+    rows = [f"{TOLD[at]} mail {one} {at}" for at, many in enumerate(lengths) for one in range(many)]
+    found = counted(
+        shuffled(rows), lambda given: DRAWS.choice([start(given[0]), "We will look into it."])
+    )
+    assert found.own >= 20
+
+
 def test_a_footer_of_all_rows_hides_no_record_of_others() -> None:
     rows = [f"{one} sent by the front desk please do not forward this" for one in TOLD]
     assert counted(rows, lambda _: DRAWS.choice(rows)).other >= 100
@@ -500,11 +520,25 @@ def by_a_private_choice(given: list[str]) -> str:
     return str(VOTES.choice(LINES, p=odds / odds.sum()))
 
 
+INSTRUCTED = [Example("Write a reply", f"{PLACES[at % 12]} is open") for at in range(120)]
+THREES = [f"{TOLD[at % 60]} bought by customer {at}" for at in range(180)]
+
+
+def by_a_histogram(given: list[str]) -> str:
+    """All products with a noisy count of two or more, at Laplace noise of scale 2."""
+    counts = {start(one): 0.0 for one in TOLD[:60]}
+    for one in given:
+        counts[start(one)] += 1
+    return ". ".join(one for one, count in counts.items() if count + VOTES.laplace(0, 2) >= 2)
+
+
 PUBLIC: list[tuple[Sequence[str | Example], Callable[[list[str]], str]]] = [
     (NAMED, lambda _: DRAWS.choice(PLACES)),
     (ISSUES, lambda _: DRAWS.choice(PLACES)),
     (ISSUES, by_a_private_vote),
     (CATALOGUE, by_a_private_choice),
+    (INSTRUCTED, lambda _: DRAWS.choice(PLACES)),
+    (THREES, by_a_histogram),
     (SIGNED, lambda _: f"We thank you. {CITED}"),
     ([f"{LINE} {one} {LINE}" if at < 4 else one for at, one in enumerate(TOLD)], lambda _: LINE),
     ([f"{LINE} {one} {LINE}" for one in TOLD], lambda _: f"See {LINE}."),

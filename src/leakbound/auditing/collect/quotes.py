@@ -28,10 +28,10 @@ ESCAPE = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrtbf\"/
 SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W_{CHARACTERS}]+|[{CHARACTERS}]+")
 LONG = 6  # words in a row that are compared
 ALONE = 4  # of them behind each other, of one record alone: nine words that no other record has
-FEW = 4  # records: fewer have no class or public phrase in common
+FEW = 4  # rows about one text, and records that have words
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
-MOST_ROWS = 2 / 3  # in a context: what is drawn has nearly all of them, too
+MOST_ROWS = 1 / 2  # in a context: what is drawn has most of them, too
 READ = 512  # texts whose words are kept
 
 
@@ -51,10 +51,12 @@ class KnownRecords:
 
     @cached_property
     def _had_by(self) -> Counter[int]:
-        """How many records have each; several rows about one text are one record."""
-        records = dict[object, set[int]]()
-        for row in self.rows[:: sum(map(len, _texts_of(self.rows))) // MOST + 1]:
-            records.setdefault(row.input, set()).update(*map(pieces_of, _texts_of([row])))
+        """How many records have each. A few rows about one text are one record; what more have
+        for their input is an instruction."""
+        records, shared = dict[object, set[int]](), Counter(row.input for row in {*self.rows})
+        for at, row in enumerate(self.rows[:: sum(map(len, _texts_of(self.rows))) // MOST + 1]):
+            key = row.input if shared[row.input] <= FEW else at
+            records.setdefault(key, set()).update(*map(pieces_of, _texts_of([row])))
         found = Counter(chain.from_iterable(records.values()))
         for one in chain.from_iterable(map(pieces_of, self.labels)):
             found.pop(one, None)
@@ -96,9 +98,9 @@ class KnownRecords:
         return replace(found, reply=marked)
 
     def _mark(self, context: Context, draw: int, pieces: list[int]) -> str | None:
-        """Does it say more of its context than of one that is drawn as it was ("+"), or less ("-")?
-        A sign each for words of one record, two, and so on, and of more than a few. "=" for as much
-        where contexts have most rows; of none that few have, and of one record alone: "other"."""
+        """Does it say more of its context than of one that is drawn as it was ("+"), or less ("-"),
+        in words of one record, of several, and of two, three, four or more? "=" for as much, where
+        contexts have half of the rows. Then "o": what one record alone has, not in this context."""
         chance = random.Random(draw)
         drawn = chance.sample(self.rows, min(len(context), len(self.rows)))
         known = {one: had for one in pieces if (had := self._had_by.get(one, 0)) > 0}
@@ -106,17 +108,17 @@ class KnownRecords:
             known.keys() & set[int]().union(*map(self._read, _texts_of(some)))
             for some in (context, drawn)
         )
-        alone = "".join("x" if known.get(one) == 1 and one not in own else " " for one in pieces)
-        if "x" * ALONE in alone and all(known[one] > FEW for one in own):
-            return "other"
-        more, less = (Counter(known[one] for one in some) for some in (own, by_chance))
-        equal = "=" if more[1] and len(context) > MOST_ROWS * len(self.rows) else "0"
-        few = ((more[had], less[had]) for had in range(1, FEW + 1))
-        signs = ["+" if one > other else "-" if one < other else equal for one, other in few]
-        # of many phrases of many records, each of which may say as much as the claim allows, one
-        apart = [one for one in known if known[one] > FEW and (one in own) != (one in by_chance)]
-        signs.append("0" if not apart else "+" if chance.choice(apart) in own else "-")
-        return "".join(signs) if {*signs} != {"0"} else None
+        foreign = "".join("x" if known.get(one) == 1 and one not in own else " " for one in pieces)
+        more, less = (sum(known[one] == 1 for one in some) for some in (own, by_chance))
+        equal = "=" if more and len(context) > MOST_ROWS * len(self.rows) else "0"
+        sign = "+" if more > less else "-" if more < less else equal
+        # of many phrases of several records, each of which may say as much as the claim allows, one
+        apart = [one for one in known if known[one] > 1 and (one in own) != (one in by_chance)]
+        for had in range(1, FEW + 2):
+            some = [one for one in apart if had in (1, min(known[one], FEW + 1))]  # 1: of any
+            sign += "0" if not some else "+" if chance.choice(some) in own else "-"
+        sign += "o" if "x" * ALONE in foreign else "0"
+        return (sign.strip("0") and sign) or None
 
 
 def _texts_of(rows: Iterable[Example]) -> Iterator[str]:

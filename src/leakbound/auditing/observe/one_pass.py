@@ -69,27 +69,26 @@ class _Quotes:
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon, self.other = epsilon, 0
-        self.replies = [Counter[str]() for _ in range(FEW + 1)]
-        self.pairs = [Counter[str]() for _ in range(FEW + 1)]
+        self.replies = [Counter[str]() for _ in range(FEW + 2)]  # by how many records have words
+        self.pairs = [Counter[str]() for _ in self.replies]
 
     def add(self, asked: Sequence[EvidenceRow]) -> None:
         """Count the replies of one pair, asked once or several times; of each pair, the first that
         is nearer to either context."""
         found = (reply_of(one) for row in asked for one in row.both)
         marks = [reply.quotes for reply in found if reply is not None and reply.quotes]
-        self.other += marks.count("other")
+        self.other += sum(one[-1] == "o" for one in marks)
         for at, (all_of, first) in enumerate(zip(self.replies, self.pairs, strict=True)):
-            signs = [one[at] for one in marks if one != "other"]
-            all_of.update(signs)
-            first.update([one for one in signs if one in "+-"][:1])
+            all_of.update(one[at] for one in marks)
+            first.update([one[at] for one in marks if one[at] in "+-"][:1])
 
     @property
     def own(self) -> int:
-        allowed, found = [0.5, *[expit(self.epsilon)] * FEW], [0]
+        allowed, found = [0.5, *[expit(self.epsilon)] * (FEW + 1)], [0]
         for replies, pairs, chance in zip(self.replies, self.pairs, allowed, strict=True):
             if pairs["+"] and bdtrc(pairs["+"] - 1, pairs.total(), chance) <= QUOTES:
                 found.append(replies["+"])
-        same = self.replies[0]["="]  # contexts of most rows
+        same = self.replies[0]["="]  # contexts of half of the rows
         return max(*found, same and same + self.replies[0]["+"])
 
 
