@@ -170,7 +170,9 @@ def test_records_that_are_quoted_to_other_questions_do_not_pass(
     values: dict[str, Any] = {"system": system, "out": tmp_path, "pairs": 60, "epsilon": 1.0}
     found = leakbound.audit(rows, **values)
     assert (found.verdict, found.reason) == ("inconclusive", "attack_blind")
-    assert re.match(rf"\d+ of \d+ replies to {asked}.* quote a record", found.sentences[0])
+    said = re.match(rf"(\d+) of (\d+) replies to {asked}.* quote a record", found.sentences[0])
+    assert said is not None
+    assert int(said[1]) <= int(said[2]), "one may quote its own context and another"
     again = leakbound.audit(rows, **values)
     assert (again.verdict, again.reason) == (found.verdict, found.reason)
     if not isinstance(system, Keeps):  # an object is asked again, and has more to choose from

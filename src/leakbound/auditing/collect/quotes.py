@@ -118,7 +118,7 @@ class KnownRecords:
             some = [one for one in apart if had in (1, min(known[one], FEW + 1))]  # 1: of any
             sign += "0" if not some else "+" if chance.choice(some) in own else "-"
         sign += "o" if "x" * ALONE in foreign else "0"
-        return (sign.strip("0") and sign) or None
+        return sign if sign.strip("0") else None
 
 
 def _texts_of(rows: Iterable[Example]) -> Iterator[str]:

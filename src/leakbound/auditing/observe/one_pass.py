@@ -321,7 +321,7 @@ class OnePass:
             rows, found = self.store.others(asked.place, len(asked)), _Quotes(epsilon)
             for at in range(0, len(rows), asked.times):
                 found.add(rows[at : at + asked.times])
-            if number := found.own + found.other:
+            if number := max(found.own, found.other):  # a reply may be both
                 named = [one.name for one in others if one.pairs is asked]
                 what = f" to {''.join(named) or 'questions that are asked again'}"
                 yield number, 2 * len(rows), what

@@ -239,7 +239,7 @@ WORDS = "a few words"
 FEW_WORDS = {"kind": "recall", "words": 8, "template": "{prefix}"}
 WHOLE = {"kind": "given", "text": "{canary}"}
 # Queries with canaries that suit them, from the most unlike: the application's own use with a wrong
-# label, a quote of what the canary says, and questions whether it is there.
+# label or with a record of it, a quote of what the canary says, and questions whether it is there.
 CANDIDATES: tuple[tuple[Component, str, str], ...] = (
     (Component(kind="input_output"), "mislabeled", ""),
     (Component.model_validate(FEW_WORDS), "coded", WORDS),
