@@ -24,13 +24,12 @@ from leakbound.auditing.decide.decide import (
 )
 from leakbound.auditing.decide.obstacles import (
     above_zero,
-    blind_sentence,
+    blindness,
     channels_untested,
     conclude,
     controls_lost,
     noise_obstacles,
     obstacles,
-    only_in_bulk,
     score_reading,
     sees_something,
     state_sentence,
@@ -341,7 +340,7 @@ def test_an_attack_has_to_see_its_controls_at_first_and_at_last(
     check: ControlCheck, single_bound: float | None, code: str | None, said: str
 ) -> None:
     above = None if single_bound is None else bound(single_bound)
-    found = [*controls_lost(check), *blind_sentence(attack(), check, above)]
+    found = [*controls_lost(check), *blindness(attack(), check, above, True)]
     assert [one for one, _ in found] == ([] if code is None else [code])
     assert code is None or said in found[0][1]
 
@@ -361,7 +360,9 @@ def test_an_attack_has_to_see_its_controls_at_first_and_at_last(
 def test_an_attack_has_to_see_a_single_canary(
     check: ControlCheck, shown: bool, query: str, said: str | None
 ) -> None:
-    found = list(only_in_bulk(attack(query), check, shown))
+    found = [
+        one for one in blindness(attack(query), check, None, shown) if one[0] != "attack_blind"
+    ]
     assert [code for code, _ in found] == ([] if said is None else ["seen_only_in_bulk"])
     assert said is None or said in found[0][1]
 
@@ -369,7 +370,7 @@ def test_an_attack_has_to_see_a_single_canary(
 @pytest.mark.parametrize("free", [True, False])
 @pytest.mark.parametrize("query", ["input_output", "membership"])
 def test_advice_fits_the_query(free: bool, query: str) -> None:
-    said = next(blind_sentence(attack(query, free), ControlCheck(8, 0.5), None))[1]
+    said = next(blindness(attack(query, free), ControlCheck(8, 0.5), None))[1]
     words = "try another --query" if free else {
         "input_output": "try --query membership", "membership": "--query input_output",
     }[query]  # fmt: skip

@@ -16,8 +16,8 @@ import leakbound
 from leakbound import Claim, Example
 from leakbound.auditing import prepare, run_audit
 from leakbound.auditing.decide.obstacles import unshown_sentence
-from leakbound.auditing.prepare.build import Handed
-from leakbound.auditing.prepare.prepare import claim_warnings, of_named_claim
+from leakbound.auditing.prepare.build import Handed, build_estimator
+from leakbound.auditing.prepare.prepare import claim_warnings
 from leakbound.auditing.receipts import Recomputed, recompute
 from leakbound.auditing.result.audit_result import config_text
 from leakbound.auditing.spec.audit_spec import load_config, make_spec
@@ -189,8 +189,8 @@ def test_what_means_nothing_beside_the_claim_is_refused(
 def test_noise_is_calibrated_by_epsilon_alone() -> None:
     noisy = {"mechanism": {"kind": "report_noisy_max"}, "claim": "random-guessing"}
     with pytest.raises(UsageError, match="calibrates the noise alone"):
-        of_named_claim(make_spec(noisy), EProcess(), Handed())
-    decided = of_named_claim(make_spec({**noisy, "epsilon": 4.0}), EProcess(), Handed())
+        build_estimator(make_spec(noisy), Handed())
+    decided = build_estimator(make_spec({**noisy, "epsilon": 4.0}), Handed())
     assert decided.name == "two_sided"
     cost = ReportNoisyMax.calibrated(4.0, 1e-5).guarantee
     (warning,) = claim_warnings(make_spec({**noisy, "epsilon": 4.0}), cost)

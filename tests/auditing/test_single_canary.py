@@ -25,7 +25,7 @@ from leakbound.auditing.decide.obstacles import (
     Obstacle,
     Reason,
     above_zero,
-    blind_sentence,
+    blindness,
     conclude,
     controls_lost,
     obstacles,
@@ -238,11 +238,13 @@ def test_no_audit_is_blind_beside_a_bound(controls: ControlCheck, code: Reason) 
     for bounds in ([SURE], [NOTHING, SURE], [NOTHING, SURE_MU]):
         for largest in Bounds(3.0, 3.0), Bounds(0.5, 0.5):
             above = above_zero(bounds)
-            against = (*blindness(controls, above), (code, "other"))
+            against = (*blind_or_lost(controls, above), (code, "other"))
             said = conclude(design, EProcess(), bounds, None, 100, largest, against)
             reason = "stateful_system" if controls.shows_change else "too_few_trials"
             assert (said.verdict, said.reason) == ("inconclusive", reason)
-    said = conclude(design, EProcess(), [NOTHING], None, 100, Bounds(3.0, 3.0), blindness(controls))
+    said = conclude(
+        design, EProcess(), [NOTHING], None, 100, Bounds(3.0, 3.0), blind_or_lost(controls)
+    )
     assert said.reason == ("stateful_system" if controls.shows_change else "attack_blind")
 
 
@@ -261,8 +263,8 @@ def prepare_attack() -> Attack:
     return prepare(make_spec({"pairs": 8, "shots": 6}), rows=CASES, handed=handed).attack
 
 
-def blindness(controls: ControlCheck, above: Estimate | None = None) -> tuple[Obstacle, ...]:
-    return (*controls_lost(controls), *blind_sentence(prepare_attack(), controls, above))
+def blind_or_lost(controls: ControlCheck, above: Estimate | None = None) -> tuple[Obstacle, ...]:
+    return (*controls_lost(controls), *blindness(prepare_attack(), controls, above, True))
 
 
 @pytest.mark.parametrize("controls", BLIND)

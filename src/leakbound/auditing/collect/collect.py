@@ -64,12 +64,12 @@ class CollectionPlan:
 
     @classmethod
     def of(cls, prepared: Prepared) -> CollectionPlan:
-        shape = prepared.spec.design
+        shape, application = prepared.spec.design, prepared.mechanism.application
+        known = KnownRecords(prepared.pairs.rows, prepared.public_labels) if application else None
         return cls(
             prepared.task, prepared.mechanism, prepared.pairs, shape.batch_pairs,
             shape.store_text == "all", prepared.controls, prepared.late_controls,
-            (*(one.pairs for one in prepared.others), *prepared.repeats),
-            KnownRecords.of(prepared) if prepared.mechanism.application else None,
+            (*(one.pairs for one in prepared.others), *prepared.repeats), known,
         )  # fmt: skip
 
     def pairs_of(self, first: int) -> tuple[Pair, ...]:

@@ -14,8 +14,6 @@ from itertools import chain
 from unicodedata import category, normalize
 from urllib.parse import unquote
 
-from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.prepare.rows import public_task
 from leakbound.tasks import Aggregate, Context, Example, Job, reply_of
 from leakbound.witness import ReplyFacts
 
@@ -42,12 +40,6 @@ class KnownRecords:
 
     rows: Sequence[Example] = field(repr=False)
     labels: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, prepared: Prepared) -> KnownRecords:
-        public = public_task(prepared.spec.design, own_rows=True)
-        fixed = prepared.task if "task" in prepared.handed else public
-        return cls(prepared.pairs.rows, fixed.labels if fixed else ())
 
     @cached_property
     def _had_by(self) -> Counter[int]:

@@ -15,14 +15,13 @@ from leakbound.auditing.decide.obstacles import (
     Reason,
     Verdict,
     above_zero,
-    blind_sentence,
+    blindness,
     channels_untested,
     conclude,
     controls_lost,
     is_function,
     noise_obstacles,
     obstacles,
-    only_in_bulk,
     score_reading,
     unread,
 )
@@ -289,9 +288,8 @@ def channel_results(
         its_told = {name: told[name]} if name in told else {}
         why = (
             *against,
-            *blind_sentence(attack, check, above_zero(bounds)),
             *unread(its_told, estimator, its.replies, exceeds(largest, own)),
-            *only_in_bulk(attack, check, separates_alone(its_told)),
+            *blindness(attack, check, above_zero(bounds), separates_alone(its_told)),
         )
         slow = check.by_replies_alone or separates_alone(its_told)
         said = conclude(own, estimator, bounds, None, tested, largest, why, by_replies=slow)
@@ -361,8 +359,7 @@ def decide(seen: OnePass) -> Assessment:
     )
     blind = (
         *(() if changed else lost),
-        *blind_sentence(prepared.attack, controls, above),
-        *only_in_bulk(prepared.attack, controls, alone),
+        *blindness(prepared.attack, controls, above, alone),
     )
     conclusion = partial(
         conclude, design, estimator, bounds, exact, tested, largest, by_replies=slow, shown=shown
@@ -395,7 +392,7 @@ def _with_reading(estimator: Estimator, found: Found) -> tuple[Estimate, ...]:
     bounds, scores = found[estimator], score_reading(one for each in found.values() for one in each)
     other = scores if "trials" in estimator.reads else BoundReading("distribution")
     read = bounds[0].reading or other
-    if read.of == "score" and not read.compares:
+    if read.of == "score" and not read.channel:
         lower = replace(scores, right=scores.guesses - scores.right, leads=read.leads)
         read = lower if read.leads else scores
     return tuple(replace(one, reading=read) for one in bounds)

@@ -234,29 +234,24 @@ def _unreadable(
     )
 
 
-def blind_sentence(
-    attack: Attack, controls: ControlCheck, bound: Estimate | None
+def blindness(
+    attack: Attack, controls: ControlCheck, bound: Estimate | None, told: bool = False
 ) -> Iterator[Obstacle]:
-    """Did the attack see the positive control, or a single canary?"""
-    if controls.shown:
-        return
-    why = (
-        "no control was asked, so nothing shows that this attack sees anything; leave controls=0 "
-        "out."
-    )
-    if controls.p_value is not None:
+    """Did the attack see the positive control, and a single canary? Or have replies `told` one?"""
+    if not controls.shown:
         why = (
-            "nothing shows that this attack sees the canary: contexts in which it stands "
-            "everywhere did not clearly score higher than contexts without it "
-            f"({controls.pairs} of each, p = {controls.p_value:.2g}). Ask more --controls; where "
-            f"they show no more, {_advice(attack)}"
+            "no control was asked, so nothing shows that this attack sees anything; leave "
+            "controls=0 out."
         )
-    yield blind_unless(bound, why)
-
-
-def only_in_bulk(attack: Attack, controls: ControlCheck, shown: bool) -> Iterator[Obstacle]:
-    """Did the attack see contexts that are full of the canary, and none that holds it once?"""
-    if not controls.seen or controls.seen_once or shown:
+        if controls.p_value is not None:
+            why = (
+                "nothing shows that this attack sees the canary: contexts in which it stands "
+                "everywhere did not clearly score higher than contexts without it "
+                f"({controls.pairs} of each, p = {controls.p_value:.2g}). Ask more --controls; "
+                f"where they show no more, {_advice(attack)}"
+            )
+        yield blind_unless(bound, why)
+    if controls.seen_once or told or not controls.shown:
         return
     fits = "--query recall --canary coded"
     other = "another --query, or --canary" if attack.query.name == "recall" else fits

@@ -15,6 +15,7 @@ from leakbound.auditing.prepare.build import (
     build_attack,
     build_mechanism,
     parts_without_name,
+    require_alone,
 )
 from leakbound.auditing.prepare.identity import (
     manifest_of,
@@ -24,7 +25,6 @@ from leakbound.auditing.prepare.identity import (
     source_of,
     sources_of,
 )
-from leakbound.auditing.prepare.prepare import require_alone
 from leakbound.auditing.prepare.rows import documents_and_task, require_system
 from leakbound.auditing.result.sentences import Subject
 from leakbound.auditing.spec.audit_spec import POST_HOC, AuditSpec

@@ -17,6 +17,7 @@ from leakbound.auditing.spec.groups import AttackSpec, SystemSpec
 from leakbound.auditing.store.folder import Settings
 from leakbound.errors import UsageError
 from leakbound.estimators import ESTIMATORS, Estimator
+from leakbound.estimators.random_guessing import RANDOM_GUESSING, two_sided
 from leakbound.mechanisms import PublicFacts, service_options
 from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import (
@@ -152,7 +153,52 @@ def open_models(
 
 
 def build_estimator(spec: AuditSpec, handed: Handed) -> Estimator:
-    return handed.estimator or cast(Estimator, _component(spec.decision.estimator, ESTIMATORS))
+    """The one that decides: about a claim that has a name, and about each channel."""
+    found = handed.estimator or cast(Estimator, _component(spec.decision.estimator, ESTIMATORS))
+    if spec.decision.claim is not None:
+        require_alone(spec, handed)
+        found = two_sided(found)
+    channels = spec.attack.channels
+    return _by_channel(found, channels, spec.design.controls) if channels else found
+
+
+ANY = (1.0, 1e-5), (4.0, 1e-5)  # any two: noise that is calibrated to a claim differs between them
+
+
+def require_alone(spec: AuditSpec, handed: Handed) -> None:
+    """Refuse settings that mean nothing beside a claim that has a name."""
+    # beside this claim, epsilon and delta are what noise is calibrated to, and nothing else
+    stated, named = spec.decision.model_fields_set & {"epsilon", "delta"}, spec.system.mechanism
+    calibrated = handed.mechanism is None and spec.system.address is None and _calibrate(spec)
+    if calibrated and "epsilon" not in stated:
+        raise UsageError(
+            f"the noise of {named.kind} is calibrated to epsilon, and the claim {RANDOM_GUESSING} "
+            "says nothing about it; add --epsilon, which then calibrates the noise alone, or give "
+            "the noise as an option of the mechanism."
+        )
+    if stated and not calibrated:
+        raise UsageError(
+            f"the claim {RANDOM_GUESSING} is epsilon 0 at delta 0, and {sorted(stated)[0]} is "
+            "given too; leave one of them out."
+        )
+    decision = spec.decision
+    if spec.attack.channels:
+        raise UsageError(
+            f"channels are tested against an epsilon, and the claim is {RANDOM_GUESSING}; leave "
+            "--channels out, or state --epsilon in place of --claim."
+        )
+    if (decision.assume_hit, decision.assume_false_alarm) != (1.0, 0.0):
+        raise UsageError(
+            "the power of a test of random guessing is stated by the accuracy of an attack, so "
+            "nothing reads assume_hit and assume_false_alarm; leave them out, or --pilot."
+        )
+
+
+def _calibrate(spec: AuditSpec) -> bool:
+    """Does the noise of the mechanism depend on epsilon?"""
+    named = spec.system.mechanism
+    one, other = (from_catalogue(named.kind, named.options, *claim) for claim in ANY)
+    return one.to_config() != other.to_config()
 
 
 def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> ScoredAttack:
@@ -220,9 +266,7 @@ def with_channels(mechanism: Mechanism, channels: tuple[str, ...]) -> Mechanism:
     )
 
 
-def estimator_of(estimator: Estimator, channels: tuple[str, ...], controls: int) -> Estimator:
-    if not channels:
-        return estimator
+def _by_channel(estimator: Estimator, channels: tuple[str, ...], controls: int) -> Estimator:
     found = estimator.by_channel()
     if found is None:
         raise UsageError(

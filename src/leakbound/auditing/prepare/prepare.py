@@ -13,7 +13,6 @@ from leakbound.auditing.prepare.build import (
     build_attack,
     build_estimator,
     build_mechanism,
-    estimator_of,
     open_models,
     parts_without_name,
     repeat_share,
@@ -49,9 +48,7 @@ from leakbound.auditing.spec.audit_spec import AuditSpec
 from leakbound.auditing.spec.groups import Design
 from leakbound.errors import UsageError
 from leakbound.estimators import REPORTED
-from leakbound.estimators.base import ROUNDING, Estimator, require_deciding
-from leakbound.estimators.random_guessing import RANDOM_GUESSING, two_sided
-from leakbound.mechanisms import build_mechanism as from_catalogue
+from leakbound.estimators.base import ROUNDING, require_deciding
 from leakbound.models import Model, Scripted, require
 from leakbound.privacy import Gaussian, Guarantee, NonPrivate, self_compose
 from leakbound.tasks import (
@@ -109,8 +106,7 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     channels, shape = spec.attack.channels or (), spec.design
     mechanism = require_mechanism(given.mechanism or build_mechanism(spec))
     mechanism = with_channels(mechanism, channels)
-    estimator = of_named_claim(spec, build_estimator(spec, given), given)
-    estimator = estimator_of(estimator, channels, shape.controls)
+    estimator = build_estimator(spec, given)
     fixed = given.task or public_task(shape, given.rows is not None)
     require_public(fixed, mechanism)
     # what an application answers from may have no labels, and examples of a model have one
@@ -131,6 +127,7 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
         spec, task, mechanism, attack, estimator, model,
         design(sources, task, attack, shape.pairs, shots, shape.seed, repeated, beside=beside),
         data=fingerprint((*data, *files)), handed=parts_without_name(given, spec),
+        public_labels=fixed.labels if fixed else (),
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
     require_relation(parts)
@@ -159,11 +156,11 @@ def _fill(parts: AuditParts, own_test: bool) -> Prepared:
         others=(),
         repeats=(),
         trial_design=trials,
+        exact_decides=exactness_of(mechanism) == "full",
         public=PublicManifest.of(task, mechanism, model, fields=public_fields(spec.design)),
         warnings=claim_warnings(spec, self_compose(cost, 1)),  # equal Gaussians as one
         ignores_context=ignores,
         own_test=own_test,
-        exact_decides=exactness_of(mechanism) == "full",
         name=run_name(mechanism, parts.attack.query.name, identity),
         identity=identity,
         manifest=manifest_of(spec, identity, same_trials_key(parts), parts.handed, **said),
@@ -325,50 +322,3 @@ def require_evidence(prepared: Prepared) -> None:
                 "a run keeps its configuration, which holds the text of the canary 'given', and "
                 "store_text is none; use --store-text canary_only, or another canary."
             )
-
-
-ANY = (1.0, 1e-5), (4.0, 1e-5)  # any two: noise that is calibrated to a claim differs between them
-
-
-def of_named_claim(spec: AuditSpec, estimator: Estimator, handed: Handed) -> Estimator:
-    """The estimator that decides about a claim that has a name."""
-    if spec.decision.claim is None:
-        return estimator
-    require_alone(spec, handed)
-    return two_sided(estimator)
-
-
-def require_alone(spec: AuditSpec, handed: Handed) -> None:
-    """Refuse settings that mean nothing beside a claim that has a name."""
-    # beside this claim, epsilon and delta are what noise is calibrated to, and nothing else
-    stated, named = spec.decision.model_fields_set & {"epsilon", "delta"}, spec.system.mechanism
-    calibrated = handed.mechanism is None and spec.system.address is None and _calibrate(spec)
-    if calibrated and "epsilon" not in stated:
-        raise UsageError(
-            f"the noise of {named.kind} is calibrated to epsilon, and the claim {RANDOM_GUESSING} "
-            "says nothing about it; add --epsilon, which then calibrates the noise alone, or give "
-            "the noise as an option of the mechanism."
-        )
-    if stated and not calibrated:
-        raise UsageError(
-            f"the claim {RANDOM_GUESSING} is epsilon 0 at delta 0, and {sorted(stated)[0]} is "
-            "given too; leave one of them out."
-        )
-    decision = spec.decision
-    if spec.attack.channels:
-        raise UsageError(
-            f"channels are tested against an epsilon, and the claim is {RANDOM_GUESSING}; leave "
-            "--channels out, or state --epsilon in place of --claim."
-        )
-    if (decision.assume_hit, decision.assume_false_alarm) != (1.0, 0.0):
-        raise UsageError(
-            "the power of a test of random guessing is stated by the accuracy of an attack, so "
-            "nothing reads assume_hit and assume_false_alarm; leave them out, or --pilot."
-        )
-
-
-def _calibrate(spec: AuditSpec) -> bool:
-    """Does the noise of the mechanism depend on epsilon?"""
-    named = spec.system.mechanism
-    one, other = (from_catalogue(named.kind, named.options, *claim) for claim in ANY)
-    return one.to_config() != other.to_config()

@@ -44,6 +44,7 @@ class AuditParts:
     pairs: Pairs
     data: str  # fingerprint of the rows
     handed: tuple[str, ...]
+    public_labels: tuple[str, ...]  # that no row has told
     inferred: bool  # whether private rows have told the labels
 
 

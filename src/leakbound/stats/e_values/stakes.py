@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import accumulate, repeat, takewhile
 
 import numpy as np
 from scipy.special import softmax
@@ -28,10 +28,7 @@ BLOCK = 4096  # pairs whose moments or gains are held at once; bounds memory at 
 
 def restake_points() -> Iterator[int]:
     """Numbers of pairs after which stakes change: after every pair at first, then every 8 %."""
-    at = 0
-    while True:
-        yield at
-        at += 1 + at // 12  # 12 = 1 / 8 %
+    return accumulate(repeat(12), lambda at, part: at + 1 + at // part, initial=0)  # 1 / 8 %
 
 
 def restakes_before(pairs: int) -> Ints:
