@@ -29,7 +29,7 @@ from leakbound.attribution import (
 from leakbound.cli.verbs.attribute.influence import command
 from leakbound.errors import UsageError
 from leakbound.mechanisms.influence_decoding import BoundedCID
-from leakbound.mechanisms.parts.mixture import mix_logits
+from leakbound.mechanisms.parts.exponential import mix_logits
 from leakbound.models import Model, Scripted
 
 NOTE = Path(__file__).parents[2] / "examples" / "note.txt"

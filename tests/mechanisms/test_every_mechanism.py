@@ -29,7 +29,7 @@ from leakbound.mechanisms import (
 )
 from leakbound.mechanisms.keyword_mean import joint_range, joint_top_k
 from leakbound.mechanisms.parts.exponential import clip_log_probabilities as clipped
-from leakbound.mechanisms.parts.mixture import largest_lambda, mix_logits
+from leakbound.mechanisms.parts.exponential import largest_lambda, mix_logits
 from leakbound.models import Counted, ScoreLabels, Scripted, open_model
 from leakbound.models.model import Wrapper
 from leakbound.privacy import BoundedRange, compose, zcdp_epsilon

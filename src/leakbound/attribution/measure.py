@@ -20,7 +20,7 @@ from leakbound._check import positive, whole, within
 from leakbound.attribution.ablation_sets import METHODS
 from leakbound.attribution.spans import DOCUMENT, TEMPLATE, Ids, PromptParts, Span, UnitKind
 from leakbound.errors import TargetError, UsageError, unknown_name
-from leakbound.mechanisms.parts import mixture
+from leakbound.mechanisms.parts.exponential import largest_lambda, mix_logits
 from leakbound.mechanisms.parts.tokens import finite, log_softmax
 from leakbound.models import Model, NextLogits, ScoreTokens
 
@@ -94,7 +94,7 @@ class TokenDistribution:
         Returns:
             (tokens, vocabulary) ln p; -inf where banned.
         """
-        log_p = mixture.mix_logits(context, prior, self.lam, self.temperature)
+        log_p = mix_logits(context, prior, self.lam, self.temperature)
         bans = [self.banned_at(first + row) for row in range(len(log_p))]
         if not any(bans):
             return log_p
@@ -140,7 +140,7 @@ class BoundedTokenDistribution(TokenDistribution):
 
     def _lambda(self, context: Floats, prior: Floats, banned: Ids) -> float:
         with_context, without = (np.delete(logits, list(banned)) for logits in (context, prior))
-        return mixture.largest_lambda(with_context, without, self.bound, self.lam, self.temperature)
+        return largest_lambda(with_context, without, self.bound, self.lam, self.temperature)
 
     def log_probs(self, context: Floats, prior: Floats, first: int = 0) -> Floats:
         """ln p of every token of the vocabulary, each row at its own lambda."""

@@ -12,7 +12,7 @@ from leakbound._check import positive, whole
 from leakbound.errors import UsageError
 from leakbound.mechanisms.parts.base import CalibratedMechanism
 from leakbound.mechanisms.parts.decoding import PairDecoding
-from leakbound.mechanisms.parts.mixture import largest_weight
+from leakbound.mechanisms.parts.exponential import largest_weight
 from leakbound.mechanisms.parts.tokens import log_softmax
 from leakbound.privacy import RDP, renyi_divergence, renyi_of_two_steps, renyi_value
 from leakbound.stats.arrays import Floats

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 from leakbound._check import at_least, positive, whole
 from leakbound.mechanisms.parts.decoding import PairDecoding
-from leakbound.mechanisms.parts.mixture import largest_lambda, mix_logits
+from leakbound.mechanisms.parts.exponential import largest_lambda, mix_logits
 from leakbound.privacy import Guarantee, NonPrivate, PureDP, share_down
 from leakbound.stats.arrays import Floats
 from leakbound.tasks import Query, Task

@@ -11,6 +11,7 @@ from typing import cast
 from leakbound.attacks import Attack
 from leakbound.auditing.decide.obstacles import (
     Conclusion,
+    Found,
     Obstacle,
     Reason,
     Verdict,
@@ -311,9 +312,6 @@ class ChannelResult:
 
 
 SEEN = ControlCheck(0, 0.0, single=0.0)  # of a channel, whose own controls are compared apart
-
-
-Found = Mapping[Estimator, tuple[Estimate, ...]]
 
 
 @dataclass(frozen=True, slots=True)

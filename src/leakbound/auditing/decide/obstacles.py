@@ -148,15 +148,12 @@ def unshown_sentence(powers: Sequence[tuple[float, float]]) -> str:
         return f"{UNREJECTED}: the power of this test is not known for this design."
     weak = [row for row in powers if row[1] < GOOD]
     strong = [row for row in powers if row[1] >= GOOD]
-    told = [_chance(*row) for row in (*weak[-1:], *strong[:1])]
-    return f"{UNREJECTED}: so many trials reject {', and '.join(told)}."
-
-
-def _chance(accuracy: float, power: float) -> str:
-    return (
+    told = [
         f"an attack that is right {accuracy:.0%} of the time with a probability of at least "
         f"{cut(power)}"
-    )
+        for accuracy, power in (*weak[-1:], *strong[:1])
+    ]
+    return f"{UNREJECTED}: so many trials reject {', and '.join(told)}."
 
 
 UNREADABLE = 0.05  # share of answers that could not be read from which an attack counts as blind

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from leakbound.mechanisms import BoundedCID, KeywordMean, ProductOfExperts
-from leakbound.mechanisms.parts.mixture import mix_logits
+from leakbound.mechanisms.parts.exponential import mix_logits
 from leakbound.models import Complete, Model, NextLogits, ScoreLabels
 from leakbound.privacy import ApproxDP, Guarantee, PureDP, compose, leaves
 from leakbound.stats.arrays import Floats
