@@ -56,6 +56,10 @@ FULL = (
     "A context full of canaries was not seen either: check that the system takes such questions, "
     "and answers them from the rows that it is given, and from no others."
 )
+BESIDE = (
+    "Beside an answer, ids, names of models, durations and the present time were not read; "
+    "--channels all reads them."
+)
 QUOTED = (
     "{} of {} replies{} quote a record, in six words or more, and this attack hardly reaches the "
     "one that is tested. Find a query that brings the system to quote the canary (leakbound tune), "
@@ -187,14 +191,16 @@ def concluded(
             return Conclusion("inconclusive", "attack_blind", (sentence,))
     if use is None or found.verdict != "no_violation":
         return found
+    application = seen.prepared.mechanism.application is not None
+    limit = f"{use.limit} {BESIDE}" if application else use.limit
     if above is not None:
         bound = f"epsilon is at least {beside(above.epsilon or 0.0, 0.0)[0]}, as claimed, and "
-        return Conclusion("no_violation", None, (bound + use.limit,))
+        return Conclusion("no_violation", None, (bound + limit,))
     if controls.seen:
         bulk = "a context full of canaries is seen, and a single one is not: "
-        return Conclusion("no_violation", "seen_only_in_bulk", (bulk + use.limit,))
-    full = f" {FULL}" if seen.prepared.mechanism.application is not None else ""
-    return Conclusion("no_violation", "context_unused", (use.limit + full,))
+        return Conclusion("no_violation", "seen_only_in_bulk", (bulk + limit,))
+    full = f" {FULL}" if application else ""
+    return Conclusion("no_violation", "context_unused", (limit + full,))
 
 
 # A few replies that come again are known by heart, and those of other pairs vary: a witness learns
