@@ -96,8 +96,9 @@ def _modules(bases: tuple[Path, ...], dotted: str) -> Iterator[Path]:
                     yield found
 
 
-def code_of(thing: object) -> str:
-    """A hash of the files of a function or class, and of its place there.
+def code_of(thing: object, whole: bool = True) -> str:
+    """A hash of the file of a function or class, of what it imports where `whole`, and of its place
+    there.
 
     "" for what more than its text decides: what holds values, or is made in a function, and a class
     that no file defines, or that another one of its name has replaced there.
@@ -112,8 +113,7 @@ def code_of(thing: object) -> str:
         return ""
     try:
         file = Path(inspect.getsourcefile(thing) or "").resolve()
-        installed = any(file.is_relative_to(one) for one in INSTALLED)  # beside many files
-        code = file.read_bytes() if installed else source_digest(file).encode()
+        code = source_digest(file).encode() if whole else file.read_bytes()
     except (TypeError, OSError):
         if isinstance(thing, type):
             return ""
@@ -133,7 +133,11 @@ def _stands(kind: type) -> bool:
 def class_source(kind: type) -> str:
     """A hash of the files of a class and its bases; "" for classes of this package, and a name of
     its own for one that no file tells."""
-    found = [code_of(one) for one in kind.__mro__ if is_made(one) and not _is_shipped(one)]
+    own, made = kind.__module__.partition(".")[0], [*filter(is_made, kind.__mro__)]
+    found = [
+        code_of(one, whole=one.__module__.partition(".")[0] == own or not _is_installed(one))
+        for one in made if not _is_shipped(one)
+    ]  # fmt: skip
     if not found or not all(found):
         return uuid.uuid4().hex if found else ""
     return hashlib.sha256("".join(found).encode()).hexdigest()[:DIGITS]
@@ -150,6 +154,13 @@ def _is_shipped(kind: type) -> bool:
         file = Path(inspect.getsourcefile(kind) or "/").resolve()
         if file.is_relative_to(Path(__file__).resolve().parent):
             return True
-        installed = any(file.is_relative_to(one) for one in INSTALLED)
-        return file.is_relative_to(STDLIB) and not installed
+        return file.is_relative_to(STDLIB) and not _is_installed(kind)
+    return False
+
+
+def _is_installed(kind: type) -> bool:
+    """Whether a class stands beside packages of others."""
+    with suppress(TypeError, OSError):
+        file = Path(inspect.getsourcefile(kind) or "/").resolve()
+        return any(file.is_relative_to(one) for one in INSTALLED)
     return False

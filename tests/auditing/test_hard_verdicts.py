@@ -25,7 +25,7 @@ from leakbound.mechanisms.parts.base import PartitionedMechanism
 from leakbound.models import Model, Scripted
 from leakbound.privacy import ApproxDP, PureDP
 from leakbound.tasks import Context, Job, Outputs, Task, Votes
-from leakbound.tasks.mechanism import exactness_of, vote_noise_of
+from leakbound.tasks.facts import exactness_of, vote_noise_of
 
 COINS = np.random.default_rng(1)
 

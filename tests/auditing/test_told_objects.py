@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import leakbound
+from leakbound import _sources
+from leakbound._sources import class_source, code_of
 from leakbound.attacks import Canary
 from leakbound.attacks.scores import ScoreMargin
 from leakbound.errors import IgnoredEntryPoint, UsageError
@@ -327,3 +329,108 @@ class OwnLaw(FewShot):
 def test_a_law_of_ones_own_gets_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"output_distribution gives Law; it must be one of the"):
         leakbound.audit(mechanism=OwnLaw(), out=tmp_path, model=SEES, **SMALL)
+
+
+@dataclass(frozen=True)
+class Fitted(Canary):
+    name: ClassVar[str] = "given_words"
+    of_rows: ClassVar[bool] = False
+    words: tuple[str, ...] = ()
+
+    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
+        return Example(str(rng.choice(self.words)), label)
+
+
+@dataclass(frozen=True)
+class Given(Fitted):
+    of_rows: ClassVar[bool] = False
+    give: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False)
+
+    def fit(self, rows: Sequence[Example], tokens: Callable[[str], list[str]]) -> Fitted:
+        return Fitted(self.give())
+
+
+def test_a_canary_is_known_by_what_was_handed_over(tmp_path: Path) -> None:
+    """What `fit` made of it was all that counted, and the plain result told nothing of a closure:
+    the second audit had the answers of the first."""
+    both: dict[str, Any] = SMALL | {"out": tmp_path / "both", "model": SEES}
+    for words in (ODD, ODD[::-1]):
+        leakbound.audit(**both, canary=Given(give=lambda words=words: words))
+    assert len([*(tmp_path / "both").iterdir()]) == 2
+
+
+def test_installed_code_is_another_if_a_helper_of_its_package_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was read alone, and an audit of the changed code had the answers of the old one."""
+    monkeypatch.setattr(_sources, "INSTALLED", (tmp_path,))
+    monkeypatch.syspath_prepend(tmp_path)
+    for folder in ("shopbot", "strangers"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").write_text("")
+    (tmp_path / "strangers" / "base.py").write_text("class Base: pass\n")
+    (tmp_path / "shopbot" / "bot.py").write_text(
+        "from shopbot.words import said\nfrom strangers.base import Base\n"
+        "def answer(context, query): return said\nclass Bot(Base): pass\n"
+    )
+    helper = tmp_path / "shopbot" / "words.py"
+    helper.write_text("said = 'no'\n")
+    import shopbot.bot as bot  # type: ignore[import-not-found]
+
+    before = code_of(bot.answer), class_source(bot.Bot)
+    (tmp_path / "strangers" / "other.py").write_text("changed = 1\n")
+    assert (code_of(bot.answer), class_source(bot.Bot)) == before
+    helper.write_text("said = 'yes'\n")
+    class_source.cache_clear()
+    assert not {code_of(bot.answer), class_source(bot.Bot)} & {*before}
+
+
+@dataclass(frozen=True)
+class Windows(ReportNoisyMax):
+    """Each voter is shown all parts but one, so one record moves nine votes of ten."""
+
+    name: ClassVar[str] = "windows"
+
+    def requests(self, task: Task, job: Job, draw: int) -> list[Any]:
+        rows, parts = job.context, self.partitions
+        shown = [[one for at, one in enumerate(rows) if at % parts != j] for j in range(parts)]
+        return [Complete(task.prompt(tuple(part), job.query)) for part in shown]
+
+
+class Apart(Windows):
+    name: ClassVar[str] = "apart"
+
+    def disjoint_parts(self, shots: int) -> tuple[tuple[int, ...], ...]:
+        return ()
+
+
+def test_parts_of_other_requests_place_no_copies(tmp_path: Path) -> None:
+    """They hid a leak of nine votes in both contexts, and the audit passed."""
+    both: dict[str, Any] = BLACK | {"shots": 10, "pairs": 60, "controls": 4, "epsilon": 4.0}
+    both |= {"out": tmp_path, "model": SEES, "settings": {"labels": ["a", "b"]}}
+    rows = [Example(f"token{at} note", "ab"[at % 2]) for at in range(60)]
+    found = [
+        leakbound.audit(rows, mechanism=one.calibrated(4.0, 1e-5, partitions=10), **both)
+        for one in (Windows, Apart)
+    ]
+    assert shown(found[0]) == shown(found[1])
+    assert found[0].verdict == "violation"
+
+
+class Described(FewShot):
+    """A harmless method, of which nobody knows that it is harmless."""
+
+    name: ClassVar[str] = "described"
+
+    def describe(self) -> str:
+        return "few examples"
+
+
+def test_what_a_class_states_in_vain_is_said(tmp_path: Path) -> None:
+    both: dict[str, Any] = SMALL | {"model": SEES, "out": tmp_path}
+    plain = leakbound.audit(**both, mechanism=FewShot())
+    silent = leakbound.audit(**both, mechanism=Described())
+    assert "unused_statement" not in [one.code for one in plain.findings]
+    (said,) = [one.sentence for one in silent.findings if one.code == "unused_statement"]
+    assert said.startswith("Described inherits exactness, and overrides or adds code")
+    assert "(exactness = Base.exactness)" in said

@@ -4,6 +4,8 @@ import builtins
 import itertools
 import math
 import re
+import sys
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,19 @@ from hypothesis import strategies as st
 from leakbound._install import install_hint
 from leakbound.errors import UsageError
 from leakbound.privacy import (
+    ApproxDP,
     BoundedRange,
+    Gaussian,
+    PureDP,
     Subsampled,
+    compose,
     gaussian_epsilon,
     pure_composition_epsilon,
     self_compose,
     subsampled_gaussian_epsilon,
     zcdp_epsilon,
 )
+from leakbound.privacy.compose import joint_epsilon
 from leakbound.stats import CategoricalLaw, exact_privacy_loss
 
 DELTA = st.floats(1e-8, 0.05)
@@ -173,3 +180,65 @@ def test_without_dp_accounting_there_is_a_sentence(monkeypatch: pytest.MonkeyPat
 def test_bad_arguments_get_a_sentence(call: Any, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         call()
+
+
+def of_dp_accounting(part: PureDP | ApproxDP | Gaussian) -> Any:
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    common = pytest.importorskip("dp_accounting.pld.common")
+    if isinstance(part, Gaussian):
+        return pld.from_gaussian_mechanism(part.sigma)
+    delta = part.delta if isinstance(part, ApproxDP) else 0.0
+    stated = common.DifferentialPrivacyParameters(part.value, delta)
+    return pld.from_privacy_parameters(stated)
+
+
+def drawn_part(rng: np.random.Generator) -> PureDP | ApproxDP | Gaussian:
+    kind, epsilon = rng.integers(3), float(rng.uniform(0.01, 1.5))
+    if kind == 0:
+        return PureDP(epsilon)
+    if kind == 1:
+        return ApproxDP(epsilon, float(10 ** rng.uniform(-9, -6.5)))
+    return Gaussian(1.0, float(rng.uniform(1, 8)))
+
+
+def test_mixtures_compose_as_tightly_as_loss_distributions() -> None:
+    """Fifty answers at 0.1 cost 5.00 before, and 2.84 is optimal."""
+    fifty = compose([PureDP(0.1)] * 50).epsilon(1e-5)
+    assert fifty == pure_composition_epsilon(0.1, 50, 1e-5) < 2.89
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        parts = [drawn_part(rng) for _ in range(rng.integers(2, 9))]
+        delta = float(10 ** rng.uniform(-5.5, -3))
+        oracle = reduce(lambda one, other: one.compose(other), map(of_dp_accounting, parts))
+        found, theirs = compose(parts).epsilon(delta), oracle.get_epsilon_for_delta(delta)
+        assert theirs - 1e-3 <= found <= theirs + 1e-4, parts
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.lists(st.tuples(st.floats(0.01, 1.0), st.integers(1, 12)), min_size=2, max_size=4),
+    st.sampled_from([0.0, 0.7]),
+    DELTA,
+)
+def test_a_grid_of_losses_never_understates(
+    terms: list[tuple[float, int]], mu: float, delta: float
+) -> None:
+    pure = dict(terms)
+    exact = joint_epsilon(pure, mu, delta)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, number in (("MOST_LOSSES", 8), ("GRID", 2000), ("GRID_OF_ONE", 200)):
+            patch.setattr(sys.modules[joint_epsilon.__module__], name, number)
+        coarse = joint_epsilon(pure, mu, delta)
+        patch.setattr(sys.modules[joint_epsilon.__module__], "MOST_TERMS", 1)
+        one_term = joint_epsilon(pure, mu, delta)
+    assert exact * (1 - 1e-9) <= coarse <= exact * (1 + 1e-3) + 1e-6
+    assert coarse <= one_term * (1 + 1e-3) + 1e-6
+
+
+def test_many_different_parts_compose_in_seconds_and_no_worse_than_their_zcdp() -> None:
+    parts = [PureDP(0.001 + at * 1e-5) for at in range(5000)]
+    rho = sum(part.value**2 / 2 for part in parts)
+    assert compose(parts).epsilon(1e-6) <= zcdp_epsilon(rho, 1e-6) * (1 + 1e-9)
+    assert joint_epsilon({math.inf: 1}, 0.0, 0.1) == math.inf
+    assert joint_epsilon({0.5: 2_000_000}, 0.0, 0.1) == math.inf
+    assert compose([ApproxDP(0.1, 0.06), ApproxDP(0.1, 0.06)]).epsilon(0.1) == math.inf

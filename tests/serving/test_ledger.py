@@ -245,7 +245,7 @@ def test_what_no_unit_can_express_is_counted_in_equal_answers(tmp_path: Path) ->
         Ledger(tmp_path / "ledger", 2.0, DELTA),
         compose([Gaussian(0.2, 1.0), PureDP(0.1)]),
     )
-    assert ledger.answers_left(compose([Gaussian(0.1, 1.0), ApproxDP(0.1, 1e-7)])) == 7
+    assert ledger.answers_left(compose([Gaussian(0.1, 1.0), ApproxDP(0.1, 1e-7)])) == 13
     pay(ledger, compose([Gaussian(0.1, 1.0), ApproxDP(0.1, 1e-7)]))
     with pytest.raises(UsageError, match="counts in equal answers, which its first answer chose"):
         pay(ledger, price)

@@ -19,7 +19,14 @@ from ledger_battery import *  # noqa: F403
 from ledger_battery import DELTA
 
 from leakbound.errors import BudgetExhausted, DataError, StoreError
-from leakbound.privacy import BoundedRange, Gaussian, Guarantee, PureDP, compose
+from leakbound.privacy import (
+    BoundedRange,
+    Gaussian,
+    Guarantee,
+    PureDP,
+    compose,
+    pure_composition_epsilon,
+)
 from leakbound.serving.ledger import Ledger
 from leakbound.serving.ledger.inspection import Account, account, problems, report
 from leakbound.serving.ledger.storage import KeyFile, Mark, id_name, record_names
@@ -212,8 +219,9 @@ def test_a_ledger_reports_what_was_spent_from_the_first_answer_on(
     found = report(place.address)
     assert (found.answers, found.records, found.exhausted) == (3, 2, int(finite))
     assert found.unit == ("pure epsilon" if finite else "unlimited")
+    both = 1.0 if finite else pure_composition_epsilon(0.5, 2, DELTA)
     assert [(one.name, one.answers, one.epsilon) for one in found.datasets] == [
-        ("mail", 2, 1.0), ("post", 1, 0.5),
+        ("mail", 2, both), ("post", 1, 0.5),
     ]  # fmt: skip
     assert found.most_spent == (1.0 if finite else math.inf)
     one, two = (account(place.address, name) for name in ("one", "two"))

@@ -61,6 +61,7 @@ class EmbeddingMean(PartitionedMechanism):
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     needs: ClassVar[RequestKinds] = frozenset({Complete, Embed})
     exactness = PartitionedMechanism.exactness
+    disjoint_parts = PartitionedMechanism.disjoint_parts
     unwritten: ClassVar[tuple[str, ...]] = ("sampling",)
     sigma: float
     partitions: int = 10

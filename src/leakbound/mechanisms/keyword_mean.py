@@ -167,6 +167,7 @@ class KeywordMean(PartitionedMechanism):
     strongest_score: ClassVar[str | None] = "distance_gap"
     needs: ClassVar[RequestKinds] = frozenset({Complete})
     exactness = PartitionedMechanism.exactness
+    disjoint_parts = PartitionedMechanism.disjoint_parts
     noise: float
     partitions: int = 10
     per_answer: int = 1

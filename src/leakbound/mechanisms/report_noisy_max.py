@@ -101,6 +101,7 @@ class ReportNoisyMax(PartitionedMechanism):
     access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     needs: ClassVar[_Needs] = _Needs()
     exactness = PartitionedMechanism.exactness
+    disjoint_parts = PartitionedMechanism.disjoint_parts
     strongest_score: ClassVar[str | None] = "label_margin"
     unwritten: ClassVar[tuple[str, ...]] = ("noise", "prior", "sampling")
     sigma: float

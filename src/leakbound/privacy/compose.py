@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaln, log_expit
+from scipy.special import gammaln, log_expit, log_ndtr
 
 from leakbound._check import count as whole_number
 from leakbound._check import delta_value, epsilon_value, positive, within
@@ -16,9 +16,9 @@ from leakbound._install import install_hint
 from leakbound._members import Final
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon
-from leakbound.privacy.gaussian import gaussian_epsilon
+from leakbound.privacy.gaussian import Floats, gaussian_epsilon, gdp_epsilon
 from leakbound.privacy.relation import Relation
-from leakbound.privacy.rounding import ROUNDING, bisect
+from leakbound.privacy.rounding import ROUNDING, bisect, sum_up
 
 INTERVAL = 1e-4  # step of the grid of privacy losses: the default of dp-accounting
 MOST_POINTS = 400_000, 1 << 21  # of the grids of one sample and of all: about two seconds
@@ -26,6 +26,10 @@ MOST_SAMPLES = 10**8  # above, rounding errors of the transform can reach a delt
 MOST_SPARSE = 100_000  # samples up to which dp-accounting may choose how it keeps few points
 LARGEST_LOSS = 700.0  # of one sample, and of a step of the grid; e^700 is about the largest float
 MOST_EXACT = 1_000_000  # equal mechanisms whose exact composition takes two seconds
+MOST_TERMS = 32  # of one epsilon each
+MOST_LOSSES = 1 << 18  # of a composition that are kept apart
+GRID, GRID_OF_ONE = 1 << 13, 1 << 9  # losses of what was composed, and of the next part
+NEGLIGIBLE = 1e-9  # share of delta that losses beyond a grid may have
 HALVINGS = 100  # a bisection over n * epsilon below 1e15 is exact to the last bit after 100
 
 
@@ -62,26 +66,102 @@ def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
         return n * epsilon
     if n > MOST_EXACT:  # epsilon-DP is epsilon^2/2-zCDP: Bun and Steinke (TCC 2016), Prop. 1.4
         return min(n * epsilon, zcdp_epsilon(n * epsilon**2 / 2, delta))
-    profile = _response_profile(epsilon, n)
-    if profile(0.0) <= delta:
+    return joint_epsilon({epsilon: n}, 0.0, delta)
+
+
+def joint_epsilon(pure: Mapping[float, int], mu: float, delta: float) -> float:
+    """Upper bound on epsilon(delta) of adaptively chosen mechanisms: of each epsilon so many
+    epsilon-DP ones, and noise that is mu-GDP in all.
+
+    Worst is randomised response beside Gaussian noise: delta(e) is the mean, over the losses x of
+    the responses, of the profile of the noise at e - x. It is exact, but for rounding, while there
+    are few losses; many are moved to a grid on which no delta(e) is smaller.
+
+    Reference:
+        Kairouz, Oh and Viswanath (ICML 2015); Zhu, Dong and Wang (AISTATS 2022) for adaptive parts;
+        Doroshenko et al., "Connect the dots" (PoPETs 2022), for the grid.
+    """
+    terms = sorted((epsilon, count) for epsilon, count in pure.items() if epsilon and count)
+    total = sum_up(math.nextafter(epsilon * count, math.inf) for epsilon, count in terms)
+    if math.isinf(total) or any(count > MOST_EXACT for _, count in terms):
+        return math.inf
+    if delta == 0:
+        return math.inf if mu else total
+    losses, masses, lost, beyond = np.zeros(1), np.ones(1), ROUNDING, 0.0
+    least = delta * NEGLIGIBLE / len(terms) if terms else 0.0
+    for epsilon, count in _fewer(terms):
+        own, chances, error = _response_losses(epsilon, count)
+        lost += error
+        many = losses.size > 1 and losses.size * own.size > MOST_LOSSES
+        if many:
+            losses, masses, before = _without_tails(losses, masses, least)
+            own, chances, gone = _without_tails(own, chances, least)
+            losses, masses = _on_grid(losses, masses, GRID)
+            own, chances = _on_grid(own, chances, GRID_OF_ONE)
+            beyond += before + gone
+        losses = np.add.outer(losses, own).ravel()
+        masses = np.multiply.outer(masses, chances).ravel()
+        if many:
+            losses, masses = _on_grid(losses, masses, GRID)
+
+    def holds(e: float) -> bool:
+        return beyond + float((masses * _profile(e - losses, mu, lost)).sum()) <= delta
+
+    if holds(0.0):
         return 0.0
-    return bisect(lambda e: profile(e) <= delta, 0.0, n * epsilon, HALVINGS)[1]
+    noise = gdp_epsilon(mu, delta) if mu else 0.0
+    return bisect(holds, 0.0, total + noise, HALVINGS)[1]
 
 
-def _response_profile(epsilon: float, n: int) -> Callable[[float], float]:
-    """delta(e) of randomised response, n times, plus a bound on the rounding error."""
+def _response_losses(epsilon: float, n: int) -> tuple[Floats, Floats, float]:
+    """Losses of n randomised responses, their chances, and a bound on the rounding error."""
     k = np.arange(n + 1)
-    loss = epsilon * (2 * k - n)
     choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
     log_mass = choose + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
-
     lost = ROUNDING * (1 + gammaln(n + 1) - n * log_expit(-epsilon) + n * epsilon)
+    losses, masses = epsilon * (2 * k - n), np.exp(log_mass)
+    return np.asarray(losses, float), np.asarray(masses, float), float(lost)
 
-    def profile(e: float) -> float:
-        above = loss > e
-        return float((np.exp(log_mass[above]) * (lost - np.expm1(e - loss[above]))).sum())
 
-    return profile
+def _profile(e: Floats, mu: float, lost: float) -> Floats:
+    """delta of mu-GDP noise at epsilon e, which may be below 0, plus a bound on its rounding."""
+    if mu == 0:
+        return np.where(e < 0, lost - np.expm1(np.minimum(e, 0.0)), 0.0)
+    first, second = log_ndtr(mu / 2 - e / mu), e + log_ndtr(-mu / 2 - e / mu)
+    lost_here = lost + ROUNDING * (1 + abs(first) + abs(second) + abs(e))
+    return np.asarray(np.exp(first) * (lost_here - np.expm1(np.minimum(second - first, 0.0))))
+
+
+def _fewer(terms: list[tuple[float, int]]) -> list[tuple[float, int]]:
+    """At most `MOST_TERMS` terms, in ascending order, of which none has a smaller epsilon."""
+    size = -(-len(terms) // MOST_TERMS)
+    some = [terms[at : at + size] for at in range(0, len(terms), size or 1)]
+    return [(each[-1][0], sum(count for _, count in each)) for each in some]
+
+
+def _without_tails(losses: Floats, masses: Floats, least: float) -> tuple[Floats, Floats, float]:
+    """Losses in ascending order without the largest, whose chance comes last and is at most
+    `least`; equally rare small ones become larger."""
+    order = np.argsort(losses)
+    ranked, chances = np.asarray(losses[order], float), np.asarray(masses[order], float)
+    above = np.cumsum(chances[::-1])[::-1]
+    first, end = int(np.argmax(np.cumsum(chances) > least)), int((above > least).sum())
+    gone = float(above[end]) if end < losses.size else 0.0
+    kept = chances[first:end].copy()
+    kept[0] += chances[:first].sum()
+    return ranked[first:end], kept, gone
+
+
+def _on_grid(losses: Floats, masses: Floats, points: int) -> tuple[Floats, Floats]:
+    """At most so many losses with a profile that is nowhere smaller: each loss is parted between
+    its neighbours so that the chances of both worlds stay as they are."""
+    if losses.size <= points:
+        return losses, masses
+    grid, step = np.linspace(losses.min(), losses.max(), points, retstep=True)
+    at = np.minimum(((losses - grid[0]) / step).astype(int), points - 2)
+    upper = masses * np.clip(np.expm1(grid[at] - losses) / math.expm1(-step), 0.0, 1.0)
+    found = np.bincount(at, masses - upper, points) + np.bincount(at + 1, upper, points)
+    return np.asarray(grid, float), np.asarray(found, float)
 
 
 # a PLD takes a third of a second; a ledger and a search over noise scales repeat the same few

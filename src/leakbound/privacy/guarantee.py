@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
@@ -14,12 +15,13 @@ from leakbound._check import at_least, delta_value, epsilon_value, floats, numbe
 from leakbound._check import count as whole_number
 from leakbound._members import Final
 from leakbound.errors import UsageError
+from leakbound.privacy.compose import joint_epsilon
 from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.discrete_gaussian import DiscreteGaussian
 from leakbound.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
 from leakbound.privacy.relation import Relation
 from leakbound.privacy.renyi import RDP, compose_rdp
-from leakbound.privacy.rounding import sum_up
+from leakbound.privacy.rounding import ROUNDING, sum_up
 
 # Values of delta at which a trade-off curve is evaluated if the guarantee has no closed form: 0 for
 # pure DP, and the orders of magnitude that matter for error rates that a few hundred to a million
@@ -227,12 +229,15 @@ SUMS: tuple[tuple[Kinds, Kinds], ...] = (
     ((Gaussian,), (ZCDP, DiscreteGaussian)),
     ((Gaussian,), (ZCDP, DiscreteGaussian, BoundedRange)),
     ((), (ZCDP, DiscreteGaussian, BoundedRange, Gaussian)),
+    ((), (ZCDP, DiscreteGaussian, BoundedRange, Gaussian, PureDP)),
 )
 
 
 def _rho(part: Guarantee) -> float:
     if isinstance(part, Gaussian):
         return part.mu**2 / 2
+    if isinstance(part, PureDP):  # Bun and Steinke (TCC 2016), Proposition 1.4
+        return part.value**2 / 2
     return part.rho if isinstance(part, ZCDP | DiscreteGaussian | BoundedRange) else 0.0
 
 
@@ -250,12 +255,45 @@ def _merge(parts: list[Guarantee]) -> list[Guarantee]:
     return [*rest, *moves.values(), *([compose_rdp(renyi)] if renyi else [])]
 
 
+def additive_epsilon(parts: Sequence[Guarantee], delta: float) -> float:
+    """epsilon of parts whose guarantees may depend on earlier outputs: they add up, and are not
+    composed optimally."""
+    return min(_epsilon(parts, delta, *one) for one in SUMS)
+
+
+def _epsilon(
+    parts: Sequence[Guarantee], delta: float, gdp: Kinds, zcdp: Kinds, optimal: bool = False
+) -> float:
+    mu = math.sqrt(2 * sum_up(_rho(p) for p in parts if isinstance(p, gdp)))
+    rho = sum_up(_rho(p) for p in parts if isinstance(p, zcdp))
+    rest = _merge([p for p in parts if not isinstance(p, gdp + zcdp)])
+    pure = [p.value for p in rest if isinstance(p, PureDP | BoundedRange)]
+    approximate = [p for p in rest if isinstance(p, ApproxDP)]
+    others = [p for p in rest if not isinstance(p, PureDP | BoundedRange | ApproxDP)]
+    share = delta / max(1, (mu > 0) + (rho > 0) + len(approximate) + len(others))
+    values = [p.epsilon(share) for p in (*approximate, *others)]
+    added = sum_up([gdp_epsilon(mu, share), zcdp_epsilon(rho, share), *pure, *values])
+    if not optimal:
+        return added
+    known = bool(pure or approximate or mu)  # whose worst case is known, so that they are one
+    share = delta / max(1, known + (rho > 0) + len(others))
+    values = [zcdp_epsilon(rho, share), *(p.epsilon(share) for p in others)]
+    # with the chance that every approximate part is pure
+    logs = [math.log1p(-p.delta) for p in approximate]
+    left = share if not logs else -math.expm1(math.log1p(-share) - sum(logs)) - ROUNDING * share
+    if left < 0 or math.isinf(sum(values)):
+        return added
+    counts = Counter([*pure, *(p.value for p in approximate)])
+    return min(added, sum_up([joint_epsilon(counts, mu, left), *values]))
+
+
 @dataclass(frozen=True, slots=True)
 class Composed(Final):
     """Guarantee of several adaptively chosen outputs over one context.
 
     Gaussian parts add in mu^2, zCDP parts in rho, and RDP parts in their divergence. Discrete noise
-    of equal sigma adds in moved counts. The rest adds by basic composition.
+    of equal sigma adds in moved counts. Pure and approximate DP compose optimally with Gaussian
+    parts, by their worst case; the rest adds by basic composition.
 
     Attributes:
         parts: Guarantees of the outputs, at least one, all under one relation.
@@ -284,22 +322,13 @@ class Composed(Final):
     def epsilon(self, delta: float) -> float:
         """epsilon of all outputs together.
 
-        Exact if all parts are Gaussian. Otherwise the parts share delta evenly, and the result is
-        the smallest of several sums, each of them valid for adaptively chosen parts. The sums count
-        discrete noise by moved counts or as zCDP, exponential mechanisms as pure DP or as zCDP, and
-        Gaussian mechanisms as GDP or as zCDP.
+        Optimal if all parts are pure, approximate or Gaussian. Otherwise kinds of parts share delta
+        evenly, and the result is the smallest of several sums, each of them valid for adaptively
+        chosen parts. The sums count discrete noise by moved counts or as zCDP, exponential
+        mechanisms as pure DP or as zCDP, and Gaussian mechanisms as GDP or as zCDP.
         """
         delta_value(delta)
-        return min(self._epsilon(delta, gdp, zcdp) for gdp, zcdp in SUMS)
-
-    def _epsilon(self, delta: float, gdp: Kinds, zcdp: Kinds) -> float:
-        mu = math.sqrt(2 * sum_up(_rho(p) for p in self.parts if isinstance(p, gdp)))
-        rho = sum_up(_rho(p) for p in self.parts if isinstance(p, zcdp))
-        rest = _merge([p for p in self.parts if not isinstance(p, gdp + zcdp)])
-        shares = (mu > 0) + (rho > 0) + sum(not isinstance(p, PureDP | BoundedRange) for p in rest)
-        share = delta / max(1, shares)
-        values = (p.value if isinstance(p, BoundedRange) else p.epsilon(share) for p in rest)
-        return sum_up([gdp_epsilon(mu, share), zcdp_epsilon(rho, share), *values])
+        return min(_epsilon(self.parts, delta, *one, optimal=True) for one in SUMS)
 
     def describe(self) -> str:
         first = self.parts[0]

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, cast, get_args, runt
 import numpy as np
 import numpy.typing as npt
 
-from leakbound._members import holds_for, members_of, require_arguments
+from leakbound._members import members_of, require_arguments
 from leakbound.errors import UsageError
 from leakbound.models.content import Private
 from leakbound.models.model import Model, innermost
@@ -377,36 +377,6 @@ class Mechanism(Protocol):
 
 
 MEMBERS = members_of(Mechanism)
-COLLECTING, RELEASING = ("requests", "collect"), ("release", "output_distribution")
-FACTS = frozenset(MEMBERS) - {*COLLECTING, *RELEASING}  # who changes these, changes no output
-
-
-def _of_collecting(mechanism: Mechanism, fact: str) -> bool:
-    return holds_for(mechanism, fact, {*FACTS, *RELEASING})
-
-
-def _of_releasing(mechanism: Mechanism, fact: str) -> bool:
-    return holds_for(mechanism, fact, {*FACTS, *COLLECTING})
-
-
-def exactness_of(mechanism: Mechanism) -> Exactness:
-    """What a mechanism states for the way in which its own class collects and releases."""
-    if not any(_of_releasing(mechanism, one) for one in ("exactness", "output_distribution")):
-        return "none"
-    return mechanism.exactness if _of_collecting(mechanism, "exactness") else "given_sample"
-
-
-def draws_early(mechanism: Mechanism, task: Task, query: Query) -> bool:
-    """Whether noise is drawn in `collect`. What a class says of it is not known of the `collect` of
-    another, unless that states how its outputs follow from what it collected."""
-    exact = mechanism.exactness == "full" and _of_collecting(mechanism, "exactness")
-    stated = exact or _of_collecting(mechanism, "noise_in_collect")
-    return not stated or mechanism.noise_in_collect(task, query)
-
-
-def vote_noise_of(mechanism: Mechanism) -> VoteNoise | None:
-    """The noise that a mechanism states for the release of its own class."""
-    return mechanism.vote_noise if _of_releasing(mechanism, "vote_noise") else None
 
 
 def require_mechanism(thing: object) -> Mechanism:

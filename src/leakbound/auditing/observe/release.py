@@ -19,7 +19,7 @@ from leakbound.estimators.base import Distribution, DistributionPair, Reads
 from leakbound.stats import GaussianLaw, NoiseFit, noise_goodness_of_fit, rank_test, sign_test
 from leakbound.stats.arrays import Floats
 from leakbound.tasks import ANSWER, Aggregate, Mechanism, Outputs, Task, Votes
-from leakbound.tasks.mechanism import exactness_of
+from leakbound.tasks.facts import exactness_of
 
 # Error of all tests of an audit together. A false alarm makes a correct system inconclusive, and
 # systems that remember are found at far smaller levels.

@@ -227,7 +227,7 @@ def prepare_one_run(
     rows_print, unnamed = fingerprint(data), parts_without_name(given, spec)
     answers = sum(one.asked.query.calls for one in found.every)
     cost = mechanism.cost(task, Query("-"))
-    objects = objects_of(unnamed, task, attack)
+    objects = objects_of(given, unnamed, task, attack)
     sources = sources_of(mechanism, rows_print, mechanism.name, objects)
     asked = {key: value for key, value in settings_without_places(spec).items() if key not in FREE}
     evidence = run_id("evidence", {"spec": asked, **sources}) if mechanism.source else ""

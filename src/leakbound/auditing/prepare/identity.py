@@ -16,12 +16,13 @@ from leakbound._catalogue import is_told
 from leakbound._sources import class_source
 from leakbound._version import __version__
 from leakbound.attacks import Attack
+from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.prepare.prepared import AuditParts
 from leakbound.auditing.spec.audit_spec import AuditSpec, collection_settings
 from leakbound.auditing.store.folder import Settings, run_id
 from leakbound.systems import AsyncCallableSystem, CallableSystem, SystemMechanism
 from leakbound.tasks import Example, Mechanism, Task
-from leakbound.tasks.mechanism import draws_early
+from leakbound.tasks.facts import draws_early
 from leakbound.tasks.rows.datasets import fingerprint
 
 PLACES = frozenset({"data", "data_dir", "encoding"})  # the rows themselves have a fingerprint
@@ -40,15 +41,19 @@ def sources_of(mechanism: Mechanism, data: str, model: str, objects: str = "") -
 
 
 def objects_of(
-    handed: Collection[str], task: Task, attack: Attack, mechanism: Mechanism | None = None
-) -> str:
+    handed: Handed, names: Collection[str], task: Task, attack: Attack,
+    mechanism: Mechanism | None = None,
+) -> str:  # fmt: skip
     """What no spec tells of the objects of an audit: the task, their code, and a name that nothing
     else has for what is not told by plain fields, so that no other audit goes on with its run."""
-    named: dict[str, object] = {"task": task, "canary": attack.canary, "query": attack.query}
-    named |= {"mechanism": mechanism} if mechanism is not None else {}
-    kinds: list[type] = [type(thing) for thing in named.values()]
-    told = [repr(task)] * ("task" in handed) + [*map(class_source, kinds)]
-    if not all(is_told(thing) for name, thing in named.items() if name in handed):
+    things: list[tuple[str, object]] = [
+        ("task", task), ("canary", attack.canary), ("canary", handed.canary),
+        ("query", attack.query), ("mechanism", mechanism),
+    ]  # fmt: skip
+    things = [(name, thing) for name, thing in things if thing is not None]
+    kinds: list[type] = [type(thing) for _, thing in things]
+    told = [repr(task)] * ("task" in names) + [*map(class_source, kinds)]
+    if not all(is_told(thing) for name, thing in things if name in names):
         told.append(uuid.uuid4().hex)
     return "".join(told)
 

@@ -60,7 +60,7 @@ from leakbound.tasks import (
     Votes,
     require_mechanism,
 )
-from leakbound.tasks.mechanism import draws_early, exactness_of, vote_noise_of
+from leakbound.tasks.facts import draws_early, exactness_of, parts_of, vote_noise_of
 from leakbound.tasks.rows.datasets import fingerprint
 
 
@@ -123,10 +123,13 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     repeated = repeat_share(shape.state_check, mechanism)
     # the spec holds only the paths of what the canary read from files
     files = (Example(content, "") for content in attack.canary.file_contents)
+    names = parts_without_name(given, spec)
+    made = mechanism if mechanism.application is None else None
     parts = AuditParts(
         spec, task, mechanism, attack, estimator, model,
         design(sources, task, attack, shape.pairs, shots, shape.seed, repeated, beside=beside),
-        data=fingerprint((*data, *files)), handed=parts_without_name(given, spec),
+        data=fingerprint((*data, *files)), handed=names,
+        objects=objects_of(given, names, task, attack, made),
         public_labels=fixed.labels if fixed else (),
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip
@@ -141,9 +144,7 @@ def _fill(parts: AuditParts, own_test: bool) -> Prepared:
     # nobody looked into a system
     ignores = mechanism.application is None and cost.epsilon(0.0) == 0
     controls = parts.pairs.controls(0 if ignores else spec.design.controls)
-    made = mechanism if mechanism.application is None else None
-    objects = objects_of(parts.handed, task, parts.attack, made)
-    sources = sources_of(mechanism, parts.data, model.fingerprint, objects)
+    sources = sources_of(mechanism, parts.data, model.fingerprint, parts.objects)
     questions = questions_of(parts, sources)
     evidence = questions if mechanism.needs else ""
     identity = {"spec": settings_without_places(spec), "evidence": evidence, **sources}
@@ -184,7 +185,7 @@ def background_copies(audit: AuditParts) -> Copies:
     """The copies of the canary's text in both contexts, chosen before any model call."""
     # of the canary-in context, which has one example more if the canary is added
     added, design = audit.attack.insertion == "add", audit.spec.design
-    wanted, parts = design.background_copies, audit.mechanism.disjoint_parts(design.shots + added)
+    wanted, parts = design.background_copies, parts_of(audit.mechanism, design.shots + added)
     if isinstance(wanted, int):
         if wanted and not parts:
             raise UsageError(

@@ -28,7 +28,7 @@ from leakbound.systems import SharedStore
 from leakbound.systems.channels import ALL
 from leakbound.systems.threads import end_left_sessions
 from leakbound.tasks import Example, Mechanism, PublicManifest, Task
-from leakbound.tasks.mechanism import exactness_of, vote_noise_of
+from leakbound.tasks.facts import exactness_of, parts_of, vote_noise_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class AuditParts:
     pairs: Pairs
     data: str  # fingerprint of the rows
     handed: tuple[str, ...]
+    objects: str  # what no spec tells of them
     public_labels: tuple[str, ...]  # that no row has told
     inferred: bool  # whether private rows have told the labels
 
@@ -211,7 +212,7 @@ def _exact_scores(parts: AuditParts) -> KnownScores | None:
     noise = vote_noise_of(mechanism)
     if noise is None or spec.design.answers > 1:
         return None
-    votes, parted = mechanism.voters(spec.design.shots), mechanism.disjoint_parts(spec.design.shots)
+    votes, parted = mechanism.voters(spec.design.shots), parts_of(mechanism, spec.design.shots)
     # contexts share every vote but one if one example is replaced, which is shown to one voter, and
     # votes follow from what voters are shown; equal requests of a batch are asked once
     exact = exactness_of(mechanism) == "full"

@@ -37,6 +37,7 @@ from leakbound.stats import BestOnSameData, Bonferroni, Estimate, Split
 from leakbound.stats.curves.curves import rate_at_fpr
 from leakbound.stats.power import NO_POWER
 from leakbound.tasks import Mechanism, Query, Votes
+from leakbound.tasks.facts import facts_in_vain, parts_of
 
 REFUSES_ALL = "judge_refuses_all"
 
@@ -180,10 +181,21 @@ def _methods(
     return tuple(dict.fromkeys(one.method for one in (bounds[0], mu) if one is not None))
 
 
+UNUSED = (
+    "{kind} inherits {stated}, and overrides or adds code that may make it untrue, so it is not "
+    "used and outputs are sampled, which shows fewer leaks. State it in {kind} itself if it holds "
+    "({first} = Base.{first})."
+)
+
+
 def _findings(seen: OnePass, found: Assessment) -> Iterator[Finding]:
     prepared = seen.prepared
     for warning in prepared.warnings:
         yield Finding("unsupported_claim", warning)
+    if names := facts_in_vain(prepared.mechanism):
+        kind, stated = type(prepared.mechanism).__name__, " and ".join(names)
+        said = UNUSED.format(kind=kind, stated=stated, first=names[0])
+        yield Finding("unused_statement", said)
     if prepared.inferred:
         yield Finding("inferred_labels", INFERRED)
     if sentence := state_sentence(found.state):
@@ -274,7 +286,7 @@ def second_text_sentence(prepared: Prepared, controls: Sequence[EvidenceRow]) ->
         return None
     there = 0  # partitions, or whole contexts where none are known, that hold that text
     for context in (pair.nonmember.context for pair in prepared.controls):
-        parts = prepared.mechanism.disjoint_parts(len(context)) or (tuple(range(len(context))),)
+        parts = parts_of(prepared.mechanism, len(context)) or (tuple(range(len(context))),)
         texts = [readable(row.input) for row in context]
         there += sum(any(query.second_text in texts[at] for at in part) for part in parts)
     yes = sum(row.nonmember.counts[0] for row in controls if isinstance(row.nonmember, Votes))

@@ -58,6 +58,7 @@ FACTORS = (1.25, 1.5, 2.0, 3.0, 4.0, 8.0)  # of what is tested; a gate reads the
 BESIDE = frozenset(
     {
         "unsupported_claim",
+        "unused_statement",
         "noise_misfit",
         "answers_unlike_scores",
         "unseen_channels",

@@ -26,7 +26,7 @@ from leakbound.mechanisms import MECHANISMS
 from leakbound.stats import Fixed
 from leakbound.stats.counts.one_run import Ranked
 from leakbound.tasks import Mechanism, Query, Task
-from leakbound.tasks.mechanism import draws_early
+from leakbound.tasks.facts import draws_early
 from leakbound.tasks.named_tasks import task_by_name, tasks_by_name
 from leakbound.tasks.rows.datasets import TASKS
 

@@ -38,6 +38,7 @@ from leakbound.privacy import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from leakbound.privacy.guarantee import additive_epsilon
 
 # Relative accuracy of the accounting. Calibrating to an epsilon and reading it back differ by less,
 # and a budget pays for ten answers that cost a tenth of it. The guarantee of the ledger states it.
@@ -78,9 +79,12 @@ def _readable(part: Guarantee) -> Kept:
 
 
 def compose_epsilon(counts: Sequence[tuple[Guarantee, int]], delta: float) -> float:
-    """epsilon(delta) of several answers, some with equal guarantees."""
-    parts = [part for guarantee, times in counts for part in leaves(guarantee) * times]
-    return compose(_merge(parts)).epsilon(delta) if parts else 0.0
+    """epsilon(delta) of several answers, some with equal guarantees: only where all are equal did
+    no answer choose what the next one costs, so only then is their composition the optimal one."""
+    parts = _merge([part for guarantee, times in counts for part in leaves(guarantee) * times])
+    if len({guarantee for guarantee, _ in counts}) > 1:
+        return additive_epsilon(parts, delta)
+    return compose(parts).epsilon(delta) if parts else 0.0
 
 
 def _merge(parts: list[Guarantee]) -> list[Guarantee]:
