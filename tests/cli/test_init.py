@@ -28,6 +28,11 @@ def label(context, query):
 def near(context, query):
     best = max(context, key=lambda row: len({*row.text.split()} & {*query.split()}))
     return f"Your text of {len(query.split())} words is about {best.label}."
+def canned(documents: list[str], question):
+    topic = ["mail", "bill", "door"][len(question) % 3]
+    said = {"mail": "Write to us at the desk, please.", "bill": "Bills are sent in the first week.",
+            "door": "The door is open from eight to six."}[topic]
+    return {"answer": said, "intent": topic, "confidence": len(question) % 7 / 10}
 def refuse(context, query):
     return "I'm sorry, I can't help with that."
 def completing(context, query):
@@ -136,6 +141,15 @@ def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent:
     )
     done = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
     assert done.return_value == 1
+
+
+@pytest.mark.slow
+def test_an_answer_with_an_intent_beside_it_is_read_as_a_whole() -> None:
+    """It was read as two channels, of which no other attack is asked, and could never pass."""
+    assert "as channels" not in run("init", "private.csv", "python:app.py:canned").stdout
+    assert "channels" not in yaml.safe_load(Path("audit.yaml").read_text())["attack"]
+    done = run("audit", "--config", "audit.yaml", "--out", "runs")
+    assert done.return_value == 0, done.stdout
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ ESCAPE = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrtbf\"/
 SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W_{CHARACTERS}]+|[{CHARACTERS}]+")
 LONG = 6  # words in a row that are compared
 ALONE = 4  # of them behind each other, of one record alone: nine words that no other record has
+WORD_LENGTH = 30  # characters: no text of fewer words is longer
 FEW = 4  # rows about one text, and records that have words
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
@@ -42,21 +43,39 @@ class KnownRecords:
     labels: Sequence[str] = ()
 
     @cached_property
+    def _short(self) -> tuple[frozenset[int], tuple[int, ...]]:
+        """Whole texts of fewer words, of few records, and of how many words there are any."""
+        texts = Counter(
+            text for text in _texts_of(self.rows) if 0 < len(text) <= LONG * WORD_LENGTH
+        )
+        found = {text: _words_in(text)[0] for text, rows in texts.items() if rows <= FEW}
+        short = {text: words for text, words in found.items() if 0 < len(words) < LONG}
+        lengths = sorted({len(words) for words in short.values()})
+        return frozenset(hash(" ".join(words)) for words in short.values()), (LONG, *lengths)
+
+    @cached_property
     def _had_by(self) -> Counter[int]:
         """How many records have each. A few rows about one text are one record; what more have
         for their input is an instruction."""
         records, shared = dict[object, set[int]](), Counter(row.input for row in {*self.rows})
         for at, row in enumerate(self.rows[:: sum(map(len, _texts_of(self.rows))) // MOST + 1]):
             key = row.input if shared[row.input] <= FEW else at
-            records.setdefault(key, set()).update(*map(pieces_of, _texts_of([row])))
+            for text in _texts_of([row]):
+                records.setdefault(key, set()).update(self._pieces(text))
         found = Counter(chain.from_iterable(records.values()))
-        for one in chain.from_iterable(map(pieces_of, self.labels)):
+        for one in chain.from_iterable(map(self._pieces, self.labels)):
             found.pop(one, None)
-        return found
+        # a short text may be said by chance: it counts as if several records had it
+        return Counter({one: max(had, 1 + (one in self._short[0])) for one, had in found.items()})
+
+    def _pieces(self, text: str) -> list[int]:
+        whole, lengths = self._short
+        long, *short = (pieces_of(text, words) for words in lengths)
+        return long + [one for some in short for one in some if one in whole]
 
     @cached_property
     def _read(self) -> Callable[[str], frozenset[int]]:
-        return lru_cache(READ)(lambda text: frozenset(pieces_of(text)))
+        return lru_cache(READ)(lambda text: frozenset(self._pieces(text)))
 
     @cached_property
     def _key(self) -> bytes:
@@ -81,10 +100,10 @@ class KnownRecords:
             found_at = (blake2b(one, digest_size=WIDE, key=self._key).hexdigest() for one in places)
             digests.append(" ".join(found_at))
         marked = replace(reply, digests=tuple(digests))
-        pieces = pieces_of("\n".join([reply.text, beside, str(reply.tool_calls)]))
+        pieces = self._pieces("\n".join([reply.text, beside, str(reply.tool_calls)]))
         if any(one in self._had_by for one in pieces):
             texts = str(job.query.text), *job.query.further
-            asked = {*chain.from_iterable(map(pieces_of, texts))}
+            asked = {*chain.from_iterable(map(self._pieces, texts))}
             mark = self._mark(job.context, draw, [one for one in pieces if one not in asked])
             marked = replace(marked, quotes=mark)
         return replace(found, reply=marked)
@@ -119,18 +138,24 @@ def _texts_of(rows: Iterable[Example]) -> Iterator[str]:
 
 def pieces_of(text: str, long: int = LONG) -> list[int]:
     """A number for each so many words in a row, as they are read, and as they stand in tags."""
+    found = list[int]()
+    for words in _words_in(text):
+        ends = range(long, len(words) + 1)
+        found += (hash(" ".join(words[end - long : end])) for end in ends)
+    return found
+
+
+def _words_in(text: str) -> list[list[str]]:
+    """The words of a text without tags, those within tags, and those that tags have parted."""
     if "\\" in text:
         text = ESCAPE.sub(lambda found: chr(int(found[1] or found[2] or "20", 16)), text)
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = unescape(unquote(text)).casefold()
     if not text.isascii():
         text = normalize("NFKD", text).translate(_marks())
-    found, tags = list[int](), TAG.findall(text)
-    for part in (" ".join(tags), TAG.sub(" ", text), TAG.sub("", text) if tags else ""):
-        words = [one[1] or one[0] for one in SAID.finditer(BETWEEN.sub("", part))]
-        ends = range(long, len(words) + 1)
-        found += (hash(" ".join(words[end - long : end])) for end in ends)
-    return found
+    tags = TAG.findall(text)
+    parts = (TAG.sub(" ", text), " ".join(tags), TAG.sub("", text) if tags else "")
+    return [[one[1] or one[0] for one in SAID.finditer(BETWEEN.sub("", part))] for part in parts]
 
 
 @cache

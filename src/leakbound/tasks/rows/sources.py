@@ -233,6 +233,7 @@ def _reader(address: str, file: Path, delimiter: str | None, encoding: str | Non
     if ending == ".parquet" and not packed:
         return _parquet
     hint = " Save the sheet as CSV (UTF-8)." if ending in WORKBOOKS else ""
+    hint = " A configuration is read with --config." if ending in (".yaml", ".yml") else hint
     shown = "".join(file.suffixes[-2:]) if packed else file.suffix
     raise DataError(f"the data file {address!r} ends in {shown!r}; it must be {FORMS}.{hint}")
 

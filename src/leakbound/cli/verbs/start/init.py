@@ -34,6 +34,7 @@ from leakbound.models.address import BUNDLED
 from leakbound.report.words import number_of
 from leakbound.systems import SystemMechanism
 from leakbound.systems.channels import ALL, SECONDS
+from leakbound.systems.replies import REPLY
 from leakbound.systems.http.config import describe_rows
 from leakbound.tasks import ANSWER, Job, Query, Votes, reply_of
 from leakbound.witness import ReplyFacts
@@ -211,6 +212,7 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
     if prepared.mechanism.needs:
         return Tried(prepared, None, "", False)
     kind, channels = _kind_of_answers(_prepare({**values, "channels": [ALL]}, endpoint))
+    whole = values
     if channels:
         values = {**values, "channels": [ANSWER, *channels]}
         prepared = _prepare(values, endpoint)
@@ -219,7 +221,9 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
         # not of such rows, or a question at which the system fails
         with suppress(UsageError, TargetError):
             tried = _prepare({**values, **attack}, endpoint)
-            first = first or tried
+            # where nothing is seen, many attacks are to be asked, which read replies as a whole
+            all_of = kind == "text" and channels == [REPLY]
+            first = first or (_prepare({**whole, **attack}, endpoint) if all_of else tried)
             if _sees(tried):
                 shown = f"Tried: {attack_name(tried.attack)} shows a canary that stands once"
                 kind = "labels" if attack in ATTACKS["labels"] else kind
