@@ -62,8 +62,8 @@ BESIDE = (
 )
 QUOTED = (
     "{} of {} replies{} quote a record (six words of it, or all of a shorter one), and this attack "
-    "hardly reaches the one that is tested. Find a query that brings the system to quote the canary (leakbound tune), "
-    "or use more pairs; leave out a row that cites a public text."
+    "hardly reaches the one that is tested. Find a query that brings the system to quote the "
+    "canary (leakbound tune), or use more pairs; leave out a row that cites a public text."
 )
 
 

@@ -34,8 +34,8 @@ from leakbound.models.address import BUNDLED
 from leakbound.report.words import number_of
 from leakbound.systems import SystemMechanism
 from leakbound.systems.channels import ALL, SECONDS
-from leakbound.systems.replies import REPLY
 from leakbound.systems.http.config import describe_rows
+from leakbound.systems.replies import REPLY
 from leakbound.tasks import ANSWER, Job, Query, Votes, reply_of
 from leakbound.witness import ReplyFacts
 
