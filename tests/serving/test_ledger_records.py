@@ -239,3 +239,17 @@ def test_equal_rows_are_named_by_their_numbers() -> None:
     with pytest.raises(DataError, match=r"1 and 3, 1 and 4 and 1 more pairs\)"):
         record_names(tuple(Example("x", "a") for _ in range(5)))
     assert len(set(record_names(rows[:2]))) == 2
+
+
+@pytest.mark.parametrize(
+    "again",
+    ["Zoë works here ", "Zoe\u0308 works here", "ZOË\tWORKS  here\r\n", "Zoë\u200b works here"],
+)
+def test_another_spelling_of_a_row_is_no_other_record(again: str) -> None:
+    """A trailing blank bought every person a second budget."""
+    row = Example("Zoë works here", "Yes")
+    other = Example(again, "yes ")
+    assert record_names((row,)) == record_names((other,))
+    with pytest.raises(DataError, match=r"equal but for case and white space .numbers 1 and 2"):
+        record_names((row, other))
+    assert record_names((row,)) != record_names((Example("Zoe works here", "Yes"),))

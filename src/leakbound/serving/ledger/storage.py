@@ -21,6 +21,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from unicodedata import category, normalize
 from urllib.parse import urlsplit, urlunsplit
 
 from leakbound._install import install_hint
@@ -244,13 +245,24 @@ def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[st
     Guarantee:
         With ids, replacing an example changes no account. Without ids, accounts belong to contents
         and guarantees hold for data sets without equal rows. Data sets with equal rows are refused,
-        so a copy of a row never has its own budget.
+        so a copy of a row never has its own budget; nor does one that differs in case, in white
+        space, or in how its characters are composed.
     """
     if ids is not None:
         return tuple(map(id_name, _distinct(ids, len(context))))
-    contents = [json.dumps([content_key(row.input), row.label]) for row in context]
+    contents = [json.dumps(_folded([content_key(row.input), row.label])) for row in context]
     _refuse_copies(contents)
     return tuple(json.dumps(["content", content, 0]) for content in contents)
+
+
+def _folded(content: Any) -> Any:
+    """Texts without case, format characters, and white space beyond one blank between words."""
+    if isinstance(content, list):
+        return [_folded(one) for one in content]
+    if not isinstance(content, str):
+        return content
+    text = normalize("NFC", normalize("NFC", content).casefold())
+    return " ".join("".join(one for one in text if category(one) != "Cf").split())
 
 
 def _refuse_copies(contents: Sequence[str]) -> None:
@@ -262,8 +274,9 @@ def _refuse_copies(contents: Sequence[str]) -> None:
     pairs = ", ".join(f"{first[contents[i]] + 1} and {i + 1}" for i in again[:SHOWN])
     more = f" and {len(again) - SHOWN} more pairs" if len(again) > SHOWN else ""
     raise DataError(
-        f"some of the {len(contents)} examples are equal (numbers {pairs}{more}). Without record "
-        "ids, an account belongs to a content, so a copy would get its own budget. Name a column "
+        f"some of the {len(contents)} examples are equal but for case and white space (numbers "
+        f"{pairs}{more}). Without record ids, an account belongs to a content, so a copy would get "
+        "its own budget. Name a column "
         "that says whose row each is (--record-id), or leave the copies out."
     )
 
