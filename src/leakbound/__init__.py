@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         answer,
         audit,
         audit_log,
+        bounds,
         compare,
         gate,
         influence,
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
     from leakbound.tasks import Example, Query, Task
 
 _API = (
-    "AuditResult", "answer", "audit", "audit_log", "compare", "gate", "influence", "load_result",
-    "plan", "probe", "sweep", "verify",
+    "AuditResult", "answer", "audit", "audit_log", "bounds", "compare", "gate", "influence",
+    "load_result", "plan", "probe", "sweep", "verify",
 )  # fmt: skip
 _HOMES = {
     **dict.fromkeys(_API, "leakbound.api"),
@@ -69,12 +70,11 @@ _HOMES = {
 _MODULES = ("canaries", "estimators", "mechanisms", "queries", "scores", "systems")
 __all__ = [
     "ApproxDP", "Attack", "AuditResult", "AuditSpec", "Claim", "Example", "FewShot", "Gaussian",
-    "Guarantee",
-    "LeakboundError", "Ledger", "NonPrivate", "PrivateICL", "PromptDefense", "PureDP", "Query",
-    "ReportNoisyMax", "Scripted", "Task", "ZCDP", "ZeroShot", "__version__", "answer", "audit",
-    "audit_log", "calibrate_gaussian", "canaries", "compare", "estimators", "gate", "influence",
-    "load_result", "mechanisms", "open_model", "plan", "probe", "queries", "scores", "sweep",
-    "systems", "verify",
+    "Guarantee", "LeakboundError", "Ledger", "NonPrivate", "PrivateICL", "PromptDefense", "PureDP",
+    "Query", "ReportNoisyMax", "Scripted", "Task", "ZCDP", "ZeroShot", "__version__", "answer",
+    "audit", "audit_log", "bounds", "calibrate_gaussian", "canaries", "compare", "estimators",
+    "gate", "influence", "load_result", "mechanisms", "open_model", "plan", "probe", "queries",
+    "scores", "sweep", "systems", "verify",
 ]  # fmt: skip
 
 

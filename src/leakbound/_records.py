@@ -32,6 +32,11 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="strings")
 
+    def __dir__(self) -> list[str]:
+        """Its own names, without those of the library that checks it."""
+        inherited = {*dir(BaseModel)}
+        return sorted(name for name in super().__dir__() if name not in inherited)
+
 
 class JsonRecord(Frozen, Card):
     """What a file holds as JSON."""

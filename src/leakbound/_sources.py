@@ -150,6 +150,8 @@ def is_made(kind: type) -> bool:
 
 def _is_shipped(kind: type) -> bool:
     """Whether a class is of this package or of Python, which have a version."""
+    if not _stands(kind):  # one that `type` makes is said to be of a module that did not make it
+        return False
     with suppress(TypeError, OSError):
         file = Path(inspect.getsourcefile(kind) or "/").resolve()
         if file.is_relative_to(Path(__file__).resolve().parent):

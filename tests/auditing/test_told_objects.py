@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,6 +110,12 @@ def made(on: bool) -> FewShot:
     return type("Made", (FewShot,), {**body, "__module__": __name__})()
 
 
+def unnamed(on: bool) -> FewShot:
+    """Its class is said to stand in the module of its metaclass, which is of Python."""
+    body = {"shown": lambda self, job: Job((), job.query) if on else job}
+    return types.new_class("Unnamed", (FewShot,), {}, lambda space: space.update(body))()  # type: ignore[no-any-return]
+
+
 def executed(on: bool) -> FewShot:
     space: dict[str, Any] = {"FewShot": FewShot, "Job": Job}
     shown = "Job((), job.query)" if on else "job"
@@ -138,6 +145,7 @@ BLACK: dict[str, Any] = {"score": "predicted_member", "access": "black_box", "sh
         ({"mechanism": Filtered(lambda _: False)}, {"mechanism": Filtered(lambda _: True)}),
         ({"mechanism": Switched(False)}, {"mechanism": Switched(True)}),
         ({"mechanism": made(False)}, {"mechanism": made(True)}),
+        ({"mechanism": unnamed(False)}, {"mechanism": unnamed(True)}),
         ({"mechanism": executed(False)}, {"mechanism": executed(True)}),
         ({"canary": Words(*ODD)}, {"canary": Words(*["the"] * 6, ODD[0], ODD[1])}),
         (
@@ -145,7 +153,16 @@ BLACK: dict[str, Any] = {"score": "predicted_member", "access": "black_box", "sh
             {"mechanism": Early(0.01, partitions=2), **BLACK},
         ),
     ],
-    ids=["closure", "hidden_field", "slot", "type", "exec", "state", "noise_in_collect"],
+    ids=[
+        "closure",
+        "hidden_field",
+        "slot",
+        "type",
+        "new_class",
+        "exec",
+        "state",
+        "noise_in_collect",
+    ],
 )
 def test_answers_of_one_object_are_not_those_of_another(
     one: dict[str, Any], other: dict[str, Any], tmp_path: Path

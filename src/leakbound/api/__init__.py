@@ -4,7 +4,7 @@ from leakbound.api.answers import answer, probe
 from leakbound.api.audits import audit, plan
 from leakbound.api.decisions import compare, gate, sweep, verify
 from leakbound.api.influences import influence
-from leakbound.api.logs import audit_log
+from leakbound.api.logs import audit_log, bounds
 from leakbound.auditing import AuditResult, load_result
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "answer",
     "audit",
     "audit_log",
+    "bounds",
     "compare",
     "gate",
     "influence",

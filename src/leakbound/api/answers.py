@@ -4,13 +4,14 @@ an address really supports.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from leakbound.api.kinds import as_model, require_numbers
-from leakbound.api.parameters import MechanismName
-from leakbound.auditing.prepare.rows import public_task, require_public, task_of
+from leakbound.api.parameters import MechanismName, Rows
+from leakbound.auditing.prepare.rows import public_task, require_public, rows_given, task_of
 from leakbound.auditing.spec.audit_spec import make_spec
+from leakbound.auditing.spec.groups import Design
 from leakbound.errors import UsageError
 from leakbound.mechanisms import MECHANISMS, PublicFacts, service_options
 from leakbound.models import Endpoint, Model, Scripted
@@ -19,12 +20,12 @@ from leakbound.models.probe.endpoint_probe import ProbeRecord
 from leakbound.models.probe.probe import probe_endpoint, probe_model
 from leakbound.serving import Answer, PrivateICL
 from leakbound.serving.ledger import DATASET, Ledger
-from leakbound.tasks import Example, Mechanism, Task, as_context, require_mechanism
+from leakbound.tasks import Mechanism, Task, require_mechanism
 
 
 def answer(
     query: str,
-    rows: Iterable[Example | tuple[str, str]],
+    rows: Rows,
     *,
     mechanism: Mechanism | MechanismName = "report_noisy_max",
     epsilon: float = 1.0,
@@ -41,7 +42,7 @@ def answer(
 
     Args:
         query: What is asked (public).
-        rows: Examples or (input, label) pairs (PRIVATE).
+        rows: Examples, (input, label) pairs, mappings, or a data frame (PRIVATE).
         mechanism: A mechanism, or its name, calibrated to epsilon and delta for one answer, with
             examples grouped by the public rule of its class (`group_options`).
         epsilon: What a mechanism given by name is calibrated to.
@@ -70,7 +71,7 @@ def answer(
     require_mechanism(made)
     fixed = _public_task(task, labels)
     require_public(fixed, made)
-    context = as_context(rows)
+    context = rows_given(rows, Design())
     found = task if isinstance(task, Task) else task_of(context, task, fixed)
     if isinstance(mechanism, str):
         facts = PublicFacts(len(context), len(found.labels), epsilon, delta)

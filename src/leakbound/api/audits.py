@@ -24,7 +24,7 @@ from leakbound.auditing.plan import plan as plan_prepared
 from leakbound.auditing.prepare.build import Handed, build_mechanism, is_named, open_models
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.prepare.prepared import Prepared
-from leakbound.auditing.prepare.rows import public_task, require_public
+from leakbound.auditing.prepare.rows import public_task, require_public, rows_given
 from leakbound.auditing.spec.audit_spec import COMPONENTS, make_spec
 from leakbound.errors import UsageError
 from leakbound.estimators import Estimator
@@ -32,7 +32,7 @@ from leakbound.estimators.random_guessing import RANDOM_GUESSING, is_random_gues
 from leakbound.models import Model
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.systems import CallOptions, SystemMechanism, as_system
-from leakbound.tasks import Context, Task, as_context, require_mechanism
+from leakbound.tasks import Context, Task, require_mechanism
 
 
 def audit(
@@ -51,7 +51,9 @@ def audit(
     `task=Task("mail", ("urgent", "other"))`.
 
     Args:
-        rows: Examples or (input, label) pairs (PRIVATE); None uses `data`, or the bundled task.
+        rows: Examples, (input, label) pairs, mappings, or a data frame (PRIVATE), whose columns are
+            found by usual names, or named by `input_field` and `label_field` in `settings`; None
+            uses `data`, or the bundled task.
         system: A callable `(context, query) -> answer`, sync or async, an object with a method
             `answer`, a class of either, or an address such as "python:app.py:answer"; audited in
             place of a mechanism. A plain function or class is known by the file that defines it, so
@@ -196,7 +198,7 @@ def _describe(
     require_relation(parameters.get("claim"), spec.attack.insertion)
     if rows is not None and not (handed.task or public_task(spec.design, own_rows=True)):
         require_public(None, handed.mechanism or build_mechanism(spec))
-    return spec, handed, as_context(rows) if rows is not None else None
+    return spec, handed, None if rows is None else rows_given(rows, spec.design)
 
 
 def describe_call(

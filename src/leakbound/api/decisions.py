@@ -28,8 +28,9 @@ from leakbound.attribution import (
 from leakbound.auditing import AuditResult, Claim, load_result
 from leakbound.auditing.collect.collect import runner_of
 from leakbound.auditing.prepare.build import Handed, open_models
+from leakbound.auditing.prepare.rows import FIELD_KEYS, rows_given
 from leakbound.auditing.receipts import Verification, verify_run
-from leakbound.auditing.spec.audit_spec import COMPONENTS, flat_keys
+from leakbound.auditing.spec.audit_spec import COMPONENTS, flat_keys, make_spec
 from leakbound.errors import UsageError, findable
 from leakbound.gating.compare import Comparison, compare_results
 from leakbound.gating.gate import MAX_DELTA, Gate, GateResult, check_gate
@@ -46,7 +47,7 @@ from leakbound.sweeping import (
     plan_sweep,
 )
 from leakbound.systems import CallOptions
-from leakbound.tasks import Task, as_context
+from leakbound.tasks import Task
 
 # keys whose values may be objects; an attack and a claim are several keys at once
 OBJECTS = frozenset({*COMPONENTS, "system", "model", "task", "attack", "claim"})
@@ -70,9 +71,11 @@ def keys_and_objects(
     if twice:
         raise UsageError(f"{what} is given {twice[0]}, and settings has it too; leave one out.")
     keys, handed = describe_call({**parameters, **objects})
+    flat = flat_keys({**plain, **_mergeable(keys)})
     if rows is not None:
-        handed = handed.including("rows", as_context(rows))
-    return flat_keys({**plain, **_mergeable(keys)}), handed
+        named = {key: flat[key] for key in FIELD_KEYS if key in flat}
+        handed = handed.including("rows", rows_given(rows, make_spec(named).design))
+    return flat, handed
 
 
 def of_all_points(grid: object, parameters: Mapping[str, object]) -> Mapping[str, object]:

@@ -1,12 +1,24 @@
-"""`audit_log`: what outputs that exist already disclose."""
+"""What exists already shows: outputs of an application (`audit_log`), scores (`bounds`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from leakbound.auditing.logs import LogAudit, audit_logs, load_outputs, load_texts
 from leakbound.errors import UsageError
+from leakbound.estimators.score_bounds import DecidingName, ScoreDesign, ScoredTrials
+from leakbound.gating.score_files import (
+    ScoreResult,
+    claim_of,
+    judge_scores,
+    rule_of,
+    sees_leak,
+)
 
 TextSource = str | Path | Iterable[str]
 
@@ -68,3 +80,94 @@ def _texts(given: object, name: str) -> list[str]:
         got = f"a {type(given).__name__}" if texts is None else "not of texts alone"
         raise UsageError(f"{name} is {got}; it must be a file of rows, or a list of texts.")
     return texts
+
+
+def bounds(
+    scores_in: npt.ArrayLike, scores_out: npt.ArrayLike, *, design: ScoreDesign,
+    epsilon: float | None = None, delta: float = 0.0,
+    claim: Literal["random-guessing"] | None = None, confidence: float = 0.95,
+    threshold: str | float | Sequence[float] | None = None,
+    estimator: DecidingName | None = None,
+    controls: tuple[npt.ArrayLike, npt.ArrayLike] | None = None, lower_is_member: bool = False,
+    in_order: bool = False, seed: int = 0,
+) -> ScoreResult:  # fmt: skip
+    """Every bound on epsilon that scores of an attack allow and, with a claim, a verdict.
+
+    No model is asked. The threshold is chosen on scores that enter no bound.
+
+    Args:
+        scores_in: (n,) scores of trials with the record, higher for members.
+        scores_out: (m,) scores of trials without it; m = n in a paired design.
+        design: How the trials were made: "paired", trial i of both is a pair, and pairs are
+            independent; "unpaired", all are independent; "one_run", see `ScoredTrials`.
+        epsilon: The claim; None for no verdict.
+        delta: At which epsilon is stated, in [0, 1).
+        claim: "random-guessing" in place of `epsilon`: 0 at delta 0, tested on both sides.
+        confidence: Of each bound, above 0 and below 1.
+        threshold: "split:SHARE", or a number or several that were fixed beforehand; for one run
+            "rank:SHARE". None: split:0.2, or rank:0.5 for one run.
+        estimator: Which bound decides; None: e_process, or one_run for one run.
+        controls: Scores, in and out, of a system that leaks for certain; they show that the attack
+            is not blind. None: the trials have to show it.
+        lower_is_member: Whether members have lower scores, as losses do; to be known beforehand.
+        in_order: Whether scores are in the order of the trials; else they are shuffled.
+        seed: Of that order.
+
+    Returns:
+        The bound that decides (`.epsilon`, `.bound`), all of them (`.bounds`), and the verdict.
+
+    Raises:
+        UsageError: If a side or an option cannot be used.
+
+    Guarantee:
+        The true epsilon is at least a bound, with its confidence, if `design` is true.
+
+    Examples:
+        >>> import leakbound
+        >>> found = leakbound.bounds([1.0] * 60, [0.0] * 60, design="paired", epsilon=1.0)
+        >>> found.verdict, found.epsilon > 1.0
+        ('violation', True)
+    """
+    stated = claim_of(epsilon, claim, delta)
+    if stated is None and (estimator is not None or controls is not None):
+        raise UsageError(
+            f"{'controls' if estimator is None else 'estimator'} is for a verdict, and nothing is "
+            "claimed; add epsilon=... or claim=..., or leave it out."
+        )
+    sign = -1.0 if lower_is_member else 1.0
+    trials = _trials(scores_in, scores_out, sign, design, in_order)
+    if controls is not None and not (isinstance(controls, Sequence) and len(controls) == 2):
+        raise UsageError(
+            "controls must be a pair of arrays: scores of a positive control with the record, and "
+            "without it."
+        )
+    known = None if controls is None else _trials(*controls, sign, "unpaired", False)
+    seen = None if known is None else sees_leak(trials, known, claim is not None)
+    return judge_scores(
+        trials, stated, delta, confidence, rule_of(threshold), seed, estimator, seen
+    )
+
+
+def _trials(
+    scores_in: npt.ArrayLike, scores_out: npt.ArrayLike, sign: float, design: ScoreDesign,
+    in_order: bool,
+) -> ScoredTrials:  # fmt: skip
+    sides = []
+    for name, given in (("scores_in", scores_in), ("scores_out", scores_out)):
+        try:
+            side = np.asarray(given, float)
+        except (TypeError, ValueError):
+            raise UsageError(f"{name} holds what is no number; it must be (n,) scores.") from None
+        if side.ndim != 1 or not side.size or np.isnan(side).any():
+            raise UsageError(
+                f"{name} has the shape {side.shape}"
+                f"{' and holds NaN' * bool(np.isnan(side).any())}; it must be (n,) numbers, one "
+                "for each trial, and at least one."
+            )
+        sides.append(sign * side)
+    if design == "paired" and len(sides[0]) != len(sides[1]):
+        raise UsageError(
+            f"scores_in has {len(sides[0])} scores and scores_out {len(sides[1])}; paired trials "
+            "have one of each. Give design='unpaired' if trials do not belong together."
+        )
+    return ScoredTrials(sides[0], sides[1], design, in_order)

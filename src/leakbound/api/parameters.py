@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from typing import Literal, Protocol, TypedDict
 
 from leakbound.attacks import Attack, AuditQuery, Canary, Insertion, Score
@@ -38,7 +38,10 @@ ScoreName = Literal[
 EstimatorName = Literal[
     "clopper_pearson", "e_process", "fixed_pairs", "unconditional",
 ]  # fmt: skip
-Rows = Iterable[Example | tuple[str, str]]
+
+
+# Examples, (input, label) pairs or mappings; a data frame of pandas or polars, or a table of arrow.
+Rows = Iterable[Example | tuple[str, str] | Mapping[str, object]] | Sized
 
 
 class HasAnswer(Protocol):

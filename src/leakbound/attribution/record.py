@@ -428,7 +428,10 @@ def csv_text(record: InfluenceRecord) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows([_safe(cell) for cell in line] for line in lines(record))
+    formulas = ("=", "+", "-", "@")  # of a spreadsheet
+    for line in lines(record):
+        begins = (isinstance(cell, str) and cell.startswith(formulas) for cell in line)
+        writer.writerow(f"'{cell}" if one else cell for one, cell in zip(begins, line, strict=True))
     return buffer.getvalue()
 
 
@@ -453,10 +456,6 @@ def _rows(
         first, end = grid.characters[at] if grid.unit else (one.bounds[i] for i in span)
         text = one.context[first:end]
         yield (grid.n, at, *span, first, end, text), row, grid.names[at] if grid.unit else ""
-
-
-def _safe(cell: CsvCell) -> CsvCell:
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
 
 
 def npz_bytes(record: InfluenceRecord) -> bytes:

@@ -260,10 +260,8 @@ def _incomparable(one: _Run, other: _Run) -> str:
 
 
 def _design(result: AuditResult) -> dict[str, JsonValue]:
-    """What must be the same for rates to differ by the system alone.
-
-    Another seed draws other contexts in the same way, so it is not part of it.
-    """
+    """What must be the same for rates to differ by the system alone; not the seed, by which
+    contexts are drawn in the same way."""
     settings = {key: result.spec[key] for key in DESIGN_KEYS}
     guess = {key: result.attack[key] for key in ("score", "access")}
     return {**settings, **guess}

@@ -198,11 +198,8 @@ def _of_another_claim(result: AuditResult, gate: Gate) -> bool:
 
 
 def _by_claim(result: AuditResult, gate: Gate) -> bool:
-    """Does the run's own verdict speak for the gate?
-
-    A claim of several outputs is a product, which rounding may move.
-    """
-    claim = result.claim.epsilon
+    """Does the run's own verdict speak for the gate?"""
+    claim = result.claim.epsilon  # of several outputs a product, which rounding may move
     return gate.max_epsilon >= claim or math.isclose(gate.max_epsilon, claim)
 
 

@@ -7,12 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from leakbound.auditing.decide.obstacles import (
     Conclusion,
     Obstacle,
+    Reason,
+    Verdict,
     above_zero,
     blind_unless,
     unshown_sentence,
@@ -20,12 +23,28 @@ from leakbound.auditing.decide.obstacles import (
 from leakbound.auditing.observe.controls import LEVEL
 from leakbound.auditing.observe.rejections import above_guessing
 from leakbound.errors import DataError, UsageError
-from leakbound.estimators import Claim
-from leakbound.estimators.random_guessing import is_random_guessing, random_guessing
-from leakbound.estimators.score_bounds import DecidingName, ScoreBounds, ScoreDesign, ScoredTrials
-from leakbound.stats import Estimate, beside, cut, rank_test
+from leakbound.estimators import Claim, threshold_rule
+from leakbound.estimators.random_guessing import (
+    RANDOM_GUESSING,
+    is_random_guessing,
+    of_one_side,
+    power_against_guessing,
+    random_guessing,
+)
+from leakbound.estimators.score_bounds import (
+    DECIDING,
+    DecidingName,
+    ScoreBounds,
+    ScoreDesign,
+    ScoredTrials,
+    ScoreRule,
+    score_bounds,
+)
+from leakbound.stats import Bonferroni, Estimate, Fixed, Power, Split, beside, cut, rank_test
+from leakbound.stats.counts.one_run import Ranked
 from leakbound.tasks.rows.sources import SourceRow, source_rows
 
+TURNED = 1e-3  # p-value from which scores are said to be the wrong way round
 SIDES = {
     **dict.fromkeys(("1", "1.0", "true", "yes", "in", "member"), True),
     **dict.fromkeys(("0", "0.0", "false", "no", "out", "nonmember", "non-member"), False),
@@ -148,12 +167,120 @@ def _text(row: SourceRow, name: str) -> str:
     return str(row.fields[name])
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Whether anything shows that an attack sees a leak where there is one."""
+def claim_of(epsilon: float | None, name: str | None, delta: float) -> Claim | None:
+    """The claim that scores are held against; None if none is stated."""
+    if name is None:
+        return None if epsilon is None else Claim(epsilon, delta)
+    if name != RANDOM_GUESSING:
+        raise UsageError(f"the claim is {name!r}; it must be {RANDOM_GUESSING}, or an epsilon.")
+    if epsilon is not None or delta:
+        raise UsageError(
+            f"the claim {name} is epsilon 0 at delta 0; leave --epsilon and --delta out."
+        )
+    return random_guessing()
 
-    p_value: float
-    controls: bool = False
+
+def rule_of(threshold: str | float | Sequence[float] | None) -> ScoreRule | None:
+    """How a threshold is chosen: as in an audit; several numbers, and ranks."""
+    if threshold is None:
+        return None
+    if isinstance(threshold, int | float):
+        return Fixed(float(threshold))
+    if not isinstance(threshold, str):
+        return Bonferroni(tuple(threshold))
+    if (ranked := Ranked.named(threshold)) is not None:
+        return ranked
+    if "," not in threshold:
+        return threshold_rule(threshold, Split())
+    try:
+        return Bonferroni(tuple(float(one) for one in threshold.split(",")))
+    except ValueError:
+        raise UsageError(
+            f"the threshold is {threshold!r}; it must be numbers with commas."
+        ) from None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScoreResult:
+    """What scores of an attack show.
+
+    Attributes:
+        bounds: Every bound that the scores allow.
+        claim: What was claimed; None if nothing was, and then there is no verdict.
+        decided_by: The method whose bound is held against the claim.
+        verdict: As of an audit; with its reason and its sentences.
+        power: Of a test of random guessing, for several accuracies of an attack.
+    """
+
+    bounds: ScoreBounds
+    claim: Claim | None
+    decided_by: DecidingName
+    verdict: Verdict | None = None
+    reason: Reason | None = None
+    sentences: tuple[str, ...] = ()
+    power: tuple[tuple[float, Power], ...] = ()
+
+    @property
+    def bound(self) -> Estimate:
+        """The bound that decides."""
+        return self.bounds.estimate(self.decided_by)
+
+    @property
+    def epsilon(self) -> float:
+        """What is leaked at least: epsilon of `bound`."""
+        return self.bound.epsilon or 0.0
+
+    def __repr__(self) -> str:
+        claimed = "" if self.claim is None else f", claim={self.claim.epsilon:g}"
+        said = "" if self.verdict is None else f", verdict={self.verdict!r}"
+        return (
+            f"ScoreResult(epsilon={cut(self.epsilon)}, delta={self.bounds.delta:g}{claimed}{said}, "
+            f"decided_by={self.decided_by!r})"
+        )
+
+
+def judge_scores(
+    trials: ScoredTrials, claim: Claim | None, delta: float = 0.0, confidence: float = 0.95,
+    rule: ScoreRule | None = None, seed: int = 0, estimator: DecidingName | None = None,
+    seen: Seen | None = None,
+) -> ScoreResult:  # fmt: skip
+    """Bounds of scores and, if there is a claim, a verdict; `seen` by controls, or else by them."""
+    if estimator not in (None, *DECIDING):
+        raise UsageError(f"estimator is {estimator!r}; it must be one of {', '.join(DECIDING)}.")
+    delta = delta if claim is None else claim.delta
+    found = score_bounds(trials, delta, confidence, rule, seed)
+    method = estimator or ("one_run" if trials.design == "one_run" else "e_process")
+    turned = (*_wrong_way_round(trials),)
+    if claim is None:
+        return ScoreResult(found, None, method, sentences=turned)
+    guessing = is_random_guessing(claim)
+    seen = seen or sees_leak(trials, two_sided=guessing)
+    if not guessing:
+        said = conclude_scores(found, method, claim, seen)
+        why = said.sentences if said.verdict == "violation" else (*said.sentences, *turned)
+        return ScoreResult(found, claim, method, said.verdict, said.reason, why)
+    pairs = found.counts["pairs"]
+    pairs = found.estimate(method).counts["guesses"] if method == "one_run" else pairs
+    power = power_against_guessing(method, pairs, found.confidence)
+    each = of_one_side(confidence)  # two-sided: half of the error for each
+    one, other = (score_bounds(t, 0.0, each, rule, seed) for t in (trials, trials.swapped))
+    said = conclude_guessing((one, other), method, seen, [(at, one.safe) for at, one in power])
+    return ScoreResult(found, claim, method, said.verdict, said.reason, said.sentences, power)
+
+
+def _wrong_way_round(trials: ScoredTrials) -> Iterator[str]:
+    """Members whose scores are clearly lower have no bound of their own."""
+    p_value = rank_test(trials.nonmember.tolist(), trials.member.tolist())
+    if p_value <= TURNED:
+        yield (
+            f"members score clearly lower than others (p = {p_value:.2g}), and a bound is read "
+            "from members that score higher: if these are losses, say so (lower_is_member), which "
+            "has to be known before the scores are seen."
+        )
+
+
+# Whether anything shows that an attack sees a leak: the p-value, and whether controls were asked.
+Seen: TypeAlias = tuple[float, bool]
 
 
 def sees_leak(
@@ -162,7 +289,7 @@ def sees_leak(
     """Test whether an attack sees anything."""
     asked = trials if controls is None else controls
     p_value = rank_test(asked.member.tolist(), asked.nonmember.tolist(), two_sided)
-    return Seen(p_value, controls is not None)
+    return p_value, controls is not None
 
 
 def conclude_scores(
@@ -227,16 +354,17 @@ def _few(most: float, claim: Claim, found: ScoreBounds) -> Iterator[Obstacle]:
 
 
 def _blind(seen: Seen, bound: Estimate | None) -> Iterator[Obstacle]:
-    if seen.p_value <= LEVEL:
+    p_value, asked = seen
+    if p_value <= LEVEL:
         return
     advice = (
         "The controls do not differ either: use another attack."
-        if seen.controls
+        if asked
         else "Give the scores of a positive control, a system that leaks for certain, with "
         "--controls."
     )
     why = (
         "nothing shows that this attack sees anything: members and non-members do not clearly "
-        f"differ (p = {seen.p_value:.2g}). {advice}"
+        f"differ (p = {p_value:.2g}). {advice}"
     )
     yield blind_unless(bound, why)

@@ -71,16 +71,13 @@ def pure_composition_epsilon(epsilon: float, count: int, delta: float) -> float:
 
 def joint_epsilon(pure: Mapping[float, int], mu: float, delta: float) -> float:
     """Upper bound on epsilon(delta) of adaptively chosen mechanisms: of each epsilon so many
-    epsilon-DP ones, and noise that is mu-GDP in all.
+    epsilon-DP ones, and noise that is mu-GDP in all; exact, but for rounding, for few losses.
 
-    Worst is randomised response beside Gaussian noise: delta(e) is the mean, over the losses x of
-    the responses, of the profile of the noise at e - x. It is exact, but for rounding, while there
-    are few losses; many are moved to a grid on which no delta(e) is smaller.
-
-    Reference:
-        Kairouz, Oh and Viswanath (ICML 2015); Zhu, Dong and Wang (AISTATS 2022) for adaptive parts;
-        Doroshenko et al., "Connect the dots" (PoPETs 2022), for the grid.
+    Reference: Kairouz, Oh and Viswanath (ICML 2015); Zhu, Dong and Wang (AISTATS 2022); for the
+    grid, Doroshenko et al., "Connect the dots" (PoPETs 2022).
     """
+    # worst is randomised response beside Gaussian noise: delta(e) is the mean, over the losses x of
+    # the responses, of the profile of the noise at e - x
     terms = sorted((epsilon, count) for epsilon, count in pure.items() if epsilon and count)
     total = sum_up(math.nextafter(epsilon * count, math.inf) for epsilon, count in terms)
     if math.isinf(total) or any(count > MOST_EXACT for _, count in terms):
@@ -89,7 +86,9 @@ def joint_epsilon(pure: Mapping[float, int], mu: float, delta: float) -> float:
         return math.inf if mu else total
     losses, masses, lost, beyond = np.zeros(1), np.ones(1), ROUNDING, 0.0
     least = delta * NEGLIGIBLE / len(terms) if terms else 0.0
-    for epsilon, count in _fewer(terms):
+    size = max(1, -(-len(terms) // MOST_TERMS))  # of groups that have their largest epsilon
+    for group in (terms[at : at + size] for at in range(0, len(terms), size)):
+        epsilon, count = group[-1][0], sum(count for _, count in group)
         own, chances, error = _response_losses(epsilon, count)
         lost += error
         many = losses.size > 1 and losses.size * own.size > MOST_LOSSES
@@ -130,13 +129,6 @@ def _profile(e: Floats, mu: float, lost: float) -> Floats:
     first, second = log_ndtr(mu / 2 - e / mu), e + log_ndtr(-mu / 2 - e / mu)
     lost_here = lost + ROUNDING * (1 + abs(first) + abs(second) + abs(e))
     return np.asarray(np.exp(first) * (lost_here - np.expm1(np.minimum(second - first, 0.0))))
-
-
-def _fewer(terms: list[tuple[float, int]]) -> list[tuple[float, int]]:
-    """At most `MOST_TERMS` terms, in ascending order, of which none has a smaller epsilon."""
-    size = -(-len(terms) // MOST_TERMS)
-    some = [terms[at : at + size] for at in range(0, len(terms), size or 1)]
-    return [(each[-1][0], sum(count for _, count in each)) for each in some]
 
 
 def _without_tails(losses: Floats, masses: Floats, least: float) -> tuple[Floats, Floats, float]:

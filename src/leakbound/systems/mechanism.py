@@ -296,11 +296,8 @@ class SystemMechanism(MechanismBase):
 
     @property
     def _clocked(self) -> bool:
-        """Whether the time of a call is read.
-
-        In this process, nobody outside sees microseconds that follow the length of the context:
-        then only if the operator names that channel.
-        """
+        """Whether the time of a call is read: in this process, where nobody outside sees
+        microseconds that follow the length of the context, only if the operator names it."""
         return SECONDS in self.channels
 
     def _seconds_since(self, began: float) -> float | None:

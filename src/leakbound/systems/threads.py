@@ -43,11 +43,7 @@ class _LeftSession:
     def __post_init__(self) -> None:
         with _LOCK:
             _LEFT.append(self)
-        self.closed.add_done_callback(self._forget_success)
-
-    def _forget_success(self, closed: Future[object]) -> None:
-        if closed.exception() is None:
-            self.forget()
+        self.closed.add_done_callback(lambda one: None if one.exception() else self.forget())
 
     def forget(self) -> None:
         """Nobody has to hear of it any more."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from leakbound.auditing.design.pairs import FILLER, PLANTED, generator
 from leakbound.auditing.spec.audit_spec import AuditSpec
@@ -11,7 +13,7 @@ from leakbound.auditing.spec.groups import Design
 from leakbound.errors import DataError, UsageError
 from leakbound.privacy import NonPrivate
 from leakbound.systems import SharedStore, SystemMechanism, require_store
-from leakbound.tasks import Context, Example, Mechanism, Task
+from leakbound.tasks import Context, Example, Mechanism, Task, as_context
 from leakbound.tasks.named_tasks import NamedTask, task_by_name
 from leakbound.tasks.rows.datasets import (
     as_examples,
@@ -20,6 +22,7 @@ from leakbound.tasks.rows.datasets import (
     inline_rows,
     load_rows,
     require_classes,
+    table_rows,
     warn_of_rows,
 )
 from leakbound.tasks.rows.fields import (
@@ -36,6 +39,7 @@ from leakbound.tasks.rows.sources import SourceRow, source_rows
 from leakbound.tasks.synthetic import HELP_DESK, help_desk
 from leakbound.tasks.synthetic_images import PSEUDO_NAMES, pseudo_names
 
+FIELD_KEYS = ("input_field", "label_field", "input_template", "drop_empty")
 SYNTHETIC_ROWS = 400
 GENERATION = infer_task((), "generation")
 
@@ -192,6 +196,16 @@ def _one_source(design: Design) -> None:
             f"the task {design.task} knows its fields; leave --input-field, --label-field and "
             "--input-template out."
         )
+
+
+def rows_given(rows: object, design: Design) -> Context:
+    """Rows that a caller hands over: examples, pairs, or a table with named columns."""
+    # an iterator is read once
+    given = [*rows] if isinstance(rows, Iterator) else rows
+    table = table_rows(given)
+    if table is None:
+        return as_context(cast("Iterable[Example]", given))
+    return as_examples(table, "rows", *_fields(design), drop_empty=design.drop_empty)
 
 
 def _fields(design: Design) -> tuple[str | None, str | None, str | None]:

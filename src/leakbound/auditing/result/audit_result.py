@@ -290,6 +290,11 @@ class AuditResult(JsonRecord):
         return self.bounds[0]
 
     @property
+    def epsilon(self) -> float | None:
+        """epsilon of `bound`: what is leaked at least, if that is a lower bound."""
+        return self.bound.epsilon
+
+    @property
     def reading(self) -> BoundReading:
         """What decided, with its guesses: the reading of `bound`."""
         return self.bound.reading or score_reading(self.estimates)
@@ -370,7 +375,11 @@ class AuditResult(JsonRecord):
 
     def __repr_args__(self) -> Iterable[tuple[str | None, object]]:
         """What `repr` shows, which notebooks and test runners write down: no text of rows."""
-        return (("name", self.name), ("verdict", self.verdict), ("bound", self.bound.epsilon))
+        return (
+            ("name", self.name), ("verdict", self.verdict), ("bound", self.epsilon),
+            ("claim", self.claim.epsilon), ("delta", self.claim.delta),
+            ("pairs", self.tested_pairs),
+        )  # fmt: skip
 
 
 def power_of(

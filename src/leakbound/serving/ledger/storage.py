@@ -250,15 +250,15 @@ def record_names(context: Context, ids: Sequence[str] | None = None) -> tuple[st
     """
     if ids is not None:
         return tuple(map(id_name, _distinct(ids, len(context))))
-    contents = [json.dumps(_folded([content_key(row.input), row.label])) for row in context]
+    contents = [json.dumps(_fold([content_key(row.input), row.label])) for row in context]
     _refuse_copies(contents)
     return tuple(json.dumps(["content", content, 0]) for content in contents)
 
 
-def _folded(content: Any) -> Any:
+def _fold(content: Any) -> Any:
     """Texts without case, format characters, and white space beyond one blank between words."""
     if isinstance(content, list):
-        return [_folded(one) for one in content]
+        return [_fold(one) for one in content]
     if not isinstance(content, str):
         return content
     text = normalize("NFC", normalize("NFC", content).casefold())

@@ -11,15 +11,16 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol, cast, runtime_checkable
 
 from leakbound.errors import DataError
 from leakbound.models.content import content_key
 from leakbound.tasks.example import Context, Example
 from leakbound.tasks.images import image_below
 from leakbound.tasks.rows.fields import IMAGE, EmptyField, guess, with_chats
-from leakbound.tasks.rows.sources import SourceRow, source_rows
+from leakbound.tasks.rows.sources import Fields, SourceRow, source_rows
 from leakbound.tasks.task import AROUND, Task, plain
 
 TASKS = ("classification", "generation")
@@ -80,6 +81,42 @@ def inline_rows(rows: object) -> list[SourceRow]:
         )
     places = (f"row {number} of the configuration" for number in range(1, len(rows) + 1))
     return [SourceRow(place, row) for place, row in zip(places, rows, strict=True)]
+
+
+@runtime_checkable
+class _Polars(Protocol):
+    def to_dicts(self) -> list[Fields]: ...
+
+
+@runtime_checkable
+class _Arrow(Protocol):
+    column_names: Sequence[str]
+
+    def to_pylist(self) -> list[Fields]: ...
+
+
+@runtime_checkable
+class _Pandas(Protocol):
+    columns: Iterable[object]
+
+    def to_dict(self, orient: str) -> list[Fields]: ...
+
+
+def table_rows(rows: object) -> list[SourceRow] | None:
+    """Rows (PRIVATE) of a data frame, a table or mappings; None if they are others."""
+    if isinstance(rows, _Polars):
+        found: Sequence[object] = rows.to_dicts()
+    elif isinstance(rows, _Arrow):
+        found = rows.to_pylist()
+    else:
+        listed = [*rows] if isinstance(rows, Iterable) and not isinstance(rows, str) else []
+        found = rows.to_dict("records") if isinstance(rows, _Pandas) else listed
+    if not found or not all(isinstance(row, Mapping) for row in found):
+        return None
+    each = (cast("Mapping[object, object]", row).items() for row in found)
+    # where a column has gaps, pandas has a number that is none
+    plain = ({str(key): None if value != value else value for key, value in row} for row in each)
+    return [SourceRow(f"row {number}", row) for number, row in enumerate(plain, 1)]
 
 
 def infer_task(rows: Context, name: str | None = None) -> Task:

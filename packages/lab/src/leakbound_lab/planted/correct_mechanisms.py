@@ -237,14 +237,10 @@ def _make(kind: Any, epsilon: float, **options: Any) -> Mechanism:
     return made
 
 
-def _monotone_votes(epsilon: float) -> Mechanism:
-    """With half of the exponent, and voters enough for a pair that loses all of epsilon."""
-    return _make(ExponentialVotes, epsilon, share=0.5, partitions=max(10, int(20 / epsilon)))
-
-
 CORRECT: tuple[Callable[[float], Mechanism], ...] = (
     partial(_make, FreshNoise),
-    _monotone_votes,
+    # half of the exponent, and voters enough for a pair that loses all of epsilon
+    lambda one: _make(ExponentialVotes, one, share=0.5, partitions=max(10, int(20 / one))),
     partial(_make, TestOneRankLate, rank=0),
     partial(_make, LaplaceVotes),
     partial(_make, RandomBallot),

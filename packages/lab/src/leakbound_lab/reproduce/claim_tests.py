@@ -92,20 +92,14 @@ def _signs(differences: Floats, unit: str, equal: bool = False) -> PValues:
         sums = (2 * bits - 1) @ differences
         up, down = (float(np.mean(s * sums >= s * differences.sum() - CLOSE)) for s in (1, -1))
     else:
-        rng = np.random.default_rng(0)
+        rng, most = np.random.default_rng(0), max(1, 4_000_000 // n)  # signs at once
         sums = np.concatenate([
-            (2 * rng.integers(0, 2, (many, n), dtype=np.int8) - 1) @ differences
-            for many in _portions(n)
+            (2 * rng.integers(0, 2, (min(most, DRAWS - at), n), dtype=np.int8) - 1) @ differences
+            for at in range(0, DRAWS, most)
         ])  # fmt: skip
         up, down = (_share(s * sums, s * float(differences.sum())) for s in (1, -1))
     mean, units = float(differences.mean()), f"{n} {_plural(unit)}, compared one by one"
     return PValues(up, down, "sign-flip test", units, mean, equal)
-
-
-def _portions(n: int) -> list[int]:
-    """DRAWS, in portions of at most a few million signs."""
-    most = max(1, 4_000_000 // n)
-    return [min(most, DRAWS - at) for at in range(0, DRAWS, most)]
 
 
 def _exchange(high: Floats, low: Floats) -> float:

@@ -41,7 +41,9 @@ def utility(
     values = {
         "rouge_l": _rouge(rows),
         "bertscore": _bertscore(rows, judges.bertscore),
-        "factkb": _factkb(rows, judges.factkb),
+        "factkb": "it needs its classifier; name its folder with --factkb-model."
+        if judges.factkb is None
+        else factkb(judges.factkb, [row.context for row in rows], [row.response for row in rows]),
     }
     measured: dict[str, Mean] = {}
     for name, found in values.items():
@@ -71,12 +73,6 @@ def _bertscore(rows: Sequence[Generation], folder: str | None) -> list[float] | 
     if not found:
         return NO_REFERENCE
     return bertscore_f1(folder, [row.reference for row in found], [row.response for row in found])
-
-
-def _factkb(rows: Sequence[Generation], folder: str | None) -> list[float] | str:
-    if folder is None:
-        return "it needs its classifier; name its folder with --factkb-model."
-    return factkb(folder, [row.context for row in rows], [row.response for row in rows])
 
 
 def _counts(rows: Sequence[Generation], missing: dict[str, str]) -> dict[str, int]:

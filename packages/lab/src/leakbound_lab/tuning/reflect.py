@@ -118,6 +118,7 @@ class _Adapter:
     def _records(self, text: str, place: int, found: PairOutcome) -> list[dict[str, str]]:
         (pair,) = self.pilot.asked(text, [place])
         asked = pair.asked
+        by_share = {0.0: "wrong", 1.0: "right"}
         said = (
             (f"one that holds {asked.target!r}", "one without it")
             if asked.target
@@ -130,19 +131,14 @@ class _Adapter:
                 "Reply": reply or "(nothing)",
                 "Feedback": (
                     f"The text {context}; the right answer is {answer}. "
-                    f"The reply was {_how(right)}."
+                    "The reply was "
+                    f"{by_share.get(right, f'right in {right:.0%} of the outputs with noise')}."
                 ),
             }
             for (context, answer), reply, right in zip(
                 there, self.pilot.replies[text][place], found, strict=True
             )
         ]
-
-
-def _how(right: float) -> str:
-    if 0 < right < 1:
-        return f"right in {right:.0%} of the outputs with noise"
-    return "right" if right else "wrong"
 
 
 class _Stop:

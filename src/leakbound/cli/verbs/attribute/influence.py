@@ -193,10 +193,7 @@ def _cases(
 
 
 def _homes(names: list[str], out: Path) -> dict[str, Path]:
-    """The folder of each model:
-
-    `out` of a single one, else one within, numbered and named after the model.
-    """
+    """The folder of each model: `out` of a single one, else one within that has its name."""
     if len(names) == 1:
         return {names[0]: out}
     return {

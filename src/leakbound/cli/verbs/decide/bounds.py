@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import get_args
@@ -16,11 +15,8 @@ from leakbound.cli.screen.help_pages import PATH, WHOLE_NUMBER, cli_command, opt
 from leakbound.cli.screen.output import emit, say
 from leakbound.cli.verbs.audit.plan import power_lines
 from leakbound.errors import UsageError
-from leakbound.estimators import Claim, threshold_rule
 from leakbound.estimators.random_guessing import (
     RANDOM_GUESSING,
-    of_one_side,
-    power_against_guessing,
     random_guessing,
 )
 from leakbound.estimators.score_bounds import (
@@ -29,23 +25,21 @@ from leakbound.estimators.score_bounds import (
     ScoreBounds,
     ScoreDesign,
     ScoredTrials,
-    ScoreRule,
-    score_bounds,
 )
 from leakbound.gating.score_files import (
     Columns,
+    ScoreResult,
     Seen,
-    conclude_guessing,
-    conclude_scores,
+    claim_of,
+    judge_scores,
     load_scores,
+    rule_of,
     sees_leak,
 )
 from leakbound.report.words import KINDS, verdict_text
-from leakbound.stats import Bonferroni, Power, Split, cut
-from leakbound.stats.counts.one_run import Ranked
+from leakbound.stats import cut
 
 EXIT = {"no_violation": 0, "violation": 1, "inconclusive": 3}
-Powers = tuple[tuple[float, Power], ...]
 
 
 @cli_command(
@@ -113,7 +107,7 @@ def command(
     if len(files) > 2:
         raise UsageError(f"bounds got {len(files)} files; give one, or two: members first.")
     columns = Columns(score_column, member_column, pair_column, lower_is_member)
-    stated = _claim(epsilon, claim, delta)
+    stated = claim_of(epsilon, claim, delta)
     if stated is None and (estimator or controls):
         raise UsageError(
             f"{'--estimator' if estimator else '--controls'} is for a verdict, and nothing is "
@@ -126,15 +120,13 @@ def command(
         )
     known = None if controls is None else load_scores([controls], "unpaired", False, columns)
     trials, check = _trials(files, design, in_order, columns)
-    made = _Asked(trials, confidence, _rule(threshold), seed)
-    found = made.bounds(delta if stated is None else stated.delta)
-    say("\n".join(_lines(found)))
-    if stated is None:
-        emit({"exit_code": 0, "bounds": found})
-        return 0
-    seen = sees_leak(trials, known, stated == random_guessing()) if check is None else check
-    usual: DecidingName = "one_run" if trials.design == "one_run" else "e_process"
-    return _decide(made, found, stated, estimator or usual, seen)
+    if known is not None and check is None:
+        check = sees_leak(trials, known, stated == random_guessing())
+    found = judge_scores(
+        trials, stated, delta, confidence, rule_of(threshold), seed, estimator, check
+    )
+    say("\n".join(_lines(found.bounds)))
+    return _decide(found)
 
 
 def _trials(
@@ -155,84 +147,26 @@ def _trials(
     scores, check = trial_scores(runs[0])
     known = check.combined if check.late is None else max(check.combined or 0.0, check.late)
     shown = 1.0 if known is None else known
-    return ScoredTrials(scores.member, scores.nonmember, "paired"), Seen(shown, True)
+    return ScoredTrials(scores.member, scores.nonmember, "paired"), (shown, True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """Scores, and how they are read."""
-
-    trials: ScoredTrials
-    confidence: float
-    rule: ScoreRule | None
-    seed: int
-
-    def bounds(self, delta: float) -> ScoreBounds:
-        return score_bounds(self.trials, delta, self.confidence, self.rule, self.seed)
-
-    @property
-    def sides(self) -> tuple[ScoreBounds, ScoreBounds]:
-        """For a two-sided test, each with half of the error."""
-        each = of_one_side(self.confidence)
-        one, other = (
-            score_bounds(trials, 0.0, each, self.rule, self.seed)
-            for trials in (self.trials, self.trials.swapped)
-        )
-        return one, other
-
-
-def _claim(epsilon: float | None, name: str | None, delta: float) -> Claim | None:
-    if name is None:
-        return None if epsilon is None else Claim(epsilon, delta)
-    if epsilon is not None or delta:
-        raise UsageError(
-            f"--claim {name} is epsilon 0 at delta 0; leave --epsilon and --delta out."
-        )
-    return random_guessing()
-
-
-def _rule(text: str | None) -> ScoreRule | None:
-    """As in an audit; several numbers, and ranks."""
-    if text is None or (ranked := Ranked.named(text)) is not None:
-        return None if text is None else ranked
-    if "," not in text:
-        return threshold_rule(text, Split())
-    try:
-        return Bonferroni(tuple(float(one) for one in text.split(",")))
-    except ValueError:
-        raise UsageError(f"the threshold is {text!r}; it must be numbers with commas.") from None
-
-
-def _decide(
-    made: _Asked, found: ScoreBounds, claim: Claim, method: DecidingName, seen: Seen
-) -> int:
-    power = _power(found, claim, method)
-    conclusion = (
-        conclude_guessing(made.sides, method, seen, [(at, one.safe) for at, one in power])
-        if claim == random_guessing()
-        else conclude_scores(found, method, claim, seen)
-    )
-    said = " ".join(one[0].upper() + one[1:] for one in conclusion.sentences)
-    say(f"\n{verdict_text(conclusion.verdict).upper()}: {said}")
-    for line in power_lines(power, method):
+def _decide(found: ScoreResult) -> int:
+    if found.verdict is None:
+        emit({"exit_code": 0, "bounds": found.bounds})
+        return 0
+    said = " ".join(one[0].upper() + one[1:] for one in found.sentences)
+    say(f"\n{verdict_text(found.verdict).upper()}: {said}")
+    method = found.decided_by
+    for line in power_lines(found.power, method):
         say(line)
-    code = EXIT[conclusion.verdict]
+    code = EXIT[found.verdict]
     emit({
-        "exit_code": code, "verdict": conclusion.verdict, "reason": conclusion.reason,
-        "sentences": conclusion.sentences, "claim": claim, "decided_by": method,
-        "largest_certifiable": found.largest(method), "power": power, "bounds": found,
+        "exit_code": code, "verdict": found.verdict, "reason": found.reason,
+        "sentences": found.sentences, "claim": found.claim, "decided_by": method,
+        "largest_certifiable": found.bounds.largest(method), "power": found.power,
+        "bounds": found.bounds,
     })  # fmt: skip
     return code
-
-
-def _power(found: ScoreBounds, claim: Claim, method: DecidingName) -> Powers:
-    """Of random guessing alone: what another claim would be broken by is not known of scores."""
-    if claim != random_guessing():
-        return ()
-    pairs = found.counts["pairs"]
-    if method == "one_run":
-        pairs = found.estimate(method).counts["guesses"]
-    return power_against_guessing(method, pairs, found.confidence)
 
 
 def _lines(found: ScoreBounds) -> Iterator[str]:

@@ -37,26 +37,15 @@ PBS, SYNTHETIC = "PbS", "synthetic shots"
 NO_DP, SOFT, HARD, ZERO = "no DP", "soft, no noise", "hard, no noise", "zero-shot"
 
 
-def _both_calibrations(epsilon: float, group_size: int = 1) -> NoiseGroup:
-    """PoE in both calibrations, which release the same aggregates."""
-    ours = ProductOfExperts(epsilon, group_size=group_size)
-    return NoiseGroup(ours, {POE: ours, PUBLISHED: replace(ours, calibration="paper")})
-
-
 def _cheap(epsilon: float, shots: int, group_size: int = 1) -> list[NoiseGroup]:
     """Methods with one call per group of examples, and both ends of every trade-off."""
     votes = ReportNoisyMax.calibrated(epsilon, DELTA, shots // group_size)
+    ours = ProductOfExperts(epsilon, group_size=group_size)
+    both = {POE: ours, PUBLISHED: replace(ours, calibration="paper")}  # of the same aggregates
     return [
-        _both_calibrations(epsilon, group_size), NoiseGroup.of(RNM, votes),
+        NoiseGroup(ours, both), NoiseGroup.of(RNM, votes),
         NoiseGroup.of(NO_DP, FewShot()), NoiseGroup.of(ZERO, ZeroShot()),
     ]  # fmt: skip
-
-
-def _noiseless(shots: int, group_size: int) -> list[NoiseGroup]:
-    """Soft and hard votes with almost no noise."""
-    soft = ProductOfExperts(1e9, group_size=group_size)
-    hard = ReportNoisyMax(1e-9, shots // group_size)
-    return [NoiseGroup.of(SOFT, soft), NoiseGroup.of(HARD, hard)]
 
 
 def _with_examples(
@@ -122,7 +111,9 @@ def vision(
 
 def _vision(context: RecipeContext, group_sizes: Sequence[int]) -> Iterator[MeasuredValue]:
     for shots in (4, 8, 20):
-        yield from _with_examples(context, shots, [*_noiseless(shots, 2), *_cheap(1, shots, 2)])
+        soft, hard = ProductOfExperts(1e9, group_size=2), ReportNoisyMax(1e-9, shots // 2)
+        noiseless = [NoiseGroup.of(SOFT, soft), NoiseGroup.of(HARD, hard)]
+        yield from _with_examples(context, shots, [*noiseless, *_cheap(1, shots, 2)])
     for size in group_sizes:
         group = NoiseGroup.of(f"{POE}, groups of {size}", ProductOfExperts(1, group_size=size))
         yield from _with_examples(context, 8, [group])

@@ -199,18 +199,13 @@ def convergence_of_experts(
     (against the product of experts), as a model answers.
     """
     for n in examples:
-        sums = _contributions(n).sum(1)
+        noise = np.random.default_rng([n, 34]).uniform(-1, 1, (DRAWS, n, EXPECTED.size))
+        sums = (EXPECTED + noise).sum(1)  # of contributions within 1 of their mean
         rooted = softmax((sums + RESIDUAL) / n, axis=1)
         away = _total_variation(rooted, softmax(EXPECTED))
         yield _exact(f"n = {n}, n-th root, as in the theorem", Quantity.TOTAL_VARIATION, away)
         apart = _total_variation(softmax(sums + RESIDUAL, axis=1), softmax(sums, axis=1))
         yield _exact(f"n = {n}, as a model answers", Quantity.TOTAL_VARIATION, apart)
-
-
-def _contributions(n: int) -> Floats:
-    """(draws, n, answers) within 1 of their mean."""
-    noise = np.random.default_rng([n, 34]).uniform(-1, 1, (DRAWS, n, EXPECTED.size))
-    return np.asarray(EXPECTED + noise)
 
 
 def _total_variation(one: Floats, other: Floats) -> float:
