@@ -489,6 +489,28 @@ def test_records_of_few_words_are_quoted_too() -> None:
     assert counted(PAID, lambda given: given[0].upper()).own >= 40
 
 
+SURNAMES, GIVEN_NAMES = (
+    ["佐藤", "鈴木", "高橋", "田中", "渡辺", "伊藤", "山本", "中村"],
+    ["花子", "太郎", "美咲", "健", "翔太", "陽菜"],
+)
+STAFF = [one + other for one in SURNAMES for other in GIVEN_NAMES]
+PLACES = [f"{one}町{at}丁目{at + 3}番地" for at, one in enumerate(STAFF)]  # of 10 characters or so
+KOREAN = [one + other for one in ("김", "이", "박", "최", "정") for other in
+          ("민수", "서연", "지훈", "하은", "도윤", "수아", "예준", "지우")]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [STAFF, PLACES, KOREAN], ids=["names", "places", "korean"])
+def test_short_records_are_found_where_no_blank_parts_words(rows: list[str]) -> None:
+    """What stood beside them made other words of them."""
+    for reply in (
+        lambda given: f"名簿には{given[0]}さんと{given[1]}さんがいます。",
+        lambda given: f"本日の当番\n{given[0]}\n{given[1]}",
+        lambda given: f"담당자: {given[0]}님",
+    ):
+        assert counted(rows, reply).own >= 40
+    assert not counted(rows, lambda _: f"名簿には{DRAWS.choice(rows)}さんがいます。").own
+
+
 def test_short_texts_that_are_said_by_chance_are_no_quotes() -> None:
     """Of an answer that knows no row, of names of classes, and of a noisy choice."""
     DRAWS.seed(6)

@@ -23,6 +23,8 @@ CHARACTERS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff
 BETWEEN = re.compile(rf"(?<=[{CHARACTERS}])[\W_]+(?=[{CHARACTERS}])")
 TAG = re.compile(r"</?[a-z][^<>]*>|\x1b\[[\d;]*m")  # or a colour of a terminal
 ESCAPE = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrtbf\"/])")  # of JSON
+# Words of these, and of Korean, stand beside particles and titles without a blank.
+GLUED, EDGES = re.compile(rf"[{CHARACTERS}\u1100-\u11ff]"), re.compile(r"^[\W_]+|[\W_]+$")
 SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W_{CHARACTERS}]+|[{CHARACTERS}]+")
 LONG = 6  # words in a row that are compared
 ALONE = 4  # of them behind each other, of one record alone: nine words that no other record has
@@ -43,15 +45,19 @@ class KnownRecords:
     labels: Sequence[str] = ()
 
     @cached_property
-    def _short(self) -> tuple[frozenset[int], tuple[int, ...]]:
-        """Whole texts of fewer words, of few records, and of how many words there are any."""
-        texts = Counter(
-            text for text in _texts_of(self.rows) if 0 < len(text) <= LONG * WORD_LENGTH
-        )
-        found = {text: _words_in(text)[0] for text, rows in texts.items() if rows <= FEW}
-        short = {text: words for text, words in found.items() if 0 < len(words) < LONG}
-        lengths = sorted({len(words) for words in short.values()})
-        return frozenset(hash(" ".join(words)) for words in short.values()), (LONG, *lengths)
+    def _short(self) -> tuple[frozenset[int], tuple[int, ...], tuple[int, ...]]:
+        """Whole texts of fewer words, of few records; of how many words there are any, and of how
+        many characters, where these may be glued to others."""
+        rows = Counter(text for text in _texts_of(self.rows) if len(text) <= LONG * WORD_LENGTH)
+        words, glued = set[tuple[str, ...]](), set[str]()
+        for part in (_parts_of(text)[0] for text, number in rows.items() if number <= FEW):
+            each = tuple(_words_of(part))
+            if GLUED.search(part) and len(each) <= LONG:
+                glued.add(EDGES.sub("", part))
+            elif 0 < len(each) < LONG:
+                words.add(each)
+        whole = frozenset(map(hash, (*map(" ".join, words), *glued)))
+        return whole, (LONG, *sorted({*map(len, words)})), tuple({*map(len, glued)})
 
     @cached_property
     def _had_by(self) -> Counter[int]:
@@ -69,8 +75,11 @@ class KnownRecords:
         return Counter({one: max(had, 1 + (one in self._short[0])) for one, had in found.items()})
 
     def _pieces(self, text: str) -> list[int]:
-        whole, lengths = self._short
+        whole, lengths, sizes = self._short
         long, *short = (pieces_of(text, words) for words in lengths)
+        for part in _parts_of(text) if sizes else ():
+            ends = ((size, range(size, len(part) + 1)) for size in sizes)
+            short += ([hash(part[end - size : end]) for end in some] for size, some in ends)
         return long + [one for some in short for one in some if one in whole]
 
     @cached_property
@@ -139,14 +148,19 @@ def _texts_of(rows: Iterable[Example]) -> Iterator[str]:
 def pieces_of(text: str, long: int = LONG) -> list[int]:
     """A number for each so many words in a row, as they are read, and as they stand in tags."""
     found = list[int]()
-    for words in _words_in(text):
+    for words in map(_words_of, _parts_of(text)):
         ends = range(long, len(words) + 1)
         found += (hash(" ".join(words[end - long : end])) for end in ends)
     return found
 
 
-def _words_in(text: str) -> list[list[str]]:
-    """The words of a text without tags, those within tags, and those that tags have parted."""
+def _words_of(part: str) -> list[str]:
+    return [one[1] or one[0] for one in SAID.finditer(part)]
+
+
+def _parts_of(text: str) -> list[str]:
+    """A text without tags, what is within tags, and what tags have parted; without what hides
+    words."""
     if "\\" in text:
         text = ESCAPE.sub(lambda found: chr(int(found[1] or found[2] or "20", 16)), text)
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -155,7 +169,7 @@ def _words_in(text: str) -> list[list[str]]:
         text = normalize("NFKD", text).translate(_marks())
     tags = TAG.findall(text)
     parts = (TAG.sub(" ", text), " ".join(tags), TAG.sub("", text) if tags else "")
-    return [[one[1] or one[0] for one in SAID.finditer(BETWEEN.sub("", part))] for part in parts]
+    return [" ".join(BETWEEN.sub("", part).split()) for part in parts]
 
 
 @cache
