@@ -6,9 +6,11 @@ from leakbound.api.decisions import compare, gate, sweep, verify
 from leakbound.api.influences import influence
 from leakbound.api.logs import audit_log, bounds
 from leakbound.auditing import AuditResult, load_result
+from leakbound.gating.score_files import ScoreResult
 
 __all__ = [
     "AuditResult",
+    "ScoreResult",
     "answer",
     "audit",
     "audit_log",

@@ -256,8 +256,7 @@ def _merge(parts: list[Guarantee]) -> list[Guarantee]:
 
 
 def additive_epsilon(parts: Sequence[Guarantee], delta: float) -> float:
-    """epsilon of parts whose guarantees may depend on earlier outputs: they add up, and are not
-    composed optimally."""
+    """epsilon of parts whose guarantees may depend on earlier outputs, so that they add up."""
     return min(_epsilon(parts, delta, *one) for one in SUMS)
 
 

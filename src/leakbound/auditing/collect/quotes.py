@@ -159,8 +159,7 @@ def _words_of(part: str) -> list[str]:
 
 
 def _parts_of(text: str) -> list[str]:
-    """A text without tags, what is within tags, and what tags have parted; without what hides
-    words."""
+    """A text without tags, what is within tags, and what tags have parted; nothing hides words."""
     if "\\" in text:
         text = ESCAPE.sub(lambda found: chr(int(found[1] or found[2] or "20", 16)), text)
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

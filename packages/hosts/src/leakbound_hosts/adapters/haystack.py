@@ -43,7 +43,11 @@ def haystack_store(thing: object, name: str) -> IndexStore | None:
     if not PIPELINES & bases(thing):
         return None
     require_one_store(thing, _is_store, name)
-    embedder = cast("_Embedder | None", find_inside(thing, _is_text_embedder))
+    embeds = find_inside(
+        thing,
+        lambda one: type(one).__name__.endswith("TextEmbedder") and hasattr(type(one), "run"),
+    )
+    embedder = cast("_Embedder | None", embeds)
     asking = partial(_run, cast(_Pipeline, thing))
     return IndexStore(name, partial(_add, store, embedder), store.delete_documents, asking)
 
@@ -51,10 +55,6 @@ def haystack_store(thing: object, name: str) -> IndexStore | None:
 def _is_store(thing: object) -> bool:
     kind = type(thing)
     return "DocumentStore" in kind.__name__ and all(hasattr(kind, name) for name in METHODS)
-
-
-def _is_text_embedder(thing: object) -> bool:
-    return type(thing).__name__.endswith("TextEmbedder") and hasattr(type(thing), "run")
 
 
 def _add(store: _Store, embedder: _Embedder | None, records: Sequence[IndexRecord]) -> list[str]:
