@@ -35,8 +35,8 @@ PUBLIC = {
     "Guarantee", "LeakboundError", "Ledger", "NonPrivate", "PrivateICL", "PromptDefense", "PureDP",
     "Query", "ReportNoisyMax", "Scripted", "Task", "ZCDP", "ZeroShot", "__version__", "answer",
     "audit", "audit_log", "bounds", "calibrate_gaussian", "canaries", "compare", "estimators",
-    "gate", "influence", "load_result", "mechanisms", "open_model", "plan", "probe", "queries", "scores",
-    "sweep", "systems", "verify",
+    "gate", "influence", "load_result", "mechanisms", "open_model", "plan", "probe", "queries",
+    "scores", "sweep", "systems", "verify",
 }  # fmt: skip
 
 

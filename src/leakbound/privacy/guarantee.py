@@ -272,10 +272,10 @@ def _epsilon(
     share = delta / max(1, (mu > 0) + (rho > 0) + len(approximate) + len(others))
     values = [p.epsilon(share) for p in (*approximate, *others)]
     added = sum_up([gdp_epsilon(mu, share), zcdp_epsilon(rho, share), *pure, *values])
-    if not optimal:
+    if not optimal or not (pure or approximate):
         return added
-    known = bool(pure or approximate or mu)  # whose worst case is known, so that they are one
-    share = delta / max(1, known + (rho > 0) + len(others))
+    # these and Gaussian noise, whose worst cases are known, are one part
+    share = delta / (1 + (rho > 0) + len(others))
     values = [zcdp_epsilon(rho, share), *(p.epsilon(share) for p in others)]
     # with the chance that every approximate part is pure
     logs = [math.log1p(-p.delta) for p in approximate]
