@@ -10,7 +10,6 @@ restored to an older state is detected.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -360,4 +359,4 @@ def hmac_of(secret: bytes, text: str) -> str:
     """A key that confirms no guess without the secret."""
     if not isinstance(text, str):
         raise UsageError("a record is not a text; name each record by a text.")
-    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:DIGITS]
+    return hmac.digest(secret, text.encode(), "sha256").hex()[:DIGITS]
