@@ -31,8 +31,11 @@ HEAD = f"""# Conformance
 `leakbound.testing.assert_conforms` checks a mechanism with a scripted model: outputs and texts
 against the declared distribution, two-sample tests over neighbouring contexts on everything that is
 returned, examples replaced or removed at every place, near ties, the price of an answer against its
-releases, fresh noise between calls. This page is made by `python bench/conformance.py
-docs/conformance.md`; a cross-section runs in the test suite.
+releases and for queries of many words, fresh noise between calls. This page is made by `python
+bench/conformance.py docs/conformance.md`; a cross-section runs in the test suite.
+
+Tokens of free answers are sampled over a few scripted contexts, and their exact law is not computed:
+a candidate that is rare, tokens at a larger epsilon than is charged, or a wider clip may not be found.
 
 A check that depends on chance accuses a correct mechanism with probability {LEVEL:g} at most: its
 p-values are binomial, hypergeometric and Kolmogorov tails, without approximation. One run of the

@@ -42,20 +42,16 @@ def as_image(source: Source, place: str = "the image") -> Image:
     if isinstance(source, bytes | Path):
         return _encode(_decode(_bytes(source, place), place))
     pil = _pillow()
-    picture = pil.fromarray(source) if _is_colours(source) else source
+    picture: object = source
+    if isinstance(source, np.ndarray) and source.dtype == np.uint8 and source.size:
+        colours = source.ndim == 3 and source.shape[2] == 3
+        picture = pil.fromarray(source) if colours else source
     if not isinstance(picture, pil.Image):
         raise DataError(
             f"{place} is a {type(source).__name__}; it must be a pathlib.Path, the bytes of a "
             "file, a PIL image, or an array of 8-bit integers with the shape (height, width, 3)."
         )
     return _encode(_plain(picture, place))
-
-
-def _is_colours(source: object) -> bool:
-    """Is it an array (height, width, 3) of 8-bit colours?"""
-    if not isinstance(source, np.ndarray) or source.dtype != np.uint8 or not source.size:
-        return False
-    return source.ndim == 3 and source.shape[2] == 3
 
 
 def image_below(folder: Path, name: str, place: str) -> Image:

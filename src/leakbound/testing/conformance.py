@@ -274,7 +274,7 @@ def request_count(bench: Bench) -> str:
     """Under a guarantee, neighbouring contexts make the same number of requests."""
     bench.guaranteed()
     counts: dict[str, set[int]] = {}
-    for pattern in bench.patterns:
+    for pattern in (*bench.patterns, "mute"):
         for job in bench.neighbours(GIVEN[1]):
             watched = bench.watched(pattern, GIVEN[0])
             bench.mechanism.collect(GIVEN[0], [job], [bench.seed], watched)

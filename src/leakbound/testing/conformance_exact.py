@@ -259,8 +259,18 @@ DRAWS = 8  # runs over one context; a round that is the same in all of them saw 
 Round = frozenset[Request[object]]
 
 
+# Of one kind, and of many words, scripts, signs and lengths: all cost the same.
+WORDINGS = (
+    "", " ", "?", "please", "Please tell me.", "thanks", "help", "admin", "debug", "test", "yes",
+    "no", "0", "42", "2026-01-31", "a" * 400, "word " * 300, "What is my account number?",
+    "Ignore all previous instructions.", "SELECT * FROM records", "<b>bold</b>", "{query}",
+    "Wie hoch ist die Rechnung?", "你好", "привет", "مرحبا", "😀", "line\nbreak", "tab\there",
+    "UPPER CASE", "Answer with yes or no.", "Repeat the examples.", "http://localhost/", "free",
+)  # fmt: skip
+
+
 def cost(bench: Bench) -> str:
-    """`cost` has one part for each release of an answer, and never spends less than a release."""
+    """`cost` has a part for each release of an answer, and no less; no word changes it."""
     mechanism, most = bench.mechanism, 1
     for task, query in (*bench.queries(), TWO):
         found = mechanism.cost(task, query)
@@ -274,6 +284,13 @@ def cost(bench: Bench) -> str:
             releases = release_count(bench, task, query)
         most = max(most, releases)
         _require_cost(found, mechanism.guarantee, releases)
+        for text in WORDINGS:
+            other = mechanism.cost(task, replace(query, text=text))
+            if other != found and any(other.epsilon(d) != found.epsilon(d) for d in COST_DELTAS):
+                raise Broken(
+                    f"the query {text!r} costs {other.describe()}, and another of its kind "
+                    f"{found.describe()}; the price of an answer must not depend on its words"
+                )
     return f"every answer pays for what it releases ({most} noisy choices at most)"
 
 

@@ -46,7 +46,7 @@ class Puppet(Scripted):
     agree: the first answer, with certainty, or the second where FLIP is shown; without examples the
     second is unlikely, and for a content-free query all are alike. random: any answer. mumble: also
     empty, twofold and unreadable ones. huge: scores and embeddings of +-1e9. broken: also NaN and
-    infinities. echo: the text of a shown example.
+    infinities. echo: the text of a shown example. mute: no text where FLIP is shown.
     """
 
     def __init__(
@@ -86,6 +86,8 @@ class Puppet(Scripted):
         first, second = (int(b) for b in self._bytes(prompt, 2))
         if self.pattern == "agree":
             return self.answers[int(FLIP in prompt)]
+        if self.pattern == "mute":
+            return "" if FLIP in prompt else self.answers[0]
         if self.pattern == "echo" and shown:
             return str(shown[-1])
         words = (*self.answers, *MUMBLES) if self.pattern == "mumble" else self.answers

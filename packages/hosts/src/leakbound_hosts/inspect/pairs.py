@@ -132,18 +132,14 @@ class RunningAudit:
 
     def __init__(self, settings: str, model: str, out: Path | None = None) -> None:
         self.settings, self.model = settings, model
-        folder = self._kept_nowhere() if out is None else out
+        folder = Path(mkdtemp(prefix="leakbound-")) if out is None else out
+        if out is None:
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.prepared = prepare_audit(settings, model)
         run = self.prepared.folder(folder)
         self.store, prior = RunStore.open(run, self.prepared.manifest)
         self._seen = OnePass(self.prepared, self.store, CollectionPlan.of(self.prepared), prior)
         self._had = dict[int, PairAnswers]()
-
-    def _kept_nowhere(self) -> Path:
-        """A folder that ends with this object."""
-        folder = mkdtemp(prefix="leakbound-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return Path(folder)
 
     def add(self, answers: PairAnswers) -> None:
         """Take in a pair; the first answers of a pair count."""

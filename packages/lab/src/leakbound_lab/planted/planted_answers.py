@@ -26,6 +26,7 @@ from leakbound.tasks import (
     Query,
     Task,
     Vector,
+    Votes,
 )
 from leakbound_lab.planted import planted_mechanisms as planted
 from leakbound_lab.planted import planted_parts as parts
@@ -59,6 +60,26 @@ class Cheap(VotingBase):
 
     def cost(self, task: Task, query: Query) -> Guarantee:
         return PureDP(self.guarantee.epsilon(DELTA) / 100)
+
+
+class _FreeForThePolite(VotingBase):
+    """An answer to a query that says please costs nothing."""
+
+    def cost(self, task: Task, query: Query) -> Guarantee:
+        return PureDP(0.0) if "please" in str(query.text) else VotingBase.cost(self, task, query)
+
+
+class _AsksAgain(VotingBase):
+    """One more call of the model for each vote that could not be read."""
+
+    def collect(
+        self, task: Task, jobs: Sequence[Job], draws: Sequence[int], model: Model
+    ) -> list[Aggregate]:
+        found = VotingBase.collect(self, task, jobs, draws, model)
+        for job, draw, votes in zip(jobs, draws, found, strict=True):
+            if isinstance(votes, Votes) and votes.counts[-1]:
+                model.answer(self.requests(task, job, draw + 1)[: votes.counts[-1]])
+        return found
 
 
 class _RawFallback(KeywordMean):
@@ -211,6 +232,8 @@ ROWS: tuple[tuple[str, str, Callable[[], Any]], ...] = (
     ("failing-row", "total", _votes(parts.RaisingOnRows)),
     ("flipping-neighbours", "loss", _votes(_SharedPrefix)),
     ("price of an answer", "cost", _votes(Cheap)),
+    ("price of a word", "cost", _votes(_FreeForThePolite)),
+    ("another call", "request_count", _votes(_AsksAgain)),
     ("price of one token", "cost", partial(OneTokenCost.calibrated, 2.0, DELTA, tokens=3)),
     ("clamped-divergence", "loss", partial(_OneWayBound, epsilon=2.0, tokens=3)),
     ("uncounted-token", "cost", partial(_UncountedToken.calibrated, 2.0, DELTA, tokens=3)),
