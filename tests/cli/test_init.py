@@ -101,7 +101,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("text", "answers in free text", "recall"),
         ("label", "answers a label whatever it is asked", "input_output"),
         ("near", "answers a label whatever it is asked", "input_output"),
-        ("refuse", "gives the same answer to two questions", "membership"),
+        ("refuse", "gives the same answer to two questions", "recall"),
         ("fixed", "answers in free text", "recall"),
         ("begins", "answers in free text", "recall"),
         ("mute", "refuses, or does not answer", "membership"),
@@ -141,6 +141,14 @@ def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent:
     )
     done = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
     assert done.return_value == 1
+
+
+@pytest.mark.slow
+def test_a_fixed_answer_passes_as_it_is_set_up() -> None:
+    """It was asked whether a record is there, and its answer is neither yes nor no."""
+    run("init", "private.csv", "python:app.py:refuse")
+    done = run("audit", "--config", "audit.yaml", "--out", "runs")
+    assert done.return_value == 0, done.stdout
 
 
 @pytest.mark.slow
@@ -189,7 +197,7 @@ def test_the_wording_that_shows_a_single_canary_is_written() -> None:
         "hex",
     )
     none = run("init", "private.csv", "python:app.py:refuse", "--force").stdout
-    assert "Tried" not in none
+    assert "and no reply shows a canary that stands once" in none
 
 
 @pytest.mark.slow

@@ -332,7 +332,7 @@ def kept_settings(
         "system": asks,
         "attack": [
             "query",
-            *(["canary"] if kind in ("labels", "text", "words") else []),
+            *(["canary"] if kind in ("labels", "text", "words", "same") else []),
             "channels",
         ],
         "design": DESIGN,

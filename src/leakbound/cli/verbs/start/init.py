@@ -222,13 +222,13 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
         with suppress(UsageError, TargetError):
             tried = _prepare({**values, **attack}, endpoint)
             # where nothing is seen, many attacks are to be asked, which read replies as a whole
-            all_of = kind == "text" and channels == [REPLY]
+            all_of = kind in ("text", "same") and channels == [REPLY]
             first = first or (_prepare({**whole, **attack}, endpoint) if all_of else tried)
             if _sees(tried):
                 shown = f"Tried: {attack_name(tried.attack)} shows a canary that stands once"
                 kind = "labels" if attack in ATTACKS["labels"] else kind
                 return Tried(tried, "text" if kind == "same" else kind, shown, True)
-    if first is None or kind == "same":
+    if first is None:
         return Tried(prepared, kind, "", False)
     none = (
         f"Tried: {number_of(len(ATTACKS[kind]), 'kind')} of questions, and no reply shows a canary "
