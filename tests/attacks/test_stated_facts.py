@@ -163,6 +163,8 @@ class _OfTrials(Exact):
 
 class _NamedExact(_OfTrials):
     name: ClassVar[str] = "exact"
+    anytime: ClassVar[bool] = False
+    simultaneous: ClassVar[bool] = True
     reads: ClassVar[frozenset[Reads]] = frozenset({"trials"})
 
     def begin(self, design: TrialDesign) -> Any:

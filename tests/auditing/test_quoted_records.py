@@ -443,7 +443,7 @@ MASKED = [f"{one} {CITED}" if at in (5, 70) else one for at, one in enumerate(sh
 ANSWERS = [Example(one, start(TOLD[-1 - at % 60])) for at, one in enumerate(TOLD)]
 FIRST_NAMES = ("Rosa", "Ines", "Marco", "Ola", "Tom", "Uma", "Vera", "Wim")
 LAST_NAMES = ("Rossi", "Bianchi", "Verdi", "Costa", "Greco", "Conti", "Ferri", "Gallo", "Longo")
-NAMED = [(one, other) for one in FIRST_NAMES for other in LAST_NAMES]
+PERSONS = [(one, other) for one in FIRST_NAMES for other in LAST_NAMES]
 LINES = [f"the {name} kettle of steel for {name} cups at a good price" for name in "abcdefgh"]
 PRODUCTS = [f"{one} {LINES[at % 8]}" if at < 24 else one for at, one in enumerate(TOLD)]
 SLUGS: Sequence[str] = [one.replace(" ", "_") for one in TOLD]
@@ -477,8 +477,8 @@ def test_what_a_reply_says_beside_a_quote_hides_none(
     assert counted(rows, reply).own >= 20
 
 
-PAY = [Example(f"{a} {b}", f"{40 + at} thousand euros") for at, (a, b) in enumerate(NAMED)]
-PAID = [f"{a} {b} {40 + at} thousand" for at, (a, b) in enumerate(NAMED)]
+PAY = [Example(f"{a} {b}", f"{40 + at} thousand euros") for at, (a, b) in enumerate(PERSONS)]
+PAID = [f"{a} {b} {40 + at} thousand" for at, (a, b) in enumerate(PERSONS)]
 TOPICS = [Example(one, f"topic {at % 12}") for at, one in enumerate(TOLD)]
 
 
@@ -494,12 +494,14 @@ SURNAMES, GIVEN_NAMES = (
     ["花子", "太郎", "美咲", "健", "翔太", "陽菜"],
 )
 STAFF = [one + other for one in SURNAMES for other in GIVEN_NAMES]
-PLACES = [f"{one}町{at}丁目{at + 3}番地" for at, one in enumerate(STAFF)]  # of 10 characters or so
+ADDRESSES = [
+    f"{one}町{at}丁目{at + 3}番地" for at, one in enumerate(STAFF)
+]  # of 10 characters or so
 KOREAN = [one + other for one in ("김", "이", "박", "최", "정") for other in
           ("민수", "서연", "지훈", "하은", "도윤", "수아", "예준", "지우")]  # fmt: skip
 
 
-@pytest.mark.parametrize("rows", [STAFF, PLACES, KOREAN], ids=["names", "places", "korean"])
+@pytest.mark.parametrize("rows", [STAFF, ADDRESSES, KOREAN], ids=["names", "places", "korean"])
 def test_short_records_are_found_where_no_blank_parts_words(rows: list[str]) -> None:
     """What stood beside them made other words of them."""
     for reply in (
@@ -534,6 +536,12 @@ def test_contexts_of_nearly_all_rows_are_quoted_where_nothing_tells() -> None:
     """Of 21 rows with 20 examples, what is drawn alike has nearly each record, too."""
     assert counted(TOLD[:21], lambda given: start(given[0])).own >= 150
     assert counted(TOLD[:21], lambda _: "We answer within two days, as a rule.").own == 0
+    staff = [f"{one} {other}" for other in LAST_NAMES for one in FIRST_NAMES][:24]
+    assert counted(staff, lambda given: f"You may call {min(given)}.").own >= 150
+    assert counted(STAFF[:24], lambda given: f"{given[0]}様").own >= 150
+    assert counted(staff, lambda _: "No reference.").own == 0
+    kinds = [Example(one, ["ok", "fine", "very good"][at % 3]) for at, one in enumerate(staff[:12])]
+    assert counted(kinds, lambda _: "ok", shots=10).own == 0
 
 
 def test_an_index_that_shows_many_foreign_records_is_found() -> None:

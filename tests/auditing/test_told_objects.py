@@ -18,15 +18,18 @@ import leakbound
 from leakbound import _sources
 from leakbound._sources import class_source, code_of
 from leakbound.attacks import Canary
-from leakbound.attacks.scores import ScoreMargin
+from leakbound.attacks.canaries import Coded
+from leakbound.attacks.scores import ReferenceDirection, ScoreMargin
 from leakbound.errors import IgnoredEntryPoint, UsageError
-from leakbound.estimators import Exact
+from leakbound.estimators import ClopperPearson, EProcess, Exact
 from leakbound.mechanisms import FewShot, ReportNoisyMax
 from leakbound.models import Complete, Model, Scripted
 from leakbound.privacy import Gaussian, PureDP
 from leakbound.serving import Ledger, PrivateICL
 from leakbound.stats.arrays import Floats
+from leakbound.systems import load
 from leakbound.systems.callable import says_stateful
+from leakbound.systems.load import as_system
 from leakbound.tasks import Example, Job, Outputs, Query, Task, Votes
 from leakbound.tasks.named_tasks import tasks_by_name
 
@@ -451,3 +454,109 @@ def test_what_a_class_states_in_vain_is_said(tmp_path: Path) -> None:
     (said,) = [one.sentence for one in silent.findings if one.code == "unused_statement"]
     assert said.startswith("Described inherits exactness, and overrides or adds code")
     assert "(exactness = Base.exactness)" in said
+
+
+class Fixed(Coded):
+    """Its codes are those of rows, and `code_digits` of its base says that they are drawn."""
+
+    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
+        return Example(held_out.input, held_out.label)
+
+
+class Fits(Canary):
+    name: ClassVar[str] = "fits"
+    of_rows: ClassVar[bool] = False
+
+    def fit(self, rows: Sequence[Example], tokens: Callable[[str], list[str]]) -> Canary:
+        return Fixed()
+
+    def make(self, held_out: Example, label: str, rng: np.random.Generator) -> Example:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("canary", [Fixed(), Fits()])
+def test_what_a_canary_becomes_states_what_it_is(canary: Canary, tmp_path: Path) -> None:
+    """One that another's `fit` made was not asked, and constant answers quoted drawn codes."""
+    with pytest.raises(UsageError, match="Fixed, which inherits code_digits and overrides"):
+        leakbound.audit(**SMALL, system=lambda context, query: "no", canary=canary, out=tmp_path)
+
+
+@dataclass(frozen=True)
+class OwnDirection(ReferenceDirection):
+    name: ClassVar[str] = "own_direction"
+
+    def score(self, outputs: Outputs, rendered: Any, answers: tuple[str, ...]) -> Floats:
+        return np.full(len(outputs.answers), 7.0)
+
+
+def test_a_score_that_learns_stays_of_its_class() -> None:
+    """Its base took its place, under its name."""
+    fitted = OwnDirection().fit(np.ones((4, 2)), np.zeros((4, 2)))
+    assert isinstance(fitted, OwnDirection)
+    assert fitted.direction
+
+
+class Quick(EProcess):
+    """Its observer is another one, and its base says that it may be read at any time."""
+
+    name: ClassVar[str] = "quick"
+
+    def begin(self, design: Any) -> Any:
+        return ClopperPearson().begin(design)
+
+
+def test_other_observers_do_not_inherit_that_they_hold_at_any_time(tmp_path: Path) -> None:
+    """They were read at every pair, and rejected twice as often as they say."""
+    with pytest.raises(UsageError, match="Quick, which inherits anytime and overrides code"):
+        leakbound.audit(
+            **SMALL, system=lambda context, query: "no", estimator=Quick(), out=tmp_path,
+        )  # fmt: skip
+
+
+class Traced:
+    def __init__(self, function: Callable[..., object]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+
+    def __call__(self, *given: Any, **named: Any) -> object:
+        return self.function(*given, **named)
+
+
+def all_in_one(context: str, question: str) -> str:
+    return "yes" if isinstance(context, str) else "no"
+
+
+class AllInOne:
+    def __call__(self, context: str, question: str) -> str:
+        return all_in_one(context, question)
+
+
+@functools.wraps(AllInOne())
+def through(*given: Any, **named: Any) -> object:
+    return AllInOne()(*given, **named)
+
+
+@pytest.mark.parametrize(
+    "system",
+    [all_in_one, Traced(all_in_one), AllInOne(), through, functools.partial(Traced(all_in_one))],
+)
+def test_a_decorated_function_is_handed_what_it_declares(system: Any) -> None:
+    """It got a tuple of rows in place of one text, and a leak passed."""
+    session = as_system(system, "app").open((Example("a row", "x"), Example("another", "y")))
+    assert session.ask("anything?").text == "yes"  # type: ignore[union-attr]
+
+
+def test_the_code_behind_a_scheme_is_part_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the address was: changed code had the answers of the old one, in the same run."""
+    file = tmp_path / "reads_plugin.py"
+    file.write_text("def open_system(rest):\n    return lambda context, query: 'no'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import reads_plugin  # type: ignore[import-not-found]
+
+    monkeypatch.setattr(load, "opener_of", lambda group, scheme: reads_plugin.open_system)
+    before = load.load_system("reads:x").source
+    assert before == load.load_system("reads:x").source
+    file.write_text(file.read_text() + "LEAK = True\n")
+    assert load.load_system("reads:x").source != before

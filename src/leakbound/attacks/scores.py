@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -261,7 +261,7 @@ class ReferenceDirection(Score):
         one, other = member.mean(0), nonmember.mean(0)
         between = one - other
         square = max(float(between @ between), 1e-30)  # both means may be the same
-        found = ReferenceDirection()
+        found = replace(self)
         object.__setattr__(found, "direction", tuple((2 * between / square).tolist()))
         object.__setattr__(found, "centre", float((one + other) @ between / square))
         return found

@@ -491,7 +491,8 @@ def require_deciding(estimator: Estimator, design: TrialDesign) -> None:
             "--estimator e_process."
         )
     # records know bounds by the name of what made them
-    require_stated("estimator", estimator, {"name": ""}, {*members_of(Estimator)} - {"begin"})
+    stated = {"name": "", "anytime": False, "simultaneous": False}
+    require_stated("estimator", estimator, stated, {*members_of(Estimator)} - {"begin"})
     require_fixed_size(estimator, design)
     estimator.check(design)
 

@@ -101,9 +101,8 @@ class SequentialTest(Estimator):
     def power(self, design: TrialDesign, pairs: int, leak: float) -> Power | None:
         """Share of simulated audits that reject, with a model as good as the design assumes.
 
-        The noise of votes is smaller than the tested guarantee declares by the factor `leak`, and a
-        yes or no leaks accordingly; against a claim, it is randomised response at `leak` times its
-        epsilon. Only the part that sees most of it is simulated. None for any other output.
+        The noise of votes is smaller than declared by the factor `leak`, and a yes or no leaks
+        accordingly; against a claim, it is randomised response at `leak` times its epsilon.
         """
         one = self.single(design)
         scene, weight = _imagine(one, leak)
@@ -117,8 +116,7 @@ class SequentialTest(Estimator):
         return simulate_power(test, self.tested_pairs(design, pairs), scene)
 
     def pairs_needed(self, design: TrialDesign) -> int | None:
-        """Smallest number of tested pairs with which a perfect attack leads to a rejection, in one
-        of the e-processes. None above a few thousand."""
+        """Tested pairs with which a perfect attack leads to a rejection; None above thousands."""
         early = replace(self.single(design), early_stop=True)
         return EValues(early).rejected_at(MOST_PAIRS, *_perfect(early))
 
@@ -134,6 +132,7 @@ class EProcess(SequentialTest):
     """
 
     name: ClassVar[str] = "e_process"
+    anytime = SequentialTest.anytime
 
     def check(self, design: TrialDesign) -> None:
         """Refuse a claim that no trial could reject."""
@@ -225,8 +224,7 @@ class _PairedEValues(ABC):
 
 
 class EValues(_PairedEValues):
-    """The e-process of one audit: a mixture over the declared distribution and actual outputs,
-    whose parts the first pair determines, by what the mechanism declares and not by any value."""
+    """The e-process of one audit: a mixture whose parts follow from what the mechanism declares."""
 
     def __init__(self, design: TrialDesign) -> None:
         self.design, self._tested, self._draws = design, design.tested, 1
@@ -419,6 +417,7 @@ class ByChannel(SequentialTest):
     """
 
     name: ClassVar[str] = "by_channel"
+    anytime = SequentialTest.anytime
     reads: ClassVar[frozenset[Reads]] = SequentialTest.reads | {"channels"}
 
     def begin(self, design: TrialDesign) -> ChannelEValues:
@@ -474,6 +473,7 @@ class TwoSidedEProcess(SequentialTest):
     """
 
     name: ClassVar[str] = "two_sided"
+    anytime = SequentialTest.anytime
 
     def begin(self, design: TrialDesign) -> TwoSidedEValues:
         return TwoSidedEValues(design)

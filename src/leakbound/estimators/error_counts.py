@@ -145,6 +145,7 @@ class ClopperPearson(CountEstimator):
     """
 
     name: ClassVar[str] = "clopper_pearson"
+    simultaneous = CountEstimator.simultaneous
     statistic: ClassVar[_Statistic] = _Statistic(
         stats.clopper_pearson, stats.gdp, stats.clopper_pearson_power
     )
@@ -176,6 +177,7 @@ class AccuracyBound(CountEstimator):
     """A bound from the accuracy of the guesses."""
 
     name: ClassVar[str] = "accuracy_bound"
+    simultaneous = CountEstimator.simultaneous
     statistic: ClassVar[_Statistic] = _Statistic(by_accuracy)
 
 

@@ -246,7 +246,7 @@ LIST = _Form(lambda context: [*as_rows(context)], "{n} rows as {n} texts that ha
 
 
 def form_of(call: Callable[..., object], parameter: str) -> _Form:
-    function = call.func if isinstance(call, functools.partial) else call
+    function = _within(call)
     if not inspect.isroutine(function):
         function = type(function).__call__
     declared = _annotation_of(function, parameter)
@@ -256,6 +256,14 @@ def form_of(call: Callable[..., object], parameter: str) -> _Form:
             "rows are texts; declare it as list[str], or as str for all of them in one text."
         )
     return form
+
+
+def _within(call: Callable[..., object]) -> Callable[..., object]:
+    """What partials and decorators call, whatever kind of object these are."""
+    if isinstance(call, functools.partial):
+        return _within(call.func)
+    inner = inspect.unwrap(call)
+    return call if inner is call else _within(inner)
 
 
 def _annotation_of(function: Callable[..., object], parameter: str) -> object:

@@ -6,9 +6,11 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import json
 import os
 import sys
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -208,8 +210,8 @@ def load_system(
 ) -> SystemMechanism:
     """The system at an address, as a mechanism that can be audited.
 
-    Its `source` is a hash of the options, the file and the modules of its folders that it imports,
-    or the address of another package's system.
+    Its `source` is a hash of the options, the file and the modules of its folders that it imports;
+    of another package's system, of the address and of what opens it.
 
     Args:
         address: `python:file.py:object`, `python:package.module:object`, `http:file.yaml`, or an
@@ -230,7 +232,7 @@ def load_system(
     made = partial(SystemMechanism, scored=scored, calls=calls)
     if (opener := opener_of("leakbound.systems", scheme)) is not None:
         opened = as_system(partial(opener, **given)(rest), address)
-        return made(opened, address, source=_source(address, given))
+        return made(opened, address, source=_source(f"{address} {_code_of(opener)}", given))
     if address == "TODO":
         raise UsageError(
             "no system is named yet: replace TODO in the configuration file, with "
@@ -253,6 +255,14 @@ def load_system(
     system = as_system(found.thing, found.name, given)
     source = source_digest(found.file, found.roots)
     return made(system, found.name, source=_source(source, given))
+
+
+def _code_of(opener: object) -> str:
+    """A hash of the package that opens addresses; no other run is of one whose code none sees."""
+    try:
+        return source_digest(Path(inspect.getsourcefile(inspect.unwrap(opener)) or ""))  # type: ignore[arg-type]
+    except (TypeError, OSError):
+        return uuid.uuid4().hex
 
 
 def _meant(address: str) -> str:

@@ -81,12 +81,6 @@ class _PaperTask:
         return self.examples(hub_rows(*self.hub), drop_empty)
 
 
-def _first_digit(solution: str) -> str | None:
-    """The first digit of the result of a worked solution, which stands behind "####"."""
-    found = re.search(r"\d", solution.rpartition("####")[2])
-    return found[0] if found else None
-
-
 def _classes(
     name: str,
     about: str,
@@ -178,7 +172,9 @@ _ALL = (
             "Solve each problem and give the first digit of the result.",
         ),
         "school mathematics, first digit of the result", (FieldMap("{question}", "answer"),),
-        _first_digit, ("openai/gsm8k", "main"),
+        # the first digit of the result, which stands behind "####"
+        lambda solution: next(iter(re.findall(r"\d", solution.rpartition("####")[2])), None),
+        ("openai/gsm8k", "main"),
     ),
     _classes(
         "pubmedqa_yesno", "medical abstracts with a question, yes, no or maybe",

@@ -29,6 +29,7 @@ SAID = re.compile(rf"(?=([{CHARACTERS}]{{6}}))[{CHARACTERS}]|[^\W_{CHARACTERS}]+
 LONG = 6  # words in a row that are compared
 ALONE = 4  # of them behind each other, of one record alone: nine words that no other record has
 WORD_LENGTH = 30  # characters: no text of fewer words is longer
+NAME = 2  # characters of a word where no blanks part words
 FEW = 4  # rows about one text, and records that have words
 FIRST, LAST, WIDE = 48, 24, 2  # words of a reply that are compared one by one; bytes of each
 MOST = 4_000_000  # characters of the records that are known; of more, every second or third, ...
@@ -45,19 +46,24 @@ class KnownRecords:
     labels: Sequence[str] = ()
 
     @cached_property
-    def _short(self) -> tuple[frozenset[int], tuple[int, ...], tuple[int, ...]]:
-        """Whole texts of fewer words, of few records; of how many words there are any, and of how
-        many characters, where these may be glued to others."""
+    def _short(self) -> tuple[dict[int, bool], tuple[int, ...], tuple[int, ...]]:
+        """Whole texts of fewer words, of few records, and whether they are of one and more than a
+        word; of how many words there are any, and of how many characters, where these may be glued
+        to others."""
         rows = Counter(text for text in _texts_of(self.rows) if len(text) <= LONG * WORD_LENGTH)
-        words, glued = set[tuple[str, ...]](), set[str]()
-        for part in (_parts_of(text)[0] for text, number in rows.items() if number <= FEW):
-            each = tuple(_words_of(part))
-            if GLUED.search(part) and len(each) <= LONG:
-                glued.add(EDGES.sub("", part))
-            elif 0 < len(each) < LONG:
-                words.add(each)
-        whole = frozenset(map(hash, (*map(" ".join, words), *glued)))
-        return whole, (LONG, *sorted({*map(len, words)})), tuple({*map(len, glued)})
+        whole, words, glued = dict[int, bool](), {LONG}, set[int]()
+        for text, number in rows.items():
+            part = _parts_of(text)[0]
+            each, bare = _words_of(part), EDGES.sub("", part)
+            if number > FEW or not each or len(each) > LONG:
+                continue
+            if GLUED.search(part):
+                glued.add(len(bare))
+                whole[hash(bare)] = number == 1 and len(bare) > NAME
+            elif len(each) < LONG:
+                words.add(len(each))
+                whole[hash(" ".join(each))] = number == 1 and len(each) > 1
+        return whole, (LONG, *sorted(words - {LONG})), tuple(glued)
 
     @cached_property
     def _had_by(self) -> Counter[int]:
@@ -130,7 +136,8 @@ class KnownRecords:
         )
         foreign = "".join("x" if known.get(one) == 1 and one not in own else " " for one in pieces)
         more, less = (sum(known[one] == 1 for one in some) for some in (own, by_chance))
-        equal = "=" if more and len(context) > MOST_ROWS * len(self.rows) else "0"
+        shown = more or any(self._short[0].get(one) for one in own)
+        equal = "=" if shown and len(context) > MOST_ROWS * len(self.rows) else "0"
         sign = "+" if more > less else "-" if more < less else equal
         # of many phrases of several records, each of which may say as much as the claim allows, one
         apart = [one for one in known if known[one] > 1 and (one in own) != (one in by_chance)]

@@ -210,6 +210,7 @@ def prepare_one_run(
     data, task = documents_and_task(spec.design, given.rows, given.task)
     attack = build_attack(spec.attack, mechanism, given)
     attack = replace(attack, canary=attack.canary.fit(data, str.split))
+    attack.require(mechanism)
     if attack.canary.fixed:
         raise UsageError(
             f"the canary {attack.canary.name!r} is one record, and a one_run design needs as many "

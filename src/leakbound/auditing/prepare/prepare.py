@@ -116,6 +116,7 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
     model = given.model if mechanism.needs else Scripted(name=mechanism.name)
     model = model or opener(spec)
     attack = replace(attack, canary=attack.canary.fit(data, text_tokens(model)))
+    attack.require(mechanism)  # with the canary that is planted
     sources, beside = data, None
     if shape.layout != "paired":
         mechanism, sources, beside = share_store(spec, mechanism, data)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from leakbound.report.figures import (
     CLAIM,
@@ -66,7 +66,9 @@ def recipe_svg(data: RecipeFigure) -> str:
         if line.kind == "ceiling":
             _draw_ceiling(axes, line)
         elif line.kind == "printed":
-            _draw_printed(axes, line, next(hollow))
+            x, y = [p.x for p in line.points], [p.y for p in line.points]
+            look: dict[str, Any] = {"ls": "", "ms": 7, "mfc": "none", "mec": INK, "mew": 1}
+            axes.plot(x, y, marker=next(hollow), label=line.name, **look)
         else:
             _draw_measured(axes, line, next(looks), bool(data.ticks))
     _legend(figure, axes, data.lines, _scale(axes, data))
@@ -84,11 +86,6 @@ def _draw_measured(axes: Axes, line: RecipeLine, at: int, named: bool) -> None:
     spread = [p for p in line.points if p.high > p.low]
     axes.vlines([p.x for p in spread], [p.low for p in spread], [p.high for p in spread],
                 color=color, lw=1, alpha=0.7)  # fmt: skip
-
-
-def _draw_printed(axes: Axes, line: RecipeLine, marker: str) -> None:
-    x, y = [p.x for p in line.points], [p.y for p in line.points]
-    axes.plot(x, y, ls="", marker=marker, ms=7, mfc="none", mec=INK, mew=1, label=line.name)
 
 
 def _draw_ceiling(axes: Axes, line: RecipeLine) -> None:
