@@ -157,6 +157,7 @@ class Contrary(EProcess):
     """Bounds that no e-process would give: epsilon above the claim, and mu of nothing."""
 
     name: ClassVar[str] = "contrary"
+    anytime: ClassVar[bool] = True
 
     def begin(self, design: TrialDesign) -> Observer:  # type: ignore[override]
         return ContraryBounds()

@@ -12,7 +12,7 @@ from typing import Unpack, cast
 from leakbound._catalogue import Component
 from leakbound._members import require_members
 from leakbound._sources import code_of
-from leakbound.api.kinds import require_model, require_numbers, require_path
+from leakbound.api.kinds import require_numbers, require_path
 from leakbound.api.parameters import AuditParameters, Rows, UserSystem
 from leakbound.attacks import Attack, AuditQuery, Canary, Score
 from leakbound.auditing import AuditResult, AuditSpec, Claim, run_audit
@@ -30,6 +30,7 @@ from leakbound.errors import UsageError
 from leakbound.estimators import Estimator
 from leakbound.estimators.random_guessing import RANDOM_GUESSING, is_random_guessing
 from leakbound.models import Model
+from leakbound.models.address import require_model
 from leakbound.privacy import Guarantee, NonPrivate
 from leakbound.systems import CallOptions, SystemMechanism, as_system
 from leakbound.tasks import Context, Task, require_mechanism

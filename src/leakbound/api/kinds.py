@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
 
-from leakbound._members import members_of
 from leakbound.auditing.spec.audit_spec import GROUPS
 from leakbound.errors import UsageError, findable
 from leakbound.models import Model, open_model
+from leakbound.models.address import require_model
 
 _KINDS: dict[object, str] = {int: "a whole number", float: "a number", float | None: "a number"}
 _NUMBERS = {
@@ -25,16 +25,6 @@ def require_numbers(given: Mapping[str, object]) -> None:
         value = given.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
             raise UsageError(f"{name} is {value!r}; it must be {must}.")
-
-
-def require_model(model: object) -> Model:
-    lacks = ", ".join(name for name in members_of(Model) if not hasattr(model, name))
-    if lacks or not isinstance(model, Model) or not isinstance(model.name, str):
-        raise UsageError(
-            f"model is {type(model).__name__}; it must be an address such as 'pocket', or a model "
-            f"as leakbound.open_model returns it{lacks and f', and it lacks {lacks}'}."
-        )
-    return model
 
 
 def as_model(model: object) -> Model:

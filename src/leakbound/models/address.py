@@ -6,11 +6,11 @@ import difflib
 import importlib.util
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import cast
 from urllib.parse import urlsplit
 
 from leakbound._catalogue import opener_of, schemes
 from leakbound._install import install_hint
+from leakbound._members import members_of
 from leakbound.errors import TargetError, UsageError, findable
 from leakbound.models.model import Model
 from leakbound.models.openai import Endpoint, open_endpoint
@@ -81,6 +81,16 @@ def open_model(
     return open_shared(address, trust_remote_code, endpoint, local)
 
 
+def require_model(model: object) -> Model:
+    lacks = ", ".join(name for name in members_of(Model) if not hasattr(model, name))
+    if lacks or not isinstance(model, Model) or not isinstance(model.name, str):
+        raise UsageError(
+            f"model is {type(model).__name__}; it must be an address such as 'pocket', or a model "
+            f"as leakbound.open_model returns it{lacks and f', and it lacks {lacks}'}."
+        )
+    return model
+
+
 def open_shared(
     address: str,
     trust_remote_code: bool = False,
@@ -92,7 +102,7 @@ def open_shared(
     if kind == "openai" and rest:
         return open_endpoint(rest, endpoint or Endpoint())
     if (opener := opener_of("leakbound.models", kind)) is not None:
-        return cast(Model, opener(rest))
+        return require_model(opener(rest))
     require_address(address)
     if not _has_torch():
         raise TargetError(

@@ -228,7 +228,7 @@ def prepare_one_run(
     rows_print, unnamed = fingerprint(data), parts_without_name(given, spec)
     answers = sum(one.asked.query.calls for one in found.every)
     cost = mechanism.cost(task, Query("-"))
-    objects = objects_of(given, unnamed, task, attack)
+    objects = objects_of(given, unnamed, task, attack, named=spec.design.task)
     sources = sources_of(mechanism, rows_print, mechanism.name, objects)
     asked = {key: value for key, value in settings_without_places(spec).items() if key not in FREE}
     evidence = run_id("evidence", {"spec": asked, **sources}) if mechanism.source else ""
@@ -279,6 +279,11 @@ def _require_meaning(spec: AuditSpec, given: Handed) -> None:
         raise UsageError(
             "insertion is append, and a one_run design plants whole records; use add, or replace "
             "(a fixed record takes the place of an absent canary)."
+        )
+    if given.score is not None and given.score.learns:
+        raise UsageError(
+            f"the score {given.score.name} learns from pilot pairs, and a one_run design has none; "
+            "use --design session, or another score."
         )
     if isinstance(spec.decision.threshold, str) and Ranked.named(spec.decision.threshold) is None:
         raise UsageError(

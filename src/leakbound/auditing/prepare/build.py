@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
-from leakbound._catalogue import Catalogue, Component
+from leakbound._catalogue import Catalogue, Component, is_told
 from leakbound.attacks import CANARIES, QUERIES, SCORES, AuditQuery, Canary, Score, ScoredAttack
 from leakbound.auditing.spec.audit_spec import COMPONENTS, AuditSpec
 from leakbound.auditing.spec.groups import AttackSpec, SystemSpec
@@ -60,8 +60,8 @@ CLAIMS = 1.0, 4.0  # any two: what follows from a claim differs between them
 
 def is_named(component: object, key: str, thing: object) -> bool:
     """Whether a configuration makes an equal object, so that nobody has to hand it over."""
-    if not isinstance(component, Component) or component.python is not None:
-        return False
+    if not isinstance(component, Component) or component.python is not None or not is_told(thing):
+        return False  # nor where `==` does not tell what it holds
     try:
         return all(_make(component, key, epsilon) == thing for epsilon in CLAIMS)
     except UsageError:  # the class takes no plain values for what the object holds

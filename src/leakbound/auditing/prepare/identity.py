@@ -23,6 +23,7 @@ from leakbound.auditing.store.folder import Settings, run_id
 from leakbound.systems import AsyncCallableSystem, CallableSystem, SystemMechanism
 from leakbound.tasks import Example, Mechanism, Task
 from leakbound.tasks.facts import draws_early
+from leakbound.tasks.named_tasks import task_by_name
 from leakbound.tasks.rows.datasets import fingerprint
 
 PLACES = frozenset({"data", "data_dir", "encoding"})  # the rows themselves have a fingerprint
@@ -42,7 +43,7 @@ def sources_of(mechanism: Mechanism, data: str, model: str, objects: str = "") -
 
 def objects_of(
     handed: Handed, names: Collection[str], task: Task, attack: Attack,
-    mechanism: Mechanism | None = None,
+    mechanism: Mechanism | None = None, named: str | None = None,
 ) -> str:  # fmt: skip
     """What no spec tells of the objects of an audit: the task, their code, and a name that nothing
     else has for what is not told by plain fields, so that no other audit goes on with its run."""
@@ -52,6 +53,8 @@ def objects_of(
     ]  # fmt: skip
     things = [(name, thing) for name, thing in things if thing is not None]
     kinds: list[type] = [type(thing) for _, thing in things]
+    # a task that another package names is public, and a spec has its name alone
+    names = {*names, *(["task"] if task_by_name(named) else [])}
     told = [repr(task)] * ("task" in names) + [*map(class_source, kinds)]
     if not all(is_told(thing) for name, thing in things if name in names):
         told.append(uuid.uuid4().hex)

@@ -130,7 +130,7 @@ def _build(spec: AuditSpec, given: Handed, opener: Callable[[AuditSpec], Model])
         spec, task, mechanism, attack, estimator, model,
         design(sources, task, attack, shape.pairs, shots, shape.seed, repeated, beside=beside),
         data=fingerprint((*data, *files)), handed=names,
-        objects=objects_of(given, names, task, attack, made),
+        objects=objects_of(given, names, task, attack, made, shape.task),
         public_labels=fixed.labels if fixed else (),
         inferred=fixed is None and bool(task.labels and mechanism.needs),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from leakbound._catalogue import Catalogue, Component, option_types
+from leakbound._catalogue import Catalogue, Component, is_told, option_types
 from leakbound.attacks import CANARIES, QUERIES, SCORES
 from leakbound.auditing.spec.groups import MOST, AttackSpec, Design, FrozenSpec, SystemSpec
 from leakbound.errors import UsageError, reason_of, unknown_name, why_no_file
@@ -460,4 +460,7 @@ def collection_settings(
     early = draws_early(mechanism, task, query)
     free = POST_HOC - CLAIM if early else POST_HOC
     found = {key: value for key, value in settings.items() if key not in free}
-    return found | {"mechanism": (mechanism if early else mechanism.recalibrated(*ANY)).to_config()}
+    told = (mechanism if early else mechanism.recalibrated(*ANY)).to_config()
+    if mechanism.application is None and not is_told(mechanism):  # the options say more
+        told = {"told": told, "options": found["mechanism"]}
+    return found | {"mechanism": told}
