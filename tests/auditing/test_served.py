@@ -89,6 +89,7 @@ class Trusting(EProcess):
     """Reads votes before noise alone, and finds nothing."""
 
     name: ClassVar[str] = "trusting"
+    anytime: ClassVar[bool] = True
     reads: ClassVar[frozenset[Reads]] = frozenset({"votes"})
 
     def begin(self, design: TrialDesign) -> Observer:  # type: ignore[override]
