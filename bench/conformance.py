@@ -34,8 +34,9 @@ returned, examples replaced or removed at every place, near ties, the price of a
 releases and for queries of many words, fresh noise between calls. This page is made by `python
 bench/conformance.py docs/conformance.md`; a cross-section runs in the test suite.
 
-Tokens of free answers are sampled over a few scripted contexts, and their exact law is not computed:
-a candidate that is rare, tokens at a larger epsilon than is charged, or a wider clip may not be found.
+Tokens of free answers are sampled over a few scripted contexts, and their exact law is not
+computed: a candidate that is rare, tokens at a larger epsilon than is charged, or a wider clip may
+not be found.
 
 A check that depends on chance accuses a correct mechanism with probability {LEVEL:g} at most: its
 p-values are binomial, hypergeometric and Kolmogorov tails, without approximation. One run of the
