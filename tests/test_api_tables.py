@@ -119,11 +119,10 @@ def test_scores_the_wrong_way_round_are_said() -> None:
 
 ONE = [0.5, 1.0]
 BAD: list[tuple[tuple[Any, Any], dict[str, Any], str]] = [
-    (([], ONE), {}, r"scores_in has the shape \(0,\)"),
-    (([ONE], ONE), {}, r"scores_in has the shape \(1, 2\)"),
-    ((ONE, [1.0]), {}, "scores_in has 2 scores and scores_out 1"),
-    (([np.nan, 1.0], ONE), {}, "and holds NaN"),
-    ((["x"], ONE), {}, "scores_in holds what is no number"),
+    (([], ONE), {}, "scores_in holds no scores; it needs at least one"),
+    ((ONE, [1.0]), {}, "there are 2 member and 1 non-member scores; paired trials have one"),
+    (([np.nan, 1.0], ONE), {}, "scores_in holds 1 NaN scores"),
+    ((["x"], ONE), {}, "scores_in "),
     ((ONE, ONE), {"design": "other"}, "design is 'other'; it must be one of"),
     ((ONE, ONE), {"estimator": "gdp", "epsilon": 1.0}, "estimator is 'gdp'; it must be one of"),
     ((ONE, ONE), {"claim": "x"}, "the claim is 'x'"),

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from leakbound.auditing.logs import LogAudit, audit_logs, load_outputs, load_texts
@@ -19,6 +18,7 @@ from leakbound.gating.score_files import (
     rule_of,
     sees_leak,
 )
+from leakbound.stats.curves.curves import clean_scores
 
 TextSource = str | Path | Iterable[str]
 
@@ -135,39 +135,17 @@ def bounds(
             "claimed; add epsilon=... or claim=..., or leave it out."
         )
     sign = -1.0 if lower_is_member else 1.0
-    trials = _trials(scores_in, scores_out, sign, design, in_order)
+    one, other = clean_scores("scores_in", scores_in), clean_scores("scores_out", scores_out)
+    trials = ScoredTrials(sign * one, sign * other, design, in_order)
     if controls is not None and not (isinstance(controls, Sequence) and len(controls) == 2):
         raise UsageError(
             "controls must be a pair of arrays: scores of a positive control with the record, and "
             "without it."
         )
-    known = None if controls is None else _trials(*controls, sign, "unpaired", False)
-    seen = None if known is None else sees_leak(trials, known, claim is not None)
+    seen = None
+    if controls is not None:
+        one, other = (sign * clean_scores("controls", side) for side in controls)
+        seen = sees_leak(trials, ScoredTrials(one, other), claim is not None)
     return judge_scores(
         trials, stated, delta, confidence, rule_of(threshold), seed, estimator, seen
     )
-
-
-def _trials(
-    scores_in: npt.ArrayLike, scores_out: npt.ArrayLike, sign: float, design: ScoreDesign,
-    in_order: bool,
-) -> ScoredTrials:  # fmt: skip
-    sides = []
-    for name, given in (("scores_in", scores_in), ("scores_out", scores_out)):
-        try:
-            side = np.asarray(given, float)
-        except (TypeError, ValueError):
-            raise UsageError(f"{name} holds what is no number; it must be (n,) scores.") from None
-        if side.ndim != 1 or not side.size or np.isnan(side).any():
-            raise UsageError(
-                f"{name} has the shape {side.shape}"
-                f"{' and holds NaN' * bool(np.isnan(side).any())}; it must be (n,) numbers, one "
-                "for each trial, and at least one."
-            )
-        sides.append(sign * side)
-    if design == "paired" and len(sides[0]) != len(sides[1]):
-        raise UsageError(
-            f"scores_in has {len(sides[0])} scores and scores_out {len(sides[1])}; paired trials "
-            "have one of each. Give design='unpaired' if trials do not belong together."
-        )
-    return ScoredTrials(sides[0], sides[1], design, in_order)

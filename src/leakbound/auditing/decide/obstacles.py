@@ -80,8 +80,8 @@ def sees_something(bound: Estimate) -> Obstacle:
     return (
         "too_few_trials",
         f"{what} is at least {beside(value, 0.0)[0]} ({bound.method}{how}), above 0, so the attack "
-        "may see something of the canary. What decides does not exceed what is claimed: use more "
-        "trials, or on new ones (another --seed) another --estimator.",
+        "may see something of the canary. What decides does not exceed what is claimed. Use more "
+        "trials, or audit new ones (another --seed) with another --estimator.",
     )
 
 
