@@ -15,6 +15,7 @@ import pytest
 from leakbound import audit, plan
 from leakbound.auditing import make_spec, prepare
 from leakbound.auditing.collect.quotes import KnownRecords
+from leakbound.auditing.observe.context_digest import _ahead as ahead_of
 from leakbound.auditing.observe.context_digest import most_apart
 from leakbound.tasks import Example, GeneratedText, Job, Query
 from leakbound.witness import ReplyFacts, mask_reply
@@ -87,6 +88,32 @@ class Mean:
         mean = sum(min(len(row.text), 120) for row in context) / len(context)
         noise = self.draws.choice([-1, 1]) * self.draws.expovariate(1 / self.scale)
         return f"Our notes have {mean + noise:.4f} letters on average."
+
+
+class Histogram:
+    """How many rows have each of six lengths, with Laplace noise: two counts differ by one, so a
+    scale of 2 / ε is enough."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale, self.draws = scale, np.random.default_rng(6)
+
+    def __call__(self, context: Any, query: str) -> str:
+        counts = np.bincount([sum(map(ord, row.text)) % 6 for row in context], minlength=6)
+        noisy = np.rint(counts + self.draws.laplace(0, self.scale, 6)).astype(int)
+        return "; ".join(f"{name}: {number}" for name, number in zip("ABCDEF", noisy, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize(("scale", "passes"), [(0.25, False), (2.0, True)])
+def test_a_histogram_passes_with_enough_noise_alone(scale: float, passes: bool, seed: int) -> None:
+    """Each count is that of the record in a third of the pairs, and noise covers it now and then:
+    no single number told enough contexts apart."""
+    result = audit(system=Histogram(scale), epsilon=1.0, seed=seed, **FREE | {"pairs": 100})
+    assert (result.verdict == "no_violation") is passes
+    assert (result.reason == "context_digest") is not passes
+    if not passes:
+        assert "comparisons, where ε = 1 allows 74%" in result.sentences[0]
 
 
 def average(context: Any, query: str) -> str:
@@ -243,3 +270,32 @@ def test_no_mechanism_within_the_claim_tells_contexts_apart_more_often(
         assert apart.mean() <= most + 4.9 * math.sqrt(0.25 / size[0])
     if not epsilon:  # six, or 924, orders of distinct values, two of which tell them apart
         assert most == 2 / math.comb(2 * times, times)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("chances", ["bits", "laplace", "one of eight"])
+def test_no_mechanism_within_the_claim_goes_one_way_more_often(
+    epsilon: float, chances: str
+) -> None:
+    """The second answers differ as the first did, whichever pairs differ most."""
+    rng, size = np.random.default_rng(8), (2000, 8)
+    p = 1 / (1 + math.exp(-epsilon))
+
+    def answers(member: bool) -> Any:
+        at = p if member else 1 - p
+        if chances == "bits":
+            return [(rng.random(size) < at) + 0.9 * rng.random(size)]
+        if chances == "laplace":
+            return [rng.laplace(member, 1 / epsilon if epsilon else 1e9, size)]
+        return [rng.random(size), (rng.random(size) < at).astype(float), *rng.random((6, *size))]
+
+    sides = [np.stack(answers(member), axis=-1) for member in (True, False)]
+    each = [
+        [[{f"number {at + 1}": x for at, x in enumerate(one)} for one in side[pair].tolist()]
+         for side in sides] for pair in range(size[0])
+    ]  # fmt: skip
+    clearest = ahead_of(each, each)[: size[0] // 2] > 0
+    # a pair's four comparisons share their direction
+    assert clearest.mean() <= p + 4.9 * math.sqrt(0.25 / len(clearest))
+    if epsilon == 2.0:
+        assert clearest.mean() >= (0.6 if chances == "one of eight" else 0.8)

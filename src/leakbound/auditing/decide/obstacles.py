@@ -342,7 +342,7 @@ def is_function(found: ContextDigest | None) -> tuple[Obstacle, ...]:
         "context_digest",
         f"replies depend on which records are in the context ({found.reading}): asked "
         f"{found.times} times, it told contexts that differ in one record apart in {found.apart} "
-        f"of {found.pairs} pairs, where ε = {found.epsilon:g} allows "
+        f"of {found.number} {found.of}, where ε = {found.epsilon:g} allows "
         f"{math.ceil(100 * found.most)}%. Whoever knows the other records can look up which one "
         "is there, with any number of calls, unless it is noise that is drawn once for each "
         "context. Find what computes it (labels or ids of rows that fit the question, a checksum, "

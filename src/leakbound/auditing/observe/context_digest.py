@@ -13,6 +13,7 @@ from itertools import groupby
 from math import comb
 from operator import itemgetter
 
+import numpy as np
 from scipy.special import bdtrc
 
 from leakbound.auditing.collect.quotes import FIRST, LAST
@@ -20,8 +21,10 @@ from leakbound.auditing.design.pairs import Pair
 from leakbound.auditing.observe.controls import StoredBatch
 from leakbound.auditing.store.run_store import EvidenceRow
 from leakbound.estimators import Claim
+from leakbound.stats.arrays import Floats
 from leakbound.tasks import reply_of
 from leakbound.witness.features import SCALARS, ReplyFeatures, as_features
+from leakbound.witness.numerals import NUMBERS
 
 LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
@@ -34,6 +37,8 @@ PLACES = (
 )
 DIGESTED = (f"the text, {DIGEST}", f"the numbers, {DIGEST}")
 WORDS = frozenset(name for names in PLACES for name in names)  # whose digests differ between pairs
+TOGETHER = "its numbers together"
+COUNTS = tuple(name.replace("_", " ") for name in NUMBERS)
 Readings = Mapping[str, Hashable]
 Repeated = Sequence[Sequence[Sequence[Readings]]]  # of each pair, both contexts, each time
 
@@ -72,6 +77,9 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
         many = values == 2 if name in WORDS else len(_values(each, name)) >= values
         if many and (p := _chance(each, name)) <= HINT:
             found.setdefault(tuple(_apart(one, name) for one in each), (p, name))
+    ahead = _ahead(each, each)
+    if (p := _tail(int((ahead > 0).sum()), int((ahead != 0).sum()), 1 / 2)) <= 4 * HINT:
+        found[()] = p, TOGETHER
     told = sorted(found.values(), key=itemgetter(0))
     return tuple(name for _, name in told[:MOST_TESTED])
 
@@ -82,28 +90,39 @@ class ContextDigest:
 
     reading: str
     apart: int
-    pairs: int
+    number: int
+    of: str  # "pairs", or "comparisons" of an answer from each context of a pair
     times: int  # that each context was asked
-    most: float  # largest probability that one pair is told apart, at `epsilon`
-    epsilon: float  # the claim, or `HIGHEST` if that is smaller
+    most: float  # largest probability that one of them is told apart, at `epsilon`
+    epsilon: float  # the claim; of pairs `HIGHEST` if that is smaller
 
 
 def context_digest(
-    pairs: Sequence[StoredBatch], names: Sequence[str], claim: Claim
+    first: Sequence[StoredBatch], pairs: Sequence[StoredBatch], names: Sequence[str], claim: Claim
 ) -> ContextDigest | None:
     """Of some readings the one that tells most contexts apart, if the claim does not allow it;
-    readings were chosen by other pairs.
+    readings were chosen by the `first` pairs, which are others.
 
     One is found with a probability of at most `LEVEL` where the claim holds (if it is at most
     `HIGHEST`) and answers are independent given their contexts.
     """
     each, times, epsilon = _asked(pairs), len(pairs[0]), min(claim.epsilon, HIGHEST)
     most = most_apart(epsilon, claim.delta, times)
-    told = {name: sum(_apart(one, name) for one in each) for name in names}
-    name = max(told, key=lambda name: told[name])
-    if _tail(told[name], len(each), most) * len(names) > LEVEL:
-        return None
-    return ContextDigest(name, told[name], len(each), times, most, epsilon)
+    once = min(1.0, 1 / (1 + math.exp(-claim.epsilon)) + claim.delta)
+    of_pairs = len(each), "pairs", times, most, epsilon
+    found = [
+        ContextDigest(name, sum(_apart(one, name) for one in each), *of_pairs)
+        for name in names if name != TOGETHER
+    ]  # fmt: skip
+    if TOGETHER in names:
+        ahead = _ahead(_asked(first), each)[: len(each) // 2]
+        right = int((ahead > 0).sum())
+        found.append(
+            ContextDigest(TOGETHER, right, ahead.size, "comparisons", times, once, claim.epsilon)
+        )
+    chances = [_tail(one.apart, one.number, one.most) for one in found]
+    least = min(chances)
+    return found[chances.index(least)] if least * len(names) <= LEVEL else None
 
 
 def _chance(each: Repeated, name: str) -> float:
@@ -116,6 +135,33 @@ def _chance(each: Repeated, name: str) -> float:
         alike = 1.0 if name in WORDS else max(alike, 1 / len(each))
         most = min(1 / 8, alike**2)  # and differ: at most (1/2)^3
     return _tail(sum(_apart(one, name) for one in each), len(each), most)
+
+
+def _ahead(first: Repeated, each: Repeated) -> Floats:
+    """How far the second halves of the answers from the contexts of each pair, one from either,
+    differ in the direction of the first halves; pairs whose first halves differ most come first.
+
+    Each number counts by its spread in answers from one context, of the `first` pairs. Under (ε, δ)
+    one difference is above 0 with a probability of at most e^ε/(1+e^ε) + δ, whatever the direction.
+    """
+    noise = _counts(first)
+    spread = ((noise[..., 1::2, :] - noise[..., ::2, :]) ** 2).mean(axis=(0, 1, 2))
+    values = _counts(each)
+    half = values.shape[2] // 2
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+    apart = values[:, 0, :half].mean(1) - values[:, 1, :half].mean(1)
+    clearest = np.argsort(-(apart**2 @ scale), kind="stable")
+    differ = values[clearest, 0, half:] - values[clearest, 1, half:]
+    ahead: Floats = (differ * (apart[clearest] * scale)[:, None]).sum(axis=2)
+    return ahead
+
+
+def _counts(each: Repeated) -> Floats:
+    """Numbers of replies, in the shape (pair, context, time, number); 0 for one that is missing."""
+    return np.array([
+        [[[one.get(name) or 0.0 for name in COUNTS] for one in side] for side in sides]
+        for sides in each
+    ], np.float64)  # fmt: skip
 
 
 def _tail(least: int, number: int, rate: float) -> float:

@@ -335,7 +335,7 @@ class OnePass:
         repeated = [self._with_replies(one) for one in self.prepared.repeats]
         if not all(repeated) or not (names := self._readings_apart(blind)):
             return None
-        return context_digest(repeated[-1], names, self.design.claim)
+        return context_digest(repeated[0], repeated[-1], names, self.design.claim)
 
     def _readings_apart(self, blind: bool) -> tuple[str, ...]:
         """Readings that seem to be functions of the context, in the first that were asked twice."""
