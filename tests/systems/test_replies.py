@@ -383,6 +383,38 @@ def test_how_a_reply_was_made_is_not_read() -> None:
     assert whole_reply({"answer": "no", "score": 0.42}, "no") == '{"answer": "no", "score": 0.42}'
 
 
+class Block:
+    """A part of a message, as clients give it."""
+
+    def __init__(self, text: str, citations: list[str]) -> None:
+        self.type, self.text, self.citations = "text", text, citations
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        [{"type": "text", "text": "Thank you.", "citations": [{"cited_text": "row 7"}]}],
+        [{"output": "Thank you.", "sources": ["row 7"]}],
+        [{"type": "thinking", "thinking": "row 7 says"}, {"type": "text", "text": "Thank you."}],
+        [{"type": "text", "text": "Thank"}, {"type": "text", "text": " you.", "of": "row 7"}],
+        [Block("Thank ", []), Block("you.", ["row 7"])],
+    ],
+    ids=["citations", "sources", "thinking", "two_parts", "objects"],
+)
+def test_parts_of_a_reply_are_read_whole(reply: list[Any]) -> None:
+    """What stood beside the texts of a list was dropped, and rows that were quoted there passed."""
+    found = as_reply(reply, "desk")
+    assert found.text == "Thank you."
+    assert "row 7" in (found.channels or {})["reply"]
+
+
+def test_texts_of_a_reply_are_its_answer_alone() -> None:
+    for reply in (["Thank ", "you."], [{"type": "text", "text": "Thank you."}], []):
+        assert as_reply(reply, "desk").channels is None
+    parts = [{"type": "text", "text": "Thank "}, {"type": "text", "text": "you."}]
+    assert as_reply(parts, "desk").channels is None
+
+
 @pytest.mark.parametrize(
     "beside",
     [

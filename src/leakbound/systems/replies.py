@@ -97,10 +97,11 @@ def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | 
     answer that is the text of a JSON object is read as that object.
     """
     inner = _object_in(answer)
-    told = _fields(reply) or inner
+    told = _told(reply) or inner
     if told is None:
         return None
-    told = {name: one for name, one in told.items() if name not in but}
+    if isinstance(told, Mapping):
+        told = {name: one for name, one in told.items() if name not in but}
     try:
         text = json.dumps(told, default=_plain)
         if inner is not None:
@@ -108,9 +109,19 @@ def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | 
             answer = found if isinstance(found := text_in(inner), str) else ""
         plain = json.loads(text)
     except (TypeError, ValueError, RecursionError):  # such as objects that hold each other
-        return " ".join(map(str, told.values()))
+        return " ".join(map(str, told.values() if isinstance(told, Mapping) else told))
     left = _without_bookkeeping(plain)
-    return json.dumps(left, ensure_ascii=False) if _has_more(left, answer) else None
+    if isinstance(left, list):  # parts, of which each may hold a text of the answer
+        more = any(_has_more(one, answer) and _has_more(one, _piece(one)) for one in left)
+    else:
+        more = _has_more(left, answer)
+    return json.dumps(left, ensure_ascii=False) if more else None
+
+
+def _told(reply: object) -> Mapping[object, object] | Sequence[object] | None:
+    """The fields of a reply, or its items; None for one that has neither."""
+    fields = _fields(reply)
+    return reply if isinstance(reply, list) else fields
 
 
 def _object_in(text: str) -> dict[str, JsonValue] | None:
@@ -248,7 +259,7 @@ def _in_one(pieces: Sequence[object]) -> object:
     """The texts of pieces as one, with what is in them beside texts."""
     texts = [*map(_piece, pieces)]
     told = [
-        {str(key): value for key, value in (_fields(piece) or {}).items()}
+        _told(piece) or {}
         for piece, text in zip(pieces, texts, strict=True)
         if whole_reply(piece, text) is not None
     ]
