@@ -11,14 +11,20 @@ import sysconfig
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache, reduce
+from functools import reduce
 from pathlib import Path
 from types import FunctionType
+
+from leakbound._version import BEGAN
 
 DIGITS = 16
 HEAP = 1 << 9  # flag of a type that Python code made
 INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
 STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
+_unnamed: dict[type, str] = {}
+_PROCESS = uuid.uuid4().hex
+_loaded: dict[int, object] = {}  # what modules were loaded by, so that no other has its address
+_read: dict[tuple[Path, bool], tuple[dict[Path, float], str]] = {}
 
 
 def package_root(file: Path) -> Path:
@@ -113,13 +119,38 @@ def code_of(thing: object, whole: bool = True) -> str:
         return ""
     try:
         file = Path(inspect.getsourcefile(thing) or "").resolve()
-        code = source_digest(file).encode() if whole else file.read_bytes()
+        code = _text_of(file, whole).encode()
     except (TypeError, OSError):
         if isinstance(thing, type):
             return ""
         code = marshal.dumps(thing.__code__)
     place = repr([thing.__qualname__, *places]).encode()
     return hashlib.sha256(code + place).hexdigest()[:DIGITS]
+
+
+def _text_of(file: Path, whole: bool) -> str:
+    # What was changed after this process began may be loaded or not, so it is told from what any
+    # other process runs, and from what this one ran before it was changed or loaded anew.
+    times, digest = _read.get((file, whole), ({}, ""))
+    if not times or any(_time_of(one) != at for one, at in times.items()):
+        files = source_files(file) if whole else (file,)
+        times = {one: _time_of(one) for one in files}
+        digest = source_digest(file) if whole else hashlib.sha256(file.read_bytes()).hexdigest()
+        _read[file, whole] = times, digest
+    new = {str(one) for one, at in times.items() if at >= BEGAN}
+    if not new:
+        return digest
+    specs = [  # others after modules were loaded anew
+        module.__spec__ for module in [*sys.modules.values()]
+        if str(Path(vars(module).get("__file__") or "").resolve()) in new
+    ]  # fmt: skip
+    _loaded.update((id(one), one) for one in specs)
+    return f"{digest} {_PROCESS} {sorted(map(id, specs))}"
+
+
+def _time_of(file: Path) -> float:
+    found = file.stat()
+    return max(found.st_mtime, found.st_ctime)
 
 
 def _stands(kind: type) -> bool:
@@ -129,7 +160,6 @@ def _stands(kind: type) -> bool:
     return False
 
 
-@cache
 def class_source(kind: type) -> str:
     """A hash of the files of a class and its bases; "" for classes of this package, and a name of
     its own for one that no file tells."""
@@ -139,7 +169,7 @@ def class_source(kind: type) -> str:
         for one in made if not _is_shipped(one)
     ]  # fmt: skip
     if not found or not all(found):
-        return uuid.uuid4().hex if found else ""
+        return _unnamed.setdefault(kind, uuid.uuid4().hex) if found else ""
     return hashlib.sha256("".join(found).encode()).hexdigest()[:DIGITS]
 
 

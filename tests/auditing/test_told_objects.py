@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import subprocess
+import sys
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from leakbound import _sources
 from leakbound._sources import class_source, code_of
 from leakbound.attacks import Canary
 from leakbound.attacks.canaries import Coded
+from leakbound.attacks.queries import Membership
 from leakbound.attacks.scores import ReferenceDirection, ScoreMargin
 from leakbound.errors import IgnoredEntryPoint, UsageError
 from leakbound.estimators import ClopperPearson, EProcess, Exact
@@ -191,6 +194,57 @@ def test_a_class_whose_helper_is_edited_is_another(
     assert before == my_mechanism.Mine().source
     (tmp_path / "my_filter.py").write_text("def hide(text): return True\n")
     assert importlib.reload(my_mechanism).Mine().source != before
+
+
+LOADING = """
+import importlib, sys
+from pathlib import Path
+import my_mechanism, my_filter
+print(my_mechanism.Mine().source)
+if sys.argv[1:]:
+    Path(my_filter.__file__).write_text("def hide(text): return True\\n")
+    print(my_mechanism.Mine().source)
+    importlib.reload(my_filter)
+    print(my_mechanism.Mine().source)
+"""
+
+
+@pytest.mark.process
+def test_code_that_is_edited_while_it_runs_is_not_what_runs_later(tmp_path: Path) -> None:
+    """The file was read when an audit began, so answers of the code that was loaded before were
+    filed under the edited code, and the next process had them."""
+    (tmp_path / "my_mechanism.py").write_text(
+        "import my_filter\nfrom leakbound.mechanisms import FewShot\nclass Mine(FewShot): pass\n"
+    )
+    (tmp_path / "my_filter.py").write_text("def hide(text): return False\n")
+
+    def sources(*given: str) -> list[str]:
+        code = [sys.executable, "-c", LOADING, *given]
+        return subprocess.run(
+            code, cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout.split()
+
+    before, edited = sources(), sources("edit")
+    after, again = sources(), sources()
+    assert edited[0] == before[0]
+    assert after == again
+    assert len({*edited, *after}) == 4
+
+
+@dataclass(frozen=True)
+class Asking(Membership):
+    """A query of one's own, by the name of another, which says what it is used with."""
+
+    name: ClassVar[str] = "extraction"
+    canary: ClassVar[str] = "natural"
+    score: ClassVar[str] = "predicted_member"
+
+
+def test_what_a_query_states_is_read_from_it(tmp_path: Path) -> None:
+    """The class that the catalogue has by its name was asked, or none."""
+    given: dict[str, Any] = {"mechanism": "report_noisy_max", "model": SEES, "shots": 10}
+    attack = leakbound.audit(**SMALL | given | {"query": Asking(), "out": tmp_path}).attack
+    assert (attack["canary"], attack["score"]) == ("natural", "predicted_member")
 
 
 @dataclass(frozen=True)
@@ -401,7 +455,6 @@ def test_installed_code_is_another_if_a_helper_of_its_package_changes(
     (tmp_path / "strangers" / "other.py").write_text("changed = 1\n")
     assert (code_of(bot.answer), class_source(bot.Bot)) == before
     helper.write_text("said = 'yes'\n")
-    class_source.cache_clear()
     assert not {code_of(bot.answer), class_source(bot.Bot)} & {*before}
 
 

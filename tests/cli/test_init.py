@@ -170,6 +170,10 @@ def test_documents_that_questions_are_about_are_the_rows_of_an_application() -> 
     assert "the input is 'context' (what the questions are about). Not used: question." in shown
     assert yaml.safe_load(Path("audit.yaml").read_text())["design"]["input_field"] == "context"
     assert "'context'" not in run("init", "asked.jsonl", "pocket", "--out", "b.yaml").stdout
+    Path("asked.jsonl").write_text("\n".join(json.dumps(row | {"context": ""}) for row in rows))
+    done = run("init", "asked.jsonl", "python:app.py:text", "--force")
+    assert done.return_value == 0, done.stdout  # it took the empty fields, and ended
+    assert "input_field" not in yaml.safe_load(Path("audit.yaml").read_text())["design"]
 
 
 def test_a_function_that_declares_no_texts_is_refused() -> None:

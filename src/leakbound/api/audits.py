@@ -346,6 +346,8 @@ def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
                 values[key] = require_model(thing).name
             if not is_named(values.get(key), key, thing):
                 handed = handed.including(key, thing)
+    if handed.query is not None and handed.query.canary:
+        values.setdefault("canary", handed.query.canary)
     return handed, values
 
 

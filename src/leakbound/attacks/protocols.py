@@ -126,7 +126,6 @@ class AuditQuery(Protocol):
         score: Name of the score that it is used with by default; "" for the strongest that the
             access allows.
         tasks: The tasks that it fits, for people.
-        access: What the scores that fit it may read.
         canary: Name of the canary that it is used with by default; "" for that of the design.
         places: What its option `template` must hold, as in {canary}; () where it has none.
 
@@ -139,7 +138,6 @@ class AuditQuery(Protocol):
     free: ClassVar[bool] = False
     score: ClassVar[str] = ""
     tasks: ClassVar[str] = "any task"
-    access: ClassVar[frozenset[Access]] = frozenset({"black_box", "white_box"})
     canary: ClassVar[str] = ""
     places: ClassVar[tuple[str, ...]] = ()
 

@@ -25,7 +25,7 @@ from leakbound.attacks.retrieval import (
 from leakbound.attacks.templates import TemplateQuery, check_template, fill_template
 from leakbound.errors import UsageError
 from leakbound.models.content import Content, images_in, join, text_only
-from leakbound.tasks import Access, Example, Query, Task
+from leakbound.tasks import Example, Query, Task
 
 __all__ = [
     "QUERIES", "AuditQuery", "Brainwash", "Differential", "EitherText", "Extraction", "Gap",
@@ -33,8 +33,6 @@ __all__ = [
     "InputOutput", "Interrogation", "Lookup", "MaskedWords", "Membership", "Recall",
     "RenderedQuery", "Repeat", "SecondHalf", "SignalPair", "ZeroShotSignals",
 ]  # fmt: skip
-
-BLACK_BOX: frozenset[Access] = frozenset({"black_box"})
 
 
 def _yes_or_no(template: str, values: Mapping[str, Content]) -> RenderedQuery:
@@ -396,7 +394,6 @@ class ZeroShotSignals(SignalPair):
     name: ClassVar[str] = "zero_shot_signals"
     free: ClassVar[bool] = True
     score: ClassVar[str] = "contains_canary"
-    access: ClassVar[frozenset[Access]] = BLACK_BOX
     template: str = templates.IF_THEN + templates.PICK_ONE
 
     def render(self, canary: Example, task: Task, rare: str, common: str) -> RenderedQuery:
@@ -416,7 +413,6 @@ class _FreeQuery(TemplateQuery):
     free: ClassVar[bool] = True
     score: ClassVar[str] = "contains_canary"
     tasks: ClassVar[str] = "free answers"
-    access: ClassVar[frozenset[Access]] = BLACK_BOX
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from leakbound.attacks.words import (
 )
 from leakbound.errors import UsageError
 from leakbound.models.content import text_only
-from leakbound.tasks import Access, Example, Query, Task
+from leakbound.tasks import Example, Query, Task
 
 ALWAYS_KEPT = ("yes", "no")
 # Takes the place of words: names that hardly any document holds, and that look like words
@@ -67,7 +67,6 @@ class DocumentAttack(AuditQuery):
     free: ClassVar[bool] = True
     score: ClassVar[str] = "document"
     tasks: ClassVar[str] = "stores, memories"
-    access: ClassVar[frozenset[Access]] = frozenset({"black_box"})
     canary: ClassVar[str] = "natural"
 
     @abstractmethod

@@ -97,7 +97,7 @@ def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | 
     answer that is the text of a JSON object is read as that object.
     """
     inner = _object_in(answer)
-    told = _told(reply) or inner
+    told = (reply if isinstance(reply, list) else _fields(reply)) or inner
     if told is None:
         return None
     if isinstance(told, Mapping):
@@ -116,12 +116,6 @@ def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | 
     else:
         more = _has_more(left, answer)
     return json.dumps(left, ensure_ascii=False) if more else None
-
-
-def _told(reply: object) -> Mapping[object, object] | Sequence[object] | None:
-    """The fields of a reply, or its items; None for one that has neither."""
-    fields = _fields(reply)
-    return reply if isinstance(reply, list) else fields
 
 
 def _object_in(text: str) -> dict[str, JsonValue] | None:
@@ -259,7 +253,7 @@ def _in_one(pieces: Sequence[object]) -> object:
     """The texts of pieces as one, with what is in them beside texts."""
     texts = [*map(_piece, pieces)]
     told = [
-        _told(piece) or {}
+        piece if isinstance(piece, list) else _fields(piece) or {}
         for piece, text in zip(pieces, texts, strict=True)
         if whole_reply(piece, text) is not None
     ]

@@ -71,7 +71,10 @@ def numerals_in(text: str) -> list[_Numeral]:
 def numbers_of(text: str, stored: bool = False) -> dict[str, float]:
     found = numerals_in(text)
     if stored:
-        found = [replace(one, value=_store(one.value)) for one in found if not one.of_code]
+        found = [
+            replace(one, value=coarse(max(-MOST_STORED, min(MOST_STORED, one.value))))
+            for one in found if not one.of_code
+        ]  # fmt: skip
     values = [one.value for one in found]
     decimals = [one.value for one in found if one.decimal]
     fractions = [value for value in decimals if abs(value) <= 1]
@@ -91,10 +94,6 @@ def numbers_of(text: str, stored: bool = False) -> dict[str, float]:
 def coarse(value: float) -> float:
     """What may be stored of a number whose text may not."""
     return round(value, 2) if math.isnan(value) or abs(value) < 10 else float(f"{value:.1e}")
-
-
-def _store(value: float) -> float:
-    return coarse(math.copysign(min(abs(value), MOST_STORED), value))
 
 
 def _rows(shares: Sequence[bool], gaps: Sequence[str]) -> list[bool]:

@@ -138,12 +138,11 @@ def _chance(each: Repeated, name: str) -> float:
 
 
 def _ahead(first: Repeated, each: Repeated) -> Floats:
-    """How far the second halves of the answers from the contexts of each pair, one from either,
-    differ in the direction of the first halves; pairs whose first halves differ most come first.
-
-    Each number counts by its spread in answers from one context, of the `first` pairs. Under (ε, δ)
-    one difference is above 0 with a probability of at most e^ε/(1+e^ε) + δ, whatever the direction.
-    """
+    # How far the second halves of the answers from the contexts of each pair, one from either,
+    # differ in the direction of the first halves; pairs whose first halves differ most come first.
+    # Each number counts by its spread in answers from one context, of the `first` pairs. Under
+    # (ε, δ) one difference is above 0 with a probability of at most e^ε/(1+e^ε) + δ, whatever the
+    # direction.
     noise = _counts(first)
     spread = ((noise[..., 1::2, :] - noise[..., ::2, :]) ** 2).mean(axis=(0, 1, 2))
     values = _counts(each)

@@ -219,7 +219,7 @@ def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> Scor
 def _score(spec: AttackSpec, query: AuditQuery, mechanism: Mechanism) -> Score:
     if spec.score is not None:
         return cast(Score, _component(spec.score, SCORES))
-    if query.free:
+    if query.free or query.score:
         return SCORES[query.score or "contains_canary"]()
     more = spec.access != "black_box" and mechanism.access > {"black_box"}
     return SCORES[(mechanism.strongest_score if more else None) or "predicted_member"]()

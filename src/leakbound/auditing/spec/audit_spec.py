@@ -294,14 +294,14 @@ def make_spec(values: Mapping[str, Any]) -> AuditSpec:
 
 
 def _usual(given: Settings) -> Settings:
-    """The attack that fits the layout, and the canary that fits a query about documents."""
+    """The attack that fits the layout, and the canary that fits a named query about documents."""
     layout = given.get("layout")
     found: Settings = dict(OF_STORES) if isinstance(layout, str) and layout in STORES else {}
     query = given.get("query")
-    kind = query.kind if isinstance(query, Component) else str((query or {}).get("kind"))
-    if kind not in QUERIES:
+    told = query.to_config() if isinstance(query, Component) else dict(query or {})
+    if "python" in told or told.get("kind") not in QUERIES:
         return found
-    canary = QUERIES[kind].canary
+    canary = QUERIES[str(told["kind"])].canary
     return found | {"canary": {"kind": canary}} if canary else found
 
 

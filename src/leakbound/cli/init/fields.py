@@ -189,9 +189,12 @@ def found_fields(data: str, given: Mapping[str, Any], application: bool) -> Foun
             raise  # it shows no name: what looks like names may be a row
         documents = given.get("model") is None and given.get("labels") is None
         return _choose(data, list(map(str, rows[0].fields)), columns, unknown, documents)
+    held = {name: [row.fields.get(name) for row in rows] for name in DOCUMENTS}
     texts = (
-        name for name in DOCUMENTS if all(isinstance(row.fields.get(name), str) for row in rows)
-    )
+        name for name, values in held.items()
+        if all(isinstance(one, str) for one in values)
+        and sum(_text(one) is not None for one in values) >= FILLED * len(rows)
+    )  # fmt: skip
     document, stated = next(texts, None), named[0] or named[2]
     if not application or stated or usual.template not in QUESTIONS or document is None:
         return FoundFields()

@@ -135,8 +135,9 @@ class FieldMap:
         place, fields = row
         pieces = SLOT.split(self.template)  # texts, and names of fields between them
         found = [
-            _content(place, fields, piece) if at % 2 else piece for at, piece in enumerate(pieces)
-        ]
+            piece if at % 2 == 0 else held if isinstance(held := fields.get(piece), Image)
+            else _value(place, fields, piece) for at, piece in enumerate(pieces)
+        ]  # fmt: skip
         images = [piece for piece in found if isinstance(piece, Image)]
         content = images[0] if found == ["", *images, ""] else join(found)
         return Example(content, _value(place, fields, self.label))
@@ -233,11 +234,6 @@ def _list_all(where: str, names: Sequence[str]) -> str:
         return f"{len(names)} field{'s' * (len(names) != 1)}"
     more = ", ..." if len(names) > MOST_NAMES else ""
     return f"{', '.join(names[:MOST_NAMES]) or '(none)'}{more}"
-
-
-def _content(place: str, fields: Fields, name: str) -> str | Image:
-    found = fields.get(name)
-    return found if isinstance(found, Image) else _value(place, fields, name)
 
 
 def _value(place: str, fields: Fields, name: str) -> str:

@@ -69,8 +69,11 @@ class Reproduction:
         return [(*key, self._printed(*key), self._measured(*key)) for key in sorted_keys]
 
     def _printed(self, setting: str, quantity: str) -> str:
-        found = [p for p in self.printed if (p.setting, p.quantity) == (setting, quantity)]
-        return "; ".join(f"{_plain(row.value)} ({row.where})" for row in found)
+        found = [
+            (row.value if isinstance(row.value, str) else f"{row.value:g}", row.where)
+            for row in self.printed if (row.setting, row.quantity) == (setting, quantity)
+        ]  # fmt: skip
+        return "; ".join(f"{value} ({where})" for value, where in found)
 
     def _measured(self, setting: str, quantity: str) -> str:
         found = [m for m in self.measured if (m.setting, m.quantity) == (setting, quantity)]
@@ -157,10 +160,6 @@ FORMATS: Mapping[str, Callable[[Reproduction], str]] = {
     "md": Reproduction.markdown, "csv": Reproduction.csv, "json": Reproduction.json,
     "html": Reproduction.html,
 }  # fmt: skip
-
-
-def _plain(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _finite(value: float) -> float | str:
