@@ -6,14 +6,16 @@ import ast
 import hashlib
 import inspect
 import marshal
+import os
 import sys
 import sysconfig
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 
 from leakbound._version import BEGAN
 
@@ -21,9 +23,16 @@ DIGITS = 16
 HEAP = 1 << 9  # flag of a type that Python code made
 INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
 STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
+CLOCKS = 0.01  # seconds: those of processes count in hundredths
 _unnamed: dict[type, str] = {}
 _PROCESS = uuid.uuid4().hex
 _loaded: dict[int, object] = {}  # what modules were loaded by, so that no other has its address
+STARTED = BEGAN
+with suppress(OSError, ValueError, IndexError):  # of the process, where the system tells it
+    _stat, _up = (Path("/proc", name).read_text() for name in ("self/stat", "uptime"))
+    if _ticks := int(_stat.rpartition(")")[2].split()[19]):
+        _start = time.time() - float(_up.split()[0]) + _ticks / os.sysconf("SC_CLK_TCK")
+        STARTED = min(BEGAN, _start + CLOCKS)
 _read: dict[tuple[Path, bool], tuple[dict[Path, float], str]] = {}
 
 
@@ -119,7 +128,7 @@ def code_of(thing: object, whole: bool = True) -> str:
         return ""
     try:
         file = Path(inspect.getsourcefile(thing) or "").resolve()
-        code = _text_of(file, whole).encode()
+        code = loaded_digest(file, whole).encode()
     except (TypeError, OSError):
         if isinstance(thing, type):
             return ""
@@ -128,29 +137,29 @@ def code_of(thing: object, whole: bool = True) -> str:
     return hashlib.sha256(code + place).hexdigest()[:DIGITS]
 
 
-def _text_of(file: Path, whole: bool) -> str:
+def loaded_digest(file: Path, whole: bool) -> str:
     # What was changed after this process began may be loaded or not, so it is told from what any
     # other process runs, and from what this one ran before it was changed or loaded anew.
     times, digest = _read.get((file, whole), ({}, ""))
-    if not times or any(_time_of(one) != at for one, at in times.items()):
+    if not times or any(changed_at(one) != at for one, at in times.items()):
         files = source_files(file) if whole else (file,)
-        times = {one: _time_of(one) for one in files}
+        times = {one: changed_at(one) for one in files}
         digest = source_digest(file) if whole else hashlib.sha256(file.read_bytes()).hexdigest()
         _read[file, whole] = times, digest
-    new = {str(one) for one, at in times.items() if at >= BEGAN}
+    new = {str(one) for one, at in times.items() if at >= STARTED}
     if not new:
         return digest
     specs = [  # others after modules were loaded anew
-        module.__spec__ for module in [*sys.modules.values()]
-        if str(Path(vars(module).get("__file__") or "").resolve()) in new
+        one.__spec__ for one in [*sys.modules.values()] if isinstance(one, ModuleType)
+        and str(Path(vars(one).get("__file__") or "").resolve()) in new
     ]  # fmt: skip
     _loaded.update((id(one), one) for one in specs)
     return f"{digest} {_PROCESS} {sorted(map(id, specs))}"
 
 
-def _time_of(file: Path) -> float:
+def changed_at(file: Path) -> float:
     found = file.stat()
-    return max(found.st_mtime, found.st_ctime)
+    return found.st_ctime if os.name == "posix" else found.st_mtime
 
 
 def _stands(kind: type) -> bool:

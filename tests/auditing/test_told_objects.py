@@ -231,6 +231,34 @@ def test_code_that_is_edited_while_it_runs_is_not_what_runs_later(tmp_path: Path
     assert len({*edited, *after}) == 4
 
 
+ASKING = """
+import importlib, sys
+from pathlib import Path
+if sys.argv[1:]:
+    import desk.app
+    Path(desk.app.__file__).write_text("def answer(context, query): return 'yes'\\n")
+from leakbound.systems.load import load_system
+system = load_system("python:desk.app:answer")
+print(system.source, system.system.open(()).ask("?").text)
+"""
+
+
+@pytest.mark.process
+def test_a_system_that_was_imported_before_it_was_edited_is_imported_again(tmp_path: Path) -> None:
+    """The module was the old one, and its answers were filed under the edited text."""
+    (tmp_path / "desk").mkdir()
+    for name, text in (("__init__", ""), ("app", "def answer(context, query): return 'no'\n")):
+        (tmp_path / "desk" / f"{name}.py").write_text(text)
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", ASKING, *given], cwd=tmp_path, check=True, capture_output=True,
+            text=True,
+        ).stdout.split() for given in ([], ["edit"], [])
+    ]  # fmt: skip
+    assert [one[1] for one in told] == ["no", "yes", "yes"]
+    assert told[0] != told[1] == told[2]
+
+
 @dataclass(frozen=True)
 class Asking(Membership):
     """A query of one's own, by the name of another, which says what it is used with."""

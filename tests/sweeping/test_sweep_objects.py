@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from leakbound_lab.tuning import tune
@@ -87,6 +87,21 @@ def test_objects_of_a_grid_stand_before_those_of_the_base() -> None:
     assert (spec.attack.canary.python, handed.canary) == (f"{__name__}:Short", Short(4))
     spec, handed = point(grid, {"canary": Short(8)}, {"canary": "natural"})
     assert (spec.attack.canary.kind, handed.canary) == ("natural", None)
+
+
+class Asking(Membership):
+    """A query that says which canary it is used with."""
+
+    canary: ClassVar[str] = "coded"
+
+
+def test_the_usual_canary_of_a_query_takes_the_place_of_none_that_is_named() -> None:
+    grid: dict[str, list[object]] = {"canary": ["natural", "hex"], "query": [Asking(), "recall"]}
+    for given in ({}, {"canary": "natural"}):
+        for changes in ({"query": "Asking"}, {"query": "Asking", "canary": "hex"}):
+            spec, handed = point(grid, given, changes)
+            wanted = changes.get("canary", given.get("canary", "coded"))
+            assert (spec.attack.canary.kind, handed.query) == (wanted, Asking())
 
 
 def test_a_grid_changes_an_option_of_an_object_that_a_name_makes() -> None:

@@ -195,7 +195,7 @@ def _describe(
             raise UsageError(
                 f"settings has {key}, which is a parameter of its own; give it as {key}=..."
             )
-    spec = make_spec({**others, **keys})
+    spec = make_spec({**others, **keys}, handed.query)
     require_relation(parameters.get("claim"), spec.attack.insertion)
     if rows is not None and not (handed.task or public_task(spec.design, own_rows=True)):
         require_public(None, handed.mechanism or build_mechanism(spec))
@@ -346,8 +346,6 @@ def _components(given: _Values, handed: Handed) -> tuple[Handed, _Values]:
                 values[key] = require_model(thing).name
             if not is_named(values.get(key), key, thing):
                 handed = handed.including(key, thing)
-    if handed.query is not None and handed.query.canary:
-        values.setdefault("canary", handed.query.canary)
     return handed, values
 
 

@@ -88,7 +88,7 @@ class SweepObjects:
         for one in found:
             for name in one.handed.names():
                 handed = handed.including(name, getattr(one.handed, name))
-        spec = make_spec(merge_keys(flat_keys(base), over))
+        spec = make_spec(merge_keys(flat_keys(base), over), handed.query)
         for one in found:
             one.check(spec)
         return spec, handed

@@ -19,7 +19,15 @@ from pathlib import Path
 from types import ModuleType
 
 from leakbound._catalogue import opener_of
-from leakbound._sources import DIGITS, package_root, source_digest, source_files
+from leakbound._sources import (
+    DIGITS,
+    STARTED,
+    changed_at,
+    loaded_digest,
+    package_root,
+    source_digest,
+    source_files,
+)
 from leakbound.errors import TargetError, UsageError, findable
 from leakbound.systems.callable import as_system
 from leakbound.systems.calls import CallOptions, place_of
@@ -45,7 +53,7 @@ def find_object(place: str, attribute: str) -> _UserObject:
     modules beside it. A file that has changed since it was imported is imported again.
     """
     _forget_changed()
-    file = findable(place)
+    before, file = [*sys.modules.values()], findable(place)
     plain = file.suffix == ".py" or len(file.parts) > 1 or file.is_file()
     if file.is_dir() and not (file / "__init__.py").is_file():
         plain = True  # no package
@@ -55,8 +63,13 @@ def find_object(place: str, attribute: str) -> _UserObject:
     alone = module.__name__.startswith("leakbound_system_")
     depth = 0 if alone else module.__name__.count(".") + (found.name == "__init__.py")
     roots = tuple(dict.fromkeys((found.parents[depth], Path.cwd())))
-    for one in source_files(found, roots):
-        _known[one] = _hash(one)
+    files = source_files(found, roots)
+    new = {_identity(one) for one in files if one not in _known and changed_at(one) >= STARTED}
+    files_before = (vars(m).get("__file__") for m in before if isinstance(m, ModuleType))
+    if new and any(_identity(one or "") in new for one in files_before):
+        _known.update(dict.fromkeys(files, ""))  # imported by others, and perhaps before a change
+        return find_object(place, attribute)
+    _known.update((one, _hash(one)) for one in files)
     return _UserObject(
         _attribute(module, attribute, name), f"python:{name}:{attribute}", found, roots
     )
@@ -260,7 +273,7 @@ def load_system(
 def _code_of(opener: object) -> str:
     """A hash of the package that opens addresses; no other run is of one whose code none sees."""
     try:
-        return source_digest(Path(inspect.getsourcefile(inspect.unwrap(opener)) or ""))  # type: ignore[arg-type]
+        return loaded_digest(Path(inspect.getsourcefile(inspect.unwrap(opener)) or ""), True)  # type: ignore[arg-type]
     except (TypeError, OSError):
         return uuid.uuid4().hex
 

@@ -18,7 +18,7 @@ import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from leakbound._catalogue import Catalogue, Component, is_told, option_types
-from leakbound.attacks import CANARIES, QUERIES, SCORES
+from leakbound.attacks import CANARIES, QUERIES, SCORES, AuditQuery
 from leakbound.auditing.spec.groups import MOST, AttackSpec, Design, FrozenSpec, SystemSpec
 from leakbound.errors import UsageError, reason_of, unknown_name, why_no_file
 from leakbound.estimators import ESTIMATORS, threshold_rule
@@ -271,14 +271,16 @@ def _plain(value: Any) -> Any:
     return value.to_config() if isinstance(value, Component) else value
 
 
-def make_spec(values: Mapping[str, Any]) -> AuditSpec:
+def make_spec(values: Mapping[str, Any], query: AuditQuery | None = None) -> AuditSpec:
     """A spec from plain values: keys of the four groups, or keys by themselves.
+
+    A `query` that is handed over says itself which canary it is used with.
 
     Raises:
         UsageError: With a sentence for whatever is wrong with the values.
     """
     given = flat_keys(values)
-    given = merge_keys(_usual(given), given)
+    given = merge_keys(_usual(given, query), given)
     if given.get("claim") is not None:  # as `flat` writes them
         given = {k: v for k, v in given.items() if v is not None or k not in ("epsilon", "delta")}
     flat = {key: _with_kind(key, value) for key, value in given.items()}
@@ -293,15 +295,15 @@ def make_spec(values: Mapping[str, Any]) -> AuditSpec:
         raise UsageError(_sentences(error.errors())) from None
 
 
-def _usual(given: Settings) -> Settings:
-    """The attack that fits the layout, and the canary that fits a named query about documents."""
+def _usual(given: Settings, handed: AuditQuery | None) -> Settings:
+    """The attack that fits the layout, and the canary that fits a query about documents."""
     layout = given.get("layout")
     found: Settings = dict(OF_STORES) if isinstance(layout, str) and layout in STORES else {}
     query = given.get("query")
     told = query.to_config() if isinstance(query, Component) else dict(query or {})
-    if "python" in told or told.get("kind") not in QUERIES:
-        return found
-    canary = QUERIES[str(told["kind"])].canary
+    known = "python" not in told and told.get("kind") in QUERIES
+    named = QUERIES[str(told["kind"])] if known else AuditQuery
+    canary = (named if handed is None else handed).canary
     return found | {"canary": {"kind": canary}} if canary else found
 
 

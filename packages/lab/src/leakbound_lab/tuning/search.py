@@ -221,7 +221,7 @@ def tune(
     """
     folder = require_path("out", out, "the folder of the runs, such as 'runs'")
     keys, handed = keys_and_objects("tune", rows, {**parameters, "system": system}, settings)
-    spec = make_spec(keys)
+    spec = make_spec(keys, handed.query)
     require_relation(parameters.get("claim"), spec.attack.insertion)
     if handed.query is not None and not start:
         raise UsageError(
