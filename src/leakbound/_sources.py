@@ -128,7 +128,7 @@ def code_of(thing: object, whole: bool = True) -> str:
         return ""
     try:
         file = Path(inspect.getsourcefile(thing) or "").resolve()
-        code = loaded_digest(file, whole).encode()
+        code = digest_of(file, whole).encode()
     except (TypeError, OSError):
         if isinstance(thing, type):
             return ""
@@ -137,13 +137,13 @@ def code_of(thing: object, whole: bool = True) -> str:
     return hashlib.sha256(code + place).hexdigest()[:DIGITS]
 
 
-def loaded_digest(file: Path, whole: bool) -> str:
+def digest_of(file: Path, whole: bool) -> str:
     # What was changed after this process began may be loaded or not, so it is told from what any
     # other process runs, and from what this one ran before it was changed or loaded anew.
     times, digest = _read.get((file, whole), ({}, ""))
-    if not times or any(changed_at(one) != at for one, at in times.items()):
+    if not times or any(time_of(one) != at for one, at in times.items()):
         files = source_files(file) if whole else (file,)
-        times = {one: changed_at(one) for one in files}
+        times = {one: time_of(one) for one in files}
         digest = source_digest(file) if whole else hashlib.sha256(file.read_bytes()).hexdigest()
         _read[file, whole] = times, digest
     new = {str(one) for one, at in times.items() if at >= STARTED}
@@ -157,7 +157,7 @@ def loaded_digest(file: Path, whole: bool) -> str:
     return f"{digest} {_PROCESS} {sorted(map(id, specs))}"
 
 
-def changed_at(file: Path) -> float:
+def time_of(file: Path) -> float:
     found = file.stat()
     return found.st_ctime if os.name == "posix" else found.st_mtime
 

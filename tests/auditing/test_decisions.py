@@ -145,7 +145,7 @@ def test_random_guessing_is_rejected_by_any_bound_above_0() -> None:
     assert rejections(guess, ORDERED, (bound(0.0),)) == []
     (said,) = rejections(guess, ORDERED, (bound(0.01),))
     assert "as random guessing does not" in said
-    assert "at most 0.05" in said
+    assert "at most 5%" in said
 
 
 # The conclusion
@@ -178,12 +178,17 @@ def test_an_exact_loss_is_a_violation_of_what_is_stated(
 @pytest.mark.parametrize(
     ("guarantee", "largest", "by_replies", "said"),
     [
-        (NonPrivate(), Bounds(1.0, 9.0), False, "even with a perfect attack; the claim is 1"),
-        (NonPrivate(), Bounds(0.9, None), True, "at most epsilon 0.90, by what replies tell"),
-        (IMPLIES, Bounds(9.0, 0.25), False, "even with a perfect attack"),
+        (
+            NonPrivate(),
+            Bounds(1.0, 9.0),
+            False,
+            "even a perfect attack can show at most ε = 1.00; the claim is 1",
+        ),
+        (NonPrivate(), Bounds(0.9, None), True, "whole replies can show at most ε = 0.90"),
+        (IMPLIES, Bounds(9.0, 0.25), False, "even a perfect attack"),
         (NonPrivate(), Bounds(1.1, None), False, "the claim; 40 tested pairs could have certified"),
-        (IMPLIES, Bounds(0.1, 0.3), False, "no bound exceeds the guarantee, which implies"),
-        (WEAK, Bounds(1.1, 0.3), False, "no bound exceeds the claim; 40 tested pairs could"),
+        (IMPLIES, Bounds(0.1, 0.3), False, "no bound is above the guarantee, which is stricter"),
+        (WEAK, Bounds(1.1, 0.3), False, "no bound is above the claim; 40 tested pairs could"),
     ],
 )
 def test_no_violation_takes_pairs_that_could_have_shown_one(
@@ -204,7 +209,7 @@ def test_no_violation_takes_pairs_that_could_have_shown_one(
     assert (against.verdict, against.reason) == ("inconclusive", "stateful_system")
     assert against.sentences == ("it remembers", *(found.sentences if few else ()))
     one = conclude(*given[:4], 1, largest, (), by_replies).sentences[0]
-    assert "1 tested pair " in one
+    assert "1 tested pair" in one
 
 
 BLIND, STATE = ("attack_blind", "blind"), ("stateful_system", "state")
@@ -659,7 +664,7 @@ def test_trials_are_too_few_by_what_replies_tell_where_no_score_saw_the_controls
     assert result.controls is not None
     assert result.controls.by_replies_alone
     assert result.verdict == "inconclusive"
-    assert any("by what replies tell; the claim is" in one for one in result.sentences)
+    assert any("whole replies can show at most ε =" in one for one in result.sentences)
 
 
 def replies(number: int) -> Any:

@@ -37,8 +37,12 @@ def test_a_result_prints_its_verdict(result: AuditResult) -> None:
         "NO VIOLATION: report_noisy_max T=10 on leaky; claim: ε = 1 at δ = 1e-05 "
         "(the default of an audit; nobody stated it)"
     )
-    assert re.match(r"  An attacker who saw .* was right about \d+ of 64 contexts", lines[1])
-    assert lines[2].startswith("  No bound exceeds the guarantee, which implies the claim; 40 ")
+    assert re.match(
+        r"  From .*, the attacker guessed correctly in \d+ of 64 trials whether", lines[1]
+    )
+    assert lines[2].startswith(
+        "  No bound is above the guarantee, which is stricter than the claim; 40 "
+    )
     assert lines[3].startswith("  Attacks tried: votes or scores before the answer. Not tried: ")
     assert len(lines) == 4
     assert result.verdict == "no_violation"

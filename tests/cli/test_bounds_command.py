@@ -36,7 +36,7 @@ def test_without_a_claim_it_ends_with_0_and_with_one_as_an_audit_does(tmp_path: 
     assert run(file, "--design", "unpaired", "--epsilon", "2.5").return_value == 0
     few = run(file, "--design", "unpaired", "--epsilon", "6")
     assert few.return_value == 3
-    assert "can certify at most epsilon" in few.output
+    assert "can show at most ε =" in few.output
 
 
 def test_scores_that_show_nothing_need_a_control(tmp_path: Path) -> None:

@@ -26,11 +26,11 @@ def test_what_the_bound_shows_is_never_denied(bound: float, single: float, full:
     )  # fmt: skip
     said = check_sentence(cast(AuditResult, cast(Any, result)))
     seen = bound > 0 or single < 0.05
-    assert ("no single canary clearly" in said) == (not seen and "single canary" in said)
+    assert ("not clearly detected" in said) == (not seen and "One copy" in said)
     if bound and full < 0.05:
-        alone = "a single canary in the paired trials, but not clearly in its controls (p = 1)"
+        alone = "detected in the paired trials, but not clearly in its controls (p = 1)"
         assert (alone in said) == (single == 1.0)
-        assert "The controls did not" not in said
+        assert "although" not in said
 
 
 def test_a_trial_says_how_much_of_a_reply_is_kept_and_not_how_long_it_was(tmp_path: Path) -> None:

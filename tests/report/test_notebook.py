@@ -58,8 +58,8 @@ def test_a_cell_shows_verdict_bound_claim_and_figures_and_no_row(
     bundle = displayed("record", record=record)
     shown = bundle["text/html"]
     assert "VIOLATION: few_shot on scripted; claim: ε = 1 at δ = 1e-05 (the default of" in shown
-    assert "was right about 39 of 40 contexts" in shown
-    assert "For one person: an answer can multiply or divide the odds" in shown
+    assert "guessed correctly in 39 of 40 trials" in shown
+    assert "One answer can shift the odds that a person" in shown
     assert "≥ 1.53" in shown
     assert "claimed: 1" in shown
     assert "Attacks tried: membership from answers. Not tried: votes or scores" in shown

@@ -61,16 +61,18 @@ def test_the_first_line_names_the_system_and_where_the_claim_comes_from(
     leaky: leakbound.AuditResult, tmp_path: Path
 ) -> None:
     lines = summary(leaky).splitlines()
-    default = "the default of an audit; nobody stated it"
-    assert lines[0] == (
-        f"VIOLATION: answer on the system's own model; claim: ε = 1 at δ = 1e-05 ({default})"
-    )
-    assert "was right about 80 of 80 contexts" in lines[1]
-    assert "Guessing gives about 40" in lines[1]
-    assert "claimed: 1." in summary(leaky)
+    assert lines[0] == "VIOLATION: answer on the system's own model"
+    assert lines[1] == "  attacker  right 80 of 80 times (guessing: 40)"
+    default, unstated = "the default of an audit; nobody stated it", "state yours with --epsilon"
+    assert "at δ = 1e-05 with 95% confidence; claimed: 1 (the default;" in lines[2]
+    assert unstated in " ".join(summary(leaky).split())
+    whole = summary(leaky, verbose=True)
+    assert whole.startswith(f"{lines[0]}; claim: ε = 1 at δ = 1e-05 ({default})\n")
+    assert "claimed: 1." in whole
     stated = leakbound.audit(ROWS, system=answer, pairs=40, out=tmp_path, epsilon=1)
-    assert "claim: ε = 1 at δ = 1e-05 (stated by the operator)" in summary(stated)
-    assert default not in summary(stated)
+    assert "claim: ε = 1 at δ = 1e-05 (stated by the operator)" in summary(stated, verbose=True)
+    assert default not in summary(stated, verbose=True)
+    assert unstated not in " ".join(summary(stated).split())
     assert stated.results() == leaky.results()
 
 
@@ -93,7 +95,7 @@ def test_odds_are_never_rounded_up(epsilon: float) -> None:
         attack: ClassVar = {"access": "black_box", "mechanism": "m"}
         provenance: ClassVar = {"model": "m"}
 
-    said = re.search(r"by ([\d.]+) or more", odds_sentence(Result()))  # type: ignore[arg-type]
+    said = re.search(r"at least ([\d.]+)\.$", odds_sentence(Result()))  # type: ignore[arg-type]
     assert said is not None
     assert math.exp(epsilon) - 0.1 <= float(said[1]) <= math.exp(epsilon)
 
@@ -114,18 +116,19 @@ def test_the_sentences_say_what_the_bound_is_about(
         simulations=20_000,
         out=tmp_path,
     )
-    assert "5 answers about one context can multiply" in odds_sentence(five)
-    assert "claim: ε = 20 at δ = 5e-05 (4 for each answer; stated by" in summary(five)
+    assert "5 answers about one context can shift the odds" in odds_sentence(five)
+    said = " ".join(summary(five).split())
+    assert "at δ = 5e-05 with 95% confidence; claimed: 20 (4 for each answer)" in said
     run = leaky.model_copy(update={"counts": {**leaky.counts, "builds": 1, "answers": 56}})
-    assert "the 56 answers of this run together can multiply" in odds_sentence(run)
+    assert "The 56 answers of this run together can shift" in odds_sentence(run)
     white = leaky.model_copy(update={"attack": {**leaky.attack, "access": "white_box"}})
-    assert "what is computed before an answer can multiply" in odds_sentence(white)
+    assert "The value before one answer can shift" in odds_sentence(white)
 
 
 def test_no_leakage_shown_is_no_safety_shown(tmp_path: Path) -> None:
     silent = leakbound.audit(ROWS, system=lambda context, query: "no", pairs=10, out=tmp_path)
     assert "does not show that there is none" in odds_sentence(silent)
-    assert "of 20 contexts" in attacker_sentence(silent)
+    assert "of 20 trials" in attacker_sentence(silent)
 
 
 def test_trials_show_right_and_wrong_guesses_and_no_private_row(

@@ -54,8 +54,8 @@ def test_the_summary_says_verdict_bound_kind_and_limit(
 ) -> None:
     text = summary(records[0])
     assert text.startswith("VIOLATION")
-    assert "≥ 2.93 with 95% confidence; claimed: 1" in text
-    assert "Not shown" in text
+    assert "≥ 2.93 at δ = 1e-05 with 95% confidence; claimed: 1" in text
+    assert "A lower bound, for these attacks" in text
     assert "no violation" in comparison_table(records)
 
 

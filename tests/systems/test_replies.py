@@ -23,7 +23,14 @@ from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
 from leakbound.privacy import PureDP
 from leakbound.systems import Reply, SystemMechanism
-from leakbound.systems.replies import CHECKS, RESOLUTION, as_reply, seen_seconds, whole_reply
+from leakbound.systems.replies import (
+    CHECKS,
+    RESOLUTION,
+    as_reply,
+    finish,
+    seen_seconds,
+    whole_reply,
+)
 from leakbound.tasks import (
     Context,
     Example,
@@ -286,7 +293,10 @@ def test_more_than_an_answer_is_read_whatever_the_query(tmp_path: Path, keep: st
     assert result.verdict == "violation"
     read = result.reading  # the score is right about 60 of 120 contexts, which is guessing
     assert (read.of, read.right, read.guesses) == ("replies", 52, 52)
-    assert "whole replies was right about 52 of 52 pairs" in attacker_sentence(result)
+    assert (
+        "From whole replies, the attacker picked the context with the canary in 52 of 52"
+        in attacker_sentence(result)
+    )
     assert ", read from whole replies, exceeds the claimed epsilon 0.5" in result.sentences[0]
     tried, _, untried = attacks_sentence(result).partition("Not tried")
     named = "words and numbers that are not stored"
@@ -406,6 +416,45 @@ def test_parts_of_a_reply_are_read_whole(reply: list[Any]) -> None:
     found = as_reply(reply, "desk")
     assert found.text == "Thank you."
     assert "row 7" in (found.channels or {})["reply"]
+
+
+def deltas(words: list[str]) -> Iterator[dict[str, Any]]:
+    yield {"choices": [{"delta": {"content": "Sending it."}}]}
+    for word in words:
+        yield {"choices": [{"delta": {"tool_calls": [{"function": {"arguments": f"{word} "}}]}}]}
+
+
+class Text(str):
+    sources: list[str]
+
+
+def with_sources(kind: type, given: object, words: list[str]) -> object:
+    found = kind(given)
+    found.sources = [" ".join(words)]
+    return found
+
+
+class Fields(dict[str, str]):
+    sources: list[str]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda words: finish(deltas(words)),
+        lambda words: [{"text": word, "box": [1, 2]} for word in words],
+        lambda words: {"answer": "ok", "tokens_of": [{"t": word, "lp": -0.1} for word in words]},
+        lambda words: {"answer": "ok", "entities": [{"start": 4, "word": one} for one in words]},
+        lambda words: with_sources(Text, "ok", words),
+        lambda words: with_sources(Fields, {"answer": "ok"}, words),
+    ],
+    ids=["stream", "words", "tokens", "entities", "a_str", "a_dict"],
+)
+def test_pieces_of_a_text_are_read_together(reply: Any) -> None:
+    """Words of a row with numbers between them were no quote, and passed."""
+    words = ["Ana", "Lopez", "asked", "for", "a", "new", "lamp", "in", "May"]
+    found = as_reply(reply(words), "desk")
+    assert " ".join(words) in (found.channels or {})["reply"]
 
 
 def test_texts_of_a_reply_are_its_answer_alone() -> None:

@@ -73,7 +73,7 @@ def store_of(memory: Memory) -> IndexStore:
     return found.called(DISPOSABLE)
 
 
-REFUSED = "cannot be seen from outside.* --disposable-store"
+REFUSED = "the audit cannot see that.* --disposable-store"
 
 
 @pytest.mark.parametrize("documents_", [None, 0])

@@ -241,7 +241,11 @@ def locate(
         )
     # assign each token to one piece. A token with the end of one piece and the beginning of the
     # next belongs to the first
-    tokens = [_tokens_of(piece, found.spans) for piece in pieces]
+    inside = [
+        [at for at, (a, b) in enumerate(found.spans) if a < one.end and b > one.first and b > a]
+        for one in pieces
+    ]
+    tokens = [(each[0], each[-1] + 1) if each else (0, 0) for each in inside]
     ends = accumulate((end for _, end in tokens), max, initial=0)
     tokens = [(max(first, before), end) for (first, end), before in zip(tokens, ends, strict=False)]
     if not all(first < end for first, end in tokens):
@@ -291,12 +295,6 @@ def _within(place: ShownMessage, piece: _ContextPiece) -> _Shown:
     begin = place.first - place.skipped + piece.begin
     first, end = max(begin, place.first), min(begin + piece.length, place.end)
     return _Shown(first, end, begin - piece.first)
-
-
-def _tokens_of(piece: _Shown, spans: Sequence[Span]) -> Span:
-    """The tokens that contain a character of a piece."""
-    inside = [i for i, (a, b) in enumerate(spans) if a < piece.end and b > piece.first and b > a]
-    return (inside[0], inside[-1] + 1) if inside else (0, 0)
 
 
 def _parts(ids: Ids, tokens: Sequence[Span]) -> PromptParts:

@@ -43,8 +43,8 @@ SECTIONS = {
         "report": "Write the HTML report of finished runs.",
         "compare": "Compare finished runs: what differs, and whether it is more than noise.",
         "gate": "Decide whether finished runs pass: exit codes and JUnit for CI.",
-        "verify": "Whether a finished run is what its audit wrote, by its digests.",
-        "bounds": "Bounds, and a verdict, from scores that any other tool has made.",
+        "verify": "Check that a finished run has not been modified.",
+        "bounds": "Compute bounds and a verdict from another tool's scores.",
         "export": "Print the configuration that reproduces a finished run.",
     },
     "Attribute": {

@@ -301,8 +301,9 @@ def conclude_scores(
     if epsilon > claim.epsilon:
         shown, _ = beside(epsilon, claim.epsilon)
         why = (
-            f"the bound {shown} ({method}) exceeds {_name_of(claim)}: a system that satisfies the "
-            f"claim shows this with a probability of at most {1 - found.confidence:.2g}."
+            f"the bound {shown} ({method}) exceeds {_name_of(claim)}. If the claim were true, a "
+            f"result this extreme would occur at most {100 * (1 - found.confidence):.2g}% of the "
+            "time."
         )
         return Conclusion("violation", None, (why,))
     against = (*_few(most, claim, found), *_blind(seen, above_zero((bound, *found.estimates))))
@@ -348,7 +349,7 @@ def _few(most: float, claim: Claim, found: ScoreBounds) -> Iterator[Obstacle]:
         yield (
             "too_few_trials",
             f"{counts['tested_member']} member and {counts['tested_nonmember']} non-member trials "
-            f"can certify at most epsilon {cut(most)}, even with a perfect attack; the claim is "
+            f"can show at most ε = {cut(most)}, even with a perfect attack; the claim is "
             f"{claim.epsilon:g}. Use more trials.",
         )
 

@@ -248,10 +248,10 @@ class CallOptions:
         """
         if not self.disposable:
             raise UsageError(
-                f"this audit adds records to the store {name!r} and removes them again. What the "
-                "store does with a record like one that it holds cannot be seen from outside: it "
-                "may merge, replace or delete its own. Audit a copy whose records may be lost, and "
-                "say so with --disposable-store; in Python, calls=CallOptions(disposable=True)."
+                f"this audit adds records to the store {name!r} and removes them again. Stores "
+                "may merge, overwrite or delete similar records; the audit cannot see that. Audit "
+                "a copy whose records may be lost, and say so with "
+                "--disposable-store; in Python, calls=CallOptions(disposable=True)."
             )
 
     def at_once(self, allowed: int, stateful: bool) -> int:

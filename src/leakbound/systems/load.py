@@ -22,11 +22,11 @@ from leakbound._catalogue import opener_of
 from leakbound._sources import (
     DIGITS,
     STARTED,
-    changed_at,
-    loaded_digest,
+    digest_of,
     package_root,
     source_digest,
     source_files,
+    time_of,
 )
 from leakbound.errors import TargetError, UsageError, findable
 from leakbound.systems.callable import as_system
@@ -64,7 +64,7 @@ def find_object(place: str, attribute: str) -> _UserObject:
     depth = 0 if alone else module.__name__.count(".") + (found.name == "__init__.py")
     roots = tuple(dict.fromkeys((found.parents[depth], Path.cwd())))
     files = source_files(found, roots)
-    new = {_identity(one) for one in files if one not in _known and changed_at(one) >= STARTED}
+    new = {_identity(one) for one in files if one not in _known and time_of(one) >= STARTED}
     files_before = (vars(m).get("__file__") for m in before if isinstance(m, ModuleType))
     if new and any(_identity(one or "") in new for one in files_before):
         _known.update(dict.fromkeys(files, ""))  # imported by others, and perhaps before a change
@@ -273,7 +273,7 @@ def load_system(
 def _code_of(opener: object) -> str:
     """A hash of the package that opens addresses; no other run is of one whose code none sees."""
     try:
-        return loaded_digest(Path(inspect.getsourcefile(inspect.unwrap(opener)) or ""), True)  # type: ignore[arg-type]
+        return digest_of(Path(inspect.getsourcefile(inspect.unwrap(opener)) or ""), True)  # type: ignore[arg-type]
     except (TypeError, OSError):
         return uuid.uuid4().hex
 

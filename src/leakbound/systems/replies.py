@@ -115,7 +115,31 @@ def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | 
         more = any(_has_more(one, answer) and _has_more(one, _piece(one)) for one in left)
     else:
         more = _has_more(left, answer)
-    return json.dumps(left, ensure_ascii=False) if more else None
+    runs = [one for one in _runs(left) if one not in answer]
+    text = json.dumps(left, ensure_ascii=False)
+    return "\n".join([text, *runs]) if more or runs else None
+
+
+PIECES = 6  # texts under one name, one after the other, that may be one: deltas, words, tokens
+
+
+def _runs(value: object) -> list[str]:
+    # what short texts under one name say together, such as the pieces of a stream
+    found: dict[tuple[str, ...], list[str]] = {}
+    open_values: list[tuple[tuple[str, ...], object]] = [((), value)]
+    while open_values:
+        path, one = open_values.pop()
+        if isinstance(one, str):
+            found.setdefault(path, []).append(one)
+        elif isinstance(one, list):
+            open_values += [(path, inner) for inner in reversed(one)]
+        elif isinstance(one, dict):
+            open_values += [((*path, key), inner) for key, inner in reversed(one.items())]
+    several = (
+        texts for texts in found.values()
+        if len(texts) >= PIECES and len(" ".join(texts).split()) <= 3 * len(texts)
+    )  # fmt: skip
+    return [("" if any(t != t.strip() for t in texts) else " ").join(texts) for texts in several]
 
 
 def _object_in(text: str) -> dict[str, JsonValue] | None:
@@ -126,15 +150,19 @@ def _object_in(text: str) -> dict[str, JsonValue] | None:
 
 
 def _fields(reply: object) -> Mapping[object, object] | None:
+    held = {} if reply is None else dict(getattr(reply, "__dict__", ()))
+    own = {name: one for name, one in held.items() if not str(name).startswith("_")}
     if isinstance(reply, Mapping):
-        return {str(key): one for key, one in reply.items()}
+        return {str(key): one for key, one in reply.items()} | own
+    if isinstance(reply, str):  # of a class of its own
+        return own or None
     if isinstance(reply, tuple) and hasattr(reply, "_fields"):
         return dict(zip(reply._fields, reply, strict=True))
-    if reply is None or isinstance(reply, str | bytes | int | float | Sequence | Set):
+    if reply is None or isinstance(reply, bytes | int | float | Sequence | Set):
         return None
     found = vars(type(reply)).items()
     read = [name for name, one in found if isinstance(one, property)]
-    names = {*getattr(reply, "__dict__", ()), *_slots(reply), *read}
+    names = {*held, *_slots(reply), *read}
     return {name: _quietly(reply, name) for name in sorted(names) if not name.startswith("_")}
 
 
@@ -342,10 +370,6 @@ def _tokens(value: object) -> int | None:
     return int(cast(int, value)) if whole and 0 <= cast(int, value) < MOST_TOKENS else None
 
 
-def _text(value: object) -> str | None:
-    return whole(value) if isinstance(value, str) else None
-
-
 def _tool_calls(value: object) -> tuple[JsonValue, ...] | None:
     """As JSON holds them, so that a stored reply equals the one that was given."""
     calls: Sequence[Any] = value if isinstance(value, list | tuple) else [None]
@@ -371,7 +395,9 @@ CHECKS: Mapping[str, tuple[Callable[[object], object], str]] = {
     "scores": (_scores, "a mapping of answers to numbers"),
     "seconds": (_seconds, "a finite number of at least 0"),
     "tokens": (_tokens, "a whole number of at least 0"),
-    "finish_reason": (_text, "a str such as 'stop'"),
+    "finish_reason": (
+        lambda one: whole(one) if isinstance(one, str) else None, "a str such as 'stop'",
+    ),
     "tool_calls": (_tool_calls, "a list of tool names, or of JSON objects with 'name' and "
                    f"'arguments', of finite numbers and nested at most {MOST_NESTED} deep"),
     "channels": (channel_texts, CHANNELS_MUST),

@@ -145,7 +145,10 @@ class Task:
         """What stands before the examples: system instructions, such as a defence, and the
         instruction, each with a blank line behind it.
         """
-        parts = [part for part in (preamble, self.instruction or self._instruction()) if part]
+        usual = f"Write the {self.label_name.lower()} of each {self.input_name.lower()}."
+        if self.labels:
+            usual = f"Label each {self.input_name.lower()} with one of: {', '.join(self.labels)}."
+        parts = [part for part in (preamble, self.instruction or usual) if part]
         return "".join(f"{part}\n\n" for part in parts)
 
     def prompt(self, context: Context, query: Query, preamble: str = "") -> str | Parts | Chat:
@@ -163,11 +166,6 @@ class Task:
         if self.system_message == "instruction":
             return _chat(self.head(preamble), join((*blocks, asked)))
         return _chat(join((self.head(preamble), *blocks)), asked)
-
-    def _instruction(self) -> str:
-        if not self.labels:
-            return f"Write the {self.label_name.lower()} of each {self.input_name.lower()}."
-        return f"Label each {self.input_name.lower()} with one of: {', '.join(self.labels)}."
 
 
 def _chat(system: Content, user: Content) -> Chat:

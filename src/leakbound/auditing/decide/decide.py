@@ -57,8 +57,8 @@ FULL = (
     "and answers them from the rows that it is given, and from no others."
 )
 BESIDE = (
-    "Beside an answer, ids, names of models, durations and the present time were not read; "
-    "--channels all reads them."
+    "Beside an answer, ids, names of models, durations and the present time were not read "
+    "(--channels all reads them)."
 )
 QUOTED = (
     "{} of {} replies{} quote a record (six words of it, or all of a shorter one), and this attack "
@@ -90,19 +90,19 @@ class ContextUse:
 
     @property
     def read(self) -> str:
-        kept = "of whose words few, and of numbers two digits, are stored"
-        return "the replies" if self.whole else f"the replies, {kept},"
+        kept = "few of their words, and two digits of numbers, are stored"
+        return "the replies" if self.whole else f"the replies ({kept})"
 
     @property
     def limit(self) -> str:
         """What the replies do not show, and what would not have been seen."""
         return (
             f"no reading of {self.read} changed its rate by "
-            f"{math.ceil(100 * self.change) / 100:g} or more where a single canary was in the "
-            f"context ({self.pairs} pairs of contexts; each of {len(self.attacks)} kinds of attack "
-            f"would have shown it with probability 0.9: {', '.join(self.attacks)}). A leak that "
-            f"shows in fewer than {math.ceil(100 * self.share)}% of the replies, or in each of "
-            "them in another way, would not have been seen."
+            f"{math.ceil(100 * self.change) / 100:g} or more with a single canary in the context "
+            f"({self.pairs} pairs of contexts, {len(self.attacks)} kinds of attack; each would "
+            "have shown it with probability 0.9). A leak in fewer than "
+            f"{math.ceil(100 * self.share)}% of the replies, or in each of them in another way, "
+            "would not have been seen."
         )
 
 
@@ -193,14 +193,15 @@ def concluded(
         return found
     application = seen.prepared.mechanism.application is not None
     limit = f"{use.limit} {BESIDE}" if application else use.limit
+    kinds = f"kinds of attack that saw nothing of it: {', '.join(use.attacks)}."
     if above is not None:
         bound = f"epsilon is at least {beside(above.epsilon or 0.0, 0.0)[0]}, as claimed, and "
-        return Conclusion("no_violation", None, (bound + limit,))
+        return Conclusion("no_violation", None, (bound + limit, kinds))
     if controls.seen:
         bulk = "a context full of canaries is seen, and a single one is not: "
-        return Conclusion("no_violation", "seen_only_in_bulk", (bulk + limit,))
+        return Conclusion("no_violation", "seen_only_in_bulk", (bulk + limit, kinds))
     full = f" {FULL}" if application else ""
-    return Conclusion("no_violation", "context_unused", (limit + full,))
+    return Conclusion("no_violation", "context_unused", (limit + full, kinds))
 
 
 # A few replies that come again are known by heart, and those of other pairs vary: a witness learns
@@ -208,14 +209,14 @@ def concluded(
 LEARNED = 2
 REPLIES = (
     "only measurements of whole replies (their length, wording, failures) showed the control "
-    "canaries, and the score of the attack did not. What could be certified is what they certify "
-    "if the replies of every pair differ as those of the controls do."
+    "canaries, and the score of the attack did not. The largest certifiable ε assumes that all "
+    "replies differ as those of the controls did."
 )
 TOLD = (
     "measurements of whole replies (their length, wording, failures) tell the contexts of the "
-    "pairs apart better than the score of the attack does. What could be certified is no more than "
-    "what they certify if the replies of every pair differ as those of the controls do, and than "
-    "what half as many pairs certify that differ as those that they tell apart."
+    "pairs apart better than the score of the attack does. The largest certifiable ε is the least "
+    "of two: all replies differ as those of the controls did; half as many pairs differ as those "
+    "that the measurements tell apart."
 )
 
 

@@ -28,7 +28,7 @@ Reason = Literal[
     "untested_channels", "seen_only_in_bulk", "context_unused", "context_digest",
 ]  # fmt: skip
 Obstacle = tuple[Reason, str]
-GUARANTEED = "the guarantee, which implies the claim"
+GUARANTEED = "the guarantee, which is stricter than the claim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def conclude(
     mu = "" if largest.mu is None else f" or mu {cut(largest.mu)}"
     limit = GUARANTEED if design.hypotheses[0] == "guarantee" else "the claim"
     sentence = (
-        f"no bound exceeds {limit}; {_pairs(tested)} could have certified up to "
+        f"no bound is above {limit}; {_pairs(tested)} could have certified up to "
         f"epsilon {cut(largest.epsilon)}{mu}. This attack found no violation; another might."
     )
     return Conclusion("no_violation", None, (sentence,))
@@ -101,10 +101,10 @@ def without_blindness(bound: Estimate | None, against: Sequence[Obstacle]) -> tu
 
 
 def _too_few(design: TrialDesign, tested: int, largest: Bounds, by_replies: bool) -> Obstacle:
-    how = "by what replies tell" if by_replies else "even with a perfect attack"
+    how = "whole replies" if by_replies else "even a perfect attack"
     return (
         "too_few_trials",
-        f"{_pairs(tested)} can certify at most epsilon {cut(largest.epsilon)}, {how}; the claim is "
+        f"with {_pairs(tested)}, {how} can show at most ε = {cut(largest.epsilon)}; the claim is "
         f"{design.claim.epsilon:g}. Use more pairs.",
     )
 

@@ -78,11 +78,11 @@ def _above_claim(claim: Claim, bound: Estimate) -> list[str]:
         return [above_guessing(bound.epsilon, bound.method, 1 - (bound.confidence or 0))]
     shown, limit = beside(bound.epsilon, claim.epsilon)
     needs = bound.details.get(WITHOUT, math.inf) <= claim.epsilon
-    which = " and whose answers to two contexts are independent of each other" if needs else ""
+    which = " and answers to two contexts independent" if needs else ""
     return [
-        f"the bound {shown}{_words_of(bound)} exceeds the claimed epsilon {limit}: a system "
-        f"that satisfies the claim{which} shows this with a probability of at most "
-        f"{1 - (bound.confidence or 0):.2g}."
+        f"the bound {shown}{_words_of(bound)} exceeds the claimed epsilon {limit}. If the claim "
+        f"were true{which}, a result this extreme would occur at most "
+        f"{100 * (1 - (bound.confidence or 0)):.2g}% of the time."
     ]
 
 
@@ -123,6 +123,6 @@ def above_guessing(
 ) -> str:
     return (
         f"{found}, as random guessing does not: epsilon is at least {beside(epsilon, 0.0, 3)[0]} "
-        f"({method}), and not 0. A system whose answers tell nothing shows this, on either side, "
-        f"with a probability of at most {error:.2g}."
+        f"({method}), and not 0. If answers depended on nothing private, a result this extreme "
+        f"on either side would occur at most {100 * error:.2g}% of the time."
     )

@@ -99,15 +99,14 @@ def _name_of(prepared: PreparedOneRun, claim: Claim) -> str:
 def _reject(prepared: PreparedOneRun, claim: Claim, bound: Estimate) -> Iterator[str]:
     epsilon = bound.epsilon or 0.0
     error = 1 - (bound.confidence or 0)
-    chance = f"with a probability of at most {error:.2g}"
     if epsilon > claim.epsilon and prepared.spec.decision.claim is not None:
         what = "the answers of the run tell which canaries were planted"
         yield above_guessing(epsilon, bound.method, error, what)
     elif epsilon > claim.epsilon:
         shown, _ = beside(epsilon, claim.epsilon)
         yield (
-            f"the bound {shown} of the whole run exceeds {_name_of(prepared, claim)}: a system "
-            f"that satisfies the claim shows this {chance}."
+            f"the bound {shown} of the whole run exceeds {_name_of(prepared, claim)}. If the claim "
+            f"were true, a result this extreme would occur at most {100 * error:.2g}% of the time."
         )
     if isinstance(prepared.cost, NonPrivate):
         return
@@ -132,7 +131,7 @@ def _few(prepared: PreparedOneRun, claim: Claim, largest: Estimate) -> Iterator[
         )
     yield (
         "too_few_trials",
-        f"{len(prepared.design.canaries)} canaries can certify at most epsilon "
+        f"{len(prepared.design.canaries)} canaries can show at most ε = "
         f"{cut(largest.epsilon)} of the whole run, even with a perfect attack, so that no bound "
         f"can exceed {_name_of(prepared, claim)}. {advice}",
     )

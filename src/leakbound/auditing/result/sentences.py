@@ -249,14 +249,14 @@ def claim_words(subjects: Sequence[Subject]) -> str:
     alike: dict[tuple[float, str], set[float]] = {}
     for one in subjects:
         if one.epsilon is not None:
-            alike.setdefault((one.delta, _notes(one)), set()).add(one.epsilon)
+            alike.setdefault((one.delta, notes_of(one)), set()).add(one.epsilon)
     return ", ".join(
         f"ε = {values_words(sorted(epsilons))} at δ = {delta:g}{notes}"
         for (delta, notes), epsilons in alike.items()
     )
 
 
-def _notes(subject: Subject) -> str:
+def notes_of(subject: Subject) -> str:
     notes = [GUESSING] * (subject.epsilon == subject.delta == 0)
     notes += [] if subject.each is None else [f"{subject.each:g} for each answer"]
     notes += [SOURCES[subject.claim_source]] * (subject.claim_source != "unknown")
@@ -276,33 +276,40 @@ def verdict_words(result: AuditRecord) -> str:
     return result.verdict.replace("_", " ").upper() + reason
 
 
-def attacker_sentence(result: AuditRecord) -> str:
-    """How well the attacker did, by the reading of the bound."""
+def attacker_sentence(result: AuditRecord, brief: bool = False) -> str:
+    """How well the attacker did, by the reading of the bound; in a few words where `brief`."""
     read = result.reading
     if read.of == "distribution" and result.verdict != "violation":
         read = score_reading(result.estimates)  # nothing decided; what single outputs show
     if not read.guesses:
         return ""
+    leads = read.leads if result.verdict == "violation" else ""
+    if brief and read.of != "codes":
+        by = f" by {read.words}" if read.compares else ""
+        said = f"right {read.right} of {read.guesses} times{by} (guessing: {read.guesses // 2})"
+        return f"{said}; {leads}" if leads else said
     if read.of == "codes":
         where = f" in the channel {read.channel}" if read.channel else ""
         return (
             f"{read.right} of {read.guesses} replies to contexts with the canary quoted its random "
             f"code{where}, which nobody could guess."
         )
-    right, guessing = (
-        f"was right about {read.right} of {read.guesses}",
-        f"Guessing gives about {read.guesses // 2}.",
-    )
+    number, guessing = f"{read.right} of {read.guesses}", f"(guessing: {read.guesses // 2})."
     if read.compares:
         said = (
-            f"An attacker who compared both contexts of each pair by {read.words} {right} pairs: "
-            f"in which of them was the canary? {guessing}"
+            f"From {read.words}, the attacker picked the context with the canary in {number} pairs "
+            f"{guessing}"
         )
     else:
-        what = "canaries" if "builds" in result.counts else "contexts"
         seen = SEEN[result.attack["access"]]
-        said = f"An attacker who saw {seen} {right} {what}: was the canary there or not? {guessing}"
-    return f"{said} {read.leads}".strip() if result.verdict == "violation" else said
+        said = (
+            f"From {seen}, the attacker guessed correctly in {number} trials whether the canary "
+            f"was present {guessing}"
+        )
+    return f"{said} {leads}".strip()
+
+
+MOST_ODDS = math.log(1e6)
 
 
 def odds_sentence(result: AuditRecord) -> str:
@@ -310,36 +317,35 @@ def odds_sentence(result: AuditRecord) -> str:
     epsilon = result.bound.epsilon or 0.0
     if epsilon <= 0:
         return "The trials bound no leak; this does not show that there is none."
-    factor = math.exp(epsilon)
-    times = "a million" if factor > 1e6 else cut(factor, 1)
+    times = "a million" if epsilon > MOST_ODDS else cut(math.exp(epsilon), 1)
     where = "store" if "builds" in result.counts else "context"
     return (
-        f"For one person: {_what_shows(result)} can multiply or divide the odds that their record "
-        f"is in the {where} by {times} or more."
+        f"{_what_shows(result)} can shift the odds that a person's record is in the {where} by a "
+        f"factor of at least {times}."
     )
 
 
 def _what_shows(result: AuditRecord) -> str:
     if "builds" in result.counts:
-        return f"the {result.counts['answers']} answers of this run together"
+        return f"The {result.counts['answers']} answers of this run together"
     if result.channels:
-        return "what goes through these channels"
+        return "These channels"
     if (access := result.attack["access"]) != "black_box":
         return SHOWS[access]
     own = result.provenance["model"] == result.attack["mechanism"]  # it asks its own model
     asked = result.counts["answers"] // (2 * result.counts["pairs"]) if own else 1
     number = max(result.spec.get("answers", 1), asked)
-    return "an answer" if number == 1 else f"{number} answers about one context"
+    return "One answer" if number == 1 else f"{number} answers about one context"
 
 
 SEEN: dict[str, str] = {
     "black_box": "the answers",
     "probabilities": "the probabilities of each answer",
-    "white_box": "what was computed before each answer",
+    "white_box": "the value before each answer",
 }
 SHOWS: dict[str, str] = {
-    "probabilities": "the probabilities of an answer",
-    "white_box": "what is computed before an answer",
+    "probabilities": "The probabilities of one answer",
+    "white_box": "The value before one answer",
 }
 SEVERAL = ("interrogation", "differential", "prefix", "extraction")  # that ask several questions
 

@@ -34,6 +34,7 @@ from leakbound.report.audit.words import (
     estimate_row,
     limits_of,
     reason_sentences,
+    remedy,
     setup_sentence,
 )
 from leakbound.report.decisions.comparison import SYSTEMS, SystemBounds, bounds_figure
@@ -187,11 +188,11 @@ def rates_figure(result: AuditResult) -> str:
 
 
 OUTCOMES = {
-    "violation": "leak more than was claimed", "no_violation": "were not shown to leak more",
+    "violation": "leak more than was claimed", "no_violation": "show no violation",
     "inconclusive": "were not decided",
 }  # fmt: skip
 OUTCOME = {
-    "violation": "leaks more than was claimed", "no_violation": "was not shown to leak more",
+    "violation": "leaks more than was claimed", "no_violation": "shows no violation",
     "inconclusive": "was not decided",
 }  # fmt: skip
 
@@ -294,6 +295,7 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
         "attacker": attacker_sentence(result),
         "odds": odds_sentence(result),
         "bound": bound_sentence(result),
+        "remedy": remedy(result) if result.verdict == "violation" else "",
         "setup": setup_sentence(result),
         "checked": check_sentence(result),
         "verdict": verdict_words(result),

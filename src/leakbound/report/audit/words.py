@@ -5,21 +5,36 @@ A number never stands without its kind.
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from leakbound.auditing.result.sentences import (
     ACCESS,
+    MOST_ODDS,
+    attack_classes,
     attacker_sentence,
     attacks_sentence,
     first_line,
+    notes_of,
     odds_sentence,
+    reads_texts,
     subject_of,
     system_name,
     verdict_words,
 )
-from leakbound.report.words import KINDS, LIMITS, align, decimal, sentence, verdict_text
+from leakbound.report.words import (
+    KINDS,
+    LIMITS,
+    align,
+    decimal,
+    number_of,
+    sentence,
+    verdict_text,
+)
 from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
@@ -43,17 +58,14 @@ LIMITS_OF_ONE_RUN = (
 IMPLIED = "implied_epsilon"  # of an estimate of mu: no bound of its own
 
 
-def reason_sentences(result: AuditResult, most: int | None = None) -> tuple[str, ...]:
+def reason_sentences(result: AuditResult) -> tuple[str, ...]:
     """Why the verdict is what it is, and what else was found."""
     findings = [
         finding.sentence
         for finding in result.findings
         if not any(reason.startswith(finding.sentence) for reason in result.sentences)
     ]
-    shown = result.sentences[: most if result.verdict == "inconclusive" else None]
-    left = len(result.sentences) - len(shown)
-    more = [f"{left} more: -v and the report show them."] * bool(left)
-    return tuple(map(sentence, (*shown, *more, *findings)))
+    return tuple(map(sentence, (*result.sentences, *findings)))
 
 
 def check_sentence(result: AuditResult) -> str:
@@ -61,38 +73,29 @@ def check_sentence(result: AuditResult) -> str:
     controls, state = result.controls, result.state
     found = []
     if controls is not None and controls.p_value is not None:
-        often = "several times" if result.spec.get("layout") == "session" else "everywhere"
-        where = (
-            f"the control canaries that were planted ({controls.pairs} planted and as many not"
-            if _one_run(result)
-            else f"the canary where it stood {often} ({controls.pairs} contexts each with "
-            "and without it"
-        )
+        session = result.spec.get("layout") == "session"
+        what = f"a canary placed {'several times' if session else 'in every example'}"
+        what = "the planted control canaries" if _one_run(result) else what
         shown = controls.witness if controls.by_replies_alone else controls.p_value
         above = (result.bound.epsilon or 0.0) > 0
-        text = f"The attack {'saw' if controls.seen else 'did not see'} {where}, p = {shown:.2g}"
-        text += " by whole replies, not by its score)" if controls.by_replies_alone else ")"
+        number = f"{controls.pairs} with and {controls.pairs} without, p = {shown:.2g}"
+        number += " by whole replies, not by the score" * controls.by_replies_alone
         # the controls after the last pair tell something of what was seen before
         if controls.late is not None and controls.seen:
-            again = "and again" if controls.seen_late else "and no longer"
-            text += f", {again} after the last pair (p = {controls.late:.2g})"
-        if controls.single is not None:
-            single = "and no single canary clearly"
-            if controls.seen_once or above:
-                single = f"{'and' if controls.seen else 'but'} a single canary"
+            again = "" if controls.seen_late else "no longer "
+            number += f"; {again}after the last pair, p = {controls.late:.2g}"
+        passed, did = ("passed", "detected") if controls.seen else ("failed", "did not detect")
+        text = f"Positive control {passed}: the attack {did} {what} ({number})."
+        if above and not controls.seen:
+            text = f"The paired trials show the canary, although the {text[0].lower()}{text[1:]}"
+        elif controls.single is not None:
+            single = "detected" if controls.seen_once or above else "not clearly detected"
             if above and not controls.seen_once:
                 single += " in the paired trials, but not clearly in its controls"
-            text += f", {single} (p = {controls.single:.2g})"
-        if (
-            above and not controls.seen
-        ):  # the attack sees the canary otherwise than its controls show it
-            text = (
-                f"The paired trials show the canary. The controls did not: the attack did not see "
-                f"{where}, p = {shown:.2g})"
-            )
-        found.append(f"{text}.")
+            text += f" One copy of it was {single} (p = {controls.single:.2g})."
+        found.append(text)
     if state is not None and state.found is None:
-        found.append(f"No sign that the system remembers ({state.repeats} queries asked again).")
+        found.append(f"No evidence of state between queries ({state.repeats} repeated).")
     return " ".join(found)
 
 
@@ -194,12 +197,97 @@ HEAD = (
 )  # fmt: skip
 
 
+WIDTH = 100  # columns of a summary
+DEFAULT = "the default; state yours with --epsilon"
+PRIVATELY = "answer privately (`leakbound answer`)"
+
+
 def summary(result: AuditResult, verbose: bool = False) -> str:
-    """Verdict first, then the bound, why, what was tried, and what it does not show."""
+    """Verdict, bound and odds beside the claim, and what to do; all sentences where `verbose`."""
+    if verbose:
+        return _all_sentences(result)
+    bound, claim, counts, controls = result.bound, result.claim, result.counts, result.controls
+    epsilon, allowed = bound.epsilon or 0.0, math.exp(min(claim.epsilon, MOST_ODDS))
+    odds, above = "a million" if epsilon > MOST_ODDS else cut(math.exp(epsilon), 1), epsilon > 0
+    subject, (shown, limit) = subject_of(result), beside(bound.epsilon, claim.epsilon)
+    notes = notes_of(replace(subject, claim_source="unknown"))
+    notes += f" ({DEFAULT})" if subject.claim_source == "default" else ""
+    text = f"≥ {shown} at δ = {claim.delta:g} with {bound.confidence:.0%} confidence; claimed: "
+    text += f"{limit}{notes}"
+    if (stated := result.guarantee.mu) is not None:
+        mu, other = beside(result.mu_bound.mu, stated, 3)
+        text = f"{text}; μ ≥ {mu}, guaranteed: {other}"
+    checks = [f"{counts.get('pairs', counts.get('canaries'))} paired trials"]
+    if _one_run(result):
+        checks = [f"{counts['canaries']} canaries in one run"]
+    checks += [f"{counts['model_calls']} model calls"]
+    if controls is not None and (controls.seen_once or above):
+        checks += ["one copy of the canary is detected"]
+    elif controls is not None and controls.p_value is not None:
+        where = " where it stands everywhere alone" if controls.seen else ""
+        checks += [f"the canary is {'' if controls.seen else 'not '}detected{where}"]
+    if result.state is not None and result.state.found is None:
+        checks += ["no evidence of state between queries"]
+    if unparsable := counts["unparsable_answers"]:
+        checks += [f"{unparsable} of {counts['answers']} answers could not be read"]
+    untried = sum(not one.tried for one in attack_classes(result))
+    left = (len(result.sentences) - 1) * (result.verdict == "inconclusive")
+    why = sentence(result.sentences[0]) + (f" {left} more: -v." if left else "")
+    proof = "A lower bound, for these attacks" if above else "No proof that nothing leaks"
+    plain = result.verdict == "violation" and epsilon > claim.epsilon
+    rows = {
+        "attacker": attacker_sentence(result, brief=True),
+        "ε": text,
+        "odds": f"× {odds} or more; the claim allows "
+                f"× {math.ceil(100 * allowed) / 100:,.10g}" if above else "",
+        "why": "" if plain else why,
+        "checked": "; ".join(checks),
+        "fix": remedy(result) if result.verdict == "violation" else "",
+    }  # fmt: skip
+    also = reason_sentences(result)[len(result.sentences) :]
+    lines = [first_line(verdict_words(result), [replace(subject, epsilon=None)])]
+    lines += [_row(name, text) for name, text in rows.items() if text]
+    if result.channels:
+        table = align(CHANNEL_HEAD, *map(channel_row, result.channels))
+        lines += [f"  {line}" for line in table.splitlines()]
+    lines += [_row("also", text) for text in also]
+    lines += [_row("warning", text) for text in result.warnings]
+    lines += [f"  {proof}; {number_of(untried, 'kind')} of attack not tried. All sentences: -v."]
+    return "\n".join(lines)
+
+
+def _row(name: str, text: str) -> str:
+    return textwrap.fill(
+        text, WIDTH, initial_indent=f"  {name:<10}", subsequent_indent=" " * 12,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def remedy(result: AuditResult) -> str:
+    """What to change, by what was read from which system."""
+    read, own = result.reading, result.provenance["model"] == result.attack["mechanism"]
+    if result.guarantee.epsilon < math.inf:
+        change = "it leaks more than its guarantee: check its sensitivity, noise and sampling"
+    elif "seconds" in read.channel:
+        change = "give replies a time that does not depend on rows, and share no cache"
+    elif read.channel and read.channel != "answer":
+        change = f"take {read.channel} out of what a caller sees, or let it depend on no row"
+    elif own and (read.of == "codes" or reads_texts(result.attack)):
+        change = (
+            f"let replies repeat no text of a row (cite an id that says nothing), or {PRIVATELY}"
+        )
+    elif own:
+        change = f"let replies depend on no single row, or {PRIVATELY}"
+    else:
+        change = f"no instruction in a prompt bounds a leak: {PRIVATELY}, or leave private rows out"
+    return f"{change}; then audit again"
+
+
+def _all_sentences(result: AuditResult) -> str:
     lines = [first_line(verdict_words(result), [subject_of(result)])]
     meaning = (attacker_sentence(result), odds_sentence(result), bound_sentence(result))
     lines += [f"  {one}" for one in meaning if one]
-    lines += [f"  {one}" for one in reason_sentences(result, None if verbose else 1)]
+    lines += [f"  {one}" for one in reason_sentences(result)]
     if result.channels:
         table = align(CHANNEL_HEAD, *map(channel_row, result.channels))
         lines += [f"  {line}" for line in (*table.splitlines(), channels_sentence(result))]

@@ -30,12 +30,11 @@ from leakbound.report.influence.spans import (
 from leakbound.report.pages import render, script_file
 from leakbound.report.words import TableCell, facts, number_of
 from leakbound.stats import cut
-from leakbound.stats.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from leakbound.attribution import InfluenceRecord, Reading, SpanGrid
+    from leakbound.attribution import InfluenceRecord, SpanGrid
     from leakbound.report.influence.spans import NamedReading
 
 Values = dict[str, object]  # what the template reads
@@ -79,8 +78,11 @@ def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
     figure, axes = canvas("place of the span in its context", "mean influence")
     readings = [one for context in contexts for one in context]
     for at, name in enumerate(dict.fromkeys(one.name for one in readings)):
-        found = [_relative_places(one.reading) for one in readings if one.name == name]
-        place, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        named = [one.reading for one in readings if one.name == name]
+        grids = [(finest(one), one.grids[-1].spans[0][1]) for one in named]
+        # places from 0 to 1, and influences, of the smallest spans
+        place = np.array([(a + b) / 2 / n for grid, n in grids for a, b in grid.spans])
+        value = np.concatenate([grid.totals for grid, _ in grids])
         tenth = np.minimum((place * 10).astype(int), 9)
         present = np.unique(tenth)
         means = [value[tenth == one].mean() for one in present]
@@ -89,12 +91,6 @@ def relative_position_figure(contexts: Sequence[Sequence[NamedReading]]) -> str:
     axes.set_ylim(bottom=0)
     legend(axes)
     return svg(figure, "mean influence by place of the span in its context")
-
-
-def _relative_places(reading: Reading) -> tuple[Floats, Floats]:
-    """Place, from 0 to 1, and influence of each of the smallest spans."""
-    grid, length = finest(reading), reading.grids[-1].spans[0][1]
-    return np.array([(a + b) / 2 / length for a, b in grid.spans]), grid.totals
 
 
 LONGEST = 60  # characters of a quoted text

@@ -41,8 +41,8 @@ def require_one_store(thing: object, is_store: Callable[[object], bool], name: s
     if len(found) > 1:
         kinds = ", ".join(sorted(type(one).__qualname__ for one in found))
         raise UsageError(
-            f"the system {name!r} holds {len(found)} stores ({kinds}), and which of them canaries "
-            "belong in cannot be seen from outside. Name the store itself as the system; or an "
+            f"the system {name!r} holds {len(found)} stores ({kinds}), and nothing says "
+            "which of them holds the records. Name the store itself as the system; or an "
             "object of your own whose open(context), plant(record) and remove(id) use the right "
             "one (docs/rag.md)."
         )

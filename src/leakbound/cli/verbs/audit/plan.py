@@ -87,9 +87,9 @@ def command(
     commit: Path | None,
     **flags: object,
 ) -> int:
-    """What an audit will cost and can show:
+    """What an audit will cost and can show.
 
-    takes the arguments and options of `audit`, asks the model nothing.
+    Accepts the options of `audit`; makes no model calls.
     """
     spec = spec_from(config, assignments, with_sources(sources, flags))
     if spec.design.layout == "one_run":

@@ -48,8 +48,8 @@ def command(
     target: Path | None,
     sarif_file: Path | None,
 ) -> int:
-    """Let finished runs (folders, folders of runs, or record.json files) pass, or say in one
-    sentence each why not.
+    """Pass or fail finished runs (folders, folders of runs, or record.json files), with a one-line
+    reason for each.
 
     Lower bounds decide, never point estimates. Ends with 0 (all pass), 1 (a violation, or a bound
     above --max-epsilon), 2 (a run was edited or cannot be read) or 3 (a run is unfinished, or could
