@@ -305,13 +305,13 @@ def test_the_result_says_that_contexts_are_worst_case(
     worst = audited(rows, leaky, tmp_path, mechanism, pairs=16)
     assert worst.counts["background_copies"] == 4
     assert [finding.code for finding in worst.findings] == ["worst_case_context"]
-    for text in (summary(worst), page([worst])):
+    for text in (summary(worst, verbose=True), page([worst])):
         assert "worst-case contexts, not typical ones" in text
         assert "4 of the 9 other partitions of both contexts" in text
     typical = audited(rows, leaky, tmp_path, mechanism, pairs=16, settings={"background_copies": 0})
     assert typical.counts["background_copies"] == 0
     assert not typical.findings
-    assert "worst-case" not in summary(typical)
+    assert "worst-case" not in summary(typical, verbose=True)
 
 
 # A second text in place of copies.
@@ -346,4 +346,4 @@ def test_a_model_that_ignores_the_second_text_is_named(
     assert ((result.bound.epsilon or 0) > 0.05) == answered
     codes = [finding.code for finding in result.findings]
     assert codes == ([] if answered else ["second_text_unanswered"])
-    assert ("does not answer a question about two texts" in summary(result)) != answered
+    assert ("does not answer a question about two texts" in summary(result, verbose=True)) != answered

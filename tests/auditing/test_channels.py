@@ -119,7 +119,7 @@ def test_the_mean_rejects_first_where_what_is_quoted_may_be_guessed(
 
 
 def test_reports_have_a_table_by_channel(everywhere: leakbound.AuditResult) -> None:
-    text, html = summary(everywhere), page([everywhere])
+    text, html = summary(everywhere, verbose=True), page([everywhere])
     for name in NAMES:
         assert f"  {name} " in text
         assert f">{name}</td>" in html

@@ -43,7 +43,7 @@ def test_a_leaky_store_is_built_once_and_found(tmp_path: Path) -> None:
     assert (store.builds, store.asked) == (1, 216)
     assert not store.records  # nothing is left behind
     assert result.counts["model_calls"] == 216
-    assert "200 coded canaries" in summary(result)
+    assert "200 coded canaries" in summary(result, verbose=True)
     assert "one store, which was built once" in page([result])
     assert "holds for one answer" not in page([result])
 

@@ -93,7 +93,7 @@ def test_not_rejected_says_what_was_not_shown(tmp_path: Path) -> None:
     assert powers[0.55] < 0.3
     assert powers[0.9] > 0.9
     assert found.power == ()
-    text = summary(found)
+    text = summary(found, verbose=True)
     assert "random guessing, tested on both sides" in text
     assert "70%" in text
     gate = leakbound.gate(found, min_power=0.9, accuracy=0.9)

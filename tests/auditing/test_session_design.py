@@ -35,7 +35,7 @@ def test_a_leaky_store_is_found_with_one_build(tmp_path: Path, insertion: Any) -
     assert (store.builds, store.records) == (1, {})
     relation = {"add": "add_remove", "replace": "replace_one"}[insertion]
     assert result.claim == leakbound.Claim(1.0, 1e-5, relation)  # for one answer
-    assert "40 paired trials in one store" in summary(result)
+    assert "40 paired trials in one store" in summary(result, verbose=True)
 
 
 def test_a_private_store_shows_nothing(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_session_says_that_its_bound_is_given_one_build(tmp_path: Path) -> Non
     assert result.verdict == "violation"
     assert "given this one build of the store" in result.sentences[-1]
     assert "one_build" in {finding.code for finding in result.findings}
-    assert summary(result).count("one build of the store") == 1
+    assert summary(result, verbose=True).count("one build of the store") == 1
 
 
 class Lazy(PrivateStore):
@@ -143,7 +143,7 @@ def test_a_leak_by_failures_is_never_clean(tmp_path: Path, pairs: int, epsilon: 
     if result.verdict == "inconclusive":
         assert result.reason == "too_few_trials"
         assert "only measurements of whole replies" in " ".join(result.sentences)
-    assert "by whole replies, not by its score" in summary(result)
+    assert "by whole replies, not by the score" in summary(result, verbose=True)
     assert not result.power  # it would be that of a score
 
 
