@@ -346,4 +346,6 @@ def test_a_model_that_ignores_the_second_text_is_named(
     assert ((result.bound.epsilon or 0) > 0.05) == answered
     codes = [finding.code for finding in result.findings]
     assert codes == ([] if answered else ["second_text_unanswered"])
-    assert ("does not answer a question about two texts" in summary(result, verbose=True)) != answered
+    assert (
+        "does not answer a question about two texts" in summary(result, verbose=True)
+    ) != answered

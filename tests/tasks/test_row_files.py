@@ -26,6 +26,7 @@ from leakbound.cli.verbs.protect.answer import load_private
 from leakbound.errors import DataError, UsageError
 from leakbound.models import Endpoint
 from leakbound.tasks import Example, Task
+from leakbound.tasks.rows import row_files
 from leakbound.tasks.rows.datasets import (
     as_examples,
     infer_task,
@@ -134,6 +135,17 @@ REFUSED: list[tuple[str, str | bytes, str]] = [
      r"input or the label; name it with --input-field \(or --input-template, for several\) and "
      "--label-field. The first line of the file must name the fields"),
 ]  # fmt: skip
+
+
+def test_what_unpacks_to_all_memory_gets_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of 2.9 MB that unpacks to 3 GB was an internal error."""
+    monkeypatch.setattr(row_files, "MOST_UNPACKED", 1 << 20)
+    file = tmp_path / "a.jsonl.gz"
+    file.write_bytes(gzip.compress(bytes(2 << 20)))
+    with pytest.raises(DataError, match="unpacks to more than 1 MB; unpack it yourself"):
+        load_rows(file)
 
 
 @pytest.mark.parametrize(("name", "content", "sentence"), REFUSED)

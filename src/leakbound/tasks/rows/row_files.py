@@ -38,6 +38,7 @@ ENCODINGS = {  # the longer marks first: that of UTF-32 begins with that of UTF-
     codecs.BOM_UTF16_BE: "utf-16",
 }
 MARKS = re.compile("(?:^|(?<=[\r\n]))\ufeff+")  # files that were joined have one in the middle
+MOST_UNPACKED = 1 << 29  # bytes of a packed file; a few MB may unpack to all memory
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 
@@ -118,12 +119,19 @@ def known_encoding(name: str) -> str:
 
 def _unpack(file: Path, content: bytes) -> bytes:
     try:
-        return gzip.decompress(content)
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+            unpacked = packed.read(MOST_UNPACKED + 1)
     except (OSError, EOFError, zlib.error) as error:
         why = "it ends too early" if isinstance(error, EOFError) else "it is damaged, or not gzip"
         raise DataError(
             f"the data file {str(file)!r} cannot be unpacked: {why}. Pack it again with gzip."
         ) from None
+    if len(unpacked) > MOST_UNPACKED:
+        raise DataError(
+            f"the data file {str(file)!r} unpacks to more than {MOST_UNPACKED >> 20} MB; unpack it "
+            "yourself, or keep fewer rows."
+        )
+    return unpacked
 
 
 def number_rows(where: str, rows: Sequence[Fields]) -> Iterator[SourceRow]:
