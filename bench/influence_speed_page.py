@@ -28,7 +28,7 @@ LEFT_OUT = """## What this does not compare
 
 - The authors' program cuts windows from the text, by decoding and tokenizing again. Here it is
   given token ids, which saves it that work.
-- The times of windows leave out leakbound's numerical tolerance, which costs two passes over the
+- The times of windows leave out leakbound's numerical tolerance, which costs six passes over the
   prompt. Those of sentences include it.
 - GPUs are not measured here.
 - Two threads on cores that other programs use as well are slower than one: set `OMP_NUM_THREADS` to

@@ -159,7 +159,7 @@ def test_a_failure_half_way_keeps_what_is_done(pocket: Model, tmp_path: Path) ->
     attribute(CASES, counted, SETTINGS)
     kept = finished(tmp_path, pocket)
     with pytest.raises(TargetError, match="went away"):
-        attribute(CASES, Failing(pocket, 8), SETTINGS, kept.add)
+        attribute(CASES, Failing(pocket, 14), SETTINGS, kept.add)
     assert 0 < len(kept.found) < 3
     again, count = finished(tmp_path, pocket), Counted(pocket)
     assert again.found == kept.found

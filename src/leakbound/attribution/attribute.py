@@ -410,7 +410,7 @@ def _readings(tokens: TransformersModel, meter: _UnitMeter, sampled: bool) -> li
     every = (*reader.distributions, TokenDistribution())  # the last is the model's own
     group = [span for of_size in spans.values() for span in of_size]
     if ids or not sampled:
-        found = measure(model, parts, ids, group, every)
+        found = measure(model, parts, ids, group, every, rounding=tokens.rounding)
     else:  # a response that ended at once has no token to influence
         none = np.zeros((len(every), 0))
         ablated = np.zeros((len(every), len(group), 0))

@@ -31,6 +31,7 @@ Removed = tuple[Span, ...]  # spans that are ablated together: disjoint and in o
 Floats = npt.NDArray[np.float64]
 BYTES = 256 << 20  # of logits held at once: little compared with any model
 VOCABULARY = 1 << 17  # tokens assumed before any logits are seen; most models have fewer
+AGAIN = 4  # ablated prompts that are asked again, for the numerical tolerance
 ROWS = 64  # response tokens whose vocabulary is reduced at once, in float64
 WASTE = 1.1  # the most by which padding may enlarge a batch
 MAX_LAMBDA = 1e6  # above it, float32 logits overflow
@@ -162,8 +163,8 @@ class ResponseLogProbs:
         full: (distributions, tokens) with the context.
         prior: (distributions, tokens) without it.
         ablated: (distributions, spans, tokens) with each span ablated.
-        tolerance: (distributions,) numerical tolerance: the largest change of `full` when the same
-            prompt is computed again in another batch; NaN if it was not measured.
+        tolerance: (distributions,) numerical tolerance: twice the largest change of ln p when the
+            whole prompt and a few ablated ones are asked again, each alone; NaN if not measured.
     """
 
     full: Floats
@@ -187,6 +188,7 @@ def measure(
     spans: Sequence[Span],
     distributions: Sequence[TokenDistribution],
     with_tolerance: bool = True,
+    rounding: float = 0.0,
 ) -> ResponseLogProbs:
     """ln p(y_t | D without span, x, y_<t) for every span, distribution and response token.
 
@@ -200,7 +202,9 @@ def measure(
         response: Token ids of the response, at least one.
         spans: Spans of the context to ablate.
         distributions: How tokens are drawn.
-        with_tolerance: Whether to measure the numerical tolerance, with two more passes.
+        with_tolerance: Whether to measure the numerical tolerance, with six more passes.
+        rounding: Relative rounding of the model's logits, such as 2**-7 in bfloat16; no numerical
+            tolerance is below that of the response's logits.
 
     Returns:
         Log-probabilities in nats.
@@ -229,8 +233,10 @@ def measure(
     full = reader.read([parts.without()])[0]
     prior = reader.without_context()
     ablated = reader.ablated([(span,) for span in spans], {(parts.whole,): prior})
-    again = reader.again() if with_tolerance else np.full_like(full, np.nan)
-    return ResponseLogProbs(full, prior, ablated, np.abs(again - full).max(-1))
+    tolerance = np.full(len(full), np.nan)
+    if with_tolerance:
+        tolerance = reader.tolerance(spans, full, ablated, rounding)
+    return ResponseLogProbs(full, prior, ablated, tolerance)
 
 
 def forget(model: Model) -> None:
@@ -279,11 +285,25 @@ class ResponseReader:
             return np.asarray(self.read([self.parts.without(self.parts.whole)])[0])
         return self._reduced(self._prior, self._prior)
 
-    def again(self) -> Floats:
-        """(distributions, tokens) of the whole prompt, computed again in a batch with another."""
-        forget(self.model)
-        other = self.parts.without((len(self.parts.context) - 1, len(self.parts.context)))
-        return np.asarray(self.read([self.parts.without(), other])[0])
+    def tolerance(
+        self, spans: Sequence[Span], full: Floats, ablated: Floats, rounding: float
+    ) -> Floats:
+        """(distributions,) twice the largest change of ln p where prompts are asked again alone, or
+        the rounding of the response's logits."""
+        least = 0.0
+        if rounding and NextLogits in self.model.supports:
+            logits = finite(self._logits([self.parts.without()])[0][:-1])
+            own = logits[np.arange(len(self.response)), list(self.response)]
+            least = rounding * float(np.abs(own).max())
+            least = max(least, 2 * float(np.finfo(np.float32).eps * np.abs(full).max()))
+        some = np.unique(np.linspace(0, len(spans) - 1, AGAIN).astype(int)) if spans else ()
+        before = [((), full), *(((spans[at],), ablated[:, at]) for at in some)]
+        changes = []
+        for removed, found in before:
+            forget(self.model)
+            alone = self.read([self.parts.without(*removed)])[0]
+            changes.append(np.abs(alone - found).max(-1))
+        return np.asarray(np.maximum(2 * np.max(changes, axis=0), least))
 
     def lambdas(self, distribution: TokenDistribution) -> Floats:
         """Lambda of each token under bounded CID; empty if one lambda applies to all tokens."""

@@ -142,8 +142,8 @@ class Reading(_Frozen):
         prior_log_p: ln p of each token without the context.
         pmi: ln p with the context minus ln p without it, under the model's own distribution
             (lambda 1, temperature 1).
-        tolerance: Numerical tolerance of a token: how much ln p changes for the same prompt in
-            another batch. Smaller values mean nothing. NaN if it was not measured.
+        tolerance: Numerical tolerance of a token: twice the change of ln p for the same prompt
+            alone, or its rounding. Smaller values mean nothing. NaN if it was not measured.
         grids: Influence for each span size; the whole context is last.
         epsilon: epsilon of the whole response under bounded CID; None for plain CID.
         lams: lambda of each token under bounded CID; otherwise empty.

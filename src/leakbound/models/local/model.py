@@ -98,6 +98,7 @@ class TransformersModel:
         self.label_scores, self._special = label_scores, tokens_by_bytes(self.tokenizer)
         self._pairs: dict[tuple[str | Chat, str], tuple[Ids, Ids]] = {}  # during one call (PRIVATE)
         self.window = window_of(model)
+        self.rounding = float(torch.finfo(model.dtype).eps)  # of logits, relative
         checked = sharing or check_sharing(model, name)
         self.passes = Passes(model, budget or Budget.of(model), checked)
         self._begin()
