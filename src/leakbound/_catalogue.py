@@ -164,7 +164,11 @@ def is_told(thing: object) -> bool:
     state: Any = object.__getstate__(thing)
     held = {*chain(*filter(None, state))} if isinstance(state, tuple) else {*(state or ())}
     fields = dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ()
-    if not held <= {one.name for one in fields if one.init and one.repr}:
+    told = {one.name for one in fields if one.init and one.repr}
+    # what is made later, as by `fit`, is as it was
+    later = (one for one in fields if not one.init and one.default is not dataclasses.MISSING)
+    told |= {one.name for one in later if getattr(thing, one.name) is one.default}
+    if not held <= told:
         return False
     plain = not any(not is_made(kind) and kind is not object for kind in type(thing).__mro__)
     return plain and (not held or options_of(thing) is not None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-import marshal
 import os
 import sys
 import sysconfig
@@ -24,7 +23,7 @@ HEAP = 1 << 9  # flag of a type that Python code made
 INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib"))
 STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
 CLOCKS = 0.01  # seconds: those of processes count in hundredths
-_unnamed: dict[type, str] = {}
+unnamed: dict[object, str] = {}  # names of what no file tells, in this process
 _PROCESS = uuid.uuid4().hex
 _loaded: dict[int, object] = {}  # what modules were loaded by, so that no other has its address
 STARTED = BEGAN
@@ -130,9 +129,8 @@ def code_of(thing: object, whole: bool = True) -> str:
         file = Path(inspect.getsourcefile(thing) or "").resolve()
         code = digest_of(file, whole).encode()
     except (TypeError, OSError):
-        if isinstance(thing, type):
-            return ""
-        code = marshal.dumps(thing.__code__)
+        # what it names elsewhere is no part of its code, as in a notebook
+        return "" if isinstance(thing, type) else unnamed.setdefault(thing, uuid.uuid4().hex)
     place = repr([thing.__qualname__, *places]).encode()
     return hashlib.sha256(code + place).hexdigest()[:DIGITS]
 
@@ -178,7 +176,7 @@ def class_source(kind: type) -> str:
         for one in made if not _is_shipped(one)
     ]  # fmt: skip
     if not found or not all(found):
-        return _unnamed.setdefault(kind, uuid.uuid4().hex) if found else ""
+        return unnamed.setdefault(kind, uuid.uuid4().hex) if found else ""
     return hashlib.sha256("".join(found).encode()).hexdigest()[:DIGITS]
 
 

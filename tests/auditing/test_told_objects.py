@@ -18,11 +18,14 @@ import pytest
 
 import leakbound
 from leakbound import _sources
+from leakbound._catalogue import is_told
 from leakbound._sources import class_source, code_of
 from leakbound.attacks import Canary
-from leakbound.attacks.canaries import Coded
+from leakbound.attacks.canaries import Coded, Unigram
 from leakbound.attacks.queries import Membership
 from leakbound.attacks.scores import ReferenceDirection, ScoreMargin
+from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.prepare.build import Handed
 from leakbound.errors import IgnoredEntryPoint, UsageError
 from leakbound.estimators import ClopperPearson, EProcess, Exact
 from leakbound.mechanisms import FewShot, ReportNoisyMax
@@ -641,3 +644,52 @@ def test_the_code_behind_a_scheme_is_part_of_a_run(
     assert before == load.load_system("reads:x").source
     file.write_text(file.read_text() + "LEAK = True\n")
     assert load.load_system("reads:x").source != before
+
+
+TYPED = """
+import leakbound
+REDACT = {redact}
+def answer(context, query):
+    return "yes" if not REDACT and any(row.text in query for row in context) else "no"
+rows = [(f"message {{at}}", "ab"[at % 2]) for at in range(60)]
+for again in range(2):
+    found = leakbound.audit(rows, system=answer, pairs=30, shots=4, controls=4, out="runs")
+    print(found.name, found.verdict)
+"""
+
+
+@pytest.mark.process
+def test_a_function_of_no_file_is_another_in_another_process(tmp_path: Path) -> None:
+    """Its own code was its identity: another constant that it reads had its answers."""
+    told = [
+        subprocess.run(
+            [sys.executable, "-"], input=TYPED.format(redact=redact), cwd=tmp_path, check=True,
+            capture_output=True, text=True,
+        ).stdout.split() for redact in (True, False)
+    ]  # fmt: skip
+    assert told[1][1] == told[1][3] == "violation" != told[0][1]
+    assert told[0][0] == told[0][2] != told[1][0] == told[1][2]  # one process goes on
+
+
+@dataclass(frozen=True)
+class Renamed(Coded):
+    name: ClassVar[str] = "renamed"
+
+
+def test_an_attack_by_another_name_takes_the_place_of_none() -> None:
+    """It counted as another kind, so that one that would have seen a canary was not asked."""
+    kinds = [
+        prepare(
+            make_spec({"query": "recall", "canary": "coded", "mechanism": "few_shot", "shots": 4}),
+            SEES, handed=Handed() if canary is None else Handed(canary=canary),
+        ).others for canary in (None, Renamed())
+    ]  # fmt: skip
+    named = [[one.name for one in each] for each in kinds]
+    assert {*named[0]} <= {*named[1]}
+    assert len(named[1]) == len(named[0]) + 1
+
+
+def test_what_fit_has_not_made_yet_hides_nothing() -> None:
+    fresh, fitted = Unigram(), Unigram().fit((Example("a b c d", ""),) * 3, str.split)
+    assert is_told(fresh)
+    assert not is_told(fitted)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leakbound
+from leakbound.auditing import Claim
 from leakbound.auditing.result.sentences import (
     attacker_sentence,
     odds_sentence,
@@ -74,6 +75,23 @@ def test_the_first_line_names_the_system_and_where_the_claim_comes_from(
     assert default not in summary(stated, verbose=True)
     assert unstated not in " ".join(summary(stated).split())
     assert stated.results() == leaky.results()
+
+
+def test_odds_and_remedy_are_those_of_the_claim(leaky: leakbound.AuditResult) -> None:
+    """A claim of 20 allowed "× 1,000,000", and a kept guarantee was said to be broken."""
+
+    def said(epsilon: float, guarantee: Any) -> str:
+        claim = Claim(epsilon, leaky.claim.delta)
+        made = leaky.model_copy(update={"claim": claim, "guarantee": guarantee})
+        return " ".join(summary(made).split())
+
+    none = leaky.guarantee
+    assert "the claim allows × 2.72" in said(1.0, none)
+    assert "the claim allows more than a million" in said(20.0, none)
+    assert "let replies" in said(1.0, none)
+    kept, broken = (none.model_copy(update={"epsilon": one}) for one in (8.0, 1.5))
+    assert "it guarantees ε = 8, not the claim" in said(1.0, kept)
+    assert "it leaks more than its guarantee" in said(1.0, broken)
 
 
 def test_the_bundled_model_is_named_as_not_the_readers(leaky: leakbound.AuditResult) -> None:

@@ -445,16 +445,34 @@ class Fields(dict[str, str]):
         lambda words: [{"text": word, "box": [1, 2]} for word in words],
         lambda words: {"answer": "ok", "tokens_of": [{"t": word, "lp": -0.1} for word in words]},
         lambda words: {"answer": "ok", "entities": [{"start": 4, "word": one} for one in words]},
+        lambda words: finish(iter(words)),
+        lambda words: {"answer": "ok", "p": [" ".join(words[:5]), " ".join(words[5:])]},
+        lambda words: {"answer": "ok", "p": [f"{one}\n" if one == "new" else one for one in words]},
+        lambda words: {"answer": "ok", "words": {str(at): one for at, one in enumerate(words)}},
+        lambda words: "".join(f'data: {{"delta": "{one} "}}\n\n' for one in words),
+        lambda words: {"answer": "ok", "sources": map(str, [" ".join(words)])},
         lambda words: with_sources(Text, "ok", words),
         lambda words: with_sources(Fields, {"answer": "ok"}, words),
     ],
-    ids=["stream", "words", "tokens", "entities", "a_str", "a_dict"],
-)
+    ids=["stream", "words", "tokens", "entities", "texts", "fives", "a_line", "numbered", "events",
+         "lazy", "a_str", "a_dict"],
+)  # fmt: skip
 def test_pieces_of_a_text_are_read_together(reply: Any) -> None:
     """Words of a row with numbers between them were no quote, and passed."""
     words = ["Ana", "Lopez", "asked", "for", "a", "new", "lamp", "in", "May"]
     found = as_reply(reply(words), "desk")
-    assert " ".join(words) in (found.channels or {})["reply"]
+    assert " ".join(words) in " ".join((found.channels or {})["reply"].replace("\\n", " ").split())
+
+
+def test_the_answer_of_a_stream_is_that_of_its_deltas() -> None:
+    said = ("Thank ", "you", ".")
+    for chunks in (
+        [{"choices": [{"index": 0, "delta": {"content": one}}]} for one in said],
+        [{"type": "content_block_delta", "delta": {"type": "text_delta", "text": one}}
+         for one in said],
+    ):  # fmt: skip
+        found = as_reply(finish(iter(chunks)), "desk")
+        assert found.text == "Thank you."
 
 
 def test_texts_of_a_reply_are_its_answer_alone() -> None:

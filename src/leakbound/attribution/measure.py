@@ -288,8 +288,7 @@ class ResponseReader:
     def tolerance(
         self, spans: Sequence[Span], full: Floats, ablated: Floats, rounding: float
     ) -> Floats:
-        """(distributions,) twice the largest change of ln p where prompts are asked again alone, or
-        the rounding of the response's logits."""
+        """(distributions,) twice the change of ln p where prompts are asked alone, or rounding."""
         least = 0.0
         if rounding and NextLogits in self.model.supports:
             logits = finite(self._logits([self.parts.without()])[0][:-1])

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,12 +27,13 @@ from leakbound.tasks import Query
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+MOST_ITEMS = 1000  # of an iterator in a reply
 MOST_NESTED = 100  # lists and objects within each other in a tool call
 MOST_TOKENS = 1 << 53  # whole numbers that a float holds; no reply is as long
 # Names of what holds an answer, of frameworks, clients and services, the likeliest first.
 ANSWERS = (
     "answer", "response", "reply", "output", "output_text", "result", "completion", "text",
-    "content", "generated_text", "message", "label", "prediction",
+    "content", "generated_text", "message", "label", "prediction", "delta",
 )  # fmt: skip
 LISTS = (("messages", -1), ("choices", 0), ("replies", 0))  # and which of their items holds it
 DEPTH = 5  # choices -> item -> message -> content -> parts -> text
@@ -84,7 +86,7 @@ USUAL = frozenset({
     "completed", "finished",
 })  # fmt: skip
 NUMBERS = {"index": 0, "status": 200, "status_code": 200}
-OUTER = ("choices", "message", "usage", "timings")  # fields whose fields tell of the reply, too
+OUTER = ("choices", "message", "delta", "usage", "timings")  # whose fields tell of the reply, too
 DURATIONS = re.compile(r"(^|_)(times?|ms|secs?|seconds|latency|elapsed|duration|took)$")
 MOMENTS = re.compile(r"(^|_)(created|timestamp|date|time|at|ts)$")
 DAY = 26 * 3600  # seconds: a clock of any time zone
@@ -96,7 +98,7 @@ def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | 
     """All of a reply but some fields, where it has more than its answer and how it was made; an
     answer that is the text of a JSON object is read as that object.
     """
-    inner = _object_in(answer)
+    inner, said = _object_in(answer), answer
     told = (reply if isinstance(reply, list) else _fields(reply)) or inner
     if told is None:
         return None
@@ -115,16 +117,16 @@ def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | 
         more = any(_has_more(one, answer) and _has_more(one, _piece(one)) for one in left)
     else:
         more = _has_more(left, answer)
-    runs = [one for one in _runs(left) if one not in answer]
+    runs = _runs(left, said)
     text = json.dumps(left, ensure_ascii=False)
     return "\n".join([text, *runs]) if more or runs else None
 
 
-PIECES = 6  # texts under one name, one after the other, that may be one: deltas, words, tokens
+WHOLE = 8  # words of a piece, on average, that is a text of its own
 
 
-def _runs(value: object) -> list[str]:
-    # what short texts under one name say together, such as the pieces of a stream
+def _runs(value: object, answer: str) -> list[str]:
+    # what short texts under one name, or numbered ones, say together, beside the answer
     found: dict[tuple[str, ...], list[str]] = {}
     open_values: list[tuple[tuple[str, ...], object]] = [((), value)]
     while open_values:
@@ -134,18 +136,31 @@ def _runs(value: object) -> list[str]:
         elif isinstance(one, list):
             open_values += [(path, inner) for inner in reversed(one)]
         elif isinstance(one, dict):
-            open_values += [((*path, key), inner) for key, inner in reversed(one.items())]
+            open_values += [
+                ((*path, key.strip("0123456789")), inner) for key, inner in reversed(one.items())
+            ]
     several = (
         texts for texts in found.values()
-        if len(texts) >= PIECES and len(" ".join(texts).split()) <= 3 * len(texts)
+        if len(texts) > 1 and len(" ".join(texts).split()) <= WHOLE * len(texts)
     )  # fmt: skip
-    return [("" if any(t != t.strip() for t in texts) else " ").join(texts) for texts in several]
+    # words, or pieces that have their blanks; of a mixture both
+    runs = [
+        blank.join(texts) for texts in several for blank, joins in (
+            ("", any(one != one.strip() for one in texts)),
+            (" ", any(one == one.strip() for one in texts)),
+        ) if joins
+    ]  # fmt: skip
+    return [one for one in runs if " ".join(one.split()) not in " ".join(answer.split())]
 
 
-def _object_in(text: str) -> dict[str, JsonValue] | None:
+def _object_in(text: str) -> dict[str, JsonValue] | list[JsonValue] | None:
+    # or those of lines, as in a stream of events
     with suppress(ValueError, RecursionError):  # such as a number of 5,000 digits
-        found = json.loads(text) if text.lstrip().startswith("{") else None
-        return found if isinstance(found, dict) else None
+        if text.lstrip().startswith("{") and isinstance(found := json.loads(text), dict):
+            return found
+    lines = (line.removeprefix("data:").strip() for line in text.splitlines())
+    with suppress(ValueError, RecursionError):
+        return [json.loads(line) for line in lines if line.startswith("{")] or None
     return None
 
 
@@ -184,6 +199,8 @@ def _plain(value: object) -> object:
     """What stands for an object in a reply."""
     if isinstance(value, Set):
         return [*map(str, value)]
+    if isinstance(value, Iterator):
+        return [*islice(value, MOST_ITEMS)]
     found = _fields(value)
     return {str(key): one for key, one in found.items()} if found else str(value)
 
@@ -280,12 +297,14 @@ def join_pieces(answer: object) -> object:
 def _in_one(pieces: Sequence[object]) -> object:
     """The texts of pieces as one, with what is in them beside texts."""
     texts = [*map(_piece, pieces)]
-    told = [
+    told: list[object] = [
         piece if isinstance(piece, list) else _fields(piece) or {}
         for piece, text in zip(pieces, texts, strict=True)
         if whole_reply(piece, text) is not None
     ]
-    return {"text": "".join(texts), "pieces": told} if told else "".join(texts)
+    text = "".join(texts)
+    told += _runs(texts, text)
+    return {"text": text, "pieces": told} if told else text
 
 
 def finish(answer: object) -> object:

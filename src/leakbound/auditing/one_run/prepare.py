@@ -225,7 +225,8 @@ def prepare_one_run(
     found = design_one_run(
         data, task, attack, shape.canaries, shape.controls, shape.documents, shape.seed
     )
-    rows_print, unnamed = fingerprint(data), parts_without_name(given, spec)
+    files = (Example(content, "") for content in attack.canary.file_contents)
+    rows_print, unnamed = fingerprint((*data, *files)), parts_without_name(given, spec)
     answers = sum(one.asked.query.calls for one in found.every)
     cost = mechanism.cost(task, Query("-"))
     objects = objects_of(given, unnamed, task, attack, named=spec.design.task)

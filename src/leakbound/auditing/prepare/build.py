@@ -18,7 +18,7 @@ from leakbound.auditing.store.folder import Settings
 from leakbound.errors import UsageError
 from leakbound.estimators import ESTIMATORS, Estimator
 from leakbound.estimators.random_guessing import RANDOM_GUESSING, two_sided
-from leakbound.mechanisms import PublicFacts, service_options
+from leakbound.mechanisms import MECHANISMS, PublicFacts, service_options
 from leakbound.mechanisms import build_mechanism as from_catalogue
 from leakbound.models import (
     Endpoint,
@@ -87,6 +87,8 @@ def build_mechanism(spec: AuditSpec) -> Mechanism:
             "report_noisy_max:partitions=5."
         )
     named, claim = spec.system.mechanism, spec.decision
+    if named.python is not None:
+        _component(named, MECHANISMS)
     made = from_catalogue(named.kind, named.options, claim.epsilon, claim.delta)
     _require_examples(made, spec.design.shots)
     return made
@@ -203,9 +205,9 @@ def _calibrate(spec: AuditSpec) -> bool:
 
 def build_attack(spec: AttackSpec, mechanism: Mechanism, handed: Handed) -> ScoredAttack:
     """The attack that a spec names; refused if the system does not release what it reads."""
-    query: AuditQuery = handed.query or _component(spec.query, QUERIES)
-    canary: Canary = handed.canary or _component(spec.canary, CANARIES)
-    score: Score = handed.score or _score(spec, query, mechanism)
+    query: AuditQuery = _component(spec.query, QUERIES, handed.query)
+    canary: Canary = _component(spec.canary, CANARIES, handed.canary)
+    score: Score = _score(spec, query, mechanism) if handed.score is None else handed.score
     if spec.access == "black_box" and score.access != "black_box":
         raise UsageError(
             f"the score {score.name} needs {score.access} access, and access is black_box; "
@@ -225,8 +227,10 @@ def _score(spec: AttackSpec, query: AuditQuery, mechanism: Mechanism) -> Score:
     return SCORES[(mechanism.strongest_score if more else None) or "predicted_member"]()
 
 
-def _component(component: Component, catalogue: Catalogue[Any]) -> Any:
-    """An object of a catalogue; a component that only describes an object is refused."""
+def _component(component: Component, catalogue: Catalogue[Any], handed: object = None) -> Any:
+    """What was handed over, or an object of a catalogue; one that is only described is refused."""
+    if handed is not None:
+        return handed
     if component.python is not None:
         raise UsageError(
             f"{catalogue.what} {component.kind!r} is the Python object {component.python}, which a "

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from leakbound._catalogue import Component
-from leakbound.attacks import RenderedQuery, ScoredAttack
+from leakbound.attacks import CANARIES, QUERIES, RenderedQuery, ScoredAttack
 from leakbound.auditing.design.pairs import Controls, OtherPairs, Pairs, design, relation_of
 from leakbound.auditing.prepare.build import Handed, build_attack, text_tokens
 from leakbound.auditing.spec.audit_spec import AuditSpec
@@ -280,7 +280,13 @@ def other_attacks(prepared: Prepared) -> tuple[_OtherAttack, ...]:
     if told or inside or unread or not prepared.controls or not paired or not wanted_change(spec):
         return ()
     number = FAMILIES if prepared.mechanism.application is None else MOST
-    return tuple(islice(_fitting(prepared), number - 1))
+    # an attack that no catalogue holds may be one of these by another name
+    own = (
+        Component.of(prepared.attack.query, QUERIES),
+        Component.of(prepared.attack.canary, CANARIES),
+    )
+    listed = all(one.python is None for one in own)
+    return tuple(islice(_fitting(prepared), number - listed))
 
 
 def repeats_of(prepared: Prepared) -> tuple[OtherPairs, ...]:

@@ -287,7 +287,7 @@ def attacker_sentence(result: AuditRecord, brief: bool = False) -> str:
     if brief and read.of != "codes":
         by = f" by {read.words}" if read.compares else ""
         said = f"right {read.right} of {read.guesses} times{by} (guessing: {read.guesses // 2})"
-        return f"{said}; {leads}" if leads else said
+        return f"{said}. {leads}" if leads else said
     if read.of == "codes":
         where = f" in the channel {read.channel}" if read.channel else ""
         return (

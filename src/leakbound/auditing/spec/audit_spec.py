@@ -271,10 +271,11 @@ def _plain(value: Any) -> Any:
     return value.to_config() if isinstance(value, Component) else value
 
 
-def make_spec(values: Mapping[str, Any], query: AuditQuery | None = None) -> AuditSpec:
+def make_spec(
+    values: Mapping[str, Any],
+    query: AuditQuery | None = None,  # that is handed over, and names its usual canary
+) -> AuditSpec:
     """A spec from plain values: keys of the four groups, or keys by themselves.
-
-    A `query` that is handed over says itself which canary it is used with.
 
     Raises:
         UsageError: With a sentence for whatever is wrong with the values.

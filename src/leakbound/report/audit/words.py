@@ -36,6 +36,7 @@ from leakbound.report.words import (
     verdict_text,
 )
 from leakbound.stats import beside, cut
+from leakbound.systems.replies import REPLY
 
 if TYPE_CHECKING:
     from leakbound.auditing import AuditResult
@@ -207,7 +208,9 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
     if verbose:
         return _all_sentences(result)
     bound, claim, counts, controls = result.bound, result.claim, result.counts, result.controls
-    epsilon, allowed = bound.epsilon or 0.0, math.exp(min(claim.epsilon, MOST_ODDS))
+    epsilon, allowed = bound.epsilon or 0.0, "more than a million"
+    if claim.epsilon <= MOST_ODDS:
+        allowed = f"× {math.ceil(100 * math.exp(claim.epsilon)) / 100:,.10g}"
     odds, above = "a million" if epsilon > MOST_ODDS else cut(math.exp(epsilon), 1), epsilon > 0
     subject, (shown, limit) = subject_of(result), beside(bound.epsilon, claim.epsilon)
     notes = notes_of(replace(subject, claim_source="unknown"))
@@ -238,8 +241,7 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
     rows = {
         "attacker": attacker_sentence(result, brief=True),
         "ε": text,
-        "odds": f"× {odds} or more; the claim allows "
-                f"× {math.ceil(100 * allowed) / 100:,.10g}" if above else "",
+        "odds": f"× {odds} or more; the claim allows {allowed}" if above else "",
         "why": "" if plain else why,
         "checked": "; ".join(checks),
         "fix": remedy(result) if result.verdict == "violation" else "",
@@ -266,16 +268,17 @@ def _row(name: str, text: str) -> str:
 def remedy(result: AuditResult) -> str:
     """What to change, by what was read from which system."""
     read, own = result.reading, result.provenance["model"] == result.attack["mechanism"]
-    if result.guarantee.epsilon < math.inf:
+    stated, found = result.guarantee.epsilon, result.bound.epsilon or 0.0
+    if result.claim.epsilon < stated < math.inf and found <= stated:
+        change = f"it guarantees ε = {stated:g}, not the claim: ask for less, or claim that"
+    elif stated < math.inf:
         change = "it leaks more than its guarantee: check its sensitivity, noise and sampling"
     elif "seconds" in read.channel:
         change = "give replies a time that does not depend on rows, and share no cache"
-    elif read.channel and read.channel != "answer":
+    elif read.channel not in ("", "answer", REPLY):
         change = f"take {read.channel} out of what a caller sees, or let it depend on no row"
-    elif own and (read.of == "codes" or reads_texts(result.attack)):
-        change = (
-            f"let replies repeat no text of a row (cite an id that says nothing), or {PRIVATELY}"
-        )
+    elif own and (read.of == "codes" or read.channel or reads_texts(result.attack)):
+        change = f"let replies repeat no text of a row, also beside the answer, or {PRIVATELY}"
     elif own:
         change = f"let replies depend on no single row, or {PRIVATELY}"
     else:

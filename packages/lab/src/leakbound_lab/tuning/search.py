@@ -14,6 +14,7 @@ from typing import Any, Unpack
 import yaml
 
 from leakbound._check import whole
+from leakbound._sources import class_source
 from leakbound._version import __version__
 from leakbound.api.audits import require_relation
 from leakbound.api.decisions import keys_and_objects
@@ -123,6 +124,7 @@ def open_pilot(
         "outputs": outputs_each(pilot_score(prepared.attack.score), prepared.mechanism),
         "reflection": [reflection, reflection_tokens],
         "system": prepared.identity["system"],
+        "score": class_source(type(prepared.attack.score)),
         "data": prepared.data,
         "model": prepared.model.fingerprint,
         "version": __version__,
