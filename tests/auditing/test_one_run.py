@@ -55,6 +55,19 @@ class Quota(NearestStore):
         return super().said(rows, query) if self.asked <= 20 else "Quota exceeded."
 
 
+def test_what_a_canary_reads_from_a_file_is_part_of_the_run(tmp_path: Path) -> None:
+    """Answers about other facts were reused."""
+    file, names = tmp_path / "facts.txt", list[str]()
+    facts = [f"Box {at} holds {at * at} lamps." for at in range(20_000)]
+    for edited in (facts, [*facts[:150], "Box 150 is empty.", *facts[151:]]):
+        file.write_text("\n".join(edited))
+        given = {"design": "one_run", "canary": {"kind": "false_fact", "file": str(file)}}
+        spec = make_spec({**given, "canaries": 20, "query": "lookup", "claim_for": "run"})
+        made = Handed(mechanism=SystemMechanism(NearestStore(), "near", source="1"))
+        names.append(prepare_one_run(spec, handed=made, rows=as_context(ROWS)).name)
+    assert names[0] != names[1]
+
+
 def test_a_store_that_changes_after_the_first_controls_is_not_called_clean(tmp_path: Path) -> None:
     """Half of the controls are asked about after all canaries."""
     result = run(Quota(), tmp_path, epsilon=8.0, canaries=100)

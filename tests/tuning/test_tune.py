@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import stat
@@ -361,6 +362,30 @@ def test_the_journal_is_private(rows: Context, target: Counted, tmp_path: Path) 
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be used"):
         tuned(rows, tmp_path / "file", target, "none")
+
+
+SCORE = """
+from dataclasses import dataclass
+from leakbound.attacks.scores import PredictedMember
+
+@dataclass(frozen=True)
+class Mine(PredictedMember):
+    {body}
+"""
+
+
+def test_a_pilot_of_another_score_is_another(
+    rows: Context, target: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal of a pilot holds accuracies, and those of edited code were read from it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    folders = set[Path]()
+    for name, body in (("one_score", "pass"), ("other_score", "quotes = False")):
+        (tmp_path / f"{name}.py").write_text(SCORE.format(body=body))
+        score = importlib.import_module(name).Mine()
+        given = Handed(model=target, rows=rows, score=score)
+        folders.add(open_pilot(SPEC, POOR, 4, 9, tmp_path, handed=given).journal.path)
+    assert len(folders) == 2
 
 
 def test_a_metric_for_dspy(rows: Context, target: Counted, tmp_path: Path) -> None:
