@@ -64,7 +64,7 @@ def test_what_a_canary_reads_from_a_file_is_part_of_the_run(tmp_path: Path) -> N
         given = {"design": "one_run", "canary": {"kind": "false_fact", "file": str(file)}}
         spec = make_spec({**given, "canaries": 20, "query": "lookup", "claim_for": "run"})
         made = Handed(mechanism=SystemMechanism(NearestStore(), "near", source="1"))
-        names.append(prepare_one_run(spec, handed=made, rows=as_context(ROWS)).name)
+        names.append(prepare_one_run(spec, handed=made, rows=as_context(ROWS)).evidence)
     assert names[0] != names[1]
 
 
