@@ -21,8 +21,10 @@ from leakbound.auditing.result.sentences import attacker_sentence, attacks_sente
 from leakbound.auditing.store.run_store import RunStore
 from leakbound.errors import TargetError, UsageError
 from leakbound.models import Scripted
+from leakbound.models.http.transport import HttpReply
 from leakbound.privacy import PureDP
-from leakbound.systems import Reply, SystemMechanism
+from leakbound.systems import CallOptions, HttpSystemConfig, NoAnswer, Reply, SystemMechanism
+from leakbound.systems.http.system import reply_of as http_reply_of
 from leakbound.systems.replies import (
     CHECKS,
     RESOLUTION,
@@ -451,11 +453,13 @@ class Fields(dict[str, str]):
         lambda words: {"answer": "ok", "words": {str(at): one for at, one in enumerate(words)}},
         lambda words: "".join(f'data: {{"delta": "{one} "}}\n\n' for one in words),
         lambda words: {"answer": "ok", "sources": map(str, [" ".join(words)])},
+        lambda words: {"answer": "ok", "tags": [(one, "NNP") for one in words]},
+        lambda words: {"answer": "ok", "weights": dict.fromkeys(words, 0.5)},
         lambda words: with_sources(Text, "ok", words),
         lambda words: with_sources(Fields, {"answer": "ok"}, words),
     ],
     ids=["stream", "words", "tokens", "entities", "texts", "fives", "a_line", "numbered", "events",
-         "lazy", "a_str", "a_dict"],
+         "lazy", "tags", "weights", "a_str", "a_dict"],
 )  # fmt: skip
 def test_pieces_of_a_text_are_read_together(reply: Any) -> None:
     """Words of a row with numbers between them were no quote, and passed."""
@@ -595,3 +599,28 @@ def test_a_clock_of_this_process_shows_ten_milliseconds_and_less_by_chance() -> 
 def test_a_list_of_nothing_is_an_empty_answer(answer: Any) -> None:
     """A search without a hit returns one; it was refused as no text."""
     assert as_reply(answer, "mine").text == ""
+
+
+def test_what_stands_in_place_of_an_answer_is_read() -> None:
+    """Rows that were quoted in the body of a 404, or beside no answer, passed."""
+
+    def desk(context: Any, query: str) -> str:
+        if "again" in query:
+            return "Thank you."
+        raise NoAnswer("the service answered with 404.", "status 404", body=b"See note 7.")
+
+    asked = [Job(JOB.context, Query(text, free=True)) for text in ("a", "again")]
+    system = SystemMechanism(desk, calls=CallOptions(retries=0))
+    lost, told = system.collect(Task("t"), asked, [0, 1], Scripted())
+    assert (lost.text, told.text) == ("See note 7.", "Thank you.")
+    assert isinstance(lost.reply, ReplyFacts)
+    assert lost.reply.finish_reason == "error"
+
+
+@pytest.mark.parametrize("body", [b"See note 7.", b'{"clarification": "See note 7."}'])
+def test_a_reply_without_an_answer_keeps_its_text(body: bytes) -> None:
+    config = HttpSystemConfig(url="http://127.0.0.1:1/ask", body={"q": "{query}"}, answer="answer")
+    with pytest.raises(NoAnswer) as failure:
+        http_reply_of(config, HttpReply(200, {}, body), 0.1)
+    assert failure.value.body == body
+    assert "note 7" not in str(failure.value)

@@ -52,22 +52,23 @@ class NoAnswer(TargetError):
         passes: Whether another try may be answered, because there was no output.
         wait: Seconds that the system asks to wait.
         counts: Whether it is an outcome of a trial; False if the system was not reached at all.
-        alone: Whether no other call was answered since this one first failed, so that nobody knows
-            yet whether this call or the whole system fails.
+        alone: Whether no other call was answered since: nobody knows yet whether all would fail.
+        body: What a user sees instead (PRIVATE); the message never holds it.
     """
 
     def __init__(
         self, sentence: str, kind: str = "", *, passes: bool = False,
-        wait: float | None = None, counts: bool = True, alone: bool = False,
+        wait: float | None = None, counts: bool = True, alone: bool = False, body: bytes = b"",
     ) -> None:  # fmt: skip
         super().__init__(sentence)
         self.kind, self.passes, self.wait = kind, passes, wait
-        self.counts, self.alone = counts, alone
+        self.counts, self.alone, self.body = counts, alone, body
 
     def after(self, retries: int, alone: bool) -> NoAnswer:
         """The same, for good, after retries; `alone` if no other call was answered meanwhile."""
         told = f"{self} It was tried {retries + 1} times." if retries else str(self)
-        return NoAnswer(told, self.kind, counts=self.counts, alone=alone and self.passes)
+        alone = alone and self.passes
+        return NoAnswer(told, self.kind, counts=self.counts, alone=alone, body=self.body)
 
 
 class SystemFailed(TargetError):

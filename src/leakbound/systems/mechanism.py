@@ -61,6 +61,7 @@ from leakbound.witness import ReplyFacts
 
 _Asked = tuple[Job, str, int]  # with the text of its query, and its draw
 LOST = Reply("", finish_reason="error")  # what a user sees of a call without an answer
+MOST_TEXT = 100_000  # bytes that are read in place of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,11 @@ class SystemMechanism(MechanismBase):
             for at, one in zip(alone, again, strict=True):
                 self.caller.forget(cast(NoAnswer, found[at]))
                 found[at] = one
-        return [LOST if isinstance(one, NoAnswer) else one for one in found]
+        return [
+            one if isinstance(one, Reply) else LOST if not one.body
+            else replace(LOST, channels={REPLY: one.body[:MOST_TEXT].decode("utf-8", "replace")})
+            for one in found
+        ]  # fmt: skip
 
     def _ask_all(self, asked: Sequence[_Asked]) -> list[Reply | NoAnswer]:
         system, timeout = cast(System, self.system), self.caller.options.timeout
@@ -304,7 +309,11 @@ class SystemMechanism(MechanismBase):
         return seen_seconds(began) if self._clocked else None
 
     def _aggregate(self, task: Task, job: Job, reply: Reply) -> Aggregate:
-        if isinstance(self.system, SharedStore) and not self._clocked and reply is not LOST:
+        if (
+            isinstance(self.system, SharedStore)
+            and not self._clocked
+            and replace(reply, channels=None) != LOST
+        ):
             # an index that takes new records in at the next question makes that one slower,
             # whatever it tells of them
             reply = replace(reply, seconds=None)
@@ -339,7 +348,7 @@ class SystemMechanism(MechanismBase):
 
     def _scores(self, reply: Reply, answers: Sequence[str]) -> list[float]:
         """A finite number for each answer, in their order; a call without an answer has zeros."""
-        if reply is LOST:
+        if replace(reply, channels=None) == LOST:
             return [0.0] * len(answers)
         scores = [None if reply.scores is None else reply.scores.get(name) for name in answers]
         found = [float(s) for s in scores if isinstance(s, int | float) and math.isfinite(s)]

@@ -134,8 +134,13 @@ def _runs(value: object, answer: str) -> list[str]:
         if isinstance(one, str):
             found.setdefault(path, []).append(one)
         elif isinstance(one, list):
-            open_values += [(path, inner) for inner in reversed(one)]
+            each = [(path, inner) for inner in one]
+            if all(isinstance(inner, list) for inner in one):  # as pairs of word and tag
+                each = [((*path, str(at)), x) for inner in one for at, x in enumerate(inner)]
+            open_values += reversed(each)
         elif isinstance(one, dict):
+            if all(isinstance(weight, int | float) for weight in one.values()):
+                found.setdefault(path, []).extend(one)  # of words
             open_values += [
                 ((*path, key.strip("0123456789")), inner) for key, inner in reversed(one.items())
             ]

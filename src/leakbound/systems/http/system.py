@@ -81,6 +81,7 @@ def _require_ok(reply: HttpReply, call: HttpCall) -> None:
         f"status {status}",
         passes=status in RETRIED,
         wait=reply.wait,
+        body=reply.body,
     )
 
 
@@ -113,7 +114,7 @@ def decode_json(reply: HttpReply, call: HttpCall) -> JsonValue:
         found: JsonValue = json.loads(reply.body)
     except (ValueError, RecursionError):
         sentence = f"the system at {call.shown} answers with {other_than_json(reply)}"
-        raise NoAnswer(sentence, "a reply that is not JSON") from None
+        raise NoAnswer(sentence, "a reply that is not JSON", body=reply.body) from None
     return found
 
 
@@ -237,9 +238,13 @@ class HttpSystem(AsyncSystem):
 
 def reply_of(config: HttpSystemConfig, sent: HttpReply, seconds: float) -> Reply:
     reply = decode_json(sent, config)
-    found: dict[str, JsonValue] = {"text": _answer_in(reply, config)}
-    if config.scores is not None:
-        found["scores"] = at(reply, config.scores, config)
+    try:
+        found: dict[str, JsonValue] = {"text": _answer_in(reply, config)}
+        if config.scores is not None:
+            found["scores"] = at(reply, config.scores, config)
+    except NoAnswer as failure:
+        failure.body = sent.body
+        raise
     for name, path in config.paths.items():
         found[name] = None if path is None else at_or_none(reply, path)
     found["channels"] = {name: at_or_none(reply, p) for name, p in config.channels.items()}

@@ -222,7 +222,7 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
         with suppress(UsageError, TargetError):
             tried = _prepare({**values, **attack}, endpoint)
             # where nothing is seen, many attacks are to be asked, which read replies as a whole
-            all_of = kind in ("text", "same") and channels == [REPLY]
+            all_of = channels == [REPLY]
             first = first or (_prepare({**whole, **attack}, endpoint) if all_of else tried)
             if _sees(tried):
                 shown = f"Tried: {attack_name(tried.attack)} shows a canary that stands once"
