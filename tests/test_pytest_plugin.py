@@ -137,7 +137,7 @@ def test_live_then_replay_then_a_changed_system(app: Path) -> None:
     assert counts(replay) == counts(live)
     assert calls(app) == asked
     assert "VIOLATION: leaky" in replay.stdout
-    assert "exceeds the claimed epsilon 1" in replay.stdout
+    assert "claimed: 1" in replay.stdout
     assert "24 paired trials" in replay.stdout
     assert "pytest 'test_app.py::test_keeps_its_claim[leaky]'" in replay.stdout
     assert "INCONCLUSIVE (too_few_trials): sound" in replay.stdout

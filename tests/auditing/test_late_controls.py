@@ -107,7 +107,7 @@ def test_a_system_that_stays_as_it_is_is_asked_as_often_as_planned(
 def test_what_is_seen_early_and_late_may_be_called_clean(rows: Context, tmp_path: Path) -> None:
     result = audited(guarded, rows, tmp_path, epsilon=2.0)
     assert result.verdict == "no_violation"
-    assert "and again after the last pair" in summary(result, verbose=True)
+    assert "; after the last pair, p = " in summary(result, verbose=True)
 
 
 class Remote(Scripted):

@@ -35,10 +35,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 VOTES = ("--mechanism", "report_noisy_max:partitions=2", "--threshold", "0")
 OWN = ("--system", "python:app.py:answer", "--epsilon", "2")
-OF_OWN = "python:app.py:answer on the system's own model; claim: ε = 2" + STATED
+ALONE = "python:app.py:answer on the system's own model"
+OF_OWN = f"{ALONE}; claim: ε = 2{STATED}"
 LINES = {
-    "audit": (("audit", *FEW), "INCONCLUSIVE (too_few_trials): few_shot " + BUNDLED + DEFAULT),
-    "audit, a system": (("audit", *FEW, *OWN), "INCONCLUSIVE (too_few_trials): " + OF_OWN),
+    "audit": (("audit", *FEW), "INCONCLUSIVE (too_few_trials): few_shot " + BUNDLED),
+    "audit, a system": (("audit", *FEW, *OWN), "INCONCLUSIVE (too_few_trials): " + ALONE),
     "plan": (("plan", *FEW), "PLAN: few_shot " + BUNDLED + DEFAULT),
     "plan, a system": (("plan", *FEW, *OWN), "PLAN: " + OF_OWN),
     "plan, a claim": (
@@ -69,7 +70,7 @@ LINES = {
         ("compare", "grid", "grid"),
         f"SWEEPS COMPARED: few_shot {BUNDLED}; claim: ε = 1, 2{STATED}",
     ),
-    "report": (("report", "one"), f"INCONCLUSIVE (too_few_trials): few_shot {BUNDLED}{DEFAULT}"),
+    "report": (("report", "one"), f"INCONCLUSIVE (too_few_trials): few_shot {BUNDLED}"),
     "report, two": (
         ("report", "many"), f"AUDITS (2 inconclusive): few_shot, zero_shot {BUNDLED}{DEFAULT}"
     ),
@@ -92,7 +93,11 @@ def test_the_first_line_names_the_model_and_who_made_the_claim(runs: Path, verb:
     args, line = LINES[verb]
     done = cli(*args, cwd=runs)
     assert done.returncode in (0, 3), done.stderr
-    assert done.stdout.splitlines()[0] == line
+    first, *rest = done.stdout.splitlines()
+    assert first == line
+    if first.startswith("INCONCLUSIVE"):
+        told = "2" if verb.endswith("system") else "1 (the default; state yours with --epsilon)"
+        assert f"claimed: {told} why" in " ".join(" ".join(rest).split())
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def test_probabilities_show_what_answers_do_not(access: Access | None, verdict: 
     assert found.verdict == verdict
     assert found.attack["access"] == (access or "probabilities")
     said = str(found)
-    assert ("saw the probabilities of each answer" in said) == (access != "black_box")
+    assert ("From the probabilities of each answer" in said) == (access != "black_box")
 
 
 def test_a_model_that_looks_at_no_context_shows_nothing() -> None:

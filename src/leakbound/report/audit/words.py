@@ -243,7 +243,7 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
         "ε": text,
         "odds": f"× {odds} or more; the claim allows {allowed}" if above else "",
         "why": "" if plain else why,
-        "checked": "; ".join(checks),
+        "checked": "; ".join(checks) + ("." + result.reused if result.reused else ""),
         "fix": remedy(result) if result.verdict == "violation" else "",
     }  # fmt: skip
     also = reason_sentences(result)[len(result.sentences) :]
