@@ -90,7 +90,7 @@ def test_odds_and_remedy_are_those_of_the_claim(leaky: leakbound.AuditResult) ->
     assert "the claim allows more than a million" in said(20.0, none)
     assert "let replies" in said(1.0, none)
     kept, broken = (none.model_copy(update={"epsilon": one}) for one in (8.0, 1.5))
-    assert "it guarantees ε = 8, not the claim" in said(1.0, kept)
+    assert "its guarantee of ε = 8 is weaker than the claim" in said(1.0, kept)
     assert "it leaks more than its guarantee" in said(1.0, broken)
 
 
@@ -140,7 +140,7 @@ def test_the_sentences_say_what_the_bound_is_about(
     run = leaky.model_copy(update={"counts": {**leaky.counts, "builds": 1, "answers": 56}})
     assert "The 56 answers of this run together can shift" in odds_sentence(run)
     white = leaky.model_copy(update={"attack": {**leaky.attack, "access": "white_box"}})
-    assert "The value before one answer can shift" in odds_sentence(white)
+    assert "The values behind one answer can shift" in odds_sentence(white)
 
 
 def test_no_leakage_shown_is_no_safety_shown(tmp_path: Path) -> None:

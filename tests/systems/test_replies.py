@@ -468,6 +468,14 @@ def test_pieces_of_a_text_are_read_together(reply: Any) -> None:
     assert " ".join(words) in " ".join((found.channels or {})["reply"].replace("\\n", " ").split())
 
 
+def test_a_line_of_json_hides_no_other_line() -> None:
+    """All but the line was dropped, and a quote before it."""
+    for said in ('See note 7.\n{"score": 0.5}', '{"a": "See "}\nnote 7.\n{"a": "it"}'):
+        found = as_reply(said, "desk")
+        assert found.text == said
+        assert said in (found.channels or {"reply": said})["reply"]
+
+
 def test_the_answer_of_a_stream_is_that_of_its_deltas() -> None:
     said = ("Thank ", "you", ".")
     for chunks in (

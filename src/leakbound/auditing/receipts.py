@@ -290,8 +290,7 @@ def _no_result(file: Path, why: str) -> StoreError:
 
 
 ROWS = "left-out-rows.json"  # of a folder of runs whose rows may not be in it: their labels
-# lengths of rows; and the wording of what else is compared, which evidence outlives
-NO_TEXTS = frozenset({"example_prompt", "trials", "sentences"})
+NO_TEXTS = frozenset({"example_prompt", "trials"})  # which show lengths of rows
 NEEDED = ("manifest.json", TRIALS, KEY, "record.json")
 # keys of a manifest that have to be the same, and what it means where one is not
 SAME = {

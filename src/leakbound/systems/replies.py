@@ -100,7 +100,11 @@ def whole_reply(reply: object, answer: str, but: Collection[str] = ()) -> str | 
     """
     inner, said = _object_in(answer), answer
     told = (reply if isinstance(reply, list) else _fields(reply)) or inner
-    if told is None:
+    if told is None:  # a text, which may hold the JSON of a stream of events, line by line
+        lines = (line.removeprefix("data:").strip() for line in answer.splitlines())
+        with suppress(ValueError, RecursionError):
+            if runs := _runs([json.loads(one) for one in lines if one.startswith("{")], answer):
+                return "\n".join([answer, *runs])
         return None
     if isinstance(told, Mapping):
         told = {name: one for name, one in told.items() if name not in but}
@@ -158,14 +162,10 @@ def _runs(value: object, answer: str) -> list[str]:
     return [one for one in runs if " ".join(one.split()) not in " ".join(answer.split())]
 
 
-def _object_in(text: str) -> dict[str, JsonValue] | list[JsonValue] | None:
-    # or those of lines, as in a stream of events
+def _object_in(text: str) -> dict[str, JsonValue] | None:
     with suppress(ValueError, RecursionError):  # such as a number of 5,000 digits
-        if text.lstrip().startswith("{") and isinstance(found := json.loads(text), dict):
-            return found
-    lines = (line.removeprefix("data:").strip() for line in text.splitlines())
-    with suppress(ValueError, RecursionError):
-        return [json.loads(line) for line in lines if line.startswith("{")] or None
+        found = json.loads(text) if text.lstrip().startswith("{") else None
+        return found if isinstance(found, dict) else None
     return None
 
 
@@ -173,7 +173,7 @@ def _fields(reply: object) -> Mapping[object, object] | None:
     held = {} if reply is None else dict(getattr(reply, "__dict__", ()))
     own = {name: one for name, one in held.items() if not str(name).startswith("_")}
     if isinstance(reply, Mapping):
-        return {str(key): one for key, one in reply.items()} | own
+        return own | {str(key): one for key, one in reply.items()}
     if isinstance(reply, str):  # of a class of its own
         return own or None
     if isinstance(reply, tuple) and hasattr(reply, "_fields"):

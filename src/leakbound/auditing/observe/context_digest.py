@@ -28,6 +28,7 @@ from leakbound.witness.numerals import NUMBERS
 
 LEVEL = 0.001  # of all readings together
 HINT = 0.0125  # of one reading, in the pairs that choose which are tested in others
+HINT_TOGETHER = 0.05  # of all numbers, which few pairs tell apart
 MOST_TESTED = 8  # readings: each takes a part of the level
 HIGHEST = 2.0  # larger claims are tested at this one: they would take too many calls
 DIGEST = "of which a digest is stored"
@@ -78,7 +79,7 @@ def readings_apart(pairs: Sequence[StoredBatch], values: int) -> tuple[str, ...]
         if many and (p := _chance(each, name)) <= HINT:
             found.setdefault(tuple(_apart(one, name) for one in each), (p, name))
     ahead = _ahead(each, each)
-    if (p := _tail(int((ahead > 0).sum()), int((ahead != 0).sum()), 1 / 2)) <= 4 * HINT:
+    if (p := _tail(int((ahead > 0).sum()), int((ahead != 0).sum()), 1 / 2)) <= HINT_TOGETHER:
         found[()] = p, TOGETHER
     told = sorted(found.values(), key=itemgetter(0))
     return tuple(name for _, name in told[:MOST_TESTED])

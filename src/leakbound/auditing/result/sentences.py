@@ -341,11 +341,11 @@ def _what_shows(result: AuditRecord) -> str:
 SEEN: dict[str, str] = {
     "black_box": "the answers",
     "probabilities": "the probabilities of each answer",
-    "white_box": "the value before each answer",
+    "white_box": "the values behind each answer",
 }
 SHOWS: dict[str, str] = {
     "probabilities": "The probabilities of one answer",
-    "white_box": "The value before one answer",
+    "white_box": "The values behind one answer",
 }
 SEVERAL = ("interrogation", "differential", "prefix", "extraction")  # that ask several questions
 

@@ -227,8 +227,8 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
     if controls is not None and (controls.seen_once or above):
         checks += ["one copy of the canary is detected"]
     elif controls is not None and controls.p_value is not None:
-        where = " where it stands everywhere alone" if controls.seen else ""
-        checks += [f"the canary is {'' if controls.seen else 'not '}detected{where}"]
+        only = "detected only where every example holds it"
+        checks += [f"the canary is {only if controls.seen else 'not detected'}"]
     if result.state is not None and result.state.found is None:
         checks += ["no evidence of state between queries"]
     if unparsable := counts["unparsable_answers"]:
@@ -270,7 +270,9 @@ def remedy(result: AuditResult) -> str:
     read, own = result.reading, result.provenance["model"] == result.attack["mechanism"]
     stated, found = result.guarantee.epsilon, result.bound.epsilon or 0.0
     if result.claim.epsilon < stated < math.inf and found <= stated:
-        change = f"it guarantees ε = {stated:g}, not the claim: ask for less, or claim that"
+        change = (
+            f"its guarantee of ε = {stated:g} is weaker than the claim: strengthen it, or claim it"
+        )
     elif stated < math.inf:
         change = "it leaks more than its guarantee: check its sensitivity, noise and sampling"
     elif "seconds" in read.channel:

@@ -134,10 +134,10 @@ class FieldMap:
         """A row as an example; what a field holds is put in as it is, braces and all."""
         place, fields = row
         pieces = SLOT.split(self.template)  # texts, and names of fields between them
-        found = [
-            piece if at % 2 == 0 else held if isinstance(held := fields.get(piece), Image)
-            else _value(place, fields, piece) for at, piece in enumerate(pieces)
-        ]  # fmt: skip
+        found: list[str | Image] = [*pieces]
+        for at in range(1, len(pieces), 2):
+            held = fields.get(pieces[at])
+            found[at] = held if isinstance(held, Image) else _value(place, fields, pieces[at])
         images = [piece for piece in found if isinstance(piece, Image)]
         content = images[0] if found == ["", *images, ""] else join(found)
         return Example(content, _value(place, fields, self.label))
