@@ -40,7 +40,15 @@ from leakbound.report.audit.words import (
 from leakbound.report.decisions.comparison import SYSTEMS, SystemBounds, bounds_figure
 from leakbound.report.figures import CLAIM, INK, MEMBER, NONMEMBER, canvas, legend, svg
 from leakbound.report.pages import render
-from leakbound.report.words import VERDICTS, TableCell, decimal, facts, number_of, verdict_text
+from leakbound.report.words import (
+    VERDICTS,
+    TableCell,
+    decimal,
+    facts,
+    number_of,
+    sentence,
+    verdict_text,
+)
 from leakbound.stats import beside, cut
 
 if TYPE_CHECKING:
@@ -295,7 +303,7 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
         "attacker": attacker_sentence(result),
         "odds": odds_sentence(result),
         "bound": bound_sentence(result),
-        "remedy": remedy(result) if result.verdict == "violation" else "",
+        "remedy": sentence(remedy(result)) if result.verdict == "violation" else "",
         "setup": setup_sentence(result),
         "checked": check_sentence(result),
         "verdict": verdict_words(result),

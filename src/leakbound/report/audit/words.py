@@ -200,7 +200,7 @@ HEAD = (
 
 WIDTH = 100  # columns of a summary
 DEFAULT = "the default; state yours with --epsilon"
-PRIVATELY = "answer privately (`leakbound answer`)"
+PRIVATELY = "answer privately (leakbound answer)"
 
 
 def summary(result: AuditResult, verbose: bool = False) -> str:
