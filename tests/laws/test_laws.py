@@ -63,6 +63,21 @@ def test_import_is_light() -> None:
 
 
 @pytest.mark.process
+def test_the_list_of_commands_imports_no_part_of_an_audit() -> None:
+    """Who asks for help waits for click alone: numpy, scipy and pydantic take a second."""
+    code = (
+        "import sys; from leakbound.cli.main import group; group(['--help'], 'leakbound', "
+        "standalone_mode=False); own = {m for m in sys.modules if m.startswith('leakbound.')}; "
+        "print(sorted(own), sorted({'numpy', 'pydantic_core'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == (
+        "['leakbound._files', 'leakbound._version', 'leakbound.cli', 'leakbound.cli.main', "
+        "'leakbound.cli.screen', 'leakbound.cli.screen.output', 'leakbound.errors'] []"
+    )
+
+
+@pytest.mark.process
 def test_an_audit_loads_no_library_that_it_does_not_use() -> None:
     """scipy.stats alone takes a second and 40 MB."""
     code = (

@@ -14,7 +14,6 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import TextIO
 
@@ -83,8 +82,10 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS or cmd_name in OF_LAB:
+            from importlib import metadata  # for verbs of others only, as what follows
+
             for entry in metadata.entry_points(group=VERBS, name=cmd_name):
-                from leakbound._catalogue import load_entry  # pydantic, for verbs of others only
+                from leakbound._catalogue import load_entry
 
                 return load_entry("the command", entry)  # type: ignore[no-any-return]
         if cmd_name in OF_LAB:

@@ -5,6 +5,7 @@ outside its range raises `UsageError`: `delta`, the failure probability of all, 
 """
 
 from leakbound.privacy.compose import (
+    Relation,
     Subsampled,
     pure_composition_epsilon,
     subsampled_gaussian_epsilon,
@@ -38,7 +39,6 @@ from leakbound.privacy.guarantee import (
     self_compose,
     trade_off,
 )
-from leakbound.privacy.relation import Relation
 from leakbound.privacy.renyi import (
     RDP,
     compose_rdp,

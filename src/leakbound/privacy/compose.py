@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from scipy.special import gammaln, log_expit, log_ndtr
@@ -17,9 +18,9 @@ from leakbound._members import Final
 from leakbound.errors import UsageError
 from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.gaussian import Floats, gaussian_epsilon, gdp_epsilon
-from leakbound.privacy.relation import Relation
 from leakbound.privacy.rounding import ROUNDING, bisect, sum_up
 
+Relation = Literal["replace_one", "add_remove"]  # which data sets are neighbours
 INTERVAL = 1e-4  # step of the grid of privacy losses: the default of dp-accounting
 MOST_POINTS = 400_000, 1 << 21  # of the grids of one sample and of all: about two seconds
 MOST_SAMPLES = 10**8  # above, rounding errors of the transform can reach a delta of 1e-9

@@ -15,8 +15,8 @@ from leakbound._check import count as whole_number
 from leakbound._check import delta_value, epsilon_value, positive, within
 from leakbound._members import Final
 from leakbound.errors import UsageError
+from leakbound.privacy.compose import Relation
 from leakbound.privacy.concentrated import zcdp_epsilon, zcdp_rho
-from leakbound.privacy.relation import Relation
 from leakbound.privacy.rounding import bisect
 
 Floats = npt.NDArray[np.float64]

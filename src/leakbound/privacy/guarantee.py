@@ -15,11 +15,10 @@ from leakbound._check import at_least, delta_value, epsilon_value, floats, numbe
 from leakbound._check import count as whole_number
 from leakbound._members import Final
 from leakbound.errors import UsageError
-from leakbound.privacy.compose import joint_epsilon
+from leakbound.privacy.compose import Relation, joint_epsilon
 from leakbound.privacy.concentrated import zcdp_epsilon
 from leakbound.privacy.discrete_gaussian import DiscreteGaussian
 from leakbound.privacy.gaussian import Floats, gdp_epsilon, gdp_trade_off
-from leakbound.privacy.relation import Relation
 from leakbound.privacy.renyi import RDP, compose_rdp
 from leakbound.privacy.rounding import ROUNDING, sum_up
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from leakbound._check import at_least, delta_value, of_one_shape, positive, within
 from leakbound._members import Final
 from leakbound.errors import UsageError
-from leakbound.privacy.relation import Relation
+from leakbound.privacy.compose import Relation
 from leakbound.privacy.rounding import ROUNDING, bisect, sum_up
 
 HALVINGS = 80  # enough for the last bit of a float, from a bracket about epsilon wide

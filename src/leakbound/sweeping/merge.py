@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from leakbound.auditing.store.folder import Settings, load_manifest, make_folder, write_private
+from leakbound._files import make_folder, write_private
+from leakbound.auditing.store.folder import Settings, load_manifest
 from leakbound.errors import StoreError
 from leakbound.sweeping.grid import describe, settings_of
 from leakbound.sweeping.record import ELSEWHERE, FILE, SweepRecord, key_of, load_sweep, runs_of

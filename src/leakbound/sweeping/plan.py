@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from leakbound._files import make_folder, write_private
 from leakbound._version import __version__
 from leakbound.auditing.audit import run_audit
 from leakbound.auditing.collect.collect import Batches, BatchRunner, CollectionPlan, run_serial
@@ -16,7 +17,6 @@ from leakbound.auditing.prepare.build import Handed
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.spec.audit_spec import AuditSpec, flat_keys, make_spec, merge_keys
-from leakbound.auditing.store.folder import make_folder, write_private
 from leakbound.errors import Interrupted, LeakboundError, UsageError
 from leakbound.gating.compare import flat_settings
 from leakbound.models import Model

@@ -11,16 +11,15 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from leakbound._files import make_folder, write_private
 from leakbound.auditing.store.chain import text_digest
 from leakbound.auditing.store.folder import (
     Settings,
     damage_error,
     first_day,
     key_hash,
-    make_folder,
     make_key,
     stable_json,
-    write_private,
 )
 from leakbound.errors import UsageError
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from leakbound._files import write_private
 from leakbound.errors import StoreError, findable, reason_of
 
 VERSION = 2  # of manifest and stored trials
@@ -49,35 +49,6 @@ def run_folder(out: Path, name: str, data: str) -> Path:
 def stable_json(found: Settings) -> str:
     """The one text of an object, so that any other text of it shows an edit."""
     return json.dumps(found, indent=2, sort_keys=True) + "\n"
-
-
-def write_private(path: Path, text: str | bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
-    if path.exists() and not path.is_file():
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
-        return
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode() if isinstance(text, str) else text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def make_folder(folder: Path, option: str = "--out") -> None:
-    """Make a folder that only its owner can read, with those above it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise StoreError(
-            f"the folder {str(folder)!r} cannot be made ({reason_of(error)}); choose another with "
-            f"{option}."
-        ) from None
 
 
 def is_run(folder: Path) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
+from leakbound._files import write_private
 from leakbound.auditing.design.pairs import LATE, OTHERS
 from leakbound.auditing.store import chain
 from leakbound.auditing.store.chain import Packed
@@ -32,7 +33,6 @@ from leakbound.auditing.store.folder import (
     require_current,
     runs_beside,
     stable_json,
-    write_private,
 )
 from leakbound.errors import StoreError, UsageError, findable, reason_of
 from leakbound.estimators import Estimator

@@ -19,10 +19,9 @@ from pathlib import Path
 
 import click
 from click.core import ParameterSource
-from pydantic_core import to_jsonable_python
 
+from leakbound._files import write_private
 from leakbound._version import __version__
-from leakbound.auditing.store.folder import write_private
 from leakbound.errors import StoreError, reason_of
 
 # key of a context: the standard output that `output` set aside
@@ -144,6 +143,8 @@ def emit(value: object) -> None:
     ctx = click.get_current_context(silent=True)
     meta = ctx.meta if ctx is not None else {}
     if meta.get(AS_JSON):
+        from pydantic_core import to_jsonable_python  # not for help
+
         plain = to_jsonable_python(value, inf_nan_mode="strings")
         text = json.dumps(plain, indent=2, ensure_ascii=False)
         click.echo(escape(text), file=meta[SCREEN])

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from leakbound._files import write_private
 from leakbound._version import __version__
-from leakbound.auditing.store.folder import write_private
 from leakbound_lab.reproduce.context import RecipeContext
 from leakbound_lab.reproduce.recipe import Recipe
 from leakbound_lab.reproduce.values import FileEntry, MeasuredValue

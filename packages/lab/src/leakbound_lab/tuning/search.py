@@ -14,6 +14,7 @@ from typing import Any, Unpack
 import yaml
 
 from leakbound._check import whole
+from leakbound._files import write_private
 from leakbound._sources import class_source
 from leakbound._version import __version__
 from leakbound.api.audits import require_relation
@@ -26,7 +27,7 @@ from leakbound.auditing.prepare.build import Handed, open_models
 from leakbound.auditing.prepare.prepare import prepare
 from leakbound.auditing.prepare.prepared import Prepared
 from leakbound.auditing.spec.audit_spec import AuditSpec, make_spec
-from leakbound.auditing.store.folder import run_id, write_private
+from leakbound.auditing.store.folder import run_id
 from leakbound.errors import StoreError, UsageError, reason_of
 from leakbound.models import Complete, Endpoint, Model
 from leakbound.models.address import open_shared

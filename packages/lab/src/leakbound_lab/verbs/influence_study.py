@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
+from leakbound._files import write_private
 from leakbound.attribution import Case, Finished, InfluenceRecord, InfluenceSettings, load_cases
-from leakbound.auditing.store.folder import write_private
 from leakbound.cli.options.endpoint import local_options
 from leakbound.cli.options.influence import (
     addresses,

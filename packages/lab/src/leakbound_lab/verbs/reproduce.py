@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import click
 
+from leakbound._files import make_folder, write_private
 from leakbound.auditing import AuditSpec
 from leakbound.auditing.prepare.build import open_models
-from leakbound.auditing.store.folder import make_folder, write_private
 from leakbound.cli.options.endpoint import endpoint_options
 from leakbound.cli.options.influence import addresses
 from leakbound.cli.screen.help_pages import COUNT, FILE, PATH, cli_command, option

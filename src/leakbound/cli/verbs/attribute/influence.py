@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from leakbound._files import write_private
 from leakbound.attribution import (
     Case,
     Finished,
@@ -23,7 +24,6 @@ from leakbound.attribution import (
     npz_bytes,
 )
 from leakbound.attribution.attribute import attribution
-from leakbound.auditing.store.folder import write_private
 from leakbound.cli.options.collect import Cluster, cluster_of, cluster_options
 from leakbound.cli.options.endpoint import endpoint_options, local_options
 from leakbound.cli.options.influence import (

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import click
 
+from leakbound._files import write_private
 from leakbound.auditing import AuditResult, AuditSpec, prepare, run_audit
 from leakbound.auditing.collect.collect import SystemRunner
 from leakbound.auditing.one_run import prepare_one_run, run_one_run
 from leakbound.auditing.prepare.build import open_models
 from leakbound.auditing.shards import run_shard
-from leakbound.auditing.store.folder import write_private
 from leakbound.cli.init.sources import with_sources
 from leakbound.cli.options.collect import CollectOptions, collect_options
 from leakbound.cli.options.endpoint import endpoint_options, local_options
