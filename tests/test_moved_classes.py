@@ -17,6 +17,7 @@ import pytest
 import leakbound
 from leakbound.attacks import CANARIES, QUERIES, SCORES
 from leakbound.auditing import make_spec, prepare
+from leakbound.auditing.prepare.build import Handed
 from leakbound.estimators import ESTIMATORS
 from leakbound.mechanisms import MECHANISMS
 from leakbound.models import Scripted
@@ -148,6 +149,52 @@ def test_a_query(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CANARIES)
 def test_a_canary(name: str, tmp_path: Path) -> None:
     compared("canary", name, beside("given canary" if name == "given" else name), tmp_path)
+
+
+@pytest.mark.parametrize("query", ["membership", "repeat", "if_then_explicit"])
+@pytest.mark.parametrize("canary", ["hex", "coded", "unigram"])
+def test_the_others_of_an_attack(query: str, canary: str, tmp_path: Path) -> None:
+    """By its class, a moved attack was one more kind: one passed, another was accused."""
+    task = {"task": "generation"} if query == "repeat" else {"labels": ["a", "b"]}
+    shape = {"query": query, "canary": canary, "shots": 10, **task}
+    made = prepare(make_spec(shape), model(), rows=ROWS)
+    spec = made.spec
+    for one in ({"query": made.attack.query}, {"canary": CANARIES[canary]()}):
+        (part, thing), *_ = one.items()
+        elsewhere_ = prepare(
+            spec, model(), rows=ROWS, handed=Handed(**{part: moved(thing, tmp_path)})
+        )
+        assert [o.name for o in elsewhere_.others] == [o.name for o in made.others]
+        assert elsewhere_.of_own_kind is made.of_own_kind
+
+
+def never(context: Context, query: str) -> str:
+    return "no"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("canary", ["hex", "unigram"])
+@pytest.mark.parametrize("shape", [{}, {"task": "generation", "store_text": "none"}])
+def test_an_attack_that_sees_nothing(canary: str, shape: dict[str, Any], tmp_path: Path) -> None:
+    query = QUERIES["membership"]()
+    found = []
+    for at, one in enumerate((query, moved(query, tmp_path))):
+        asks: dict[str, Any] = (
+            {"model": Scripted(lambda prompt: "no")} if shape else {"system": never}
+        )
+        result = leakbound.audit(
+            ROWS,
+            query=one,
+            canary=canary,
+            pairs=200,
+            shots=6,
+            out=tmp_path / str(at),
+            **asks,
+            **shape,
+        )
+        found.append(json.loads(result.results()))
+    here, there = ({key: one[key] for key in one if key not in NAMED} for one in found)
+    assert here == there
 
 
 @pytest.mark.slow

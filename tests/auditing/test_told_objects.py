@@ -676,17 +676,17 @@ class Renamed(Coded):
     name: ClassVar[str] = "renamed"
 
 
-def test_an_attack_by_another_name_takes_the_place_of_none() -> None:
-    """It counted as another kind, so that one that would have seen a canary was not asked."""
+def test_an_attack_by_another_name_is_the_same_attack() -> None:
+    """It counted as another kind: a third one, so that an audit with two passed."""
     kinds = [
         prepare(
             make_spec({"query": "recall", "canary": "coded", "mechanism": "few_shot", "shots": 4}),
             SEES, handed=Handed() if canary is None else Handed(canary=canary),
-        ).others for canary in (None, Renamed())
+        ) for canary in (None, Renamed())
     ]  # fmt: skip
-    named = [[one.name for one in each] for each in kinds]
-    assert {*named[0]} <= {*named[1]}
-    assert len(named[1]) == len(named[0]) + 1
+    shipped, renamed = [([one.name for one in each.others], each.of_own_kind) for each in kinds]
+    assert shipped == renamed
+    assert not renamed[1]
 
 
 def test_what_fit_has_not_made_yet_hides_nothing() -> None:

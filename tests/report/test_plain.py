@@ -6,6 +6,7 @@ import base64
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -92,6 +93,24 @@ def test_odds_and_remedy_are_those_of_the_claim(leaky: leakbound.AuditResult) ->
     kept, broken = (none.model_copy(update={"epsilon": one}) for one in (8.0, 1.5))
     assert "its guarantee of ε = 8 is weaker than the claim" in said(1.0, kept)
     assert "it leaks more than its guarantee" in said(1.0, broken)
+
+
+@given(st.floats(0.01, 13), st.floats(-1e-3, 1e-3) | st.floats(0.01, 13))
+def test_odds_lie_on_the_side_of_the_bound(
+    leaky: leakbound.AuditResult, epsilon: float, claim: float
+) -> None:
+    """A bound of 1.001 above a claim of 1 was "× 2.7 or more; the claim allows × 2.72"."""
+    claim = epsilon + claim if abs(claim) <= 1e-3 else claim
+    bound = replace(leaky.bound, epsilon=epsilon)
+    update = {
+        "claim": Claim(claim, 1e-5),
+        "estimates": tuple(bound if e.method == bound.method else e for e in leaky.estimates),
+    }
+    made = leaky.model_copy(update=update)
+    assert made.bound.epsilon == epsilon
+    odds, allowed = re.findall(r"× ([\d.e+]+)", summary(made))
+    assert (float(odds) > float(allowed)) == (epsilon > claim)
+    assert float(odds) <= math.exp(epsilon)
 
 
 def test_the_bundled_model_is_named_as_not_the_readers(leaky: leakbound.AuditResult) -> None:

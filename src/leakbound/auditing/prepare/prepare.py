@@ -32,9 +32,9 @@ from leakbound.auditing.prepare.prepared import (
     AuditParts,
     Prepared,
     cost_of,
-    other_attacks,
     repeats_of,
     trial_design,
+    with_others,
 )
 from leakbound.auditing.prepare.rows import (
     documents_and_task,
@@ -84,7 +84,7 @@ def prepare(
     given = handed or Handed()
     given = replace(given, model=model or given.model, rows=given.rows if rows is None else rows)
     prepared = _fill(_build(spec, given, opener), own_test)
-    prepared = replace(prepared, others=other_attacks(prepared))
+    prepared = with_others(prepared)
     prepared = replace(prepared, repeats=repeats_of(prepared))
     late = () if prepared.late_controls is None else prepared.late_controls.late(1)
     asked = chain(prepared.pairs, prepared.controls, late)
@@ -156,6 +156,7 @@ def _fill(parts: AuditParts, own_test: bool) -> Prepared:
         controls=controls,
         late_controls=controls.late(0) if changes and len(controls) else None,
         others=(),
+        of_own_kind=True,
         repeats=(),
         trial_design=trials,
         exact_decides=exactness_of(mechanism) == "full",

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leakbound._catalogue import Component
-from leakbound.attacks import CANARIES, QUERIES, RenderedQuery, ScoredAttack
+from leakbound.attacks import RenderedQuery, ScoredAttack
 from leakbound.auditing.design.pairs import Controls, OtherPairs, Pairs, design, relation_of
 from leakbound.auditing.prepare.build import Handed, build_attack, text_tokens
 from leakbound.auditing.spec.audit_spec import AuditSpec
@@ -80,6 +78,7 @@ class Prepared(AuditParts):
     controls: Controls  # (PRIVATE)
     late_controls: Controls | None  # where what answers may have changed after the last pair
     others: tuple[_OtherAttack, ...]
+    of_own_kind: bool  # asks nothing that one of the others would ask
     repeats: tuple[OtherPairs, ...]  # contexts of an application that are asked more than once
     trial_design: TrialDesign
     public: PublicManifest  # the public facts that were fixed before a row was read
@@ -228,7 +227,9 @@ def _exact_scores(parts: AuditParts) -> KnownScores | None:
     return best(votes, classes, noise.sigma, tuple(score.levels(votes).tolist()), shared)
 
 
-FAMILIES = 3  # attacks of different kinds that have to stay blind, the audit's own among them
+FAMILIES = (
+    3  # of the attacks below that have to stay blind, the audit's own among them if it is one
+)
 MOST = 6  # that are asked of an application; of a mechanism, none that is named
 LEVEL = 0.05  # at which an honest system is said to show a canary, in all readings of all attacks
 READINGS = 300  # of whole replies, in a plan; a result counts those that there were
@@ -268,9 +269,9 @@ def level_of(readings: int) -> float:
     return LEVEL / MOST / (2 * readings if readings else 1)
 
 
-def other_attacks(prepared: Prepared) -> tuple[_OtherAttack, ...]:
-    """As many as the kinds that are wanted beside the audit's own; fewer where the system cannot be
-    asked more."""
+def with_others(prepared: Prepared) -> Prepared:
+    """With as many attacks as the kinds that are wanted beside the audit's own; fewer where the
+    system cannot be asked more."""
     spec, shape = prepared.spec, prepared.spec.design
     told = spec.decision.claim is not None or spec.attack.channels is not None
     inside = prepared.attack.access != "black_box"  # replies do not say what else leaves a system
@@ -278,15 +279,23 @@ def other_attacks(prepared: Prepared) -> tuple[_OtherAttack, ...]:
     unread = application is not None and not application.reads_rows
     paired = shape.layout == "paired"
     if told or inside or unread or not prepared.controls or not paired or not wanted_change(spec):
-        return ()
-    number = FAMILIES if prepared.mechanism.application is None else MOST
-    # an attack that no catalogue holds may be one of these by another name
-    own = (
-        Component.of(prepared.attack.query, QUERIES),
-        Component.of(prepared.attack.canary, CANARIES),
-    )
-    listed = all(one.python is None for one in own)
-    return tuple(islice(_fitting(prepared), number - listed))
+        return prepared
+    own = design(prepared.pairs.rows, prepared.task, prepared.attack, 2, shape.shots, shape.seed)
+    asked = [pair.in_order for pair in own]
+    found: list[_OtherAttack] = []
+    for query, canary, named in CANDIDATES:
+        if named and application is None:
+            continue
+        try:
+            other = _attack(prepared, query, canary, len(found), named)
+        except LeakboundError:  # not of such rows, or not of such a system
+            continue
+        if [pair.in_order for pair in other.pairs.pairs[:2]] == asked:  # whatever it is called
+            prepared = replace(prepared, of_own_kind=False)
+        elif not other.attack.query.free or shape.store_text != "none":
+            found.append(other)
+    most = FAMILIES - (not prepared.of_own_kind) if application is None else MOST - 1
+    return replace(prepared, others=tuple(found[:most]))
 
 
 def repeats_of(prepared: Prepared) -> tuple[OtherPairs, ...]:
@@ -295,23 +304,6 @@ def repeats_of(prepared: Prepared) -> tuple[OtherPairs, ...]:
         return ()
     places = enumerate(REPEATED, len(prepared.others))
     return tuple(OtherPairs(prepared.pairs, pairs, at, times) for at, (pairs, times) in places)
-
-
-def _fitting(prepared: Prepared) -> Iterator[_OtherAttack]:
-    shape, place, own = prepared.spec.design, 0, prepared.attack
-    for query, canary, named in CANDIDATES:
-        if named and prepared.mechanism.application is None:
-            continue
-        try:
-            found = _attack(prepared, query, canary, place, named)
-        except LeakboundError:  # not of such rows, or not of such a system
-            continue
-        if found.attack.query == own.query and canary == own.canary.name:
-            continue
-        if found.attack.query.free and shape.store_text == "none":
-            continue
-        yield found
-        place += 1
 
 
 def _attack(

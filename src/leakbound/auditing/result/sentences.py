@@ -283,7 +283,7 @@ def attacker_sentence(result: AuditRecord, brief: bool = False) -> str:
         read = score_reading(result.estimates)  # nothing decided; what single outputs show
     if not read.guesses:
         return ""
-    leads = read.leads if result.verdict == "violation" else ""
+    leads = read.leads if result.bound.epsilon else ""  # of equal replies, half count as right
     if brief and read.of != "codes":
         by = f" by {read.words}" if read.compares else ""
         said = f"right {read.right} of {read.guesses} times{by} (guessing: {read.guesses // 2})"

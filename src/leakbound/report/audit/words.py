@@ -208,10 +208,12 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
     if verbose:
         return _all_sentences(result)
     bound, claim, counts, controls = result.bound, result.claim, result.counts, result.controls
-    epsilon, allowed = bound.epsilon or 0.0, "more than a million"
-    if claim.epsilon <= MOST_ODDS:
-        allowed = f"× {math.ceil(100 * math.exp(claim.epsilon)) / 100:,.10g}"
-    odds, above = "a million" if epsilon > MOST_ODDS else cut(math.exp(epsilon), 1), epsilon > 0
+    epsilon = bound.epsilon or 0.0
+    factor, most = (math.exp(min(one, MOST_ODDS)) for one in (epsilon, claim.epsilon))
+    up, above = math.ceil(100 * most) / 100, epsilon > 0
+    odds, allowed = beside(factor, up if (factor > up) == (factor > most) else most, 1)
+    odds = "a million" if epsilon > MOST_ODDS else odds
+    allowed = f"× {allowed}" if claim.epsilon <= MOST_ODDS else "more than a million"
     subject, (shown, limit) = subject_of(result), beside(bound.epsilon, claim.epsilon)
     notes = notes_of(replace(subject, claim_source="unknown"))
     notes += f" ({DEFAULT})" if subject.claim_source == "default" else ""
