@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from coins import says_yes
 
 import leakbound
 from leakbound import AuditResult
-from leakbound.auditing.result.sentences import AISVS, OPINION, StandardReference
+from leakbound.attacks import Overlap, Repeat
+from leakbound.auditing.result.sentences import AISVS, OPINION, StandardReference, attack_classes
 from leakbound.report import page
 from leakbound.report.audit.page import reference_rows
 
@@ -64,6 +66,25 @@ def test_classes_of_the_edpb_follow_the_attack(result: AuditResult, tmp_path: Pa
     assert {name for name, one in found.items() if one.status == "tried"} == {
         "membership inference", "exfiltration", "regurgitation",
     }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asking(Repeat):
+    name: ClassVar[str] = "asking"
+
+
+@dataclass(frozen=True)
+class Counting(Overlap):
+    name: ClassVar[str] = "counting"
+
+
+def test_attacks_of_users_are_of_the_class_that_they_state(tmp_path: Path) -> None:
+    """Names of the catalogue decided: an own query for texts was "not tried: repeated text"."""
+    mine: dict[str, Any] = {"query": Asking(), "score": Counting(), "pairs": 4, "out": tmp_path}
+    found = leakbound.audit(ROWS, system=repeats, **mine)
+    tried = {name for name, one in by_item(found, OPINION).items() if one.status == "tried"}
+    assert tried == {"membership inference", "exfiltration", "regurgitation"}
+    assert next(one.tried for one in attack_classes(found) if one.short == "repeated text")
 
 
 @pytest.mark.slow

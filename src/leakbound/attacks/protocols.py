@@ -123,6 +123,7 @@ class AuditQuery(Protocol):
     Attributes:
         name: Name in the catalogue, configuration files and records.
         free: Whether the answer is any text, not one of a few.
+        asks: What it asks for: whether the record is there (`membership`), or its `text`.
         score: Name of the score that it is used with by default; "" for the strongest that the
             access allows.
         tasks: The tasks that it fits, for people.
@@ -136,6 +137,7 @@ class AuditQuery(Protocol):
 
     name: ClassVar[str]
     free: ClassVar[bool] = False
+    asks: ClassVar[Literal["membership", "text"]] = "membership"
     score: ClassVar[str] = ""
     tasks: ClassVar[str] = "any task"
     canary: ClassVar[str] = ""
@@ -169,6 +171,7 @@ class Score(Protocol):
             `white_box` (the noisy aggregate).
         threshold: The rule by which its threshold is chosen by default.
         free: Whether it reads a free text, not one of a few answers.
+        reads_text: Whether it looks for text of the record in the answer.
         learns: Whether it has to be fitted on pilot pairs, which then enter no bound.
         quotes: Whether it is 1 exactly where an answer holds the target, else 0.
         counts_unreadable: Whether it tells answers that cannot be read from others.
@@ -180,6 +183,7 @@ class Score(Protocol):
     access: ClassVar[Access]
     threshold: ClassVar[ThresholdRule]
     free: ClassVar[bool] = False
+    reads_text: ClassVar[bool] = False
     learns: ClassVar[bool] = False
     quotes: ClassVar[bool] = False
     counts_unreadable: ClassVar[bool] = False

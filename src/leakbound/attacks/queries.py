@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from leakbound._catalogue import Catalogue
 from leakbound._check import whole
@@ -430,6 +430,7 @@ class Repeat(_FreeQuery):
     """
 
     name: ClassVar[str] = "repeat"
+    asks: ClassVar[Literal["membership", "text"]] = "text"
     score: ClassVar[str] = "overlap"
     places: ClassVar[tuple[str, ...]] = ("prefix",)
     share: float = 0.5
@@ -464,6 +465,7 @@ class Recall(_FreeQuery):
     """
 
     name: ClassVar[str] = "recall"
+    asks: ClassVar[Literal["membership", "text"]] = "text"
     tasks: ClassVar[str] = "stores, memories"
     places: ClassVar[tuple[str, ...]] = ("prefix",)
     least: ClassVar[Mapping[str, int]] = {"words": 1}
@@ -493,6 +495,7 @@ class Injection(_FreeQuery):
     """
 
     name: ClassVar[str] = "injection"
+    asks: ClassVar[Literal["membership", "text"]] = "text"
     places: ClassVar[tuple[str, ...]] = ()
     template: str = templates.EXTRACT_ALL
 

@@ -10,7 +10,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -176,6 +176,7 @@ class MaskedWords(_TemplateAttack):
     """
 
     name: ClassVar[str] = "mba"
+    asks: ClassVar[Literal["membership", "text"]] = "text"
     least: ClassVar[Mapping[str, int]] = {"masks": 1}
     masks: int = 8
     template: str = templates.FILL_IN
@@ -284,6 +285,7 @@ class SecondHalf(_TemplateAttack):
     """
 
     name: ClassVar[str] = "s2"
+    asks: ClassVar[Literal["membership", "text"]] = "text"
     places: ClassVar[tuple[str, ...]] = ("prefix",)
     template: str = templates.RECALL
 
@@ -319,6 +321,7 @@ class GrowingPrefixes(_TemplateAttack):
     """
 
     name: ClassVar[str] = "prefix"
+    asks: ClassVar[Literal["membership", "text"]] = "text"
     places: ClassVar[tuple[str, ...]] = ("prefix",)
     least: ClassVar[Mapping[str, int]] = {"steps": 1}
     steps: int = 4
@@ -361,6 +364,7 @@ class Extraction(_TemplateAttack):
     """
 
     name: ClassVar[str] = "extraction"
+    asks: ClassVar[Literal["membership", "text"]] = "text"
     canary: ClassVar[str] = "coded"
     places: ClassVar[tuple[str, ...]] = ("prefix",)
     least: ClassVar[Mapping[str, int]] = {"budget": 1, "length": 1}

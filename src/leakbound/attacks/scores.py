@@ -296,6 +296,7 @@ class ContainsCanary(_Indicator):
 
     name: ClassVar[str] = "contains_canary"
     free: ClassVar[bool] = True
+    reads_text: ClassVar[bool] = True
     quotes: ClassVar[bool] = True
 
     def score(self, outputs: Outputs, rendered: RenderedQuery, answers: tuple[str, ...]) -> Floats:
@@ -319,6 +320,7 @@ class Overlap(_Indicator):
 
     name: ClassVar[str] = "overlap"
     free: ClassVar[bool] = True
+    reads_text: ClassVar[bool] = True
 
     def levels(self, voters: int) -> Floats:
         return np.array([0.25, 0.5, 0.75])

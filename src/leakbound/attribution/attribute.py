@@ -209,7 +209,6 @@ class _UnitMeter:
         return [tuple(grids) for grids in found]
 
     def _measure(self, kind: UnitKind, units: Sequence[Located], stream: int) -> list[SpanGrid]:
-        """One grid for each distribution."""
         method = self.settings.method
         plan = plan_sets(method, len(units), self.settings.sets, self._rng(stream))
         removed = [

@@ -39,7 +39,7 @@ from leakbound.auditing.result.audit_result import (
     AuditResult,
     Finding,
     ThresholdKind,
-    attack_names,
+    attack_facts,
     provenance,
 )
 from leakbound.auditing.result.record import GuaranteeData, curves_of
@@ -227,7 +227,7 @@ def assemble_one_run(prepared: PreparedOneRun, store: RunStore, prior: PriorResu
         claim=claim,
         claim_source=prepared.spec.claim_source,
         guarantee=GuaranteeData.of(prepared.guarantee, claim.delta),
-        attack=attack_names(prepared.attack, prepared.mechanism.name),
+        attack=attack_facts(prepared.attack, prepared.mechanism.name, prepared.design.calls(0)),
         counts={
             **dict.fromkeys(("pairs", "tested_pairs", "canaries"), canaries),
             "planted": int(tested.planted.sum()),

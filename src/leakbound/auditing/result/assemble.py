@@ -18,7 +18,7 @@ from leakbound.auditing.result.audit_result import (
     Finding,
     ThresholdKind,
     accuracies_of,
-    attack_names,
+    attack_facts,
     power_of,
     provenance,
 )
@@ -160,7 +160,9 @@ def _origin(seen: OnePass) -> dict[str, Any]:
     return {
         "name": seen.store.folder.name,
         "claim_source": spec.claim_source,
-        "attack": attack_names(prepared.attack, prepared.mechanism.name),
+        "attack": attack_facts(
+            prepared.attack, prepared.mechanism.name, prepared.pairs[0].asked.query.calls
+        ),
         "handed": prepared.handed,
         "spec": spec.flat(),
         "provenance": provenance(

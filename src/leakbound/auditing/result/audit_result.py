@@ -120,7 +120,8 @@ class AuditResult(JsonRecord):
         claim: What the operator states, for all outputs that a trial sees.
         claim_source: Whether somebody stated the claim, or it is the default of an audit.
         guarantee: What the mechanism is proven to satisfy.
-        attack: Names of mechanism, canary, query and score; access and insertion.
+        attack: Names of mechanism, canary, query and score; access and insertion; what the query
+            asks and the score reads, and questions about one context.
         counts: pairs, tested_pairs, model_calls, answers, unparsable_answers, simulated_outputs,
             background_copies; of a judge withheld_member and withheld_nonmember;
             looks: how many results were computed from these paired trials before.
@@ -404,10 +405,13 @@ def _least(power: Power) -> float:
     return math.floor(power.safe * scale) / scale
 
 
-def attack_names(attack: ScoredAttack, mechanism: str) -> dict[str, str]:
+def attack_facts(attack: ScoredAttack, mechanism: str, questions: int) -> dict[str, str]:
+    query, score = attack.query, attack.score
+    texts = score.reads_text or (query.asks == "text" and score.free)
     return {
-        "mechanism": mechanism, "canary": attack.canary.name, "query": attack.query.name,
-        "score": attack.score.name, "access": attack.access, "insertion": attack.insertion,
+        "mechanism": mechanism, "canary": attack.canary.name, "query": query.name,
+        "score": score.name, "access": attack.access, "insertion": attack.insertion,
+        "asks": query.asks, "reads": "texts" if texts else "answers", "questions": f"{questions}",
     }  # fmt: skip
 
 

@@ -27,10 +27,6 @@ AISVS = "OWASP AISVS 1.0"
 PROFILE = "NIST AI 600-1 (July 2024)"
 GUIDELINES = "NIST SP 800-226 (March 2025)"
 OPINION = "EDPB Opinion 28/2024 (17 December 2024), paragraph 55"
-TEXT_SCORES = ("contains_canary", "overlap")  # that read what an answer repeats
-TEXT_QUERIES = ("mba", "s2", "prefix", "extraction")  # queries whose scores do
-# queries that ask for text of a record, in place of whether it is there
-EXTRACTING = ("repeat", "injection", "recall", "prefix", "extraction", "s2", "mba", "differential")
 OF_CONTEXT = "records of the context, not of the training data"
 
 ACCESS = {
@@ -100,7 +96,7 @@ def references_of(result: AuditRecord) -> tuple[StandardReference, ...]:
 
 def reads_texts(attack: dict[str, str]) -> bool:
     """Whether an attack looks for the text of a record in the answers."""
-    return attack["score"] in TEXT_SCORES or attack["query"] in TEXT_QUERIES
+    return attack.get("reads") == "texts"  # not in records before 0.2
 
 
 def _opinion(attack: dict[str, str]) -> Iterator[tuple[str, str, str, Said]]:
@@ -109,7 +105,7 @@ def _opinion(attack: dict[str, str]) -> Iterator[tuple[str, str, str, Said]]:
     classes: tuple[tuple[str, bool, str], ...] = (
         ("membership inference", True, none),
         ("attribute inference", False, none),
-        ("exfiltration", attack["query"] in EXTRACTING,
+        ("exfiltration", attack.get("asks") == "text",
          "Audit with --query injection or --query extraction."),
         ("regurgitation", reads_texts(attack), "Audit with --query repeat --canary hex."),
         ("model inversion", False, none),
@@ -347,7 +343,6 @@ SHOWS: dict[str, str] = {
     "probabilities": "The probabilities of one answer",
     "white_box": "The values behind one answer",
 }
-SEVERAL = ("interrogation", "differential", "prefix", "extraction")  # that ask several questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +362,7 @@ def attack_classes(result: AuditRecord) -> tuple[_AttackClass, ...]:
     texts = reads_texts(attack) or (others is not None and others.texts)
     answers = not more and (not reads_texts(attack) or others is not None)
     own = result.provenance["model"] == attack["mechanism"]  # an application's replies may say more
-    several = spec.get("answers", 1) > 1 or attack["query"] in SEVERAL
+    several = spec.get("answers", 1) > 1 or int(attack.get("questions", 1)) > 1
     one_run = "builds" in result.counts
     shared = one_run or spec.get("layout") == "session"
     return (

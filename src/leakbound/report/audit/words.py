@@ -123,7 +123,6 @@ def setup_sentence(result: AuditResult) -> str:
 
 
 def _trials(result: AuditResult) -> str:
-    """The design in words."""
     counts, canary = result.counts, result.attack["canary"]
     if _one_run(result):
         builds = "once" if counts["builds"] == 1 else f"{counts['builds']} times"
@@ -226,7 +225,8 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
     if _one_run(result):
         checks = [f"{counts['canaries']} canaries in one run"]
     checks += [f"{counts['model_calls']} model calls"]
-    if controls is not None and (controls.seen_once or above):
+    rarely = result.reason == "seen_only_in_bulk"  # a bound may be above 0 all the same
+    if controls is not None and (controls.seen_once or (above and not rarely)):
         checks += ["one copy of the canary is detected"]
     elif controls is not None and controls.p_value is not None:
         only = "detected only where every example holds it"

@@ -193,7 +193,6 @@ def without_context(body: JsonValue) -> JsonValue | None:
 
 
 def _places(body: JsonValue) -> set[str]:
-    """The fields that hold the rows."""
     fields = body.items() if isinstance(body, dict) else ()
     return {name for name, value in fields if slots_of(value) & ROWS}
 

@@ -189,7 +189,6 @@ def _one_object(text: str) -> bool:
 
 
 def _list_all(file: Path, found: Fields, field: str | None) -> object:
-    """The list of rows that an object holds."""
     lists = [name for name in LISTS if isinstance(found.get(name), list)]
     if field is not None:
         return found.get(field)
