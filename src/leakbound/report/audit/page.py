@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from leakbound.auditing.result.sentences import (
+    MOST_ODDS,
     attack_classes,
     attacker_sentence,
     claim_words,
@@ -33,6 +34,7 @@ from leakbound.report.audit.words import (
     check_sentence,
     estimate_row,
     limits_of,
+    odds_beside,
     reason_sentences,
     remedy,
     setup_sentence,
@@ -296,7 +298,12 @@ def _section(result: AuditResult, numbers: Mapping[str, int]) -> dict[str, objec
     if result.profile is not None:
         drawn.append((profile_figure(result.profile, result), PROFILE))
     rows = {e.method: estimate_row(e, numbers, gaussian) for e in result.estimates}
+    claim, least = result.claim.epsilon, min(result.bound.epsilon or 0.0, MOST_ODDS)
+    whole = 1.15 * max(claim, least) or 1.0  # what the bar is as long as
+    shown, limit = beside(result.bound.epsilon or 0.0, claim)
     return {
+        "bar": (100 * least / whole, 100 * claim / whole, shown, limit),
+        "allowed": odds_beside(result)[1],
         "result": result,
         "name": system_name(result),
         "system": systems_words([subject_of(result)]),

@@ -207,12 +207,8 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
     if verbose:
         return _all_sentences(result)
     bound, claim, counts, controls = result.bound, result.claim, result.counts, result.controls
-    epsilon = bound.epsilon or 0.0
-    factor, most = (math.exp(min(one, MOST_ODDS)) for one in (epsilon, claim.epsilon))
-    up, above = math.ceil(100 * most) / 100, epsilon > 0
-    odds, allowed = beside(factor, up if (factor > up) == (factor > most) else most, 1)
-    odds = "a million" if epsilon > MOST_ODDS else odds
-    allowed = f"× {allowed}" if claim.epsilon <= MOST_ODDS else "more than a million"
+    epsilon, (odds, allowed) = bound.epsilon or 0.0, odds_beside(result)
+    above = epsilon > 0
     subject, (shown, limit) = subject_of(result), beside(bound.epsilon, claim.epsilon)
     notes = notes_of(replace(subject, claim_source="unknown"))
     notes += f" ({DEFAULT})" if subject.claim_source == "default" else ""
@@ -258,6 +254,16 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
     lines += [_row("warning", text) for text in result.warnings]
     lines += [f"  {proof}; {number_of(untried, 'kind')} of attack not tried. All sentences: -v."]
     return "\n".join(lines)
+
+
+def odds_beside(result: AuditResult) -> tuple[str, str]:
+    """The factor of the odds that the bound shows, and the one that the claim allows."""
+    epsilon, claim = result.bound.epsilon or 0.0, result.claim.epsilon
+    factor, most = (math.exp(min(one, MOST_ODDS)) for one in (epsilon, claim))
+    up = math.ceil(100 * most) / 100
+    odds, allowed = beside(factor, up if (factor > up) == (factor > most) else most, 1)
+    odds = "a million" if epsilon > MOST_ODDS else odds
+    return odds, f"× {allowed}" if claim <= MOST_ODDS else "more than a million"
 
 
 def _row(name: str, text: str) -> str:
