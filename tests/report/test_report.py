@@ -102,6 +102,12 @@ def test_in_a_browser(browser: Any, text: str, tmp_path: Path) -> None:
         for selector in ("p", "td", "th", ".violation", ".no_violation", "figcaption", "svg text"):
             assert contrast(browser, selector) >= 4.5, (scheme, selector)
         browser.save_screenshot(str(kept / f"report-{scheme}.png"))
+    shown = "return [...document.querySelectorAll('details:not(.trials *) th')].every(e => " \
+            "e.checkVisibility({contentVisibilityAuto: true}))"  # fmt: skip
+    assert not browser.execute_script(shown)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert browser.execute_script(shown)  # what is folded is printed
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     width = browser.execute_script(
         "return [document.documentElement.scrollWidth, window.innerWidth]"
     )
