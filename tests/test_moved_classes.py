@@ -23,6 +23,7 @@ from leakbound.mechanisms import MECHANISMS
 from leakbound.models import Scripted
 from leakbound.tasks import Context, as_context
 
+LABELS = {"labels": ["a", "b"]}
 ROWS: Context = as_context(
     [(f"message {i} is about {['rain', 'snow', 'fog'][i % 3]}", "ab"[i % 2]) for i in range(48)]
 )
@@ -166,6 +167,21 @@ def test_the_others_of_an_attack(query: str, canary: str, tmp_path: Path) -> Non
         )
         assert [o.name for o in elsewhere_.others] == [o.name for o in made.others]
         assert elsewhere_.of_own_kind is made.of_own_kind
+
+
+@pytest.mark.slow
+def test_another_wording_of_one_name_is_another_attack(tmp_path: Path) -> None:
+    """That of leakbound saw the leak, and the sentence said that nothing was seen."""
+
+    def told(prompt: str) -> str:
+        head, _, asked = prompt.rpartition('Does the text "')
+        return "yes" if asked and asked.split('"')[0] in head else "no"
+
+    shape: dict[str, Any] = {"canary": "hex", "pairs": 60, "shots": 6, "settings": LABELS}
+    query = QUERIES["membership"](template='Is the text "{canary}" in the examples?')
+    found = leakbound.audit(ROWS, query=query, model=Scripted(told), out=tmp_path, **shape)
+    assert found.reason == "attack_blind"
+    assert "audit with --query membership --canary hex" in found.sentences[0]
 
 
 def never(context: Context, query: str) -> str:

@@ -293,7 +293,8 @@ def with_others(prepared: Prepared) -> Prepared:
         if [pair.in_order for pair in other.pairs.pairs[:2]] == asked:  # whatever it is called
             prepared = replace(prepared, of_own_kind=False)
         elif not other.attack.query.free or shape.store_text != "none":
-            found.append(other)
+            clash = other.name == attack_name(prepared.attack)
+            found.append(replace(other, words="another wording") if clash else other)
     most = FAMILIES - (not prepared.of_own_kind) if application is None else MOST - 1
     return replace(prepared, others=tuple(found[:most]))
 
