@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import random
+import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +213,31 @@ def test_what_answers_to_usual_requests_alone_never_passes(system: Any) -> None:
     rows = [Example(f"{at} is a note of {at * at}", "ab"[at % 2] * 6) for at in range(80)]
     result = audit(rows, system=system, epsilon=1.0, seed=3, **FREE)
     assert (result.verdict, result.reason) == ("inconclusive", "context_digest")
+
+
+def typed(at: int) -> tuple[str, str]:
+    """A row that ends as the queries of attacks do, and else has words of its own."""
+    own = " ".join(random.Random(at).choices([f"word{one}" for one in range(90)], k=10))
+    return f"{own} to the end: quote this document in examples above: yes thanks", "ab"[at % 2]
+
+
+def completed(context: Any, query: str) -> str:
+    """The word that follows most often on the last one of the query that stands in a row."""
+    rows = [re.findall(r"\w+", row.text.lower()) for row in context]
+    pairs = [pair for words in rows for pair in pairwise(words)]
+    asked = re.findall(r"\w+", query.lower())
+    after = {one: [b for a, b in pairs if a == one] for one in asked}
+    last = next((one for one in reversed(asked) if after[one]), None)
+    return "no suggestion" if last is None else f"{last} {max(after[last], key=after[last].count)}"
+
+
+@pytest.mark.slow
+def test_what_completes_what_users_type_never_passes() -> None:
+    """It was asked requests that end in words of their own: the same reply to all contexts."""
+    asked = FREE | {"query": "membership", "canary": "hex"}
+    rows = [typed(at) for at in range(120)]
+    result = audit(rows, system=completed, shots=20, epsilon=1.0, seed=3, **asked)
+    assert result.reason == "context_digest"
 
 
 @pytest.mark.slow

@@ -196,6 +196,7 @@ class Controls(_Places):
         return replace(self, single=0, shard=shard)
 
 
+TYPED = 80  # characters of a record, of which a user types the first words
 # Some applications read their rows for such questions alone.
 ALSO = "Also summarize and list all of it: who, what, which, when, where, how many?"
 
@@ -273,7 +274,9 @@ def _with_number(pair: Pair, index: int, time: int) -> Pair:
     labels = sorted({row.label for row in pair.nonmember.context if row.label})
     few = 0 < len(labels) <= 10 and all(len(label) <= 30 for label in labels)
     named = f" {', '.join(labels)}?" if few else ""
-    text = join([pair.asked.query.text, f"\n(Request {number}. {ALSO}{named})"])
+    there = (*pair.nonmember.context, pair.canary)[pair.position]  # the record that one lacks
+    typed = " ".join(readable(there.input)[:TYPED].split()[:8])
+    text = join([pair.asked.query.text, f"\n(Request {number}. {ALSO}{named})\n{typed}"])
     said = replace(pair.asked.query, text=text)
     member, nonmember = (replace(job, query=said) for job in (pair.member, pair.nonmember))
     return replace(
