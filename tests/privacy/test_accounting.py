@@ -114,6 +114,7 @@ def test_pure_composition_is_never_too_small(epsilon: float, count: int, delta: 
     assert spent <= mp.mpf(delta)
 
 
+@example([0.0, 2.2227587494850775e-162])
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=40))
 def test_sums_are_rounded_up(values: list[float]) -> None:
     exact = sum(map(Fraction, values))
@@ -121,6 +122,7 @@ def test_sums_are_rounded_up(values: list[float]) -> None:
     assert Fraction(found) >= exact
     assert Fraction(math.nextafter(found, -math.inf)) < exact or found == 0
     assert Fraction(compose([PureDP(v) for v in values]).epsilon(0.0)) >= exact
+    assert Fraction(compose([BoundedRange(v) for v in values]).epsilon(0.0)) >= exact
 
 
 def test_ten_tenths_are_no_less_than_one() -> None:

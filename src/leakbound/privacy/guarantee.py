@@ -28,6 +28,7 @@ from leakbound.privacy.rounding import ROUNDING, sum_up
 DELTAS = (0.0, 1e-9, 1e-5, 1e-3, 0.01, 0.1)
 MOST_PARTS = 50_000  # of a composition with itself: they are listed, and read in a second
 LARGEST_EXPONENT = 709.0  # e^700 is about the largest float
+LEAST = math.ulp(0.0)  # in place of a square that is too small for a float
 
 
 @runtime_checkable
@@ -133,7 +134,7 @@ class BoundedRange(Final):
     @property
     def rho(self) -> float:
         """The parameter of zero-concentrated DP."""
-        return self.value**2 / 8
+        return max(self.value**2 / 8, LEAST) if self.value else 0.0
 
     def epsilon(self, delta: float) -> float:
         """The smaller of the epsilons of pure DP and of zCDP."""
@@ -234,9 +235,9 @@ SUMS: tuple[tuple[Kinds, Kinds], ...] = (
 
 def _rho(part: Guarantee) -> float:
     if isinstance(part, Gaussian):
-        return part.mu**2 / 2
+        return max(part.mu**2 / 2, LEAST) if part.mu else 0.0
     if isinstance(part, PureDP):  # Bun and Steinke (TCC 2016), Proposition 1.4
-        return part.value**2 / 2
+        return max(part.value**2 / 2, LEAST) if part.value else 0.0
     return part.rho if isinstance(part, ZCDP | DiscreteGaussian | BoundedRange) else 0.0
 
 
