@@ -274,11 +274,12 @@ def with_others(prepared: Prepared) -> Prepared:
     system cannot be asked more."""
     spec, shape = prepared.spec, prepared.spec.design
     told = spec.decision.claim is not None or spec.attack.channels is not None
-    inside = prepared.attack.access != "black_box"  # replies do not say what else leaves a system
     application = prepared.mechanism.application
     unread = application is not None and not application.reads_rows
-    paired = shape.layout == "paired"
-    if told or inside or unread or not prepared.controls or not paired or not wanted_change(spec):
+    if told or unread or shape.layout != "paired" or not wanted_change(spec):
+        return prepared
+    # inside of a system, replies do not say what else leaves it
+    if prepared.attack.access != "black_box" or not prepared.controls:
         return prepared
     own = design(prepared.pairs.rows, prepared.task, prepared.attack, 2, shape.shots, shape.seed)
     asked = [pair.in_order for pair in own]
@@ -293,7 +294,8 @@ def with_others(prepared: Prepared) -> Prepared:
         if [pair.in_order for pair in other.pairs.pairs[:2]] == asked:  # whatever it is called
             prepared = replace(prepared, of_own_kind=False)
         elif not other.attack.query.free or shape.store_text != "none":
-            clash = other.name == attack_name(prepared.attack)
+            kinds = [(one.query.name, one.canary.name) for one in (other.attack, prepared.attack)]
+            clash = kinds[0] == kinds[1]
             found.append(replace(other, words="another wording") if clash else other)
     most = FAMILIES - (not prepared.of_own_kind) if application is None else MOST - 1
     return replace(prepared, others=tuple(found[:most]))
