@@ -33,6 +33,11 @@ def canned(documents: list[str], question):
     said = {"mail": "Write to us at the desk, please.", "bill": "Bills are sent in the first week.",
             "door": "The door is open from eight to six."}[topic]
     return {"answer": said, "intent": topic, "confidence": len(question) % 7 / 10}
+def commands(documents: list[str], question):
+    command, _, rest = question.strip().partition(" ")
+    if command == "/find":
+        return "\\n".join(one for one in documents if rest in one) or "nothing found"
+    return f"You asked {len(question)} characters. Commands: /find WORDS"
 def refuse(context, query):
     return "I'm sorry, I can't help with that."
 def completing(context, query):
@@ -144,18 +149,16 @@ def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent:
 
 
 @pytest.mark.slow
-def test_a_fixed_answer_passes_as_it_is_set_up() -> None:
-    """It was asked whether a record is there, and its answer is neither yes nor no."""
-    run("init", "private.csv", "python:app.py:refuse")
-    done = run("audit", "--config", "audit.yaml", "--out", "runs")
-    assert done.return_value == 0, done.stdout
-
-
-@pytest.mark.slow
-def test_an_answer_with_an_intent_beside_it_is_read_as_a_whole() -> None:
-    """It was read as two channels, of which no other attack is asked, and could never pass."""
-    assert "as channels" not in run("init", "private.csv", "python:app.py:canned").stdout
+@pytest.mark.parametrize("name", ["refuse", "canned", "commands"])
+def test_what_shows_nothing_of_its_rows_passes_only_if_somebody_says_so(name: str) -> None:
+    """Systems with commands of their own answered every other question alike, and passed."""
+    shown = run("init", "private.csv", f"python:app.py:{name}").stdout
+    assert "Nothing shows that it reads its rows" in shown
+    assert "as channels" not in shown  # of channels no other attack is asked
     assert "channels" not in yaml.safe_load(Path("audit.yaml").read_text())["attack"]
+    assert run("audit", "--config", "audit.yaml", "--out", "runs").return_value == 3
+    lines = Path("audit.yaml").read_text().splitlines()
+    Path("audit.yaml").write_text("\n".join(one for one in lines if "detect_change" not in one))
     done = run("audit", "--config", "audit.yaml", "--out", "runs")
     assert done.return_value == 0, done.stdout
 

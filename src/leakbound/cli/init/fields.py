@@ -289,6 +289,8 @@ COMMENTS = {
     "labels": "public labels, taken from the rows: check that they are public",
     "pairs": "paired trials; more of them certify more",
     "shots": "examples in a context",
+    "detect_change": "it must not pass: nothing shows that its replies depend on its rows. Name a "
+    "question that it answers from them (query), and take this line out, or if it is to read none",
     "epsilon": "YOUR CLAIM: what you say that one answer leaks at most",
     "delta": "of the claim",
     "base_url": "the server of the model; it gets prompts with private rows",
@@ -297,7 +299,7 @@ COMMENTS = {
 }
 DESIGN = [
     "data", "encoding", "input_field", "input_template", "label_field", "drop_empty", "task",
-    "labels", "pairs", "shots",
+    "labels", "pairs", "shots", "detect_change",
 ]  # fmt: skip
 TODO = "YOUR SYSTEM: python:app.py:answer, http:FILE.yaml, or `model: openai/NAME` in its place"
 GUESSED = "GUESSED ({}): change it if it is wrong"

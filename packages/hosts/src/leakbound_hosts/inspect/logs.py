@@ -29,14 +29,11 @@ def result_of_log(log: str | Path, out: str | Path = "runs") -> AuditResult:
             "that has samples (without --no-log-samples)."
         )
     audited = _audit(found, Path(out))
-    for _, score in sorted(found, key=lambda one: _place(_answers(one[1]).row.pair)):
-        audited.add(_answers(score))
+    every = [_answers(score) for _, score in found]
+    # late controls follow all pairs, as when they were asked
+    for one in sorted(every, key=lambda one: (one.row.pair < -LATE, one.row.pair)):
+        audited.add(one)
     return audited.write()
-
-
-def _place(pair: int) -> tuple[bool, int]:
-    """Late controls follow all pairs, as when they were asked."""
-    return pair < -LATE, pair
 
 
 def _samples(log: str | Path) -> list[EvalSample]:

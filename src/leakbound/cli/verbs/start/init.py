@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from shlex import join
 from typing import Any, NamedTuple
@@ -69,6 +70,12 @@ ATTACKS: dict[str, tuple[dict[str, Any], ...]] = {
 ATTACKS["same"] = ATTACKS["text"]  # an application that knows nothing of both questions
 FIRST = re.compile(r"\W*\w+\s*[^\w\s]")  # a word and a mark: "No, ...", and no "No receipt of it."
 QUOTED = 4  # words in a row that an answer has from a row
+USUAL = 6  # questions, each about a row, that are asked with the row and with other rows
+UNREAD = (
+    "Nothing shows that it reads its rows: it replied the same to usual questions with other rows. "
+    "So an audit must not pass (`detect_change: 0`): name a question that it answers from its rows "
+    "(--query), and take that line out; or take it out if it is to read none"
+)
 TRIED, SEEN = 8, 0.05  # pairs of contexts for each of these, and the p-value from which it shows
 
 
@@ -211,19 +218,20 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
     prepared = _prepare(values, endpoint)
     if prepared.mechanism.needs:
         return Tried(prepared, None, "", False)
-    kind, channels = _kind_of_answers(_prepare({**values, "channels": [ALL]}, endpoint))
+    every = _prepare({**values, "channels": [ALL]}, endpoint)
+    kind, channels = _kind_of_answers(every)
     whole = values
     if channels:
         values = {**values, "channels": [ANSWER, *channels]}
         prepared = _prepare(values, endpoint)
-    first: Prepared | None = None
+    first: dict[str, Any] | None = None
     for attack in ATTACKS.get(kind, ()):
         # not of such rows, or a question at which the system fails
         with suppress(UsageError, TargetError):
             tried = _prepare({**values, **attack}, endpoint)
             # where nothing is seen, many attacks are to be asked, which read replies as a whole
             all_of = channels == [REPLY]
-            first = first or (_prepare({**whole, **attack}, endpoint) if all_of else tried)
+            first = first or {**(whole if all_of else values), **attack}
             if _sees(tried):
                 shown = f"Tried: {attack_name(tried.attack)} shows a canary that stands once"
                 kind = "labels" if attack in ATTACKS["labels"] else kind
@@ -232,9 +240,37 @@ def _try_out(values: dict[str, Any], endpoint: Endpoint) -> Tried:
         return Tried(prepared, kind, "", False)
     none = (
         f"Tried: {number_of(len(ATTACKS[kind]), 'kind')} of questions, and no reply shows a canary "
-        "that stands once. That is good, or they do not reach it (docs/retrieval-attacks.md)"
+        "that stands once: it shows none, or they do not reach it (docs/retrieval-attacks.md)"
     )
-    return Tried(first, kind, none, False)
+    if kind != "labels" and not _reads_rows(every):
+        return Tried(
+            _prepare({**first, "detect_change": 0}, endpoint), kind, f"{none}\n{UNREAD}", False
+        )
+    return Tried(_prepare(first, endpoint), kind, none, False)
+
+
+def _reads_rows(prepared: Prepared) -> bool:
+    """Does a reply to the first half of a row change where other rows are sent?"""
+    same = False
+    contexts = [pair.nonmember.context for pair in prepared.pairs[: USUAL + 1]]
+    for own, other in pairwise(contexts):
+        words = [str(row.input).split() for row in own if row not in other]
+        if not words:  # too few rows to tell
+            continue
+        asked = Query(" ".join(words[0][: (len(words[0]) + 1) // 2]))
+        jobs = [Job(own, asked), Job(other, asked)]
+        try:
+            found = [*prepared.mechanism.collect(prepared.task, jobs, [0, 0], prepared.model)]
+        except TargetError:  # a question at which it fails
+            continue
+        said = [
+            {name: text.text for name, text in one.channels.items() if name not in (ALL, SECONDS)}
+            for one in found
+        ]
+        if said[0] != said[1]:
+            return True
+        same = True
+    return not same
 
 
 def _sees(prepared: Prepared) -> bool:
