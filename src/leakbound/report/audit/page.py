@@ -212,6 +212,9 @@ def _data(result: AuditResult) -> str:
     named = result.spec.get("data") or result.spec.get("data_dir")
     if named:
         return PurePath(str(named)).name
+    bundled = result.spec.get("task") in (None, "help_desk")
+    if bundled and not {"rows", "task"} & {*result.handed}:
+        return "the help desk that is bundled with leakbound: not your rows"
     return f"rows with fingerprint {result.provenance['data_fingerprint']}"
 
 
