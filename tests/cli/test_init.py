@@ -38,6 +38,9 @@ def commands(documents: list[str], question):
     if command == "/find":
         return "\\n".join(one for one in documents if rest in one) or "nothing found"
     return f"You asked {len(question)} characters. Commands: /find WORDS"
+def total(context, query):
+    numbers = [int(one) for row in context for one in row.text.split() if one.isdigit()]
+    return f"The sum of all notes is {sum(numbers)}."
 def refuse(context, query):
     return "I'm sorry, I can't help with that."
 def completing(context, query):
@@ -146,6 +149,14 @@ def test_a_function_is_handed_what_it_declares_and_init_says_so(name: str, sent:
     )
     done = run("audit", "--config", "audit.yaml", "--out", "runs", "--pairs", "40")
     assert done.return_value == 1
+
+
+@pytest.mark.slow
+def test_what_shows_other_rows_reads_them() -> None:
+    shown = run("init", "private.csv", "python:app.py:total").stdout
+    assert "no reply shows a canary that stands once" in shown
+    assert "Nothing shows that it reads its rows" not in shown
+    assert "detect_change" not in Path("audit.yaml").read_text()
 
 
 @pytest.mark.slow

@@ -264,8 +264,11 @@ def _reads_rows(prepared: Prepared) -> bool:
         except TargetError:  # a question at which it fails
             continue
         said = [
-            {name: text.text for name, text in one.channels.items() if name not in (ALL, SECONDS)}
-            for one in found
+            (
+                one.text if isinstance(one, ReplyFacts) else one,
+                {key: of.text for key, of in each.channels.items() if key not in (ALL, SECONDS)},
+            )
+            for one, each in zip(map(reply_of, found), found, strict=True)
         ]
         if said[0] != said[1]:
             return True
