@@ -126,9 +126,9 @@ def command(
     URL is an application that takes a context and a query as JSON, or an OpenAI-compatible server
     (its base URL, which ends in /v1). Requests about made-up rows find out how it is asked. A
     system is then asked twice, about bundled or your rows, to see what kind of answers it gives,
-    and 16 times with each attack that fits, until one shows a canary that stands once; a model gets
-    no rows. Fields of no usual name are guessed from what they hold. Without a terminal,
-    everything comes from the command line.
+    and 16 times with each attack that fits, until one shows a canary that stands once; else, also
+    up to 12 times with other rows. A model gets no rows. Fields of no usual name are guessed from
+    what they hold. Without a terminal, everything comes from the command line.
     """
     named = Sources.of(sources or asked_sources())
     _require_free(out, force, named)
