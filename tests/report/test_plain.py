@@ -111,6 +111,7 @@ def test_odds_lie_on_the_side_of_the_bound(
     odds, allowed = re.findall(r"× ([\d.e+]+)", summary(made))
     assert (float(odds) > float(allowed)) == (epsilon > claim)
     assert float(odds) <= math.exp(epsilon)
+    assert f"at least {odds}." in odds_sentence(made)
 
 
 def test_the_bundled_model_is_named_as_not_the_readers(leaky: leakbound.AuditResult) -> None:
@@ -126,6 +127,7 @@ def test_the_bundled_model_is_named_as_not_the_readers(leaky: leakbound.AuditRes
 def test_odds_are_never_rounded_up(epsilon: float) -> None:
     class Result:
         bound = Estimate("m", "lower_bound", epsilon, 1e-5, 0.95, {}, ())
+        claim = Claim(1.0, 1e-5)
         counts: ClassVar = {"answers": 2, "pairs": 1}
         channels: ClassVar = ()
         spec: ClassVar = {"answers": 1}

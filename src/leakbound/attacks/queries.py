@@ -411,6 +411,7 @@ class _FreeQuery(TemplateQuery):
 
     __slots__ = ()
     free: ClassVar[bool] = True
+    asks: ClassVar[Literal["membership", "text"]] = "text"
     score: ClassVar[str] = "contains_canary"
     tasks: ClassVar[str] = "free answers"
 
@@ -430,7 +431,6 @@ class Repeat(_FreeQuery):
     """
 
     name: ClassVar[str] = "repeat"
-    asks: ClassVar[Literal["membership", "text"]] = "text"
     score: ClassVar[str] = "overlap"
     places: ClassVar[tuple[str, ...]] = ("prefix",)
     share: float = 0.5
@@ -465,7 +465,6 @@ class Recall(_FreeQuery):
     """
 
     name: ClassVar[str] = "recall"
-    asks: ClassVar[Literal["membership", "text"]] = "text"
     tasks: ClassVar[str] = "stores, memories"
     places: ClassVar[tuple[str, ...]] = ("prefix",)
     least: ClassVar[Mapping[str, int]] = {"words": 1}
@@ -495,7 +494,6 @@ class Injection(_FreeQuery):
     """
 
     name: ClassVar[str] = "injection"
-    asks: ClassVar[Literal["membership", "text"]] = "text"
     places: ClassVar[tuple[str, ...]] = ()
     template: str = templates.EXTRACT_ALL
 

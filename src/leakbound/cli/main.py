@@ -82,7 +82,7 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS or cmd_name in OF_LAB:
-            from importlib import metadata  # for verbs of others only, as what follows
+            from importlib import metadata  # for verbs of other packages only
 
             for entry in metadata.entry_points(group=VERBS, name=cmd_name):
                 from leakbound._catalogue import load_entry

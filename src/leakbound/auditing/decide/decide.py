@@ -161,7 +161,7 @@ def without_use(
         why = "another attack sees a single canary more clearly than this one: "
         why += f"audit with {fits.options}."
         return (("attack_blind" if above is None else "too_few_trials", why),)
-    kinds = len(use.attacks) - seen.prepared.of_own_kind  # of which at least so many differ
+    kinds = len(use.attacks) - seen.prepared.of_own_kind  # those that are known to differ
     if kinds < FAMILIES:
         few = f"Only {kinds} of {FAMILIES} kinds of attack can be asked of this system."
         return ((code, f"{why} {few}"), *more)

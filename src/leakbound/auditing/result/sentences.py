@@ -18,7 +18,7 @@ from leakbound.auditing.result.record import AuditRecord, ClaimSource
 from leakbound.estimators.random_guessing import is_random_guessing
 from leakbound.mechanisms import MECHANISMS, PromptDefense, ReportNoisyMax
 from leakbound.models.address import model_names
-from leakbound.stats import cut
+from leakbound.stats import beside, cut
 
 ReferenceStatus = Literal["tried", "not_tried", "answered", "not_answered"]
 Said = tuple[ReferenceStatus, str]
@@ -96,7 +96,7 @@ def references_of(result: AuditRecord) -> tuple[StandardReference, ...]:
 
 def reads_texts(attack: dict[str, str]) -> bool:
     """Whether an attack looks for the text of a record in the answers."""
-    return attack.get("reads") == "texts"  # not in records before 0.2
+    return attack.get("reads") == "texts"  # older records do not say
 
 
 def _opinion(attack: dict[str, str]) -> Iterator[tuple[str, str, str, Said]]:
@@ -313,12 +313,21 @@ def odds_sentence(result: AuditRecord) -> str:
     epsilon = result.bound.epsilon or 0.0
     if epsilon <= 0:
         return "The trials bound no leak; this does not show that there is none."
-    times = "a million" if epsilon > MOST_ODDS else cut(math.exp(epsilon), 1)
     where = "store" if "builds" in result.counts else "context"
     return (
         f"{_what_shows(result)} can shift the odds that a person's record is in the {where} by a "
-        f"factor of at least {times}."
+        f"factor of at least {odds_beside(result)[0]}."
     )
+
+
+def odds_beside(result: AuditRecord) -> tuple[str, str]:
+    """The factor of the odds that the bound shows, and the one that the claim allows."""
+    epsilon, claim = result.bound.epsilon or 0.0, result.claim.epsilon
+    factor, most = (math.exp(min(one, MOST_ODDS)) for one in (epsilon, claim))
+    up = math.ceil(100 * most) / 100
+    odds, allowed = beside(factor, up if (factor > up) == (factor > most) else most, 1)
+    odds = "a million" if epsilon > MOST_ODDS else odds
+    return odds, f"× {allowed}" if claim <= MOST_ODDS else "more than a million"
 
 
 def _what_shows(result: AuditRecord) -> str:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from leakbound.auditing.result.sentences import (
     ACCESS,
-    MOST_ODDS,
     attack_classes,
     attacker_sentence,
     attacks_sentence,
     first_line,
     notes_of,
+    odds_beside,
     odds_sentence,
     reads_texts,
     subject_of,
@@ -254,16 +254,6 @@ def summary(result: AuditResult, verbose: bool = False) -> str:
     lines += [_row("warning", text) for text in result.warnings]
     lines += [f"  {proof}; {number_of(untried, 'kind')} of attack not tried. All sentences: -v."]
     return "\n".join(lines)
-
-
-def odds_beside(result: AuditResult) -> tuple[str, str]:
-    """The factor of the odds that the bound shows, and the one that the claim allows."""
-    epsilon, claim = result.bound.epsilon or 0.0, result.claim.epsilon
-    factor, most = (math.exp(min(one, MOST_ODDS)) for one in (epsilon, claim))
-    up = math.ceil(100 * most) / 100
-    odds, allowed = beside(factor, up if (factor > up) == (factor > most) else most, 1)
-    odds = "a million" if epsilon > MOST_ODDS else odds
-    return odds, f"× {allowed}" if claim <= MOST_ODDS else "more than a million"
 
 
 def _row(name: str, text: str) -> str:
