@@ -6,6 +6,7 @@ import hashlib
 import math
 import random
 import re
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -231,12 +232,23 @@ def completed(context: Any, query: str) -> str:
     return "no suggestion" if last is None else f"{last} {max(after[last], key=after[last].count)}"
 
 
+def suggested(context: Any, query: str) -> str:
+    """The four words that follow the words of the query most often."""
+    rows = [re.findall(r"\w+", row.text.lower()) for row in context]
+    asked = {*re.findall(r"\w+", query.lower())}
+    found = Counter(b for words in rows for a, b in pairwise(words) if a in asked)
+    return ", ".join(sorted(found, key=lambda word: (-found[word], word))[:4]) or "no suggestion"
+
+
 @pytest.mark.slow
-def test_what_completes_what_users_type_never_passes() -> None:
-    """It was asked requests that end in words of their own: the same reply to all contexts."""
-    asked = FREE | {"query": "membership", "canary": "hex"}
+@pytest.mark.parametrize(
+    ("system", "asked"),
+    [(completed, {"query": "membership", "canary": "hex"}), (suggested, {})],
+)
+def test_what_completes_what_users_type_never_passes(system: Any, asked: Any) -> None:
+    """It was asked requests with words of their own: the same reply to nearly all contexts."""
     rows = [typed(at) for at in range(120)]
-    result = audit(rows, system=completed, shots=20, epsilon=1.0, seed=3, **asked)
+    result = audit(rows, system=system, shots=20, epsilon=1.0, seed=3, **FREE | asked)
     assert result.reason == "context_digest"
 
 
